@@ -1,0 +1,83 @@
+"""Files built once for a user and kept: under a lock, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import filelock
+import platformdirs
+
+from unidev.errors import SimulationError
+from unidev.progress import announced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def cached_build(name: str, key: str, filename: str, build: Callable[[Path], None]) -> Path:
+    """See ``unidev.simulation.build_once``."""
+    digest = hashlib.sha256(key.encode()).hexdigest()[:16]
+    root = cache_folder()
+    folder = root / f"{name}-{digest}"
+    if _is_whole(folder / filename):
+        return folder / filename
+    with _lock(root, folder.name):
+        if not _is_whole(folder / filename):
+            with announced(f"building the simulated devices of {name} (once, kept in {folder})"):
+                _build(folder, filename, build)
+    return folder / filename
+
+
+def cache_folder() -> Path:
+    """Where built files are kept: ``UNIDEV_CACHE``, else the platform's place for caches."""
+    return Path(os.environ.get("UNIDEV_CACHE") or platformdirs.user_cache_dir("unidev"))
+
+
+def _lock(root: Path, name: str) -> filelock.BaseFileLock:
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SimulationError(
+            f"the cache folder {root} cannot be made ({error}): set UNIDEV_CACHE to a folder "
+            "that can be written to."
+        ) from error
+    return filelock.FileLock(root / f"{name}.lock")
+
+
+def _build(folder: Path, filename: str, build: Callable[[Path], None]) -> None:
+    # Renaming is what makes it whole: a process killed before it leaves a temporary folder, which
+    # nobody takes for the result, and which the next build of the same thing clears away.
+    for left in folder.parent.glob(f"{folder.name}.part-*"):
+        shutil.rmtree(left, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    part = Path(tempfile.mkdtemp(prefix=f"{folder.name}.part-", dir=folder.parent))
+    try:
+        build(part / filename)
+        if not (part / filename).exists():
+            raise SimulationError(f"the build of {filename} ended without making it.")
+        part.chmod(0o755)
+        _checksum_file(folder).write_text(_checksum(part / filename))
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        return _checksum_file(path.parent).read_text() == _checksum(path)
+    except OSError:
+        return False
+
+
+def _checksum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _checksum_file(folder: Path) -> Path:
+    # Beside the folder, not in it: a framework may take every file in there for its own.
+    return folder.with_name(folder.name + ".sha256")

@@ -1,0 +1,128 @@
+"""Where tensors are, and whether they are together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unidev.errors import DeviceMismatchError, NotATensorError
+from unidev.loading import backend_of_tensor, backend_of_type, backends_by_type
+from unidev.trees import named_tensors
+
+if TYPE_CHECKING:
+    from unidev.device import Device
+
+_MOST_NAMED = 20
+"""A message names so many tensors; the error's ``devices`` has them all."""
+
+
+def device_of(x: object, /) -> Device:
+    """The device that holds ``x``, or that all tensors of a container share.
+
+    Neither copies nor waits.
+
+    Raises:
+        NotATensorError: ``x`` is no tensor, or holds none.
+        DeviceMismatchError: the container's tensors are on several devices; names each by its path.
+        UnsupportedOperation: a graph is being traced, or the tensor lies on several devices.
+
+    >>> import unidev
+    >>> str(unidev.device_of({"x": unidev.zeros(3), "y": [unidev.ones(3)]}))
+    'cpu:0'
+    """
+    backend = backends_by_type.get(type(x))
+    if backend is None:
+        backend = backend_of_type(type(x))
+    if backend is not None:
+        return backend.device_of(x)
+    found = _devices([("", x)])
+    if not found:
+        raise NotATensorError(
+            f"there is no tensor in this {type(x).__name__}, so it has no device."
+        )
+    _check_one(found)
+    return next(iter(found.values()))
+
+
+def same_device(*xs: object) -> bool:
+    """Whether all tensors, in all arguments and their containers, are on one device.
+
+    Tensors of two frameworks never are. True of no tensors at all.
+
+    Raises:
+        NotATensorError: an argument is neither a tensor nor a container.
+
+    >>> import unidev
+    >>> unidev.same_device(unidev.zeros(3), {"y": unidev.ones(3)})
+    True
+    """
+    return len(set(_devices(_positional(xs)).values())) <= 1
+
+
+def check_same_device(*xs: object, **named: object) -> None:
+    """Raise DeviceMismatchError unless all tensors are on one device.
+
+    The message names each argument (or path in a container) and its device; arguments without a
+    name are ``args[0]``, ``args[1]``.
+
+    >>> import unidev
+    >>> unidev.check_same_device(x=unidev.zeros(3), y=unidev.ones(3))
+    """
+    _check_one(_devices([*_positional(xs), *named.items()]))
+
+
+def shares_memory(a: object, b: object, /) -> bool:
+    """Whether tensors ``a`` and ``b`` stand on common memory: one storage, or a part of one.
+
+    Two views of one storage share it even where they do not overlap.
+    An empty tensor shares nothing.
+
+    Raises:
+        NotATensorError: one of them is no tensor.
+        UnsupportedOperation: the framework tells no address of such a tensor.
+
+    >>> import unidev
+    >>> x = unidev.zeros((2, 3))
+    >>> unidev.shares_memory(x, x[0]), unidev.shares_memory(x, unidev.copy_to(x, "cpu"))
+    (True, False)
+    """
+    return any(
+        p.nbytes > 0
+        and q.nbytes > 0
+        and p.address < q.address + q.nbytes
+        and q.address < p.address + p.nbytes
+        for p in backend_of_tensor(a).extents(a)
+        for q in backend_of_tensor(b).extents(b)
+    )
+
+
+def _positional(xs: tuple[object, ...]) -> list[tuple[str, object]]:
+    return [(f"args[{position}]", x) for position, x in enumerate(xs)]
+
+
+def _devices(named: list[tuple[str, object]]) -> dict[str, Device]:
+    found: dict[str, Any] = {}
+    for name, x in named:
+        for path, tensor, backend in named_tensors(x, name):
+            found[path] = backend.device_of(tensor)
+    return found
+
+
+def _check_one(found: dict[str, Device]) -> None:
+    if len(set(found.values())) <= 1:
+        return
+    several = len({device.backend for device in found.values()}) > 1
+    lines = [
+        f"{name}: {device}" + (f" of {device.backend}" if several else "")
+        for name, device in found.items()
+    ]
+    if len(lines) > _MOST_NAMED:
+        lines[_MOST_NAMED:] = [f"and {len(lines) - _MOST_NAMED} more, all in the error's `devices`"]
+    remedy = (
+        "They are of different frameworks: unidev.array(unidev.to_numpy(x), device=...) brings "
+        "values across."
+        if several
+        else "Bring them together with as_in_device(x, device)."
+    )
+    raise DeviceMismatchError(
+        f"tensors on different devices: {', '.join(lines)}. {remedy}", devices=found
+    )

@@ -1,0 +1,117 @@
+"""``Device``: which device, as a value."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from unidev.scopes import Scope, enter_scope, leave_scope
+
+if TYPE_CHECKING:
+    from unidev.backend import Backend
+
+
+class Device:
+    """One device of one backend: immutable, hashable, picklable.
+
+    There is one object for one device in a process, so ``is``, ``==`` and ``hash`` agree and are
+    cheap. Users get devices from ``cpu()``, ``gpu(1)``, ``as_device("gpu:1")`` and the like, which
+    ask whether the device is there; the constructor, which unpickling uses, does not.
+
+    ``with device:`` makes new tensors of this thread land there: unidev's on every backend, and the
+    framework's own where the framework has a default device for each thread. Scopes nest, and end
+    also on an exception.
+
+    Attributes:
+        backend: name of the backend, such as ``torch``.
+        kind: ``cpu`` or ``gpu`` (any accelerator).
+        index: which of its kind, from 0.
+        native: the framework's own object. Asks whether the device is there, once.
+
+    >>> import unidev
+    >>> device = unidev.cpu()
+    >>> str(device), device.kind, device.index
+    ('cpu:0', 'cpu', 0)
+    >>> device is unidev.as_device("cpu")
+    True
+    """
+
+    __slots__ = ("__weakref__", "backend", "index", "kind", "native")
+
+    backend: str
+    kind: str
+    index: int
+    native: Any
+
+    def __new__(cls, backend: str, kind: str, index: int) -> Device:
+        """The one object for this device; made if it is the first time that it is named."""
+        key = (backend, kind, index)
+        device = _devices.get(key)
+        if device is None:
+            device = object.__new__(cls)
+            set_slot = object.__setattr__
+            set_slot(device, "backend", backend)
+            set_slot(device, "kind", kind)
+            set_slot(device, "index", index)
+            device = _devices.setdefault(key, device)  # atomic: two threads get one object
+        return device
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only while the slot `native` is empty: reading it later costs no call.
+        if name != "native":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        from unidev.devices import check_device
+
+        check_device(self)
+        native = self._loaded_backend().native_device(self.kind, self.index)
+        object.__setattr__(self, "native", native)
+        return native
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a Device cannot be changed: {name!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a Device cannot be changed: {name!r}")
+
+    def __reduce__(self) -> tuple[type[Device], tuple[str, str, int]]:
+        return Device, (self.backend, self.kind, self.index)
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.index}"
+
+    def __repr__(self) -> str:
+        return f"<Device {self.kind}:{self.index} of {self.backend}>"
+
+    def __enter__(self) -> Device:
+        from unidev.backend import Unsupported
+
+        _ = self.native  # first of all: a device that is not there is an error here
+        native_scope = self._loaded_backend().native_scope
+        native = None if isinstance(native_scope, Unsupported) else native_scope(self)
+        enter_scope(Scope(self.backend, self, native))
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        leave_scope(*exc_info)
+
+    @property
+    def native_name(self) -> str:
+        """The framework's own spelling, such as ``cuda:1``."""
+        return self._loaded_backend().native_name(self.kind, self.index)
+
+    @property
+    def name(self) -> str:
+        """The hardware's name, such as ``NVIDIA H200``."""
+        return self._loaded_backend().hardware_name(self.kind, self.index)
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether it stands in for a GPU that this machine does not have."""
+        return self.kind == "gpu" and self._loaded_backend().simulated_count > 0
+
+    def _loaded_backend(self) -> Backend:
+        from unidev.loading import load_backend
+
+        return load_backend(self.backend)
+
+
+_devices: dict[tuple[str, str, int], Device] = {}

@@ -1,0 +1,60 @@
+"""dtypes by name: the portable ones, NumPy's, and the framework's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unidev.errors import UnsupportedDtypeError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from unidev.backend import Backend
+
+PORTABLE = (
+    "bool", "int8", "int16", "int32", "int64", "uint8",
+    "float16", "bfloat16", "float32", "float64", "complex64",
+)  # fmt: skip
+"""Names that mean the same on every framework, as far as the framework has them."""
+
+
+def native_dtype(spec: object, backend: Backend) -> Any:
+    """The framework's dtype that ``spec`` means: a name, a NumPy dtype, or the framework's own.
+
+    Raises:
+        UnsupportedDtypeError: the framework has no such dtype; lists those it has.
+    """
+    table = backend.dtypes
+    if isinstance(spec, str):
+        name: str | None = spec
+    elif any(type(spec) is type(own) and spec == own for own in table.values()):
+        return spec
+    else:
+        name = _numpy_name(spec)
+    if name is not None and name in table:
+        return table[name]
+    if name is None and any(type(spec) is type(own) for own in table.values()):
+        return spec  # one of the framework's own that has no NumPy name
+    raise UnsupportedDtypeError(
+        f"the {backend.name} backend has no dtype {spec!r}; it has {', '.join(table)}."
+    )
+
+
+def portable_name(dtype: Any, backend: Backend) -> str | None:
+    """The name of a framework's dtype, or None where it is the framework's alone."""
+    return next((name for name, own in backend.dtypes.items() if own == dtype), None)
+
+
+def _numpy_name(spec: object) -> str | None:
+    import numpy as np
+
+    if isinstance(spec, np.dtype):
+        return str(spec.name)
+    if isinstance(spec, type) and issubclass(spec, np.generic):
+        return str(np.dtype(spec).name)
+    return None
+
+
+def array_dtype(array: np.ndarray[Any, Any], backend: Backend) -> Any:
+    """The framework's dtype for the values of a NumPy array, kept as they are."""
+    return native_dtype(array.dtype, backend)

@@ -1,0 +1,167 @@
+"""Every error that unidev raises.
+
+    UnidevError
+    ├── BackendError
+    │   ├── BackendNotFoundError        (LookupError)   no backend of that name
+    │   ├── AmbiguousBackendError       (LookupError)   two candidates, and nobody chose
+    │   ├── FrameworkNotInstalledError  (ImportError)   the plugin is here, its framework is not
+    │   ├── PluginError                 (RuntimeError)  a plugin that does not load
+    │   └── BackendMismatchError        (ValueError)    two backends in one call
+    ├── DeviceError
+    │   ├── DeviceSpecError             (ValueError)    that names no device
+    │   ├── DeviceNotFoundError         (LookupError)   that device is not there
+    │   └── DeviceMismatchError         (ValueError)    tensors on different devices
+    ├── TensorError
+    │   ├── NotATensorError             (TypeError)     no tensor of any backend
+    │   ├── DeletedTensorError          (RuntimeError)  its memory has been freed
+    │   ├── UnsupportedDtypeError       (TypeError)     the framework cannot hold that dtype
+    │   └── InvalidDataError            (ValueError)    a shape, value or seed that cannot be
+    ├── ContainerError
+    │   ├── UnsupportedContainerError   (TypeError)     its tensors would stay behind
+    │   └── CircularContainerError      (ValueError)    a container that contains itself
+    ├── SimulationError                 (RuntimeError)  simulated devices cannot be had now
+    ├── FrameworkError                  (RuntimeError)  the framework failed: see its cause
+    │   └── OutOfDeviceMemoryError      (MemoryError)   there is not that much memory
+    └── UnsupportedOperation            (NotImplementedError)  this backend cannot, and says why
+
+A message says what failed, what was found, and what to do. What it says stands in attributes too.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class UnidevError(Exception):
+    """The root: ``except UnidevError`` catches whatever unidev raises, and nothing else."""
+
+
+class BackendError(UnidevError):
+    """Something about a backend, before any tensor is involved."""
+
+    def __init__(self, message: str, *, backend: str | None = None) -> None:
+        super().__init__(message)
+        self.backend = backend
+
+
+class BackendNotFoundError(BackendError, LookupError):
+    """No backend of that name is registered."""
+
+
+class AmbiguousBackendError(BackendError, LookupError):
+    """Several backends could be meant, and nothing says which."""
+
+
+class FrameworkNotInstalledError(BackendError, ImportError):
+    """The plugin is installed; the framework it adapts is not."""
+
+
+class PluginError(BackendError, RuntimeError):
+    """A plugin that raises, speaks another contract version, or lacks methods."""
+
+
+class BackendMismatchError(BackendError, ValueError):
+    """A tensor of one backend with a device, or a tensor, of another."""
+
+
+class DeviceError(UnidevError):
+    """Something about a device."""
+
+    def __init__(self, message: str, *, spec: object = None) -> None:
+        super().__init__(message)
+        self.spec = spec
+
+
+class DeviceSpecError(DeviceError, ValueError):
+    """The words, or the object, name no device."""
+
+
+class DeviceNotFoundError(DeviceError, LookupError):
+    """The device has a sensible name, and is not there."""
+
+    # LookupError.__str__ is Exception's own; only KeyError would quote the message.
+
+
+class DeviceMismatchError(DeviceError, ValueError):
+    """Tensors that had to be on one device are on several.
+
+    Attributes:
+        devices: what was found, from the name or path of each tensor to its device.
+    """
+
+    def __init__(self, message: str, *, devices: Mapping[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.devices = dict(devices or {})
+
+
+class TensorError(UnidevError):
+    """Something about one tensor."""
+
+
+class NotATensorError(TensorError, TypeError):
+    """A tensor was needed."""
+
+
+class DeletedTensorError(TensorError, RuntimeError):
+    """The tensor's memory was deleted, or donated to a computation."""
+
+
+class UnsupportedDtypeError(TensorError, TypeError):
+    """The framework has no such dtype, or the values would have to change to fit."""
+
+
+class InvalidDataError(TensorError, ValueError):
+    """A shape, a value or a seed that cannot be."""
+
+
+class ContainerError(UnidevError):
+    """Something about a nested container."""
+
+
+class UnsupportedContainerError(ContainerError, TypeError):
+    """A container that unidev cannot look into, whose tensors would silently stay behind."""
+
+
+class CircularContainerError(ContainerError, ValueError):
+    """A container that contains itself."""
+
+
+class SimulationError(UnidevError, RuntimeError):
+    """Simulated devices were asked for too late, out of range, or cannot be built."""
+
+
+class FrameworkError(UnidevError, RuntimeError):
+    """The framework itself failed; ``__cause__`` holds its own error."""
+
+
+class OutOfDeviceMemoryError(FrameworkError, MemoryError):
+    """The device has not that much memory left."""
+
+
+class UnsupportedOperation(UnidevError, NotImplementedError):  # noqa: N818  the field's own word, as in io
+    """The backend cannot do this, and says why.
+
+    Attributes:
+        operation: what was asked for.
+        reason: why it cannot be done.
+        link: where upstream says so, if it does.
+    """
+
+    def __init__(self, operation: str, reason: str, link: str | None = None) -> None:
+        super().__init__(f"{operation} is not supported: {reason}" + (f" ({link})" if link else ""))
+        self.operation = operation
+        self.reason = reason
+        self.link = link
+
+
+def framework_error(error: Exception, backend: str, doing: str) -> FrameworkError:
+    """The error for what the framework itself raised while ``doing`` something."""
+    said = f"{type(error).__name__}: {error}".strip()
+    if isinstance(error, MemoryError) or "out of memory" in said.lower():
+        return OutOfDeviceMemoryError(
+            f"{backend} has no memory left for {doing}. Free tensors that are not needed, or "
+            f"take a smaller batch or another device. {said}"
+        )
+    return FrameworkError(f"{backend} failed in {doing}. {said}")

@@ -1,0 +1,161 @@
+"""Loading backends, and finding the backend that a type belongs to."""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from typing import TYPE_CHECKING, Any
+
+from unidev.errors import (
+    FrameworkNotInstalledError,
+    NotATensorError,
+    PluginError,
+    UnidevError,
+)
+
+if TYPE_CHECKING:
+    from unidev.backend import Backend, BackendSpec
+
+loaded_backends: dict[str, Backend] = {}
+"""Our own table: an entry of ``sys.modules`` may be half initialised."""
+
+backends_by_type: dict[type, Backend | None] = {}
+"""The hot path: the backend of a tensor's type, None for a type that is no tensor's.
+
+A type stays what it is: its backend follows from the modules of its bases, so an entry cannot go
+stale. Types of strangers are few, and live as long as their modules.
+"""
+
+_lock = threading.RLock()
+_simulators_started: set[str] = set()
+
+
+def load_backend(name: str) -> Backend:
+    """The backend ``name``; its framework is imported the first time.
+
+    Raises:
+        BackendNotFoundError: there is no such backend.
+        FrameworkNotInstalledError: the framework is not there; says how to install it.
+        PluginError: the framework or the plugin fails to import, or lacks methods.
+        SimulationError: simulated devices were asked for, and cannot be had.
+    """
+    backend = loaded_backends.get(name)
+    if backend is None:
+        with _lock:
+            backend = loaded_backends.get(name) or _load(name)
+            loaded_backends[name] = backend
+    return backend
+
+
+def backend_of_type(cls: type) -> Backend | None:
+    """The backend whose tensors are of class ``cls``, or None; kept in ``backends_by_type``."""
+    if cls not in backends_by_type:
+        backend = backend_of_namespace(cls)
+        if backend is not None and not issubclass(cls, backend.tensor_types):
+            backend = None
+        backends_by_type[cls] = backend
+    return backends_by_type[cls]
+
+
+def backend_of_namespace(cls: type) -> Backend | None:
+    """The backend whose framework ``cls`` or one of its bases comes from; loads it if need be.
+
+    An object of a framework proves that the framework is imported already, so that this imports
+    none that nobody asked for.
+    """
+    from unidev.plugins import backend_specs
+
+    roots = [base.__module__.partition(".")[0] for base in cls.__mro__]
+    if set(roots) <= {"builtins"}:
+        return None
+    owners = {
+        root: spec.name
+        for spec in backend_specs().values()
+        for root in (spec.framework, *spec.namespaces)
+    }
+    for root in roots:
+        if root in owners:
+            return load_backend(owners[root])
+    return None
+
+
+def backend_of_tensor(x: object) -> Backend:
+    """The backend of tensor ``x``.
+
+    Raises:
+        NotATensorError: ``x`` is no tensor; says what it is, and what to do with such a thing.
+    """
+    backend = backend_of_type(type(x))
+    if backend is None:
+        raise not_a_tensor(x)
+    return backend
+
+
+def is_model(x: object) -> bool:
+    """Whether ``x`` is a model of a framework."""
+    backend = backend_of_namespace(type(x))
+    return backend is not None and isinstance(x, backend.model_types)
+
+
+def not_a_tensor(x: object) -> NotATensorError:
+    """The error for an object that should have been a tensor."""
+    from unidev.plugins import backend_specs
+
+    kind = f"{type(x).__module__}.{type(x).__qualname__}".removeprefix("builtins.")
+    if is_model(x):
+        hint = (
+            "It is a model: copy_to and as_in_device move tensors. Move the model with the "
+            "framework's own call and `device.native`."
+        )
+    else:
+        hint = (
+            "unidev.array(...) makes a tensor of numbers, lists and arrays. Backends here: "
+            f"{', '.join(sorted(backend_specs()))}."
+        )
+    return NotATensorError(f"a tensor is needed, and this is of type {kind}. {hint}")
+
+
+def _load(name: str) -> Backend:
+    from unidev.plugins import backend_spec
+    from unidev.simulation import simulated_count
+
+    spec = backend_spec(name)
+    if importlib.util.find_spec(spec.framework) is None:
+        raise FrameworkNotInstalledError(
+            f"backend {name!r} needs {spec.framework}, which is not installed. "
+            f"Install it with: {spec.install}",
+            backend=name,
+        )
+    count = simulated_count()
+    if count and name not in _simulators_started:
+        spec.simulator().start(count)
+        _simulators_started.add(name)
+    return _make(spec, count)
+
+
+def _make(spec: BackendSpec, count: int) -> Backend:
+    from unidev.backend import Backend
+
+    try:
+        cls: Any = spec.load()
+    except UnidevError:
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"backend {spec.name!r} does not load: {type(error).__name__}: {error}. "
+            f"Is {spec.framework} whole? To install it again: {spec.install}",
+            backend=spec.name,
+        ) from error
+    if not (isinstance(cls, type) and issubclass(cls, Backend)):
+        raise PluginError(
+            f"`load` of backend {spec.name!r} gave {cls!r}: it must be a subclass of Backend.",
+            backend=spec.name,
+        )
+    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    if missing:
+        raise PluginError(
+            f"{cls.__module__}.{cls.__qualname__}, of backend {spec.name!r}, lacks what the "
+            f"contract asks for: {', '.join(missing)}. See unidev/backend.py.",
+            backend=spec.name,
+        )
+    return cls(spec, count)

@@ -1,0 +1,74 @@
+"""Simulated GPUs: how many were asked for, and a place in the user's cache for what they need."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from unidev.errors import SimulationError
+from unidev.loading import loaded_backends
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+VARIABLE = "UNIDEV_SIMULATE"
+MOST = 64
+
+
+def simulate(count: int) -> None:
+    """Give every backend that is loaded from now on ``count`` simulated GPUs in place of real ones.
+
+    ``count`` is 1 to 64. The same as ``UNIDEV_SIMULATE`` in the environment, which child processes
+    inherit. To the framework they are devices like any other, with memory of their own on the host.
+
+    Raises:
+        SimulationError: out of range, or a backend is loaded already with another number.
+    """
+    if type(count) is not int or not 1 <= count <= MOST:
+        raise SimulationError(_out_of_range(repr(count)))
+    for name, backend in loaded_backends.items():
+        if backend.simulated_count != count:
+            has = backend.simulated_count or "no"
+            raise SimulationError(
+                f"backend {name!r} is in use already, with {has} simulated GPUs: call "
+                f"unidev.simulate({count}) before anything else of unidev, or start Python with "
+                f"{VARIABLE}={count}."
+            )
+    os.environ[VARIABLE] = str(count)
+
+
+def simulated_count() -> int:
+    """How many simulated GPUs a backend that is loaded now gets; 0 for the machine's own devices.
+
+    Raises:
+        SimulationError: ``UNIDEV_SIMULATE`` is no number from 0 to 64.
+    """
+    text = os.environ.get(VARIABLE, "").strip() or "0"
+    if not (text.isascii() and text.isdigit() and int(text) <= MOST):
+        raise SimulationError(f"{VARIABLE}: " + _out_of_range(repr(text)))
+    return int(text)
+
+
+def build_once(name: str, key: str, filename: str, build: Callable[[Path], None]) -> Path:
+    """A file that a simulator needs, built the first time and then kept in the user's cache.
+
+    Args:
+        name: whose it is, such as ``torch``; in messages, and the folder's name.
+        key: everything that the file depends on (versions, a hash of the source, the compiler).
+        filename: the file's name. It is alone in its folder.
+        build: makes the file at the path that it gets, or raises ``SimulationError``.
+
+    Processes that come at the same time wait for one of them. A build that was cut short leaves
+    nothing that could be taken for the file: it is built beside it, then renamed.
+    """
+    from unidev.build_cache import cached_build
+
+    return cached_build(name, key, filename, build)
+
+
+def _out_of_range(given: str) -> str:
+    return (
+        f"the number of simulated GPUs is a whole number from 1 to {MOST}, not {given}. "
+        f"Example: {VARIABLE}=2."
+    )

@@ -1,0 +1,251 @@
+"""Making tensors, and reading them back."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+from unidev.device import Device
+from unidev.devices import default_device, resolve_device
+from unidev.dtypes import native_dtype, portable_name
+from unidev.errors import (
+    BackendMismatchError,
+    InvalidDataError,
+    UnidevError,
+    UnsupportedDtypeError,
+    framework_error,
+)
+from unidev.generator import draw
+from unidev.loading import backend_of_tensor, backend_of_type, load_backend
+from unidev.python_data import as_numpy, checked_number, default_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from unidev.backend import Backend
+    from unidev.devices import DeviceLike
+
+    Shape = int | tuple[int, ...]
+
+
+def array(data: object, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
+    """Make a tensor of ``data``, always in new memory.
+
+    Args:
+        data: numbers, nested lists or tuples of them, a NumPy array, or a tensor of the framework.
+        dtype: a portable name, a NumPy dtype or the framework's own. By default Python floats
+            become float32, ints int64, bools bool, and arrays and tensors keep theirs.
+        device: where; by default the innermost ``with device:``, else ``cpu:0``.
+
+    Blocks until the values are there. Not differentiable: ``copy_to`` is.
+
+    Raises:
+        InvalidDataError: ragged lists, or a value that the dtype cannot hold.
+        UnsupportedDtypeError: the framework cannot hold values of that dtype.
+        BackendMismatchError: ``data`` is a tensor of another framework than ``device``.
+        DeviceError: the device makes no sense or is not there.
+
+    >>> import unidev
+    >>> with unidev.use_backend("numpy"):
+    ...     unidev.array([1.0, 2.0]).dtype
+    dtype('float32')
+    """
+    owner = backend_of_type(type(data))
+    if owner is not None and not _is_host_array(data):
+        return _array_of_tensor(data, dtype, device, owner)
+    target = default_device(device)
+    backend = load_backend(target.backend)
+    wanted = None if dtype is None else native_dtype(dtype, backend)
+    values = as_numpy(data, None if wanted is None else portable_name(wanted, backend))
+    if wanted is None:
+        wanted = native_dtype(values.dtype, backend)
+    return _guarded(
+        backend, f"making a tensor of shape {values.shape} on {target}",
+        backend.from_numpy, values, wanted, target,
+    )  # fmt: skip
+
+
+def zeros(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
+    """A tensor of zeros (float32 by default), made on the device itself.
+
+    >>> import unidev
+    >>> unidev.to_numpy(unidev.zeros((2, 2))).tolist()
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+    return _new("zeros", shape, (), dtype or "float32", device)
+
+
+def ones(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
+    """A tensor of ones (float32 by default), made on the device itself."""
+    return _new("full", shape, (1,), dtype or "float32", device)
+
+
+def full(
+    shape: Shape, value: object, *, dtype: object = None, device: DeviceLike | None = None
+) -> Any:
+    """A tensor filled with one number, made on the device itself.
+
+    ``dtype`` is by default that of the number: float32, int64 or bool.
+
+    Raises:
+        InvalidDataError: no number, or one that the dtype cannot hold.
+    """
+    target = default_device(device)
+    backend = load_backend(target.backend)
+    wanted = native_dtype(dtype or default_dtype(value), backend)
+    number = checked_number(value, portable_name(wanted, backend))
+    return _new("full", shape, (number,), wanted, target)
+
+
+def empty(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
+    """A tensor of whatever was in memory (float32 by default)."""
+    return _new("empty", shape, (), dtype or "float32", device)
+
+
+def arange(
+    start: float, stop: float | None = None, step: float = 1, *,
+    dtype: object = None, device: DeviceLike | None = None,
+) -> Any:  # fmt: skip
+    """Numbers from ``start`` (0, if it stands alone) up to and without ``stop``, by ``step``.
+
+    int64 if all three are ints, else float32. Made on the host, then moved.
+
+    >>> import unidev
+    >>> unidev.to_numpy(unidev.arange(3)).tolist()
+    [0, 1, 2]
+    """
+    import numpy as np
+
+    bounds = (0, start, step) if stop is None else (start, stop, step)
+    for bound in bounds:
+        default_dtype(bound)  # refuses what is no number
+    if step == 0:
+        raise InvalidDataError("the step of arange cannot be 0.")
+    narrow = "int64" if all(isinstance(bound, int) for bound in bounds) else "float32"
+    try:
+        values = np.arange(*bounds)
+    except (ValueError, OverflowError, MemoryError) as error:
+        raise InvalidDataError(f"arange{bounds} cannot be made: {error}") from error
+    return array(values, dtype=dtype or narrow, device=device)
+
+
+def rand(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
+    """Uniform random numbers in [0, 1), float32 by default, from unidev's generator on the host.
+
+    After ``seed(n)`` the same numbers on every backend and device.
+    """
+    return _random("random", shape, dtype, device)
+
+
+def randn(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
+    """Standard normal random numbers; the rest as ``rand``."""
+    return _random("standard_normal", shape, dtype, device)
+
+
+def zeros_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
+    """Zeros of the shape and dtype of ``x``, on its device unless another is given."""
+    return _new_like("zeros", x, (), device)
+
+
+def ones_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
+    """Ones of the shape and dtype of ``x``, on its device unless another is given."""
+    return _new_like("full", x, (1,), device)
+
+
+def empty_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
+    """Whatever was in memory, in the shape and dtype of ``x``, on its device unless another."""
+    return _new_like("empty", x, (), device)
+
+
+def to_numpy(x: Any, /) -> np.ndarray[Any, Any]:
+    """The values of ``x`` as a new NumPy array: writable, shared with nothing, cut from autograd.
+
+    From any device; blocks until the values are there.
+
+    Raises:
+        NotATensorError: ``x`` is no tensor.
+        UnsupportedDtypeError: NumPy has no such dtype; says how to read it.
+    """
+    backend = backend_of_tensor(x)
+    return _guarded(backend, "reading a tensor", backend.to_numpy, x)  # type: ignore[no-any-return]
+
+
+def _new(
+    maker: str, shape: Shape, rest: tuple[Any, ...], dtype: object, device: DeviceLike | None
+) -> Any:
+    sizes = _sizes(shape)
+    target = device if type(device) is Device else default_device(device)
+    backend = load_backend(target.backend)
+    wanted = native_dtype(dtype, backend)
+    _ = target.native  # asks, the first time, whether it is there
+    doing = f"making a tensor of shape {sizes} on {target}"
+    return _guarded(backend, doing, getattr(backend, maker), sizes, *rest, wanted, target)
+
+
+def _new_like(maker: str, x: Any, rest: tuple[Any, ...], device: DeviceLike | None) -> Any:
+    backend = backend_of_tensor(x)
+    target = backend.device_of(x) if device is None else resolve_device(device, backend)
+    doing = f"making a tensor of shape {tuple(x.shape)} on {target}"
+    method = getattr(backend, maker)
+    return _guarded(backend, doing, method, tuple(x.shape), *rest, x.dtype, target)
+
+
+def _random(distribution: str, shape: Shape, dtype: object, device: DeviceLike | None) -> Any:
+    target = default_device(device)
+    backend = load_backend(target.backend)
+    wanted = native_dtype(dtype or "float32", backend)
+    name = portable_name(wanted, backend)
+    if name not in ("float16", "bfloat16", "float32", "float64"):
+        raise UnsupportedDtypeError(
+            f"random numbers are float16, bfloat16, float32 or float64, not {dtype!r}."
+        )
+    return array(draw(distribution, _sizes(shape), name), dtype=wanted, device=target)
+
+
+def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: Backend) -> Any:
+    try:
+        target = default_device(None) if device is None else resolve_device(device, backend)
+    except BackendMismatchError as error:
+        raise BackendMismatchError(
+            f"{error} (array makes tensors of the framework that its data comes from.)",
+            backend=error.backend,
+        ) from None
+    if target.backend != backend.name:
+        target = backend.device("cpu", 0)
+    doing = f"a copy of a tensor of shape {tuple(x.shape)} to {target}"
+    wanted = x.dtype if dtype is None else native_dtype(dtype, backend)
+    if wanted == x.dtype:
+        return _guarded(backend, doing, backend.copy_to, x, target, False)
+    return _guarded(backend, doing, backend.cast, x, wanted, target)
+
+
+def _is_host_array(data: object) -> bool:
+    """Whether ``data`` is plain NumPy, which every backend takes in."""
+    cls = type(data)
+    return cls.__module__.partition(".")[0] == "numpy"
+
+
+def _sizes(shape: object) -> tuple[int, ...]:
+    try:
+        if isinstance(shape, (tuple, list)):
+            sizes = tuple(operator.index(size) for size in shape)
+        else:
+            sizes = (operator.index(shape),)  # type: ignore[arg-type]  # TypeError is the question
+    except TypeError:
+        sizes = (-1,)
+    if any(size < 0 for size in sizes):
+        raise InvalidDataError(
+            f"a shape is a whole number from 0, or a tuple of them, not {shape!r}."
+        )
+    return sizes
+
+
+def _guarded(backend: Backend, doing: str, method: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return method(*arguments)
+    except UnidevError:
+        raise
+    except backend.framework_errors as error:
+        raise framework_error(error, backend.name, doing) from error

@@ -1,0 +1,158 @@
+"""The two verbs: ``copy_to``, which always copies, and ``as_in_device``, which does if it must."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from unidev.device import Device
+from unidev.devices import as_device, resolve_device
+from unidev.errors import BackendMismatchError, UnidevError, framework_error
+from unidev.loading import backend_of_type, backends_by_type
+from unidev.trees import map_tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev.backend import Backend
+    from unidev.devices import DeviceLike
+
+    Transfer = Callable[[Any, DeviceLike, Backend, bool], Any]
+
+T = TypeVar("T")
+
+_PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
+"""Leaves of which everybody knows that they are no tensors."""
+
+
+def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
+    """Copy ``x`` into newly allocated memory on ``device``, also if it is there already.
+
+    Values, dtype and shape are kept to the bit; strides are not promised. No byte is shared with
+    ``x``. The gradient flows back to ``x`` wherever the framework has autograd.
+
+    Args:
+        x: a tensor of any shape and dtype, or a nested container of them. What in a container is no
+            tensor is passed through, and a tensor that stands twice stays one.
+        device: a ``Device``, a string such as ``gpu:1``, or the framework's own device.
+        non_blocking: may return before the bytes have arrived (``synchronize`` waits), never before
+            ``x`` may be changed or dropped safely. Without it, blocks as the framework's own
+            copies do: what reads the result waits.
+
+    Returns:
+        A tensor of the same framework, or a container of the same make.
+
+    Raises:
+        DeviceError: ``device`` makes no sense, or is not there.
+        BackendMismatchError: ``device`` belongs to another framework than ``x``.
+        NotATensorError, ContainerError: ``x`` is nothing that can be copied; says what to do.
+        OutOfDeviceMemoryError: the copy does not fit. Nothing is changed, whatever is raised.
+
+    Semantics: d2l's "Copying", ``copyto`` in MXNet; ``x.clone()`` in PyTorch where the device is
+    the same, ``x.to(device, copy=True)`` where it is not.
+
+    >>> import unidev
+    >>> x = unidev.arange(6)
+    >>> y = unidev.copy_to(x, "cpu")
+    >>> y is x, unidev.shares_memory(x, y)
+    (False, False)
+    """
+    backend = backends_by_type.get(type(x))
+    if backend is None:
+        return _each(x, device, non_blocking, _copy)
+    return _copy(x, device, backend, non_blocking)  # type: ignore[no-any-return]
+
+
+def as_in_device(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
+    """``x`` itself if it is on ``device`` already, else what ``copy_to(x, device)`` gives.
+
+    "Itself" means the same object: ``as_in_device(x, d) is x``, nothing allocated, on every
+    framework. Of a container, tensors that are there already stay themselves, and a container none
+    of whose tensors moves is returned itself.
+
+    Arguments, errors and the rest are ``copy_to``'s. Where a framework traces a graph
+    (``tf.function``) a tensor has no device yet: ``UnsupportedOperation``.
+
+    Semantics: ``as_in_ctx`` in MXNet, ``x.to(device)`` in PyTorch.
+
+    >>> import unidev
+    >>> x = unidev.arange(6)
+    >>> unidev.as_in_device(x, "cpu") is x
+    True
+    """
+    backend = backends_by_type.get(type(x))
+    if backend is None:
+        if type(device) is Device and _is_all_there(x, device):
+            return x
+        return _each(x, device, non_blocking, _move)
+    if backend.device_of(x) is device:
+        return x
+    return _move(x, device, backend, non_blocking)  # type: ignore[no-any-return]
+
+
+def _copy(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> Any:
+    target = resolve_device(device, backend)
+    try:
+        return backend.copy_to(x, target, non_blocking)
+    except UnidevError:
+        raise
+    except backend.framework_errors as error:
+        doing = f"a copy of a tensor of shape {tuple(x.shape)} to {target}"
+        raise framework_error(error, backend.name, doing) from error
+
+
+def _move(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> Any:
+    target = resolve_device(device, backend)
+    return x if backend.device_of(x) is target else _copy(x, target, backend, non_blocking)
+
+
+def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T:
+    """``transfer`` for ``x``, whose type was not seen yet, or for each tensor in it."""
+    backend = backend_of_type(type(x))
+    if backend is not None:
+        return transfer(x, device, backend, non_blocking)  # type: ignore[no-any-return]
+    seen: Backend | None = None
+
+    def one(tensor: Any, backend: Backend) -> Any:
+        nonlocal seen
+        if seen is not None and backend is not seen:
+            raise BackendMismatchError(
+                f"tensors of two backends, {seen.name} and {backend.name}, in one container. Make "
+                f"them one framework's first: unidev.array(unidev.to_numpy(x), device=...).",
+                backend=backend.name,
+            )
+        seen = backend
+        return transfer(tensor, device, backend, non_blocking)
+
+    moved = map_tensors(one, x)
+    if seen is None:
+        as_device(device)  # no tensor in it has asked yet whether this device makes sense
+    return moved
+
+
+def _is_all_there(tree: object, device: Device) -> bool:
+    """Whether a quick look finds all tensors of plain dicts, lists and tuples on ``device``.
+
+    False also where it would take optree to know.
+    """
+    if type(tree) is dict:
+        items: Any = tree.values()
+    elif type(tree) is list or type(tree) is tuple:
+        items = tree
+    else:
+        return False
+    for item in items:
+        cls = type(item)
+        backend = backends_by_type.get(cls)
+        if backend is not None:
+            if backend.device_of(item) is not device:
+                return False
+        elif cls not in _PLAIN and not _is_nested_all_there(item, device):
+            return False
+    return True
+
+
+def _is_nested_all_there(tree: object, device: Device) -> bool:
+    try:
+        return _is_all_there(tree, device)
+    except RecursionError:  # very deep, or a cycle: the thorough way says which
+        return False
