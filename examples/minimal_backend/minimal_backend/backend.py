@@ -1,0 +1,58 @@
+"""The framework in unidev's words: everything that the contract asks for."""
+
+from array import array
+from math import prod
+
+import numpy as np
+from unidev import Backend, Device, Extent, unsupported
+
+from minimal_backend.framework import Tensor
+
+CODES = {"int8": "b", "uint8": "B", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
+
+
+class MinimalBackend(Backend):
+    tensor_types = (Tensor,)
+    dtypes = CODES
+    memory = unsupported("array.array keeps no count of its memory")
+
+    def device_count(self, kind: str) -> int:
+        return 1
+
+    def native_device(self, kind: str, index: int) -> int:
+        return int(kind == "gpu")
+
+    def parse_native(self, spec: object) -> tuple[str, int] | None:
+        return {0: ("cpu", 0), 1: ("gpu", 0)}.get(spec) if type(spec) is int else None
+
+    def device_of(self, x: Tensor) -> Device:
+        return self.device("gpu" if x.device else "cpu", 0)
+
+    def copy_to(self, x: Tensor, device: Device, non_blocking: bool) -> Tensor:
+        return Tensor(x.data[:], x.shape, device.native)
+
+    def from_numpy(self, values: np.ndarray, dtype: str, device: Device) -> Tensor:
+        data = array(dtype, np.ascontiguousarray(values, dtype).tobytes())
+        return Tensor(data, values.shape, device.native)
+
+    def to_numpy(self, x: Tensor) -> np.ndarray:
+        return np.array(x.data, x.dtype).reshape(x.shape)
+
+    def empty(self, shape: tuple[int, ...], dtype: str, device: Device) -> Tensor:
+        return self.full(shape, 0, dtype, device)
+
+    def full(self, shape: tuple[int, ...], value: float, dtype: str, device: Device) -> Tensor:
+        return Tensor(array(dtype, [value]) * prod(shape), shape, device.native)
+
+    def synchronize(self, device: Device) -> None:
+        """Every call is done when it returns."""
+
+    def extents(self, x: Tensor) -> list[Extent]:
+        address, length = x.data.buffer_info()
+        return [Extent(address, length * x.data.itemsize)]
+
+    @property
+    def probe(self):
+        from minimal_backend.probe import MinimalProbe
+
+        return MinimalProbe(self)

@@ -1,0 +1,33 @@
+"""What the conformance suite needs, by the framework's own means."""
+
+from array import array
+
+import numpy as np
+from unidev import Device, Probe
+
+from minimal_backend.framework import Tensor
+
+
+class MinimalProbe(Probe):
+    def make(self, values: np.ndarray, device: Device) -> Tensor:
+        code = self.backend.dtypes[values.dtype.name]
+        return Tensor(array(code, values.tobytes()), values.shape, device.native)
+
+    def read(self, x: Tensor) -> bytes:
+        return x.data.tobytes()
+
+    def same_memory(self, x: Tensor) -> Tensor:
+        return Tensor(x.data, x.shape, x.device)
+
+    def views(self, x: Tensor) -> dict[str, Tensor]:
+        matrix = np.array(x.data).reshape(x.shape)  # it has no views: these are new tensors
+        views = {"transposed": matrix.T, "sliced": matrix[1:, ::2]}
+        views["broadcast"] = np.broadcast_to(matrix, (3, *x.shape))
+        return {name: self.make(view, self.backend.device_of(x)) for name, view in views.items()}
+
+    def write(self, x: Tensor, value: float) -> None:
+        for index in range(len(x.data)):
+            x.data[index] = type(x.data[index])(value)
+
+    def global_state(self) -> dict[str, object]:
+        return {}  # the framework has no globals
