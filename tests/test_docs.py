@@ -1,0 +1,53 @@
+"""What the documents say is so."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import unidev
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
+)
+EXAMPLES = [
+    pytest.param(block, id=f"{path.relative_to(ROOT)}-{number}")
+    for path in DOCUMENTS
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL))
+    if "import unidev" in block and "plugins" not in path.parts
+]
+
+
+@pytest.mark.parametrize("simulated", ["0", "2"])
+@pytest.mark.parametrize("block", EXAMPLES)
+def test_an_example_runs_with_and_without_gpus(block, simulated, tmp_path):
+    environment = {**os.environ, "UNIDEV_BACKEND": "numpy", "UNIDEV_SIMULATE": simulated}
+    subprocess.run([sys.executable, "-c", block], check=True, env=environment, cwd=tmp_path)
+
+
+def test_there_are_examples():
+    assert EXAMPLES
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_every_link_to_a_file_leads_somewhere(path):
+    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", path.read_text())
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_the_readme_names_every_public_function():
+    named = set(re.findall(r"`([a-z_]+)`", (ROOT / "README.md").read_text()))
+    functions = {name for name in unidev.__all__ if name.islower()}
+    selection = {"active_backend", "list_backends", "use_backend", "set_backend", "simulate"}
+    for_plugins = {"hookimpl", "unsupported"}
+    assert functions - selection - for_plugins <= named
+
+
+def test_the_readme_names_every_environment_variable():
+    source = "".join(path.read_text() for path in (ROOT / "unidev").rglob("*.py"))
+    used = set(re.findall(r"\bUNIDEV_[A-Z_]+\b", source))
+    table = (ROOT / "README.md").read_text().partition("## Environment variables")[2]
+    assert used == set(re.findall(r"`(UNIDEV_[A-Z_]+)`", table))
