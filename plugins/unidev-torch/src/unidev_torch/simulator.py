@@ -136,7 +136,9 @@ def _build(compiler: list[str], flags: list[str], path: Path) -> None:
         for name, text in _sources().items():
             (work / name).write_text(text)
         command = [*compiler, *flags, "simulator.cpp", "-o", str(path), "-lc10", "-ltorch_cpu"]
-        done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False)
+        done = subprocess.run(  # noqa: S603  the user's own compiler, our own arguments
+            command, cwd=work, capture_output=True, text=True, check=False
+        )
     finally:
         shutil.rmtree(work)
     if done.returncode != 0:
@@ -149,7 +151,7 @@ def _build(compiler: list[str], flags: list[str], path: Path) -> None:
 def _load(library: Path, count: int) -> None:
     import torch
 
-    torch.ops.load_library(library)
+    torch.ops.load_library(library)  # type: ignore[no-untyped-call]
     if torch.ops.unidev_sim.engine_has_started():
         raise SimulationError(
             "torch has run a backward pass in this process already, and gives devices that come "
@@ -158,8 +160,10 @@ def _load(library: Path, count: int) -> None:
         )
     torch.ops.unidev_sim.start(count)
 
+    from torch.utils import backend_registration
+
     from unidev_torch import simulator_module
 
-    torch.utils.rename_privateuse1_backend(DEVICE_TYPE)
-    torch._register_device_module(DEVICE_TYPE, simulator_module)
-    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    backend_registration.rename_privateuse1_backend(DEVICE_TYPE)
+    torch._register_device_module(DEVICE_TYPE, simulator_module)  # type: ignore[no-untyped-call]
+    backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)

@@ -3,6 +3,7 @@
 Names and meanings are those of ``torch.cuda``. A simulated device has done its work when the call
 returns, so nothing here waits.
 """
+# ruff: noqa: D103  what they do stands in torch.cuda's documentation
 
 from __future__ import annotations
 

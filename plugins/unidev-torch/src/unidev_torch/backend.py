@@ -1,0 +1,244 @@
+"""PyTorch's devices and tensors, in unidev's words."""
+
+from __future__ import annotations
+
+import platform
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from unidev.backend import Backend, Extent, Memory
+from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
+from unidev_torch import tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    import numpy as np
+
+    from unidev.backend import BackendSpec
+    from unidev.device import Device
+    from unidev_torch.probe import TorchProbe
+
+_ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
+"""What torch calls the devices that unidev calls ``gpu``; a PrivateUse1 device is one too."""
+
+_STREAM_ORDERED = frozenset({"cuda", "xpu"})
+"""Devices whose allocator keeps freed memory until the work queued before is done."""
+
+
+_clone = torch.clone
+"""On the hot path of ``copy_to``, where looking it up each time would be seen."""
+
+
+class TorchBackend(Backend):
+    """Tensors of PyTorch and its subclasses, on the CPU and on torch's one accelerator."""
+
+    model_types = (torch.nn.Module, torch.optim.Optimizer)
+
+    def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
+        super().__init__(spec, simulated_count)
+        self._devices: dict[torch.device, Device] = {}
+        """Filled as they are met: what a ``torch.device`` means never changes."""
+        self._fixed_count = simulated_count or None
+
+    @property
+    def tensor_types(self) -> tuple[type, ...]:
+        """``torch.Tensor``, parameters and other subclasses included."""
+        return (torch.Tensor,)
+
+    @cached_property
+    def dtypes(self) -> Mapping[str, torch.dtype]:
+        """All that NumPy has, and bfloat16."""
+        return {name: getattr(torch, name) for name in tensors.NAMES}
+
+    @cached_property
+    def probe(self) -> TorchProbe:  # type: ignore[override]  # read-only is enough here
+        """Torch's probe."""
+        from unidev_torch.probe import TorchProbe
+
+        return TorchProbe(self)
+
+    # -- devices ------------------------------------------------------------------------------
+
+    def device_count(self, kind: str) -> int:
+        """One CPU, whatever its cores; as many GPUs as torch's accelerator has.
+
+        Asks torch each time, until torch itself has fixed the number: in initialising the
+        accelerator, or because the devices are simulated.
+        """
+        if kind == "cpu":
+            return 1
+        if self._fixed_count is not None:
+            return self._fixed_count
+        accelerator = torch.accelerator.current_accelerator()
+        if accelerator is None:
+            return 0
+        module = torch.get_device_module(accelerator)
+        count: int = module.device_count()
+        if _is_initialized(module):
+            self._fixed_count = count
+        return count
+
+    def native_device(self, kind: str, index: int) -> torch.device:
+        """``torch.device("cpu")`` without an index, as torch's own tensors have it."""
+        if kind == "cpu":
+            return torch.device("cpu")
+        accelerator = torch.accelerator.current_accelerator()
+        if accelerator is None:
+            raise LookupError(f"this torch has no accelerator, and was asked for {kind}:{index}")
+        return torch.device(accelerator.type, index)
+
+    def parse_native(self, spec: object) -> tuple[str, int] | None:
+        """A ``torch.device`` or its spelling. Without an index, torch means the current device."""
+        if isinstance(spec, str):
+            try:
+                device = torch.device(spec)
+            except (RuntimeError, ValueError):
+                return None
+        elif isinstance(spec, torch.device):
+            device = spec
+        else:
+            return None
+        return self._kind_and_index(device)
+
+    def hardware_name(self, kind: str, index: int) -> str:
+        """As the driver tells it; asking CUDA creates its context."""
+        if kind == "cpu":
+            return platform.processor() or platform.machine()
+        native = self.native_device(kind, index)
+        name_of = getattr(torch.get_device_module(native), "get_device_name", None)
+        return str(native) if name_of is None else str(name_of(index))
+
+    def device_of(self, x: torch.Tensor) -> Device:
+        """Where torch says that it is."""
+        try:
+            return self._devices[x.device]
+        except KeyError:
+            return self._find_device(x.device)
+
+    def synchronize(self, device: Device) -> None:
+        """The CPU's work is done when torch's calls return."""
+        if device.kind == "gpu":
+            torch.accelerator.synchronize(device.native)
+
+    def native_scope(self, device: Device) -> AbstractContextManager[Any]:
+        """``with torch.device(...)``, which holds for this thread alone."""
+        native: torch.device = device.native
+        return native
+
+    def memory(self, device: Device) -> Memory:
+        """What torch's allocator holds in tensors, and what the driver has free and in all."""
+        if device.kind == "cpu":
+            raise UnsupportedOperation("memory", "torch keeps no allocator statistics for the CPU")
+        module = torch.get_device_module(device.native)
+        if not hasattr(module, "mem_get_info"):
+            raise UnsupportedOperation(
+                "memory", f"torch.{device.native.type} does not tell how much memory is free"
+            )
+        free, total = module.mem_get_info(device.index)
+        return Memory(module.memory_allocated(device.index), free, total)
+
+    # -- tensors ------------------------------------------------------------------------------
+
+    def copy_to(self, x: torch.Tensor, device: Device, non_blocking: bool) -> torch.Tensor:
+        """``clone`` on the same device, else ``to(copy=True)``.
+
+        Of what ``non_blocking`` means to torch, only copies from an accelerator are safe: a copy
+        from pinned memory goes on reading it after it has returned.
+        """
+        try:
+            is_here = x.untyped_storage() and self._devices[x.device] is device
+        except (KeyError, RuntimeError, ValueError):
+            is_here = False  # a kind of tensor, or a device, that is worth a closer look
+        if is_here:
+            return _clone(x)
+        return self._copy_any(x, device, non_blocking)
+
+    def from_numpy(
+        self, array: np.ndarray[Any, Any], dtype: torch.dtype, device: Device
+    ) -> torch.Tensor:
+        """Copied into memory of torch's own, then moved."""
+        return tensors.from_numpy(array).to(device=device.native, dtype=dtype)
+
+    def to_numpy(self, x: torch.Tensor) -> np.ndarray[Any, Any]:
+        """In C order."""
+        return tensors.to_numpy(x)
+
+    def empty(self, shape: tuple[int, ...], dtype: torch.dtype, device: Device) -> torch.Tensor:
+        """``torch.empty``."""
+        return torch.empty(shape, dtype=dtype, device=device.native)
+
+    def zeros(self, shape: tuple[int, ...], dtype: torch.dtype, device: Device) -> torch.Tensor:
+        """``torch.zeros``."""
+        return torch.zeros(shape, dtype=dtype, device=device.native)
+
+    def full(
+        self, shape: tuple[int, ...], value: Any, dtype: torch.dtype, device: Device
+    ) -> torch.Tensor:
+        """``torch.full``."""
+        return torch.full(shape, value, dtype=dtype, device=device.native)
+
+    def cast(self, x: torch.Tensor, dtype: torch.dtype, device: Device) -> torch.Tensor:
+        """``to`` with both; a complex tensor does not become a real one."""
+        tensors.check_copyable(x)
+        if x.is_complex() and not dtype.is_complex:
+            raise UnsupportedDtypeError(
+                f"a {x.dtype} tensor does not become {dtype}: that would drop its imaginary part. "
+                "Take x.real, x.imag or x.abs()."
+            )
+        return x.detach().to(device=device.native, dtype=dtype, copy=True)
+
+    def extents(self, x: torch.Tensor) -> Sequence[Extent]:
+        """The storage behind it; of a sparse tensor, those of its parts."""
+        return tensors.extents(x)
+
+    def _copy_any(self, x: torch.Tensor, device: Device, non_blocking: bool) -> torch.Tensor:
+        tensors.check_copyable(x)
+        if self.device_of(x) is device:
+            return x.clone()
+        tensors.check_movable(x, is_simulated=self.simulated_count > 0)
+        ordered = non_blocking and x.device.type in _STREAM_ORDERED
+        return x.to(device.native, non_blocking=ordered, copy=True)
+
+    # -- torch.device to Device -----------------------------------------------------------------
+
+    def _accelerator_type(self) -> str | None:
+        accelerator = torch.accelerator.current_accelerator()
+        return None if accelerator is None else accelerator.type
+
+    def _kind_and_index(self, device: torch.device) -> tuple[str, int] | None:
+        if device.type == "cpu":
+            return "cpu", device.index or 0
+        accelerator = self._accelerator_type()
+        if device.type == accelerator:
+            return "gpu", self._current_index() if device.index is None else device.index
+        if accelerator is None and device.type in _ACCELERATORS:
+            return "gpu", device.index or 0  # a fine name for what this machine has not
+        return None
+
+    def _find_device(self, native: torch.device) -> Device:
+        found = self._kind_and_index(native)
+        if found is None:
+            raise UnsupportedOperation(
+                f"a tensor on torch's device {str(native)!r}",
+                "it has a shape and no memory; torch.empty_like(x, device=...) gives it some"
+                if native.type == "meta"
+                else "unidev knows the CPU and torch.accelerator's devices",
+            )
+        device = self._devices[native] = self.device(*found)
+        return device
+
+    def _current_index(self) -> int:
+        # Asking what has not begun would make it begin; until then, it is 0.
+        if not _is_initialized(torch.get_device_module(self._accelerator_type())):
+            return 0
+        return torch.accelerator.current_device_index()
+
+
+def _is_initialized(module: Any) -> bool:
+    """Whether torch has begun to use the accelerator, after which it counts its devices no more."""
+    is_initialized = getattr(module, "is_initialized", None)
+    return is_initialized is not None and bool(is_initialized())

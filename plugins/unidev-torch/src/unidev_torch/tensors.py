@@ -1,0 +1,135 @@
+"""Kinds of tensor that torch has: which of them have memory, where, and how they meet NumPy."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+
+from unidev.backend import Extent
+from unidev.errors import DeletedTensorError, UnsupportedDtypeError, UnsupportedOperation
+
+NAMES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
+)  # fmt: skip
+_NUMPY_NAMES = {getattr(torch, name): name for name in NAMES if name != "bfloat16"}
+
+_LAZY = (UninitializedBuffer, UninitializedParameter)
+
+_PARTS: dict[torch.layout, tuple[str, ...]] = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
+
+
+def check_copyable(x: torch.Tensor) -> None:
+    """Refuse what torch would crash on, or has no shape to copy.
+
+    Raises:
+        DeletedTensorError: its storage was resized to nothing.
+        UnsupportedOperation: it is a lazy parameter.
+    """
+    if isinstance(x, _LAZY):
+        raise UnsupportedOperation(
+            "a copy of a lazy parameter", "it has no shape yet: run the model once, then copy"
+        )
+    if x.layout is not torch.strided:
+        return
+    try:
+        is_gone = x.untyped_storage().nbytes() == 0 and x.numel() > 0
+    except (RuntimeError, NotImplementedError):
+        return  # a wrapper without a storage of its own, such as those of torch.func
+    if is_gone:  # torch would read through a null pointer
+        raise DeletedTensorError(
+            f"the memory of this tensor of shape {tuple(x.shape)} is gone: its storage was resized "
+            "to 0 bytes (FSDP does so with parameters that it has put away)."
+        )
+
+
+def check_movable(x: torch.Tensor, *, is_simulated: bool) -> None:
+    """Refuse what cannot be brought to another device.
+
+    Raises:
+        UnsupportedOperation: it lies on several devices, or simulated devices cannot hold it.
+    """
+    if type(x).__name__ == "DTensor":
+        raise UnsupportedOperation(
+            "moving a DTensor", "it lies on several devices: x.to_local() or x.full_tensor()"
+        )
+    if is_simulated and (x.layout not in (torch.strided, torch.jagged) or x.is_quantized):
+        kind = "quantized" if x.is_quantized else _kind_of(x)
+        raise UnsupportedOperation(
+            f"moving a {kind} tensor", "simulated devices of torch hold dense tensors only"
+        )
+
+
+def from_numpy(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """A CPU tensor of the same dtype with the values of ``array``, in memory of torch's own."""
+    name = array.dtype.name
+    if name == "bfloat16":  # of ml_dtypes, which torch does not know
+        return from_numpy(array.view(np.uint16)).view(torch.bfloat16)
+    tensor = torch.empty(array.shape, dtype=getattr(torch, name), device="cpu")
+    # Not torch.from_numpy: it shares, refuses negative strides, and warns of read-only arrays.
+    tensor.numpy()[...] = array
+    return tensor
+
+
+def to_numpy(x: torch.Tensor) -> np.ndarray[Any, Any]:
+    """A new, writable array in C order, cut off from autograd.
+
+    Raises:
+        UnsupportedDtypeError: NumPy has no such dtype.
+        UnsupportedOperation: not a dense tensor with memory.
+    """
+    check_copyable(x)
+    if x.dtype not in _NUMPY_NAMES:
+        hint = "x.dequantize()" if x.is_quantized else "x.float()"
+        raise UnsupportedDtypeError(f"NumPy has no {x.dtype}: convert first, with {hint}.")
+    if x.layout is not torch.strided or x.is_nested:
+        raise UnsupportedOperation(
+            "to_numpy", f"NumPy has no {_kind_of(x)} arrays; x.to_dense() or x.to_padded_tensor()"
+        )
+    if is_fake(x):
+        _no_memory(x, "to_numpy")
+    shared = x.device.type == "cpu"
+    array = x.numpy(force=True)
+    return np.array(array, order="C", copy=True) if shared else np.ascontiguousarray(array)
+
+
+def extents(x: torch.Tensor) -> list[Extent]:
+    """The whole storages behind ``x``.
+
+    Raises:
+        UnsupportedOperation: there is no memory, or torch does not tell where.
+    """
+    if is_fake(x) or x.device.type == "meta" or isinstance(x, _LAZY):
+        _no_memory(x, "extents")
+    if x.layout in _PARTS:
+        parts = [getattr(x.detach(), part)() for part in _PARTS[x.layout]]
+        return [extent for part in parts for extent in extents(part)]
+    if x.is_nested and x.layout is torch.jagged:
+        return extents(x.values())
+    try:
+        storage = x.untyped_storage()
+        return [Extent(storage.data_ptr(), storage.nbytes())]
+    except (RuntimeError, NotImplementedError) as error:
+        raise UnsupportedOperation("extents", f"torch tells no address of it: {error}") from error
+
+
+def is_fake(x: torch.Tensor) -> bool:
+    """Whether it only stands for a tensor, as while torch.compile traces."""
+    return type(x).__name__ == "FakeTensor"
+
+
+def _kind_of(x: torch.Tensor) -> str:
+    return "nested" if x.is_nested else str(x.layout).removeprefix("torch.")
+
+
+def _no_memory(x: torch.Tensor, operation: str) -> NoReturn:
+    raise UnsupportedOperation(operation, f"a {type(x).__name__} on {x.device} has no memory")
