@@ -10,9 +10,6 @@ Importing unidev imports no framework, nor NumPy. What only authors of backends 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from unidev.checks import check_same_device, device_of, same_device, shares_memory
 from unidev.device import Device
 from unidev.devices import (
@@ -71,7 +68,10 @@ from unidev.tensors import (
 from unidev.transfer import as_in_device, copy_to
 from unidev.trees import register_container
 
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from typing import Any
+
     from unidev.backend import (
         CONTRACT_VERSION,
         Backend,
@@ -171,5 +171,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _FOR_PLUGINS:
+        from importlib import import_module
+
         return getattr(import_module(_FOR_PLUGINS[name]), name)
     raise AttributeError(f"module 'unidev' has no attribute {name!r}")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from unidev.errors import DeviceMismatchError, NotATensorError
 from unidev.loading import backend_of_tensor, backend_of_type, backends_by_type
 from unidev.trees import named_tensors
 
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from typing import Any
+
     from unidev.device import Device
 
 _MOST_NAMED = 20

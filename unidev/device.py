@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
-
 from unidev.scopes import Scope, enter_scope, leave_scope
 
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
     from unidev.backend import Backend
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import operator
-import re
-from typing import TYPE_CHECKING
 
 from unidev.device import Device
 from unidev.errors import BackendMismatchError, DeviceNotFoundError, DeviceSpecError
@@ -12,13 +10,12 @@ from unidev.loading import backend_of_namespace, load_backend
 from unidev.scopes import innermost_scope
 from unidev.selection import active_backend
 
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from unidev.backend import Backend, Memory
 
     DeviceLike = Device | str | object
     """A Device, unidev's or the framework's spelling, or the framework's own device object."""
-
-_SPELLING = re.compile(r"([a-z]+)(?::(-?\d+))?", re.ASCII)
 
 
 def cpu() -> Device:
@@ -178,9 +175,10 @@ def _there(backend: Backend, kind: str, index: int) -> Device:
 
 
 def _kind_and_index(spec: object, backend: Backend) -> tuple[str, int]:
-    match = _SPELLING.fullmatch(spec) if isinstance(spec, str) else None
-    if match is not None and match[1] in backend.kinds:
-        return match[1], _whole(int(match[2] or 0))
+    if isinstance(spec, str):
+        kind, colon, index = spec.partition(":")
+        if kind in backend.kinds and (not colon or _is_number(index)):
+            return kind, _whole(int(index or 0))
     native = backend.parse_native(spec)
     if native is None:
         _refuse_foreign(spec, backend)
@@ -196,6 +194,10 @@ def _refuse_foreign(spec: object, backend: Backend) -> None:
             f"needed: {_listed(backend)}.",
             backend=owner.name,
         )
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.removeprefix("-").isdigit()
 
 
 def _whole(index: object) -> int:

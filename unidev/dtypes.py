@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from unidev.errors import UnsupportedDtypeError
 
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from typing import Any
+
     import numpy as np
 
     from unidev.backend import Backend

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import operator
 import threading
-from typing import TYPE_CHECKING, Any
 
 from unidev.errors import InvalidDataError
 
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from typing import Any
+
     import numpy as np
 
 _SIGNIFICANT_BITS = {"float16": 11, "bfloat16": 8}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import threading
-from typing import TYPE_CHECKING, Any
 
 from unidev.errors import (
     FrameworkNotInstalledError,
@@ -13,7 +11,10 @@ from unidev.errors import (
     UnidevError,
 )
 
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from typing import Any
+
     from unidev.backend import Backend, BackendSpec
 
 loaded_backends: dict[str, Backend] = {}
@@ -116,11 +117,13 @@ def not_a_tensor(x: object) -> NotATensorError:
 
 
 def _load(name: str) -> Backend:
+    from importlib.util import find_spec
+
     from unidev.plugins import backend_spec
     from unidev.simulation import simulated_count
 
     spec = backend_spec(name)
-    if importlib.util.find_spec(spec.framework) is None:
+    if find_spec(spec.framework) is None:
         raise FrameworkNotInstalledError(
             f"backend {name!r} needs {spec.framework}, which is not installed. "
             f"Install it with: {spec.install}",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 from unidev.errors import InvalidDataError, NotATensorError, UnsupportedDtypeError
 
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from typing import Any
+
     import numpy as np
 
 _NARROW = {"float64": "float32", "complex128": "complex64"}

@@ -7,10 +7,11 @@ interleaved in one thread (as the frameworks' own scopes).
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
+    from typing import Any
 
     from unidev.device import Device
 

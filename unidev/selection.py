@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, NamedTuple
 
 from unidev.errors import AmbiguousBackendError
 from unidev.loading import load_backend, loaded_backends
 from unidev.scopes import Scope, enter_scope, innermost_scope, leave_scope
 
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 EMBEDDED = "numpy"
 
 
-class Choice(NamedTuple):
+class Choice:
     """A backend's name, and why it is that one."""
 
-    name: str
-    reason: str
+    __slots__ = ("name", "reason")
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
 
 
 _lock = threading.Lock()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
 
 from unidev.device import Device
 from unidev.devices import default_device, resolve_device
@@ -19,8 +18,10 @@ from unidev.generator import draw
 from unidev.loading import backend_of_tensor, backend_of_type, load_backend
 from unidev.python_data import as_numpy, checked_number, default_dtype
 
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     import numpy as np
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
-
 from unidev.device import Device
 from unidev.devices import as_device, resolve_device
 from unidev.errors import BackendMismatchError, UnidevError, framework_error
 from unidev.loading import backend_of_type, backends_by_type
 from unidev.trees import map_tensors
 
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any, TypeVar
 
     from unidev.backend import Backend
     from unidev.devices import DeviceLike
 
+    T = TypeVar("T")
     Transfer = Callable[[Any, DeviceLike, Backend, bool], Any]
-
-T = TypeVar("T")
 
 _PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
 """Leaves of which everybody knows that they are no tensors."""

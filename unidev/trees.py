@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence, Set
 
 from unidev.errors import CircularContainerError, UnsupportedContainerError
 from unidev.loading import backend_of_type, is_model, not_a_tensor
 
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypeVar
+
     from unidev.backend import Backend
 
+    T = TypeVar("T")
+
 NAMESPACE = "unidev"
-T = TypeVar("T")
 
 _HARMLESS = (str, bytes, bytearray, memoryview, range)
 """Sequences whose items cannot be tensors."""
@@ -51,6 +54,8 @@ def register_container(
     >>> moved.name, moved.x is batch.x
     ('first', False)
     """
+    import dataclasses
+
     import optree
 
     if flatten is None or unflatten is None:
@@ -160,12 +165,15 @@ def _check_leaf(leaf: object, tree: object, position: int) -> None:
 def _is_container(x: object) -> bool:
     if isinstance(x, (Mapping, Sequence, Set)):
         return not isinstance(x, _HARMLESS)
-    return dataclasses.is_dataclass(x) and not isinstance(x, type)
+    # dataclasses.is_dataclass, whose module takes longer to import than all of unidev.
+    return hasattr(type(x), "__dataclass_fields__")
 
 
 def _dataclass_functions(
     cls: type[Any],
 ) -> tuple[Callable[[Any], tuple[Sequence[Any], Any]], Callable[[Any, Sequence[Any]], Any]]:
+    import dataclasses
+
     names = [field.name for field in dataclasses.fields(cls)]
 
     def flatten(value: Any) -> tuple[Sequence[Any], Any]:
