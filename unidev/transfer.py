@@ -89,7 +89,11 @@ def as_in_device(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
 
 
 def _copy(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> Any:
-    target = resolve_device(device, backend)
+    # As resolve_device does, without the call: reading `native` asks whether the device is there.
+    if type(device) is Device and device.backend == backend.name and device.native is not None:
+        target = device
+    else:
+        target = resolve_device(device, backend)
     try:
         return backend.copy_to(x, target, non_blocking)
     except UnidevError:
