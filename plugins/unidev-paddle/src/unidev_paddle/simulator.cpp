@@ -94,8 +94,10 @@ struct Bank {
   static C_Status allocate(const C_Device device, void** pointer, size_t size) {
     *pointer = nullptr;
     if (!is_there(device)) return C_ERROR;
-    if (posix_memalign(pointer, kAlignment, size ? size : 1)) return C_FAILED;
-    bytes_of(device) += size;
+    // Success without a pointer is what Paddle takes for "out of memory"; a failure would reach the
+    // user as an OSError with a number.
+    if (posix_memalign(pointer, kAlignment, size ? size : 1)) *pointer = nullptr;
+    if (*pointer) bytes_of(device) += size;
     return C_SUCCESS;
   }
 

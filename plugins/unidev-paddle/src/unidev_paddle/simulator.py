@@ -53,9 +53,9 @@ class PaddleSimulator(Simulator):
         """Import Paddle with ``count`` simulated GPUs; ``os.environ`` is left as it was."""
         if "paddle" in sys.modules:
             raise SimulationError(
-                "Paddle is imported already, and it looks for devices only then: set "
-                f"UNIDEV_SIMULATE={count} before Python starts, or call unidev.simulate({count}) "
-                "and use the backend before anything imports paddle."
+                "Paddle is imported already, and it looks for devices only while it is imported: "
+                f"with UNIDEV_SIMULATE={count} (or after unidev.simulate({count})), call "
+                'unidev.set_backend("paddle") before the first `import paddle`.'
             )
         library = built_library()
         banks = -(-count // DEVICES_OF_BANK)

@@ -1,0 +1,297 @@
+"""Paddle, in unidev's words. Importing this module imports Paddle."""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.backend import Backend, Extent, Memory, unsupported
+from unidev.errors import (
+    DeletedTensorError,
+    UnsupportedDtypeError,
+    UnsupportedOperation,
+)
+
+from unidev_paddle import devices, simulator
+from unidev_paddle.copying import Move, copy_cut, move_cut
+from unidev_paddle.importing import import_paddle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from unidev.backend import BackendSpec
+    from unidev.device import Device
+
+    from unidev_paddle.probe import PaddleProbe
+
+    Tensor = Any
+    Array = np.ndarray[Any, Any]
+
+paddle: Any = import_paddle()
+core: Any = paddle.base.core
+
+_NAMES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8",
+    "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
+)  # fmt: skip
+
+# paddle.in_dynamic_mode() is no more than `_state._dygraph_tracer_ is not None`, and a
+# call less counts in copy_to, which itself takes 0.8 µs.
+_state = paddle.base.framework.global_var
+
+
+class PaddleBackend(Backend):
+    """Tensors and Parameters of Paddle's dynamic graph, dense ones."""
+
+    framework_errors = (
+        RuntimeError, ValueError, TypeError, IndexError, OSError, SystemError, AssertionError,
+    )  # fmt: skip
+    model_types = (paddle.nn.Layer,)
+    native_scope = unsupported(
+        "Paddle's default device is one for the whole process, not one for each thread",
+        "https://www.paddlepaddle.org.cn/documentation/docs/en/api/paddle/device/set_device_en.html",
+    )
+
+    def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
+        """Look once at what there is: Paddle does so too, when it is imported."""
+        super().__init__(spec, simulated_count)
+        self._accelerators = (
+            devices.simulated(simulated_count) if simulated_count else devices.real(core)
+        )
+        self._cpu = self.device("cpu", 0)
+        self._has_gpus = bool(self._accelerators)
+        # The key is the hash of a place: Paddle's own == compares nothing else (place.h), and
+        # costs twice as much. Not that of None, which is the place of a symbolic variable.
+        self._devices = {
+            hash(self.native_device(kind, index)): self.device(kind, index)
+            for kind in self.kinds
+            for index in range(self.device_count(kind))
+        }
+        self._devices.pop(hash(None), None)
+
+    @property
+    def tensor_types(self) -> tuple[type, ...]:
+        """Symbolic variables too, so that they are refused for what they are."""
+        return (paddle.Tensor, paddle.pir.Value, paddle.static.Variable)
+
+    @cached_property
+    def dtypes(self) -> Mapping[str, Any]:
+        """All but float8: Paddle takes a ``uint16`` array for bfloat16, and computes on no uint32."""
+        return {name: getattr(paddle, name) for name in _NAMES}
+
+    @cached_property
+    def probe(self) -> PaddleProbe:  # type: ignore[override]  # read-only is enough here
+        """Paddle's probe."""
+        from unidev_paddle.probe import PaddleProbe
+
+        return PaddleProbe(self)
+
+    # -- devices ----------------------------------------------------------------------------------
+
+    def device_count(self, kind: str) -> int:
+        """One CPU, and every accelerator."""
+        return 1 if kind == "cpu" else len(self._accelerators)
+
+    def native_device(self, kind: str, index: int) -> Any:
+        """A place."""
+        return paddle.CPUPlace() if kind == "cpu" else self._accelerators[index].place(core)
+
+    def native_name(self, kind: str, index: int) -> str:
+        """As ``paddle.set_device`` takes it."""
+        return "cpu" if kind == "cpu" else str(self._accelerators[index])
+
+    def hardware_name(self, kind: str, index: int) -> str:
+        """The processor's, or what the driver says."""
+        if kind == "cpu":
+            return platform.processor() or platform.machine()
+        if self.simulated_count:
+            return f"simulated GPU {index}"
+        accelerator = self._accelerators[index]
+        if accelerator.device_type == "gpu":
+            return str(paddle.device.cuda.get_device_name(accelerator.device_id))
+        return str(accelerator)
+
+    def parse_native(self, spec: object) -> tuple[str, int] | None:
+        """``cuda:1``, ``xpu:0``, ``npu:0``, ``sim:1``; or a place. Pinned memory is no device."""
+        if isinstance(spec, str):
+            return devices.parse_name(spec, self._accelerators)
+        if isinstance(spec, core.Place):
+            device = self._devices.get(hash(spec))
+            return None if device is None else (device.kind, device.index)
+        return None
+
+    def device_of(self, x: Tensor) -> Device:
+        """Pinned memory is the CPU's."""
+        try:
+            device = self._devices[hash(x.place)]
+            if not x.is_dist():
+                return device
+        except (KeyError, RuntimeError, AttributeError):
+            pass
+        return self._device_of_unusual(x)
+
+    def synchronize(self, device: Device) -> None:
+        """The CPU has nothing to wait for."""
+        if device.kind != "cpu":
+            paddle.device.synchronize(device.native)
+
+    def memory(self, device: Device) -> Memory:
+        """What Paddle has allocated there, for tensors or to keep; the CPU's total is the host's."""
+        if device.kind == "cpu":
+            return _of_host(core.host_memory_stat_current_value("Allocated", 0))
+        if self.simulated_count:
+            return _of_host(simulator.allocated_bytes(device.index))
+        accelerator = self._accelerators[device.index]
+        if accelerator.device_type != "gpu":
+            raise UnsupportedOperation(
+                "memory", f"Paddle tells the memory in use on {accelerator}, not how much there is"
+            )
+        used = paddle.device.cuda.memory_allocated(accelerator.device_id)
+        total = paddle.device.cuda.get_device_properties(accelerator.device_id).total_memory
+        # What other processes hold, Paddle cannot see.
+        return Memory(used, total - used, total)
+
+    # -- copies -----------------------------------------------------------------------------------
+
+    def copy_to(self, x: Tensor, device: Device, non_blocking: bool) -> Tensor:  # noqa: ARG002
+        """Blocks until the bytes are there, unless they stay on one accelerator.
+
+        Paddle's non-blocking copies do not keep a pinned source alive and unchanged until they are
+        done, so ``non_blocking`` is not passed on.
+        """
+        if _state._dygraph_tracer_ is None:
+            raise _in_static_graph("copy_to")
+        try:
+            if not x.is_dense():  # nor is a distributed tensor
+                raise _unusual(x)
+            if device is self._cpu and x.stop_gradient:
+                return copy_cut(x, device.native, True)
+            if not self._has_gpus or self.device_of(x) is device:
+                return x.clone()
+        except (RuntimeError, AttributeError):
+            self.device_of(x)  # says so if it is deleted, or symbolic
+            raise
+        return (move_cut if x.stop_gradient else Move.apply)(x, device.native)
+
+    def cast(self, x: Tensor, dtype: Any, device: Device) -> Tensor:
+        """By Paddle, on ``device``; without a gradient."""
+        moved = self.copy_to(x, device, False)
+        if 0 in x.shape:  # what Paddle computes on the host for a device, it leaves there if empty
+            return self.empty(tuple(x.shape), dtype, device)
+        return moved.detach().cast(dtype)
+
+    def from_numpy(self, array: Array, dtype: Any, device: Device) -> Tensor:
+        """Converted by NumPy on the host; to and from bfloat16 by Paddle."""
+        _check_eager("array")
+        place = device.native
+        wanted = next((name for name, own in self.dtypes.items() if own == dtype), None)
+        if wanted is None:
+            raise UnsupportedDtypeError(f"no NumPy array has values for Paddle's {dtype}.")
+        if array.dtype.name == "bfloat16":  # of ml_dtypes; Paddle knows it by its bits
+            bits = paddle.to_tensor(array.view(np.int16), place=paddle.CPUPlace())
+            made = bits.view(paddle.bfloat16)
+            return self.copy_to(made if wanted == "bfloat16" else made.cast(dtype), device, False)
+        if wanted == "bfloat16":
+            made = paddle.to_tensor(array, place=paddle.CPUPlace())
+            return self.copy_to(made.cast(dtype), device, False)
+        return paddle.to_tensor(array.astype(wanted, order="C", copy=False), place=place)
+
+    def to_numpy(self, x: Tensor) -> Array:
+        """In C order."""
+        self.device_of(x)  # Paddle gives an empty array for a deleted tensor
+        _check_eager("to_numpy")
+        if not x.is_dense():  # numpy() of a sparse tensor is a segmentation fault
+            raise _unusual(x)
+        if x.dtype not in self._dtypes_of_numpy:
+            raise UnsupportedDtypeError(
+                f"NumPy has no {str(x.dtype).rpartition('.')[2]}; read it as float32: "
+                "unidev.to_numpy(x.astype('float32'))."
+            )
+        values: Array = x.numpy()
+        return values if values.flags.c_contiguous else values.copy(order="C")
+
+    # -- new tensors ------------------------------------------------------------------------------
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Tensor:
+        """Memory as the allocator gives it."""
+        _check_eager("empty")
+        return paddle._C_ops.empty(shape, dtype, device.native)
+
+    def full(self, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Tensor:
+        """By one kernel on the device; Paddle makes it on the host where the device has none."""
+        _check_eager("full")
+        if 0 in shape:  # as in cast
+            return self.empty(shape, dtype, device)
+        # The public paddle.full takes Paddle's default place for its own while it runs.
+        return paddle._C_ops.full(shape, value, dtype, device.native)
+
+    def extents(self, x: Tensor) -> Sequence[Extent]:
+        """The allocation that holds ``x``, found from where in it ``x`` begins."""
+        self.device_of(x)
+        if not x.is_dense():
+            raise _unusual(x)
+        address = x.data_ptr()
+        return [Extent(address - x.offset, x._holder_size()) if address else Extent(0, 0)]
+
+    # -- the rest ---------------------------------------------------------------------------------
+
+    @cached_property
+    def _dtypes_of_numpy(self) -> frozenset[Any]:
+        return frozenset(own for name, own in self.dtypes.items() if name != "bfloat16")
+
+    def _device_of_unusual(self, x: Tensor) -> Device:
+        if not isinstance(x, paddle.Tensor):
+            raise UnsupportedOperation(
+                "asking for the device of a symbolic variable",
+                f"a graph is being built, and {type(x).__name__} has no memory until it runs",
+            )
+        if x.is_dist():
+            raise _unusual(x)
+        try:
+            place = x.place
+        except RuntimeError as error:
+            raise DeletedTensorError(
+                "the tensor's memory has been freed (by _clear or _clear_data): make it again, or "
+                "keep a copy before it is freed."
+            ) from error
+        if place.is_cuda_pinned_place() or place.is_xpu_pinned_place():
+            return self._cpu
+        raise UnsupportedOperation(
+            f"asking for the device of a tensor at {place}",
+            "it is none of the devices listed, which in this process are "
+            + ", ".join(device.native_name for device in self._devices.values()),
+        )
+
+
+def _check_eager(operation: str) -> None:
+    if _state._dygraph_tracer_ is None:
+        raise _in_static_graph(operation)
+
+
+def _in_static_graph(operation: str) -> UnsupportedOperation:
+    # For tensors of the dynamic graph too: Paddle's own calls on them crash the process then.
+    return UnsupportedOperation(
+        operation,
+        "Paddle is building a static graph, where tensors have no memory yet: call "
+        "paddle.disable_static() first, or do it outside the function given to to_static",
+    )
+
+
+def _unusual(x: Tensor) -> UnsupportedOperation:
+    if x.is_dist():
+        kind, remedy = "distributed", "it lies on several devices; x._local_value() is this one's"
+    elif x.is_selected_rows():
+        kind, remedy = "SelectedRows", "it is several tensors, for Paddle's optimizers to read"
+    else:
+        kind, remedy = "sparse", "it is several tensors: take x.to_dense(), or its values and indices"
+    return UnsupportedOperation(f"this, of a {kind} tensor,", remedy)
+
+
+def _of_host(used: int) -> Memory:
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return Memory(int(used), free, total)
