@@ -138,6 +138,7 @@ class Backend(ABC):
         self.spec = spec
         self.name = spec.name
         self.simulated_count = simulated_count
+        self.cpu = self.device("cpu", 0)
 
     def device(self, kind: str, index: int) -> Device:
         """The one :class:`Device` of that kind and index; does not ask whether it is there."""
@@ -226,6 +227,10 @@ class Backend(ABC):
     def zeros(self, shape: tuple[int, ...], dtype: Dtype, device: Device) -> Tensor:
         """A tensor of zeros, made on the device itself."""
         return self.full(shape, 0, dtype, device)
+
+    def copy(self, x: Tensor) -> Tensor:
+        """What ``copy_to`` gives where ``x`` is already; for a backend that has a shorter way."""
+        return self.copy_to(x, self.device_of(x), False)
 
     def cast(self, x: Tensor, dtype: Dtype, device: Device) -> Tensor:
         """``x`` as another dtype in new memory on ``device``; need not be differentiable."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unidev.errors import DeviceMismatchError, NotATensorError
-from unidev.loading import backend_of_tensor, backend_of_type, backends_by_type
+from unidev.loading import backend_of_tensor, backend_of_type, device_getters
 from unidev.trees import named_tensors
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -30,8 +30,9 @@ def device_of(x: object, /) -> Device:
     >>> str(unidev.device_of({"x": unidev.zeros(3), "y": [unidev.ones(3)]}))
     'cpu:0'
     """
-    backend = backends_by_type.get(type(x))
-    if backend is None:
+    try:
+        return device_getters[type(x)](x)
+    except KeyError:  # a container, or a type that is met for the first time
         backend = backend_of_type(type(x))
     if backend is not None:
         return backend.device_of(x)

@@ -92,7 +92,7 @@ def try_gpu(index: int = 0) -> Device:
         index = _whole(index)
     if index < backend.device_count("gpu"):
         return Device(backend.name, "gpu", index)
-    return Device(backend.name, "cpu", 0)
+    return backend.cpu
 
 
 def try_all_gpus() -> list[Device]:

@@ -13,20 +13,26 @@ from unidev.errors import (
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from unidev.backend import Backend, BackendSpec
+    from unidev.device import Device
 
 loaded_backends: dict[str, Backend] = {}
 """Our own table: an entry of ``sys.modules`` may be half initialised."""
 
-backends_by_type: dict[type, Backend | None] = {}
-"""The hot path: the backend of a tensor's type, None for a type that is no tensor's.
+backends_by_type: dict[type, Backend] = {}
+"""The backend of each type of tensor that was met.
 
 A type stays what it is: its backend follows from the modules of its bases, so an entry cannot go
 stale. Types of strangers are few, and live as long as their modules.
 """
 
+device_getters: dict[type, Callable[[Any], Device]] = {}
+"""The hottest path: ``device_of`` of the backend of a tensor's type; same keys as above."""
+
+_types_of_no_tensor: set[type] = set()
 _lock = threading.RLock()
 _simulators_started: set[str] = set()
 
@@ -49,13 +55,17 @@ def load_backend(name: str) -> Backend:
 
 
 def backend_of_type(cls: type) -> Backend | None:
-    """The backend whose tensors are of class ``cls``, or None; kept in ``backends_by_type``."""
-    if cls not in backends_by_type:
-        backend = backend_of_namespace(cls)
-        if backend is not None and not issubclass(cls, backend.tensor_types):
-            backend = None
-        backends_by_type[cls] = backend
-    return backends_by_type[cls]
+    """The backend whose tensors are of class ``cls``, or None; either is remembered."""
+    backend = backends_by_type.get(cls)
+    if backend is not None or cls in _types_of_no_tensor:
+        return backend
+    backend = backend_of_namespace(cls)
+    if backend is None or not issubclass(cls, backend.tensor_types):
+        _types_of_no_tensor.add(cls)
+        return None
+    backends_by_type[cls] = backend
+    device_getters[cls] = backend.device_of  # last: whoever finds it here finds the backend, too
+    return backend
 
 
 def backend_of_namespace(cls: type) -> Backend | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unidev.device import Device
 from unidev.devices import as_device, resolve_device
 from unidev.errors import BackendMismatchError, UnidevError, framework_error
-from unidev.loading import backend_of_type, backends_by_type
+from unidev.loading import backend_of_type, backends_by_type, device_getters
 from unidev.trees import map_tensors
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from unidev.backend import Backend
     from unidev.devices import DeviceLike
+    from unidev.errors import FrameworkError
 
     T = TypeVar("T")
     Transfer = Callable[[Any, DeviceLike, Backend, bool], Any]
@@ -55,10 +56,19 @@ def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
     >>> y is x, unidev.shares_memory(x, y)
     (False, False)
     """
-    backend = backends_by_type.get(type(x))
-    if backend is None:
+    try:
+        is_there = device_getters[type(x)](x) is device
+    except KeyError:  # a container, or a type that is met for the first time
         return _each(x, device, non_blocking, _copy)
-    return _copy(x, device, backend, non_blocking)  # type: ignore[no-any-return]
+    backend = backends_by_type[type(x)]
+    if not is_there:
+        return _copy(x, device, backend, non_blocking)
+    try:
+        return backend.copy(x)
+    except UnidevError:
+        raise
+    except backend.framework_errors as error:
+        raise _failed(x, device, backend, error) from error
 
 
 def as_in_device(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
@@ -78,29 +88,23 @@ def as_in_device(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
     >>> unidev.as_in_device(x, "cpu") is x
     True
     """
-    backend = backends_by_type.get(type(x))
-    if backend is None:
+    try:
+        if device_getters[type(x)](x) is device:
+            return x
+    except KeyError:  # a container, or a type that is met for the first time
         if type(device) is Device and _is_all_there(x, device):
             return x
-        return _each(x, device, non_blocking, _move)
-    if backend.device_of(x) is device:
-        return x
-    return _move(x, device, backend, non_blocking)  # type: ignore[no-any-return]
+    return _each(x, device, non_blocking, _move)
 
 
 def _copy(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> Any:
-    # As resolve_device does, without the call: reading `native` asks whether the device is there.
-    if type(device) is Device and device.backend == backend.name and device.native is not None:
-        target = device
-    else:
-        target = resolve_device(device, backend)
+    target = resolve_device(device, backend)
     try:
         return backend.copy_to(x, target, non_blocking)
     except UnidevError:
         raise
     except backend.framework_errors as error:
-        doing = f"a copy of a tensor of shape {tuple(x.shape)} to {target}"
-        raise framework_error(error, backend.name, doing) from error
+        raise _failed(x, target, backend, error) from error
 
 
 def _move(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> Any:
@@ -145,9 +149,9 @@ def _is_all_there(tree: object, device: Device) -> bool:
         return False
     for item in items:
         cls = type(item)
-        backend = backends_by_type.get(cls)
-        if backend is not None:
-            if backend.device_of(item) is not device:
+        getter = device_getters.get(cls)
+        if getter is not None:
+            if getter(item) is not device:
                 return False
         elif cls not in _PLAIN and not _is_nested_all_there(item, device):
             return False
@@ -159,3 +163,8 @@ def _is_nested_all_there(tree: object, device: Device) -> bool:
         return _is_all_there(tree, device)
     except RecursionError:  # very deep, or a cycle: the thorough way says which
         return False
+
+
+def _failed(x: Any, device: DeviceLike, backend: Backend, error: Exception) -> FrameworkError:
+    doing = f"a copy of a tensor of shape {tuple(x.shape)} to {device}"
+    return framework_error(error, backend.name, doing)
