@@ -62,9 +62,9 @@ def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
         return _each(x, device, non_blocking, _copy)
     backend = backends_by_type[type(x)]
     if not is_there:
-        return _copy(x, device, backend, non_blocking)
+        return _copy(x, device, backend, non_blocking)  # type: ignore[no-any-return]
     try:
-        return backend.copy(x)
+        return backend.copy(x)  # type: ignore[no-any-return]
     except UnidevError:
         raise
     except backend.framework_errors as error:

@@ -1,0 +1,147 @@
+"""The four frameworks in one environment, and in one process."""
+
+import json
+import os
+import subprocess
+import sys
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FRAMEWORKS = ("torch", "tensorflow", "paddle", "mxnet")
+BACKENDS = ("numpy", *FRAMEWORKS)
+# TensorFlow before Paddle is what kills the process if nothing is done about it.
+ORDERS = [order for order in permutations(FRAMEWORKS) if order.index("tensorflow") == 0]
+ORDERS += [("paddle", "mxnet", "tensorflow", "torch"), ("torch", "tensorflow", "paddle", "mxnet")]
+
+
+def run(code, *, simulate="2", backend=""):
+    environment = {**os.environ, "UNIDEV_SIMULATE": simulate, "UNIDEV_BACKEND": backend}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def results(code, **options):
+    return json.loads(run("import json, unidev\n" + code, **options).splitlines()[-1])
+
+
+@pytest.mark.parametrize("order", ORDERS, ids="-".join)
+def test_all_work_in_one_process_in_this_order(order):
+    code = f"""
+copied = {{}}
+for name in {order!r}:
+    with unidev.use_backend(name):
+        x = unidev.array([1.5, -2.0], device="gpu:1")
+        y = unidev.copy_to(x, "gpu:1")
+        z = unidev.copy_to(x, "cpu")
+        copied[name] = [
+            unidev.to_numpy(y).tolist(), unidev.to_numpy(z).tolist(),
+            y is not x and not unidev.shares_memory(x, y),
+            unidev.as_in_device(y, "gpu:1") is y, str(unidev.device_of(y)),
+        ]
+print(json.dumps(copied))
+"""
+    expected = [[1.5, -2.0], [1.5, -2.0], True, True, "gpu:1"]
+    assert results(code) == dict.fromkeys(order, expected)
+
+
+def test_a_tensor_goes_to_its_own_backend_and_another_backends_device_is_refused():
+    code = f"""
+names = {BACKENDS!r}
+tensors = {{}}
+for name in names:
+    with unidev.use_backend(name):
+        tensors[name] = unidev.ones((2, 3), device="gpu:0")
+found = {{}}
+with unidev.use_backend("tensorflow"):
+    for name, x in tensors.items():
+        assert unidev.device_of(unidev.copy_to(x, "gpu:1")).backend == name
+        for other in names:
+            with unidev.use_backend(other):
+                device = unidev.gpu(1)
+            try:
+                unidev.copy_to(x, device)
+                found[name + other] = "copied"
+            except unidev.BackendMismatchError as error:
+                found[name + other] = "refused" if other in str(error) else str(error)
+print(json.dumps(found))
+"""
+    found = results(code)
+    for name in BACKENDS:
+        for other in BACKENDS:
+            assert found[name + other] == ("copied" if name == other else "refused")
+
+
+def test_a_mismatch_over_frameworks_names_them():
+    code = """
+with unidev.use_backend("torch"):
+    x = unidev.ones(3)
+with unidev.use_backend("mxnet"):
+    y = unidev.ones(3)
+try:
+    unidev.check_same_device(x=x, y=y)
+except unidev.DeviceMismatchError as error:
+    print(json.dumps(str(error)))
+"""
+    message = results(code)
+    assert "x: cpu:0 of torch" in message
+    assert "y: cpu:0 of mxnet" in message
+
+
+def test_one_seed_gives_the_same_numbers_everywhere():
+    code = f"""
+drawn = {{}}
+for name in {BACKENDS!r}:
+    with unidev.use_backend(name):
+        unidev.seed(7)
+        device = unidev.gpu(1)
+        drawn[name] = [
+            unidev.to_numpy(make((2, 3), dtype=dtype, device=device)).tobytes().hex()
+            for make in (unidev.rand, unidev.randn)
+            for dtype in ("float16", "float32", "float64")
+        ]
+print(json.dumps(drawn))
+"""
+    drawn = results(code)
+    assert all(numbers == drawn["numpy"] for numbers in drawn.values())
+
+
+def test_several_installed_frameworks_are_no_choice():
+    code = """
+try:
+    unidev.active_backend()
+except unidev.AmbiguousBackendError as error:
+    print(json.dumps(str(error)))
+"""
+    message = results(code, simulate="0")
+    assert all(name in message for name in FRAMEWORKS)
+    assert "UNIDEV_BACKEND=" in message
+
+
+def test_the_one_that_is_imported_is_chosen():
+    code = "import torch\nprint(json.dumps(unidev.active_backend().name))"
+    assert results(code, simulate="0") == "torch"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_example_prints_the_same_bytes(backend):
+    environment = {**os.environ, "UNIDEV_SIMULATE": "2", "UNIDEV_BACKEND": backend}
+    example = ROOT / "examples" / "use_gpu.py"
+    done = subprocess.run(
+        [sys.executable, example], env=environment, capture_output=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout == example.with_suffix(".expected").read_bytes()
+
+
+def test_the_readme_holds_the_capability_table_of_today():
+    command = [sys.executable, "-m", "unidev", "info", "--capabilities", "--markdown"]
+    made = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout
+    readme = (ROOT / "README.md").read_text()
+    held = readme.partition("<!-- capabilities -->")[2].partition("<!-- /capabilities -->")[0]
+    assert held.strip() == made.strip()
