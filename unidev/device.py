@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unidev.scopes import Scope, enter_scope, leave_scope
+from unidev.whole_numbers import whole_number
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -45,9 +46,12 @@ class Device:
 
     def __new__(cls, backend: str, kind: str, index: int) -> Device:
         """The one object for this device; made if it is the first time that it is named."""
+        if type(index) is not int or type(kind) is not str or type(backend) is not str:
+            return Device(*_checked_key(backend, kind, index))
         key = (backend, kind, index)
         device = _devices.get(key)
         if device is None:
+            _checked_key(*key)
             device = object.__new__(cls)
             set_slot = object.__setattr__
             set_slot(device, "backend", backend)
@@ -88,11 +92,11 @@ class Device:
         _ = self.native  # first of all: a device that is not there is an error here
         native_scope = self._loaded_backend().native_scope
         native = None if isinstance(native_scope, Unsupported) else native_scope(self)
-        enter_scope(Scope(self.backend, self, native))
+        enter_scope(Scope(self, self.backend, self, native))
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        leave_scope(*exc_info)
+        leave_scope(self, *exc_info)
 
     @property
     def native_name(self) -> str:
@@ -113,6 +117,23 @@ class Device:
         from unidev.loading import load_backend
 
         return load_backend(self.backend)
+
+
+MOST_INDEX = 2**31 - 1
+"""Frameworks keep indexes in 32 bits, or fewer."""
+
+
+def _checked_key(backend: object, kind: object, index: object) -> tuple[str, str, int]:
+    from unidev.errors import DeviceSpecError, shown
+
+    number = whole_number(index, MOST_INDEX)
+    if not isinstance(backend, str) or not isinstance(kind, str) or number is None:
+        raise DeviceSpecError(
+            "a Device is made of the name of a backend, a kind and an index, a whole number from "
+            f"0, not of {shown((backend, kind, index))}.",
+            spec=index,
+        )
+    return str(backend), str(kind), number
 
 
 _devices: dict[tuple[str, str, int], Device] = {}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
-
-from unidev.device import Device
-from unidev.errors import BackendMismatchError, DeviceNotFoundError, DeviceSpecError
+from unidev.device import MOST_INDEX, Device
+from unidev.errors import BackendMismatchError, DeviceNotFoundError, DeviceSpecError, kind_of, shown
 from unidev.loading import backend_of_namespace, load_backend
-from unidev.scopes import innermost_scope
+from unidev.scopes import innermost_device
 from unidev.selection import active_backend
+from unidev.simulation import MOST, VARIABLE
+from unidev.whole_numbers import whole_number
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -128,13 +128,15 @@ def devices_of(backend: Backend) -> list[Device]:
 
 
 def default_device(device: DeviceLike | None) -> Device:
-    """Where a new tensor goes: ``device``, else the innermost ``with device:``, else ``cpu:0``."""
+    """Where a new tensor goes: ``device``, else the innermost ``with device:``, else ``cpu:0``.
+
+    Of the selected backend, that is: as a framework's own default device, the scope holds on inside
+    ``with use_backend(name):``, and says nothing about another framework.
+    """
     if device is not None:
         return as_device(device)
-    scope = innermost_scope()
-    if scope is not None and scope.device is not None:
-        return scope.device
-    return cpu()
+    backend = active_backend()
+    return innermost_device(backend.name) or _there(backend, "cpu", 0)
 
 
 def resolve_device(spec: DeviceLike, backend: Backend) -> Device:
@@ -190,32 +192,29 @@ def _refuse_foreign(spec: object, backend: Backend) -> None:
     owner = None if isinstance(spec, str) else backend_of_namespace(type(spec))
     if owner is not None and owner is not backend and owner.parse_native(spec) is not None:
         raise BackendMismatchError(
-            f"{spec!r} is a device of the {owner.name} backend; a device of {backend.name} is "
+            f"{shown(spec)} is a device of the {owner.name} backend; a device of {backend.name} is "
             f"needed: {_listed(backend)}.",
             backend=owner.name,
         )
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.removeprefix("-").isdigit()
+    return len(text) <= len(str(MOST_INDEX)) and text.isascii() and text.removeprefix("-").isdigit()
 
 
 def _whole(index: object) -> int:
-    try:
-        number = operator.index(index)  # type: ignore[arg-type]  # TypeError is the question
-    except TypeError:
-        number = -1
-    if number < 0 or isinstance(index, bool):
+    number = whole_number(index, MOST_INDEX)
+    if number is None:
         raise DeviceSpecError(
-            f"the index of a device is a whole number from 0, not {index!r}.", spec=index
+            f"the index of a device is a whole number from 0, not {shown(index)}.", spec=index
         )
     return number
 
 
 def _makes_no_sense(spec: object, backend: Backend) -> str:
-    kind = "" if isinstance(spec, str) else f" (of type {type(spec).__name__})"
+    kind = "" if isinstance(spec, str) else f" (of type {kind_of(spec)})"
     return (
-        f"{spec!r}{kind} names no device of the {backend.name} backend. Its devices: "
+        f"{shown(spec)}{kind} names no device of the {backend.name} backend. Its devices: "
         f"{_listed(backend)}; their own spelling: "
         f"{', '.join(device.native_name for device in devices_of(backend))}."
     )
@@ -224,10 +223,10 @@ def _makes_no_sense(spec: object, backend: Backend) -> str:
 def _not_there(device: Device, backend: Backend) -> str:
     message = f"{device} is not there: the {backend.name} backend has {_listed(backend)}."
     if device.kind == "gpu":
-        message += (
-            f" try_gpu({device.index}) falls back to the CPU; UNIDEV_SIMULATE={device.index + 1}, "
-            "set before Python starts, simulates GPUs."
-        )
+        message += f" try_gpu({device.index}) falls back to the CPU"
+        if device.index < MOST:
+            message += f"; {VARIABLE}={device.index + 1}, set before Python starts, simulates GPUs"
+        message += "."
     return message
 
 

@@ -19,6 +19,7 @@
     ├── ContainerError
     │   ├── UnsupportedContainerError   (TypeError)     its tensors would stay behind
     │   └── CircularContainerError      (ValueError)    a container that contains itself
+    ├── ScopeError                      (RuntimeError)  a ``with`` left that was not entered here
     ├── SimulationError                 (RuntimeError)  simulated devices cannot be had now
     ├── FrameworkError                  (RuntimeError)  the framework failed: see its cause
     │   └── OutOfDeviceMemoryError      (MemoryError)   there is not that much memory
@@ -128,6 +129,10 @@ class CircularContainerError(ContainerError, ValueError):
     """A container that contains itself."""
 
 
+class ScopeError(UnidevError, RuntimeError):
+    """A scope is left that this thread is not in."""
+
+
 class SimulationError(UnidevError, RuntimeError):
     """Simulated devices were asked for too late, out of range, or cannot be built."""
 
@@ -155,6 +160,10 @@ class UnsupportedOperation(UnidevError, NotImplementedError):  # noqa: N818  the
         self.reason = reason
         self.link = link
 
+    def __reduce__(self) -> tuple[type[UnsupportedOperation], tuple[str, str, str | None]]:
+        # Exception would give the message to __init__: a worker process could not report it.
+        return type(self), (self.operation, self.reason, self.link)
+
 
 def framework_error(error: Exception, backend: str, doing: str) -> FrameworkError:
     """The error for what the framework itself raised while ``doing`` something."""
@@ -165,3 +174,21 @@ def framework_error(error: Exception, backend: str, doing: str) -> FrameworkErro
             f"take a smaller batch or another device. {said}"
         )
     return FrameworkError(f"{backend} failed in {doing}. {said}")
+
+
+def shown(value: object) -> str:
+    """``repr(value)`` for a message: short, and whatever a stranger's ``__repr__`` does."""
+    from reprlib import Repr
+
+    short = Repr()
+    short.maxlevel = 2
+    short.maxstring = short.maxother = short.maxlong = 100
+    try:
+        return short.repr(value)
+    except Exception:  # noqa: BLE001  an int of 5000 digits raises here, and so may a stranger
+        return f"<{kind_of(value)}>"
+
+
+def kind_of(value: object) -> str:
+    """The name of the type of ``value``, with its module unless it is a builtin."""
+    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")

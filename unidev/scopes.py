@@ -1,12 +1,14 @@
 """The thread's stack of scopes: what ``with device:`` and ``with use_backend(name):`` push.
 
-``threading.local``, so a scope reaches neither other threads nor, by design, tasks that are
-interleaved in one thread (as the frameworks' own scopes).
+``threading.local``, so a scope does not reach other threads. Like the frameworks' own scopes, it
+does reach tasks that are interleaved in one thread.
 """
 
 from __future__ import annotations
 
 import threading
+
+from unidev.errors import ScopeError, shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -19,11 +21,16 @@ if TYPE_CHECKING:
 class Scope:
     """One ``with``: a device, or a backend by name, and the framework's own scope within it."""
 
-    __slots__ = ("backend", "device", "native")
+    __slots__ = ("backend", "device", "native", "owner")
 
     def __init__(
-        self, backend: str, device: Device | None, native: AbstractContextManager[Any] | None
+        self,
+        owner: object,
+        backend: str,
+        device: Device | None = None,
+        native: AbstractContextManager[Any] | None = None,
     ) -> None:
+        self.owner = owner
         self.backend = backend
         self.device = device
         self.native = native
@@ -43,6 +50,14 @@ def innermost_scope() -> Scope | None:
     return scopes[-1] if scopes else None
 
 
+def innermost_device(backend: str) -> Device | None:
+    """The device of the innermost ``with device:`` of ``backend`` that this thread is in."""
+    for scope in reversed(_stack.scopes):
+        if scope.device is not None and scope.backend == backend:
+            return scope.device
+    return None
+
+
 def enter_scope(scope: Scope) -> None:
     """Push ``scope``, after the framework's own, which may refuse."""
     if scope.native is not None:
@@ -50,8 +65,22 @@ def enter_scope(scope: Scope) -> None:
     _stack.scopes.append(scope)
 
 
-def leave_scope(*exc_info: Any) -> None:
-    """Pop the innermost scope, and leave the framework's own."""
-    scope = _stack.scopes.pop()
-    if scope.native is not None:
-        scope.native.__exit__(*exc_info)
+def leave_scope(owner: object, *exc_info: Any) -> None:
+    """Take out the innermost scope that ``owner`` entered, and leave the framework's own.
+
+    It need not be the last: a generator that stopped inside a ``with`` may be closed late.
+
+    Raises:
+        ScopeError: ``owner`` is in no scope of this thread.
+    """
+    scopes = _stack.scopes
+    for position in reversed(range(len(scopes))):
+        scope = scopes[position]
+        if scope.owner is owner:
+            del scopes[position]
+            if scope.native is not None:
+                scope.native.__exit__(*exc_info)
+            return
+    raise ScopeError(
+        f"`with {shown(owner)}:` is left, but was not entered in this thread, or was left before."
+    )

@@ -96,11 +96,11 @@ class use_backend:  # noqa: N801  reads as the verb that it is
         self._backend = load_backend(name)
 
     def __enter__(self) -> Backend:
-        enter_scope(Scope(self._backend.name, None, None))
+        enter_scope(Scope(self, self._backend.name))
         return self._backend
 
     def __exit__(self, *exc_info: object) -> None:
-        leave_scope(*exc_info)
+        leave_scope(self, *exc_info)
 
 
 def backend_choice() -> Choice:
