@@ -160,8 +160,8 @@ class TorchBackend(Backend):
     def from_numpy(
         self, array: np.ndarray[Any, Any], dtype: torch.dtype, device: Device
     ) -> torch.Tensor:
-        """Copied into memory of torch's own, then moved."""
-        return tensors.from_numpy(array).to(device=device.native, dtype=dtype)
+        """Copied into memory of torch's own."""
+        return tensors.from_numpy(array, dtype, device.native)
 
     def to_numpy(self, x: torch.Tensor) -> np.ndarray[Any, Any]:
         """In C order."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from unidev.backend import Extent, Probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    import numpy as np
 
     from unidev.device import Device
 
@@ -22,11 +23,11 @@ class TorchProbe(Probe):
     """Probe of the torch backend."""
 
     def make(self, array: Array, device: Device) -> torch.Tensor:
-        """``torch.tensor`` of raw bytes, seen as the dtype of the same name."""
+        """The array's bytes, seen as the dtype of the same name."""
         dtype = getattr(torch, array.dtype.name)
-        raw = torch.tensor(list(array.tobytes()), dtype=torch.uint8) if array.nbytes else None
-        if raw is None:
+        if array.nbytes == 0:
             return torch.empty(array.shape, dtype=dtype, device=_native(device))
+        raw = torch.frombuffer(bytearray(array.tobytes()), dtype=torch.uint8)
         return raw.view(dtype).reshape(array.shape).to(_native(device), copy=True)
 
     def read(self, x: torch.Tensor) -> bytes:

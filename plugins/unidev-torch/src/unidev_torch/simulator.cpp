@@ -48,10 +48,20 @@ at::Generator generator_of(int64_t index) {
   return default_generator(checked_index(static_cast<c10::DeviceIndex>(index)));
 }
 
+bool is_of_aten(const c10::OperatorName& name) {
+  return name.name.rfind("aten::", 0) == 0;
+}
+
+std::string full_name(const c10::OperatorName& name) {
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
 } // namespace
 } // namespace unidev_sim
 
 using unidev_sim::fallback;
+using unidev_sim::full_name;
+using unidev_sim::is_of_aten;
 
 // What the Python side calls, as torch.ops.unidev_sim.*
 TORCH_LIBRARY(unidev_sim, m) {
@@ -121,6 +131,17 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_thnn_fused_lstm_cell_backward_impl", &unidev_sim::lstm_cell_backward);
   m.impl("_thnn_fused_gru_cell", &unidev_sim::gru_cell);
   m.impl("_thnn_fused_gru_cell_backward", &unidev_sim::gru_cell_backward);
+
+  // What torch would make of its out= variant: it sizes the result itself, warns where the CPU's
+  // kernel then sizes it again (mse_loss), and checks devices by an internal assertion.
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findOp(name);
+    if (op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional) &&
+        !op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) && is_of_aten(name)) {
+      m.impl(full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&fallback>());
+    }
+  }
 }
 
 // torch resolves a conjugated or negated argument by cloning it, and clones by _copy_from: without

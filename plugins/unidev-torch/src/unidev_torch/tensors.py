@@ -69,15 +69,18 @@ def check_movable(x: torch.Tensor, *, is_simulated: bool) -> None:
         )
 
 
-def from_numpy(array: np.ndarray[Any, Any]) -> torch.Tensor:
-    """A CPU tensor of the same dtype with the values of ``array``, in memory of torch's own."""
-    name = array.dtype.name
-    if name == "bfloat16":  # of ml_dtypes, which torch does not know
-        return from_numpy(array.view(np.uint16)).view(torch.bfloat16)
-    tensor = torch.empty(array.shape, dtype=getattr(torch, name), device="cpu")
-    # Not torch.from_numpy: it shares, refuses negative strides, and warns of read-only arrays.
-    tensor.numpy()[...] = array
-    return tensor
+def from_numpy(
+    array: np.ndarray[Any, Any], dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """The values of ``array``, converted to ``dtype``, in memory of torch's own on ``device``."""
+    if array.dtype.name == "bfloat16":  # of ml_dtypes, which torch does not know
+        bits = from_numpy(array.view(np.uint16), torch.uint16, torch.device("cpu"))
+        return bits.view(torch.bfloat16).to(device=device, dtype=dtype)
+    strides_fit = all(stride >= 0 and stride % array.itemsize == 0 for stride in array.strides)
+    if not (strides_fit and array.flags.aligned):
+        array = array.copy()
+    # Not torch.from_numpy, which shares, and warns of arrays that are read-only.
+    return torch.tensor(array, dtype=dtype, device=device)
 
 
 def to_numpy(x: torch.Tensor) -> np.ndarray[Any, Any]:
@@ -95,11 +98,11 @@ def to_numpy(x: torch.Tensor) -> np.ndarray[Any, Any]:
         raise UnsupportedOperation(
             "to_numpy", f"NumPy has no {_kind_of(x)} arrays; x.to_dense() or x.to_padded_tensor()"
         )
-    if is_fake(x):
+    if not has_memory(x):
         _no_memory(x, "to_numpy")
     shared = x.device.type == "cpu"
     array = x.numpy(force=True)
-    return np.array(array, order="C", copy=True) if shared else np.ascontiguousarray(array)
+    return np.array(array, order="C", copy=True) if shared else np.asarray(array, order="C")
 
 
 def extents(x: torch.Tensor) -> list[Extent]:
@@ -108,7 +111,7 @@ def extents(x: torch.Tensor) -> list[Extent]:
     Raises:
         UnsupportedOperation: there is no memory, or torch does not tell where.
     """
-    if is_fake(x) or x.device.type == "meta" or isinstance(x, _LAZY):
+    if not has_memory(x) or isinstance(x, _LAZY):
         _no_memory(x, "extents")
     if x.layout in _PARTS:
         parts = [getattr(x.detach(), part)() for part in _PARTS[x.layout]]
@@ -122,9 +125,9 @@ def extents(x: torch.Tensor) -> list[Extent]:
         raise UnsupportedOperation("extents", f"torch tells no address of it: {error}") from error
 
 
-def is_fake(x: torch.Tensor) -> bool:
-    """Whether it only stands for a tensor, as while torch.compile traces."""
-    return type(x).__name__ == "FakeTensor"
+def has_memory(x: torch.Tensor) -> bool:
+    """Whether there are values behind it: not on ``meta``, nor while torch.compile traces."""
+    return x.device.type != "meta" and type(x).__name__ != "FakeTensor"
 
 
 def _kind_of(x: torch.Tensor) -> str:

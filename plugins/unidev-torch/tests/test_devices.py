@@ -1,0 +1,144 @@
+"""torch's devices in unidev's words."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+import unidev
+
+if TYPE_CHECKING:
+    from conftest import Python
+
+
+def test_every_spelling_of_torch_means_one_device() -> None:
+    cpu, gpu = unidev.cpu(), unidev.gpu(2)
+    for spec in ("cpu", "cpu:0", torch.device("cpu"), torch.device("cpu", 0)):
+        assert unidev.as_device(spec) is cpu
+    for spec in ("gpu:2", "sim:2", torch.device("sim", 2)):
+        assert unidev.as_device(spec) is gpu
+    assert (gpu.native, gpu.native_name, gpu.is_simulated) == (torch.device("sim:2"), "sim:2", True)
+    assert "simulated GPU 2" in gpu.name
+
+
+def test_cpu_1_is_an_error_though_torch_takes_it() -> None:
+    for spec in ("cpu:1", torch.device("cpu:1")):
+        with pytest.raises(unidev.DeviceNotFoundError, match="cpu:1 is not there"):
+            unidev.as_device(spec)
+
+
+@pytest.mark.parametrize("spec", ["sim:4", torch.device("sim:9"), "gpu:4"])
+def test_one_past_the_end_is_an_error(spec: object) -> None:
+    with pytest.raises(unidev.DeviceNotFoundError, match="cpu:0, gpu:0, gpu:1, gpu:2, gpu:3"):
+        unidev.as_device(spec)
+
+
+@pytest.mark.parametrize("spec", ["cuda:0", "meta", "nonsense", "sim:-1", torch.device("cuda"), 0])
+def test_what_means_no_device_here_is_an_error(spec: object) -> None:
+    with pytest.raises(unidev.DeviceSpecError):
+        unidev.as_device(spec)
+
+
+def test_cuda_on_a_machine_without_it_is_a_device_that_is_not_there(python: Python) -> None:
+    done = python(
+        "import torch, unidev\n"
+        "torch.accelerator.current_accelerator = lambda: None\n"
+        "for spec in ('cuda:1', torch.device('mps'), 'gpu'):\n"
+        "    try:\n"
+        "        unidev.as_device(spec)\n"
+        "    except unidev.DeviceNotFoundError as error:\n"
+        "        print(str(error).split(':')[1][:15])\n"
+    )
+    assert (done.stdout, done.stderr) == ("1 is not there\n0 is not there\n0 is not there\n", "")
+
+
+def test_a_native_device_without_an_index_is_torchs_current_one() -> None:
+    with torch.sim.device(3):
+        assert unidev.as_device("sim") is unidev.gpu(3)
+        assert unidev.as_device("gpu") is unidev.gpu(0)
+
+
+def test_a_tensor_on_the_cpu_is_on_cpu_0_however_it_came_there() -> None:
+    for x in (torch.ones(1), torch.ones(1, device="cpu:0"), torch.ones(1).to("cpu:0")):
+        assert unidev.device_of(x) is unidev.cpu()
+        assert unidev.as_in_device(x, "cpu:0") is x
+
+
+def test_the_count_follows_torch_until_torch_has_fixed_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from unidev_torch import unidev_register_backend
+    from unidev_torch.backend import TorchBackend
+
+    class Module:
+        count, initialized = 2, False
+
+        def device_count(self) -> int:
+            return self.count
+
+        def is_initialized(self) -> bool:
+            return self.initialized
+
+    module = Module()
+    real = TorchBackend(unidev_register_backend(), 0)
+    monkeypatch.setattr(torch, "get_device_module", lambda device: module)
+    assert real.device_count("gpu") == 2
+    module.count = 1
+    assert real.device_count("gpu") == 1
+    module.initialized = True
+    assert real.device_count("gpu") == 1
+    module.count = 5  # what torch counted when it began stays for the process
+    assert real.device_count("gpu") == 1
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: None)
+    assert TorchBackend(unidev_register_backend(), 0).device_count("gpu") == 0
+
+
+def test_looking_starts_no_accelerator(python: Python) -> None:
+    done = python(
+        "import torch, unidev\n"
+        "unidev.list_devices(), unidev.try_gpu(), unidev.num_gpus(), unidev.as_device('cpu')\n"
+        "print(torch.cuda.is_initialized())\n"
+    )
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+def test_the_scope_holds_for_torchs_own_tensors_in_this_thread_alone() -> None:
+    elsewhere: list[torch.Tensor] = []
+    with unidev.gpu(1):
+        thread = threading.Thread(target=lambda: elsewhere.append(torch.ones(1)))
+        thread.start()
+        thread.join()
+        with unidev.gpu(2):
+            assert torch.ones(1).device == torch.device("sim:2")
+        assert torch.ones(1).device == torch.device("sim:1")
+        assert unidev.zeros(1).device == torch.device("sim:1")
+    assert elsewhere[0].device == torch.device("cpu")
+    assert torch.ones(1).device == torch.device("cpu")
+
+
+def test_memory_tells_what_torch_counts() -> None:
+    before = unidev.memory("gpu:1")
+    x = torch.empty(1000, device="sim:1")
+    now = unidev.memory("gpu:1")
+    assert now.used_bytes - before.used_bytes == x.nbytes
+    assert before.free_bytes - now.free_bytes == x.nbytes
+    with pytest.raises(unidev.UnsupportedOperation, match="no allocator statistics for the CPU"):
+        unidev.memory("cpu")
+
+
+def test_synchronize_takes_every_device() -> None:
+    unidev.synchronize()
+    unidev.synchronize("gpu:3")
+
+
+def test_a_device_survives_spawn(python: Python) -> None:
+    import pickle
+
+    text = pickle.dumps(unidev.gpu(1)).hex()
+    done = python(
+        f"import pickle; print(pickle.loads(bytes.fromhex('{text}')).native)", UNIDEV_SIMULATE="2"
+    )
+    assert (done.stdout, done.stderr) == ("sim:1\n", "")

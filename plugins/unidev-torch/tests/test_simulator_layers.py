@@ -1,0 +1,155 @@
+"""Layers on a simulated device give what they give on the CPU, forward and backward."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SIM = torch.device("sim:1")
+
+LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "linear": (lambda: nn.Linear(3, 4), (2, 3)),
+    "conv1d": (lambda: nn.Conv1d(3, 4, 3), (2, 3, 8)),
+    "conv2d": (lambda: nn.Conv2d(3, 4, 3, stride=2, padding=1), (2, 3, 8, 8)),
+    "conv2d, groups, no bias": (lambda: nn.Conv2d(4, 8, 3, groups=2, bias=False), (2, 4, 8, 8)),
+    "conv3d": (lambda: nn.Conv3d(3, 4, 2), (2, 3, 4, 4, 4)),
+    "transposed conv2d": (lambda: nn.ConvTranspose2d(3, 4, 2, stride=2), (2, 3, 4, 4)),
+    "rnn": (lambda: nn.RNN(3, 5), (4, 2, 3)),
+    "lstm": (lambda: nn.LSTM(3, 5, num_layers=2, bidirectional=True), (4, 2, 3)),
+    "lstm, no bias": (lambda: nn.LSTM(3, 5, bias=False), (4, 2, 3)),
+    "gru": (lambda: nn.GRU(3, 5, num_layers=2), (4, 2, 3)),
+    "gru, no bias": (lambda: nn.GRU(3, 5, bias=False), (4, 2, 3)),
+    "lstm cell": (lambda: nn.LSTMCell(3, 5), (4, 3)),
+    "gru cell": (lambda: nn.GRUCell(3, 5), (4, 3)),
+    "transformer": (lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0), (3, 2, 8)),
+    "batch norm, pooling": (
+        lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)),
+        (2, 3, 8, 8),
+    ),
+    "layer norm": (lambda: nn.LayerNorm(3), (2, 3)),
+    "group norm": (lambda: nn.GroupNorm(2, 4), (2, 4, 3)),
+    "average pooling": (lambda: nn.AvgPool2d(2), (2, 3, 4, 4)),
+}
+
+
+def first(output: object) -> torch.Tensor:
+    while isinstance(output, tuple):
+        output = output[0]
+    assert isinstance(output, torch.Tensor)
+    return output
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_agrees_with_the_cpu(name: str) -> None:
+    make, shape = LAYERS[name]
+    torch.manual_seed(0)
+    on_cpu = make()
+    on_sim = copy.deepcopy(on_cpu).to(SIM)
+    x = torch.randn(shape)
+    y = x.to(SIM).requires_grad_()
+    x.requires_grad_()
+    expected, found = first(on_cpu(x)), first(on_sim(y))
+    expected.square().sum().backward()
+    found.square().sum().backward()
+
+    assert found.device == SIM
+    torch.testing.assert_close(found.cpu(), expected)
+    torch.testing.assert_close(y.grad.cpu(), x.grad)
+    for p, q in zip(on_cpu.parameters(), on_sim.parameters(), strict=True):
+        assert q.grad.device == SIM
+        torch.testing.assert_close(q.grad.cpu(), p.grad)
+
+
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
+def test_a_recurrent_layer_has_right_gradients_of_first_and_second_order(cell: type) -> None:
+    torch.manual_seed(0)
+    layer = cell(3, 2).double().to(SIM)
+    x = torch.randn(2, 2, 3, dtype=torch.double, device=SIM, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: layer(x)[0], x)
+    assert torch.autograd.gradgradcheck(lambda x: layer(x)[0], x)
+
+
+def test_a_packed_sequence_goes_through_an_lstm() -> None:
+    torch.manual_seed(0)
+    on_cpu = nn.LSTM(3, 5)
+    on_sim = copy.deepcopy(on_cpu).to(SIM)
+    x, lengths = torch.randn(4, 2, 3), torch.tensor([4, 2])
+
+    def run(layer: nn.LSTM, x: torch.Tensor) -> torch.Tensor:
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
+        return nn.utils.rnn.pad_packed_sequence(layer(packed)[0])[0]
+
+    found = run(on_sim, x.to(SIM))
+    assert found.device == SIM
+    torch.testing.assert_close(found.cpu(), run(on_cpu, x))
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.NAdam],
+)
+def test_training_agrees_with_the_cpu(optimizer: type[torch.optim.Optimizer]) -> None:
+    torch.manual_seed(0)
+    on_cpu = nn.Linear(3, 2)
+    on_sim = copy.deepcopy(on_cpu).to(SIM)
+    data = torch.randn(5, 4, 3)
+    for layer in (on_cpu, on_sim):
+        steps = optimizer(layer.parameters(), lr=0.1)
+        for batch in data.to(layer.weight.device):
+            steps.zero_grad()
+            layer(batch).square().sum().backward()
+            steps.step()
+    torch.testing.assert_close(on_sim.weight.cpu(), on_cpu.weight)
+
+
+def test_a_model_can_be_spread_over_two_devices() -> None:
+    first_half, second_half = nn.Linear(3, 4).to("sim:0"), nn.Linear(4, 2).to("sim:3")
+    y = second_half(first_half(torch.ones(2, 3, device="sim:0")).to("sim:3"))
+    y.sum().backward()
+    assert y.device == torch.device("sim:3")
+    assert first_half.weight.grad.device == torch.device("sim:0")
+    assert second_half.weight.grad.device == torch.device("sim:3")
+
+
+def test_autocast_takes_the_lower_precision() -> None:
+    layer = nn.Linear(3, 2).to(SIM)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("sim")
+    before = layer.weight.detach().clone()
+    with torch.autocast("sim", dtype=torch.bfloat16):
+        y = layer(torch.ones(1, 3, device=SIM))
+        loss = torch.nn.functional.mse_loss(y, torch.zeros_like(y))
+    assert y.dtype == torch.bfloat16
+    assert loss.dtype == torch.float32
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert not torch.equal(layer.weight, before)
+
+
+def test_functional_transforms_work() -> None:
+    x = torch.randn(3, 4, device=SIM)
+    torch.testing.assert_close(torch.func.vmap(torch.sum)(x), x.sum(1))
+    torch.testing.assert_close(torch.func.grad(lambda v: (v**2).sum())(x), 2 * x)
+    torch.testing.assert_close(torch.func.jacrev(lambda v: v**2)(x[0]), torch.diag(2 * x[0]))
+
+
+def test_an_eagerly_compiled_function_works() -> None:
+    double = torch.compile(lambda x: x * 2, backend="eager")
+    assert torch.equal(double(torch.ones(3, device=SIM)), torch.full((3,), 2.0, device=SIM))
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_a_loss_warns_of_nothing(reduction: str) -> None:
+    y = torch.full((1, 2), 3.0, device=SIM)
+    for loss in (nn.MSELoss, nn.L1Loss, nn.SmoothL1Loss, nn.HuberLoss, nn.BCEWithLogitsLoss):
+        found = loss(reduction=reduction)(y, torch.ones_like(y))
+        expected = loss(reduction=reduction)(y.cpu(), torch.ones(1, 2))
+        torch.testing.assert_close(found.cpu(), expected)

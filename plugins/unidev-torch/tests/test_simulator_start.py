@@ -1,0 +1,147 @@
+"""Starting the simulator: what it refuses, and the building of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from unidev_torch import simulator
+
+from unidev.errors import SimulationError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Python
+
+COUNT = "import unidev; print(len(unidev.try_all_gpus()), unidev.try_all_gpus()[-1].native)"
+
+
+@pytest.mark.parametrize("count", [1, 3, 64])
+def test_any_number_of_devices_can_be_had(python: Python, count: int) -> None:
+    done = python(COUNT, UNIDEV_SIMULATE=str(count))
+    assert (done.stdout, done.stderr) == (f"{count} sim:{count - 1}\n", "")
+
+
+def test_nothing_is_simulated_unless_asked_for(python: Python) -> None:
+    done = python(
+        "import torch, unidev\n"
+        "print(unidev.num_gpus() == torch.accelerator.device_count(), hasattr(torch, 'sim'))\n"
+    )
+    assert (done.stdout, done.stderr) == ("True False\n", "")
+
+
+def test_after_a_backward_pass_it_is_too_late(python: Python) -> None:
+    done = python(
+        "import torch, unidev\n"
+        "torch.ones(1, requires_grad=True).sum().backward()\n"
+        "unidev.simulate(2)\n"
+        "try:\n"
+        "    unidev.num_gpus()\n"
+        "except unidev.SimulationError as error:\n"
+        "    print(error, torch.accelerator.current_accelerator())\n"
+    )
+    assert "call unidev.simulate before the first backward pass" in done.stdout
+    assert done.stdout.endswith(" None\n") or "cuda" in done.stdout
+
+
+def test_computing_without_a_backward_pass_does_not_make_it_too_late(python: Python) -> None:
+    done = python(
+        "import torch, unidev\n"
+        "(torch.ones(3, requires_grad=True) * 2).sum()\n"
+        "unidev.simulate(2)\n"
+        "x = torch.ones(3, device=unidev.gpu(1).native, requires_grad=True)\n"
+        "x.sum().backward()\n"
+        "print(x.grad.device)\n"
+    )
+    assert (done.stdout, done.stderr) == ("sim:1\n", "")
+
+
+def test_another_privateuse1_backend_is_not_pushed_out(python: Python) -> None:
+    done = python(
+        "import torch, unidev\n"
+        "from torch.utils.backend_registration import rename_privateuse1_backend\n"
+        "rename_privateuse1_backend('npu')\n"
+        "unidev.simulate(2)\n"
+        "try:\n"
+        "    unidev.num_gpus()\n"
+        "except unidev.SimulationError as error:\n"
+        "    print(error)\n"
+    )
+    assert "'npu' has taken it" in done.stdout
+
+
+def test_without_a_compiler_the_error_says_what_to_install(python: Python, tmp_path: Path) -> None:
+    done = python(
+        "import unidev\n"
+        "try:\n"
+        "    unidev.num_gpus()\n"
+        "except unidev.SimulationError as error:\n"
+        "    print(error)\n",
+        UNIDEV_SIMULATE="2",
+        UNIDEV_CACHE=str(tmp_path),
+        PATH=str(tmp_path),
+        CXX=None,
+    )
+    assert "apt install g++" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_compiler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler -v")
+    with pytest.raises(SimulationError, match="'no-such-compiler' that CXX names is not there"):
+        simulator._compiler()
+
+
+def test_the_compiler_of_the_environment_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", f"{sys.executable} -m compiler")
+    assert simulator._compiler() == [sys.executable, "-m", "compiler"]
+
+
+def test_what_the_compiler_says_stands_in_the_error(tmp_path: Path) -> None:
+    failing = [sys.executable, "-c", "import sys; sys.exit('no such header')"]
+    with pytest.raises(SimulationError, match="did not compile") as caught:
+        simulator._build(failing, [], tmp_path / simulator.LIBRARY)
+    assert "no such header" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("version", ["2.8.0", "1.13.1+cpu"])
+def test_an_old_torch_is_refused_with_the_version_that_would_do(version: str) -> None:
+    with pytest.raises(SimulationError, match=r"torch 2\.9 or newer"):
+        simulator._check_torch(version, "privateuseone")
+
+
+def test_the_library_is_built_anew_for_another_torch_or_compiler() -> None:
+    keys = {
+        simulator._key(version, compiler, flags)
+        for version in ("2.13.0+cpu", "2.13.0+cu130")
+        for compiler in (["g++"], ["clang++"])
+        for flags in (["-O1"], ["-O2"])
+    }
+    assert len(keys) == 8
+
+
+def test_two_processes_at_once_build_it_once(tmp_path: Path, python: Python) -> None:
+    # A compiler that only notes that it was called, so that this takes no half a minute.
+    notes = tmp_path / "notes"
+    program = (
+        "import sys, unidev.simulation\n"
+        "from unidev_torch import simulator\n"
+        "fake = [sys.executable, '-c', 'import sys; "
+        f'open("{notes}", "a").write("built "); '
+        "open(sys.argv[sys.argv.index(chr(45) + chr(111)) + 1], chr(119)).write(chr(120))']\n"
+        "build = lambda path: simulator._build(fake, [], path)\n"
+        "print(unidev.simulation.build_once('torch', 'key', 'lib.so', build).read_text())\n"
+    )
+    environment = {**os.environ, "UNIDEV_CACHE": str(tmp_path / "cache")}
+    both = [
+        subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    outputs = [process.communicate(timeout=60)[0] for process in both]
+    assert outputs == [b"x\n", b"x\n"]
+    assert notes.read_text() == "built "

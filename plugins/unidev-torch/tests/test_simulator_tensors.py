@@ -1,0 +1,204 @@
+"""Memory of simulated devices: made, counted, viewed, resized, copied, and never mixed."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SIM = torch.device("sim:1")
+SAME = "Expected all tensors to be on the same device"
+
+BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
+    "add": lambda p, q: p + q,
+    "add_": lambda p, q: p.add_(q),
+    "out": lambda p, q: torch.add(p, p, out=q),
+    "matmul": lambda p, q: p @ q,
+    "einsum": lambda p, q: torch.einsum("ij,jk->ik", p, q),
+    "cat": lambda p, q: torch.cat([p, q]),
+    "stack": lambda p, q: torch.stack([p, q]),
+    "eq": lambda p, q: p == q,
+    "equal": torch.equal,
+    "where": lambda p, q: torch.where(p > 0, p, q),
+    "linear": torch.nn.functional.linear,
+    "conv2d": lambda p, q: torch.nn.functional.conv2d(p[None, None], q[None, None]),
+    "mse_loss": torch.nn.functional.mse_loss,
+    "layer_norm": lambda p, q: torch.nn.functional.layer_norm(p, (3,), q[0], q[0]),
+    "embedding": lambda p, q: torch.nn.functional.embedding(q.long(), p),
+    "gather": lambda p, q: p.gather(1, q.long()),
+    "masked_fill_": lambda p, q: p.masked_fill_(q > 0, 1),
+    "foreach": lambda p, q: torch._foreach_add([p], [q]),
+    "dot": lambda p, q: torch.dot(p[0], q[0]),
+    "cdist": torch.cdist,
+    "index": lambda p, q: p[q[:1, :2].long()] if q.device.type == "sim" else p + q,
+    "solve": torch.linalg.solve,
+}
+
+
+@pytest.mark.parametrize("name", BINARY)
+@pytest.mark.parametrize(("one", "other"), [("sim:0", "sim:1"), ("sim:1", "cpu"), ("cpu", "sim:1")])
+def test_tensors_of_two_devices_are_refused_in_torchs_words(
+    name: str, one: str, other: str
+) -> None:
+    p, q = torch.ones(3, 3, device=one), torch.ones(3, 3, device=other)
+    with pytest.raises(RuntimeError, match=SAME):
+        BINARY[name](p, q)
+    assert torch.equal(p.cpu(), torch.ones(3, 3))
+    assert torch.equal(q.cpu(), torch.ones(3, 3))
+
+
+def test_an_index_on_the_cpu_is_taken_as_on_cuda() -> None:
+    x = torch.arange(3.0, device=SIM)
+    assert x[torch.tensor([2, 0])].tolist() == [2.0, 0.0]
+    x[torch.tensor([True, False, False])] = 5
+    assert x.tolist() == [5.0, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda x: torch.tensor(2.0) * x,
+        lambda x: x * torch.tensor(2.0),
+        lambda x: torch.tensor(2.0, dtype=torch.float64) * x,
+        lambda x: torch.where(x > 0, torch.tensor(2.0), x),
+        lambda x: torch.where(x > 0, 2.0, x),
+        lambda x: 3.0 - x,
+        lambda x: 2.0**x,
+    ],
+)
+def test_a_number_on_the_cpu_goes_with_a_tensor_and_changes_neither_device_nor_dtype(
+    compute: Callable[[torch.Tensor], torch.Tensor],
+) -> None:
+    y = compute(torch.ones(3, device=SIM))
+    assert (y.device, y.dtype, y.tolist()) == (SIM, torch.float32, [2.0, 2.0, 2.0])
+
+
+def test_a_device_that_is_not_there_is_an_error() -> None:
+    for make in (lambda: torch.empty(1, device="sim:4"), lambda: torch.ones(1).to("sim:9")):
+        with pytest.raises(RuntimeError, match=r"is not there: this process simulates 4 device"):
+            make()
+
+
+def test_memory_is_counted_exactly_by_device_and_given_back() -> None:
+    gc.collect()
+    before = [torch.sim.memory_allocated(i) for i in range(4)]
+    x = torch.empty(1000, device="sim:2")
+    y = x[10:]
+    assert torch.sim.memory_allocated(2) == before[2] + 4000
+    assert torch.accelerator.memory_allocated(2) == before[2] + 4000
+    x.untyped_storage().resize_(8)
+    assert torch.sim.memory_allocated(2) == before[2] + 8
+    del x, y
+    assert [torch.sim.memory_allocated(i) for i in range(4)] == before
+
+
+def test_computing_leaves_no_memory_behind() -> None:
+    layer = torch.nn.LSTM(3, 5).to(SIM)
+    gc.collect()
+    before = torch.sim.memory_allocated(1)
+    for _ in range(3):
+        layer(torch.ones(4, 2, 3, device=SIM))[0].sum().backward()
+        layer.zero_grad(set_to_none=True)
+    gc.collect()
+    assert torch.sim.memory_allocated(1) == before
+
+
+def test_free_and_total_memory_are_the_hosts() -> None:
+    free, total = torch.sim.mem_get_info(1)
+    x = torch.empty(2**20, dtype=torch.uint8, device=SIM)
+    assert 0 < free <= total
+    assert torch.sim.mem_get_info(0) == (free - x.nbytes, total)
+    assert torch.accelerator.get_memory_info(1) == (free - x.nbytes, total)
+
+
+def test_peaks_are_kept_until_reset() -> None:
+    torch.sim.reset_peak_memory_stats(3)
+    before = torch.sim.max_memory_allocated(3)
+    x = torch.empty(256, device="sim:3")
+    del x
+    assert torch.accelerator.max_memory_allocated(3) == before + 1024
+    torch.accelerator.reset_peak_memory_stats(3)
+    assert torch.sim.max_memory_allocated(3) == before
+
+
+def test_too_much_memory_is_torchs_own_error() -> None:
+    with pytest.raises(torch.OutOfMemoryError, match="sim:1 is out of memory"):
+        torch.empty(2**60, dtype=torch.uint8, device=SIM)
+
+
+def test_views_share_memory() -> None:
+    x = torch.arange(24.0, device=SIM).reshape(2, 3, 4)
+    for view in (x[1], x.transpose(0, 2), x.unfold(2, 2, 1), x.expand(5, 2, 3, 4), x.view(6, 4)):
+        assert view.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    x[0].t()[1, 2].fill_(-1)
+    assert x[0, 2, 1].item() == -1
+    c = torch.randn(3, dtype=torch.cfloat, device=SIM)
+    assert torch.view_as_real(c).data_ptr() == c.data_ptr()
+    assert torch.view_as_complex(torch.view_as_real(c)).data_ptr() == c.data_ptr()
+
+
+@pytest.mark.parametrize("bits", ["conj", "negative"])
+def test_conjugated_and_negated_views_copy_in_every_direction(bits: str) -> None:
+    host = torch.randn(3, dtype=torch.cfloat)
+    x = host.to(SIM)
+    view, expected = (x.conj(), host.conj().resolve_conj())
+    if bits == "negative":
+        view, expected = view.imag, expected.imag.clone()
+    assert torch.equal(view.cpu(), expected)
+    assert torch.equal(view.clone().cpu(), expected)
+    assert torch.equal(view.to("sim:3").cpu(), expected)
+
+
+def test_strides_do_not_change_values() -> None:
+    host = torch.randn(3, 4)
+    assert torch.equal(host.t().to(SIM).cpu(), host.t())
+    target = torch.empty(4, 3, device=SIM)
+    target.t().copy_(host)
+    assert torch.equal(target.cpu(), host.t())
+    assert torch.equal(host.to(SIM).expand(2, 3, 4).to("sim:0").cpu(), host.expand(2, 3, 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float8_e4m3fn, torch.uint16, torch.bool])
+def test_any_dtype_can_be_held(dtype: torch.dtype) -> None:
+    host = torch.tensor([0.0, 1.0, 3.0]).to(dtype)
+    x = host.to(SIM)
+    assert x.dtype == dtype
+    assert torch.equal(x.clone().cpu().view(torch.uint8), host.view(torch.uint8))
+
+
+def test_out_and_storage_can_be_resized() -> None:
+    out = torch.empty(0, device=SIM)
+    torch.add(torch.ones(5, device=SIM), 1, out=out)
+    assert out.tolist() == [2.0] * 5
+    out.resize_(10)
+    assert out[:5].tolist() == [2.0] * 5
+    out.set_()
+    assert (out.numel(), out.device) == (0, SIM)
+    assert torch.UntypedStorage(10, device=SIM).device == SIM
+
+
+def test_many_threads_on_many_devices_do_not_disturb_each_other() -> None:
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for _ in range(30):
+                x = torch.full((100,), float(number), device=f"sim:{number % 4}")
+                y = x.to(f"sim:{(number + 1) % 4}").requires_grad_()
+                (y * number).sum().backward()
+                assert y.grad.eq(number).all()
+        except BaseException as failure:  # noqa: BLE001  what a thread raises would be lost
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []

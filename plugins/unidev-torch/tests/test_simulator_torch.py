@@ -1,0 +1,163 @@
+"""What torch has for accelerators works on simulated ones: checkpoints, generators, streams, …"""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+SIM = torch.device("sim:1")
+
+
+def test_a_checkpoint_comes_back_to_its_device_and_keeps_what_is_shared() -> None:
+    x = torch.randn(3, device=SIM)
+    file = io.BytesIO()
+    torch.save({"x": x, "view": x[1:]}, file)
+    file.seek(0)
+    found = torch.load(file)
+    assert found["x"].device == SIM
+    assert torch.equal(found["x"], x)
+    assert found["view"].untyped_storage().data_ptr() == found["x"].untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize("target", ["cpu", "sim:3"])
+def test_a_checkpoint_can_be_loaded_elsewhere(target: str) -> None:
+    layer = nn.Linear(2, 2).to(SIM)
+    file = io.BytesIO()
+    torch.save(layer.state_dict(), file)
+    file.seek(0)
+    found = torch.load(file, map_location=target)
+    assert found["weight"].device == torch.device(target)
+    assert torch.equal(found["weight"].cpu(), layer.weight.detach().cpu())
+
+
+def test_a_tensor_survives_pickle_and_deepcopy() -> None:
+    x = torch.ones(2, device=SIM)
+    for copied in (pickle.loads(pickle.dumps(x)), copy.deepcopy(x)):
+        assert copied.device == SIM
+        assert copied.data_ptr() != x.data_ptr()
+
+
+def test_one_seed_gives_every_device_the_cpus_numbers() -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    for device in ("sim:0", "sim:1"):
+        torch.manual_seed(1)
+        torch.rand(100)  # drawing on the CPU leaves the other generators alone
+        assert torch.equal(torch.rand(3, device=device).cpu(), expected)
+
+
+def test_dropout_draws_from_its_own_device() -> None:
+    ones = torch.ones(64, device=SIM)
+    torch.manual_seed(1)
+    expected = nn.functional.dropout(ones)
+    torch.manual_seed(1)
+    torch.rand(100)
+    assert torch.equal(nn.functional.dropout(ones), expected)
+    assert set(expected.tolist()) == {0.0, 2.0}
+
+
+@pytest.mark.parametrize("seed", [0, -1, 2**63 + 5, 2**64 - 1])
+def test_every_seed_that_torch_takes_is_taken(seed: int) -> None:
+    torch.manual_seed(seed)
+    assert torch.sim.initial_seed() == seed % 2**64 == torch.initial_seed()
+
+
+def test_a_generator_of_a_device_repeats_itself() -> None:
+    generator = torch.Generator(device=SIM)
+    assert generator.device == SIM
+    generator.manual_seed(3)
+    state = generator.get_state()
+    first = torch.randn(4, device=SIM, generator=generator)
+    second = torch.randn(4, device=SIM, generator=generator)
+    generator.set_state(state)
+    assert torch.equal(torch.randn(4, device=SIM, generator=generator), first)
+    assert not torch.equal(first, second)
+
+
+def test_fork_rng_restores_the_device() -> None:
+    with torch.random.fork_rng(devices=[1]):
+        inside = torch.rand(2, device=SIM)
+    assert torch.equal(torch.rand(2, device=SIM), inside)
+
+
+def test_pinned_memory_is_known_again() -> None:
+    x = torch.ones(3).pin_memory()
+    assert x.is_pinned()
+    assert x[1:].is_pinned()
+    assert not torch.ones(3).is_pinned()
+    assert torch.equal(x.to(SIM, non_blocking=True).cpu(), torch.ones(3))
+    data = torch.utils.data.TensorDataset(torch.randn(8, 3))
+    for (batch,) in torch.utils.data.DataLoader(data, 4, pin_memory=True):
+        assert batch.is_pinned()
+
+
+def test_torch_accelerator_sees_the_devices() -> None:
+    assert torch.accelerator.current_accelerator() == torch.device("sim")
+    assert torch.accelerator.device_count() == 4
+    assert torch.accelerator.is_available()
+    torch.accelerator.synchronize(SIM)
+    with torch.accelerator.device_index(2):
+        assert torch.empty(1, device="sim").device == torch.device("sim:2")
+    assert torch.accelerator.current_device_index() == 0
+    with pytest.raises(RuntimeError, match="not there"):
+        torch.accelerator.set_device_index(4)
+
+
+def test_each_thread_has_a_current_device_of_its_own() -> None:
+    seen: list[int] = []
+    with torch.sim.device(3):
+        thread = threading.Thread(target=lambda: seen.append(torch.sim.current_device()))
+        thread.start()
+        thread.join()
+        assert torch.sim.current_device() == 3
+    assert (seen, torch.sim.current_device()) == ([0], 0)
+
+
+def test_streams_and_events_are_there() -> None:
+    stream = torch.Stream(device=SIM)
+    begin, end = (torch.Event("sim", enable_timing=True) for _ in range(2))
+    with stream:
+        assert torch.accelerator.current_stream(SIM) == stream
+        begin.record()
+        end.record()
+    stream.synchronize()
+    assert stream.query()
+    assert begin.elapsed_time(end) >= 0
+
+
+def test_the_scope_of_torch_puts_new_tensors_there() -> None:
+    with torch.device(SIM):
+        assert torch.ones(2).device == SIM
+        assert nn.Linear(2, 2).weight.device == SIM
+    assert torch.ones(2).device == torch.device("cpu")
+
+
+def test_tensors_have_the_methods_of_a_device_type() -> None:
+    x = torch.ones(2).sim(2)
+    assert x.is_sim
+    assert x.device == torch.device("sim:2")
+    assert str(x) == "tensor([1., 1.], device='sim:2')"
+
+
+def test_many_operations_run() -> None:
+    x = torch.randn(5, 4, device=SIM)
+    y = torch.randn(4, 4, device=SIM)
+    results = [
+        x.topk(2).values, x.sort().values, torch.nonzero(x > 0), x[x > 0], x[[0, 1]], x.cumsum(0),
+        torch.linalg.svd(x).S, torch.linalg.inv(y), torch.linalg.solve(y, y), torch.fft.fft(x),
+        torch.randperm(5, device=SIM), torch.multinomial(x.abs(), 2), torch.arange(5, device=SIM),
+        torch.linspace(0, 1, 5, device=SIM), torch.eye(3, device=SIM), torch.triu(x),
+        x.quantile(0.5),
+        torch.tensor([1.0, 2.0], device=SIM), torch.randint(5, (3,), device=SIM), x.std(), x.var(0),
+        torch.unique(x), torch.histc(x), x.roll(1), x.flip(0), x.repeat_interleave(2), x.norm(),
+        nn.functional.interpolate(x[None, None], scale_factor=2), torch.kron(x, x), x.half(),
+        torch.bucketize(x, y[0].sort().values), torch.tril_indices(3, 3, device=SIM),
+        x.log_normal_(),
+    ]  # fmt: skip
+    assert {result.device for result in results} == {SIM}

@@ -1,0 +1,275 @@
+"""Each kind of tensor that torch has: copied, or refused with a reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import unidev
+
+if TYPE_CHECKING:
+    from conftest import Python
+
+DEVICES = ("cpu", "gpu:1")
+
+
+def bytes_of(x: torch.Tensor) -> bytes:
+    return bytes(x.detach().cpu().contiguous().reshape(-1).view(torch.uint8).tolist())
+
+
+@pytest.mark.parametrize("source", DEVICES)
+@pytest.mark.parametrize("target", DEVICES)
+@pytest.mark.parametrize(
+    "kind", ["plain", "parameter", "transposed", "expanded", "channels last", "zero-d", "empty"]
+)
+def test_a_copy_is_equal_and_shares_nothing(kind: str, source: str, target: str) -> None:
+    native = unidev.as_device(source).native
+    x = {
+        "plain": torch.randn(3, 4, device=native),
+        "parameter": nn.Parameter(torch.randn(3, 4, device=native)),
+        "transposed": torch.randn(3, 4, device=native).t(),
+        "expanded": torch.randn(1, 4, device=native).expand(3, 4),
+        "channels last": torch.randn(2, 3, 4, 4, device=native).to(
+            memory_format=torch.channels_last
+        ),
+        "zero-d": torch.tensor(3.0, device=native),
+        "empty": torch.empty(0, 3, device=native),
+    }[kind]
+    y = unidev.copy_to(x, target)
+    assert unidev.device_of(y) is unidev.as_device(target)
+    assert not unidev.shares_memory(x, y)
+    assert (y.shape, y.dtype) == (x.shape, x.dtype)
+    assert torch.equal(y.cpu(), x.cpu())
+
+
+@pytest.mark.parametrize("source", DEVICES)
+@pytest.mark.parametrize("target", DEVICES)
+def test_the_gradient_reaches_the_source(source: str, target: str) -> None:
+    x = torch.ones(3, device=unidev.as_device(source).native, requires_grad=True)
+    (unidev.copy_to(x, target) * 2).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [2.0, 2.0, 2.0]
+    assert x.grad.device == x.device
+
+
+@pytest.mark.parametrize("source", DEVICES)
+@pytest.mark.parametrize("target", DEVICES)
+def test_a_conjugated_or_negated_view_keeps_its_values(source: str, target: str) -> None:
+    c = torch.randn(3, dtype=torch.cfloat, device=unidev.as_device(source).native)
+    for view in (c.conj(), c.conj().imag):
+        copied = unidev.copy_to(view, target)
+        assert torch.equal(copied.cpu().resolve_conj(), view.cpu().resolve_conj())
+        assert not unidev.shares_memory(copied, c)
+        assert unidev.to_numpy(view).tolist() == view.cpu().resolve_conj().resolve_neg().tolist()
+
+
+@pytest.mark.parametrize("target", DEVICES)
+def test_special_bits_survive(target: str) -> None:
+    bits = torch.tensor([0x7FC01234, 0x7F800001, -0x80000000, 1], dtype=torch.int32)
+    x = bits.view(torch.float32)  # NaNs with payloads, minus zero, the least subnormal
+    assert bytes_of(unidev.copy_to(x, target)) == bytes_of(x)
+    assert unidev.to_numpy(unidev.copy_to(x, target)).tobytes() == bytes_of(x)
+
+
+def test_a_subclass_stays_one() -> None:
+    class Mine(torch.Tensor):
+        pass
+
+    x = torch.ones(3).as_subclass(Mine)
+    assert unidev.as_in_device(x, "cpu") is x
+    for target in DEVICES:
+        y = unidev.copy_to(x, target)
+        assert type(y) is Mine
+        assert unidev.device_of(y) is unidev.as_device(target)
+
+
+# torch says once in a process that this layout is young.
+@pytest.mark.filterwarnings("ignore:Sparse (CSR|BSR) tensor support is in beta:UserWarning")
+@pytest.mark.parametrize("layout", ["coo", "csr", "bsr"])
+def test_a_sparse_tensor_is_copied_on_the_cpu_and_refused_by_simulated_devices(layout: str) -> None:
+    dense = torch.eye(4)
+    x = {
+        "coo": dense.to_sparse,
+        "csr": dense.to_sparse_csr,
+        "bsr": lambda: dense.to_sparse_bsr((2, 2)),
+    }[layout]()
+    y = unidev.copy_to(x, "cpu")
+    assert torch.equal(y.to_dense(), dense)
+    assert not unidev.shares_memory(x, y)
+    assert unidev.shares_memory(x, x)
+    with pytest.raises(unidev.UnsupportedOperation, match="dense tensors only"):
+        unidev.copy_to(x, "gpu:1")
+    with pytest.raises(unidev.UnsupportedOperation, match="to_dense"):
+        unidev.to_numpy(x)
+
+
+def test_a_jagged_nested_tensor_is_copied_but_for_its_offsets() -> None:
+    x = torch.nested.nested_tensor([torch.ones(2), torch.zeros(3)], layout=torch.jagged)
+    y = unidev.copy_to(x, "cpu")
+    assert torch.equal(x.values(), y.values())
+    assert not unidev.shares_memory(x, y)
+    assert unidev.device_of(unidev.copy_to(x, "gpu:1")) is unidev.gpu(1)
+
+
+@pytest.mark.parametrize("operation", ["device_of", "to_numpy", "copy"])
+def test_a_tensor_on_meta_has_no_device(operation: str) -> None:
+    x = torch.ones(3, device="meta")
+    call = {
+        "device_of": unidev.device_of,
+        "to_numpy": unidev.to_numpy,
+        "copy": lambda x: unidev.copy_to(x, "cpu"),
+    }[operation]
+    with pytest.raises(unidev.UnsupportedOperation, match="no memory"):
+        call(x)
+
+
+def test_a_fake_tensor_moves_as_the_real_one_would_and_has_no_values() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        x = torch.ones(3)
+        assert unidev.device_of(x) is unidev.cpu()
+        assert unidev.device_of(unidev.copy_to(x, "gpu:1")) is unidev.gpu(1)
+    for ask in (unidev.to_numpy, lambda x: unidev.shares_memory(x, x)):
+        with pytest.raises(unidev.UnsupportedOperation, match="no memory"):
+            ask(x)
+
+
+def test_a_lazy_parameter_is_refused() -> None:
+    x = nn.LazyLinear(3).weight
+    for target in DEVICES:
+        with pytest.raises(unidev.UnsupportedOperation, match="no shape yet"):
+            unidev.copy_to(x, target)
+
+
+@pytest.mark.parametrize("source", DEVICES)
+@pytest.mark.parametrize("target", DEVICES)
+def test_a_tensor_whose_memory_is_gone_is_an_error_and_no_crash(source: str, target: str) -> None:
+    x = torch.ones(8, device=unidev.as_device(source).native)
+    view = x[5:]
+    x.untyped_storage().resize_(0)
+    for gone in (x, view):
+        with pytest.raises(unidev.DeletedTensorError, match="resized to 0 bytes"):
+            unidev.copy_to(gone, target)
+        with pytest.raises(unidev.DeletedTensorError):
+            unidev.to_numpy(gone)
+
+
+def test_copying_works_inside_transforms_of_torch_func() -> None:
+    x = torch.arange(6.0).reshape(2, 3)
+    assert torch.equal(torch.func.vmap(lambda v: unidev.copy_to(v, "cpu") * 2)(x), x * 2)
+    grad = torch.func.grad(lambda v: (unidev.copy_to(v, "gpu:1") ** 2).sum())(x)
+    assert torch.equal(grad, 2 * x)
+
+
+def test_a_model_is_refused() -> None:
+    with pytest.raises(unidev.NotATensorError, match="It is a model"):
+        unidev.copy_to(nn.Linear(2, 2), "gpu:1")
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", torch.float8_e4m3fn])
+def test_a_dtype_that_numpy_lacks_is_an_error_that_says_what_to_do(dtype: object) -> None:
+    with pytest.raises(unidev.UnsupportedDtypeError, match=r"x\.float\(\)"):
+        unidev.to_numpy(unidev.ones(3, dtype=dtype))
+
+
+def test_a_complex_tensor_does_not_silently_lose_its_imaginary_part() -> None:
+    with pytest.raises(unidev.UnsupportedDtypeError, match="imaginary"):
+        unidev.array(torch.ones(2, dtype=torch.cfloat), dtype="float32")
+
+
+@pytest.mark.parametrize("target", DEVICES)
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6.0).reshape(2, 3)[::-1, ::2],
+        np.frombuffer(b"\x01\x02\x03\x04", dtype=np.uint8),
+        np.frombuffer(b"\x00" + np.arange(3.0).tobytes(), dtype=np.float64, offset=1),
+        np.float32(3.5).reshape(()),
+        np.empty((0, 3), dtype=np.int16),
+        np.array([1 + 2j], dtype=np.complex64),
+        np.array([2**63], dtype=np.uint64),
+    ],
+    ids=["reversed", "read-only", "unaligned", "zero-d", "empty", "complex", "uint64"],
+)
+def test_any_numpy_array_comes_in_and_out(array: np.ndarray, target: str) -> None:
+    x = unidev.array(array, device=target)
+    assert unidev.device_of(x) is unidev.as_device(target)
+    back = unidev.to_numpy(x)
+    assert (back.dtype, back.shape, back.tobytes()) == (array.dtype, array.shape, array.tobytes())
+    assert back.flags.writeable
+
+
+def test_an_array_made_of_numpy_has_memory_of_its_own() -> None:
+    array = np.zeros(16, dtype=np.float32)
+    x = unidev.array(array)
+    array[:] = 1
+    assert x.tolist() == [0.0] * 16
+    x.resize_(100)  # which torch refuses for memory that belongs to NumPy
+
+
+@pytest.mark.parametrize("target", DEVICES)
+def test_to_numpy_is_cut_off(target: str) -> None:
+    x = torch.ones(3, device=unidev.as_device(target).native, requires_grad=True)
+    array = unidev.to_numpy(x)
+    array[:] = 5
+    assert x.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("target", DEVICES)
+def test_every_dtype_can_be_made(target: str) -> None:
+    for name, dtype in unidev.active_backend().dtypes.items():
+        assert unidev.ones((2, 2), dtype=name, device=target).dtype == dtype
+        zeros = unidev.zeros(3, dtype=name, device=target)
+        assert zeros.to(torch.complex128).tolist() == [0, 0, 0]
+
+
+def test_making_zeros_on_a_device_makes_no_copy_elsewhere() -> None:
+    torch.sim.reset_peak_memory_stats(2)
+    before = torch.sim.memory_allocated(2)
+    x = unidev.zeros(2**18, device="gpu:2")
+    assert torch.sim.max_memory_allocated(2) == before + x.nbytes
+
+
+def test_a_non_blocking_copy_may_outlive_its_source() -> None:
+    for _ in range(20):
+        x = torch.full((1000,), 7.0).pin_memory()
+        y = unidev.copy_to(x, "gpu:1", non_blocking=True)
+        x.fill_(0)
+        del x
+        unidev.synchronize("gpu:1")
+        assert y.eq(7).all()
+
+
+def test_only_copies_from_an_accelerator_are_left_to_torch_without_blocking(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[bool] = []
+    real = torch.Tensor.to
+
+    class Spy(torch.Tensor):
+        def to(self, *arguments: object, **options: object) -> torch.Tensor:
+            seen.append(bool(options["non_blocking"]))
+            return real(self.as_subclass(torch.Tensor), *arguments, **options)
+
+    unidev.copy_to(torch.ones(3).as_subclass(Spy), "gpu:1", non_blocking=True)
+    assert seen == [False]
+
+
+def test_out_of_memory_is_an_error_of_its_kind() -> None:
+    with pytest.raises(unidev.errors.OutOfDeviceMemoryError):
+        unidev.zeros(2**58, device="gpu:1")
+
+
+def test_the_import_of_nothing_else_is_needed(python: Python) -> None:
+    done = python(
+        "import unidev\n"
+        "x = unidev.copy_to(unidev.arange(3), 'gpu:1')\n"
+        "print(unidev.device_of(x), x.tolist())\n",
+        UNIDEV_SIMULATE="2",
+    )
+    assert (done.stdout, done.stderr) == ("gpu:1 [0, 1, 2]\n", "")
