@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from measure import Row, compare
-from own_calls import own_calls
+from own_calls import OWN_CALLS
 from table import main
 
 import unidev
@@ -20,41 +20,22 @@ MIB = 2**20
 def rows_of(backend: str, spec: str) -> Iterator[Row]:
     """The rows of one backend."""
     device = unidev.as_device(spec)
-    own = own_calls(backend)
-    yield _copy_row(backend, device, own.copy)
-    yield _zeros_row(backend, device, own.zeros)
+    own = OWN_CALLS[backend]
+    names: dict[str, Any] = {**vars(unidev), "device": device, "native": device.native}
+    exec(own.setup, names)
+    names["x"] = unidev.rand(64 * MIB // 4, device=device)
+    copy = _waiting("copy_to(x, device)", own.copy, names)
+    yield Row(backend, "copy_to 64 MiB", own.copy, *copy, 1.05)
+    names["n"] = 256 * MIB // 4
+    zeros = _waiting("zeros(n, device=device)", own.zeros, names)
+    yield Row(backend, "zeros 256 MiB", own.zeros, *zeros, 1.1)
     if device.kind == "cpu" and Path("/proc/self/clear_refs").exists():
         yield _peak_row(backend, device)
 
 
-def _copy_row(backend: str, device: unidev.Device, own: tuple[str, Any]) -> Row:
-    x = unidev.rand(64 * MIB // 4, device=device)
-    name, copy = own
-
-    def ours() -> None:
-        unidev.copy_to(x, device)
-        unidev.synchronize(device)
-
-    def theirs() -> None:
-        copy(x)
-        unidev.synchronize(device)
-
-    return Row(backend, "copy_to 64 MiB", name, *compare(ours, theirs), 1.05)
-
-
-def _zeros_row(backend: str, device: unidev.Device, own: tuple[str, Any]) -> Row:
-    n, native = 256 * MIB // 4, device.native
-    name, zeros = own
-
-    def ours() -> None:
-        unidev.zeros(n, device=device)
-        unidev.synchronize(device)
-
-    def theirs() -> None:
-        zeros(n, native)
-        unidev.synchronize(device)
-
-    return Row(backend, "zeros 256 MiB", name, *compare(ours, theirs), 1.1)
+def _waiting(ours: str, theirs: str, names: dict[str, Any]) -> tuple[float, float, float]:
+    """Compare two statements, each with the wait for what it started."""
+    return compare(f"{ours}\nsynchronize(device)", f"{theirs}\nsynchronize(device)", names)
 
 
 def _peak_row(backend: str, device: unidev.Device) -> Row:

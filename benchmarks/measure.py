@@ -1,14 +1,11 @@
-"""Two calls against each other: interleaved, many rounds, medians, a ratio."""
+"""Two statements against each other: interleaved, many rounds, medians, a ratio."""
 
 from __future__ import annotations
 
 import gc
 import statistics
-import time
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+import timeit
+from typing import Any, NamedTuple
 
 ROUNDS = 41
 ROUND_S = 0.004
@@ -27,36 +24,22 @@ class Row(NamedTuple):
     unit: str = "s"
 
 
-def compare(
-    ours: Callable[[], object], theirs: Callable[[], object], rounds: int = ROUNDS
-) -> tuple[float, float, float]:
-    """Median seconds a call of each, and the median of the rounds' ratios."""
-    ours_calls, theirs_calls = _calls_a_round(ours), _calls_a_round(theirs)
-    a: list[float] = []
-    b: list[float] = []
-    for round_ in range(rounds):
+def compare(ours: str, theirs: str, names: dict[str, Any]) -> tuple[float, float, float]:
+    """Median seconds a call of each, and the median of the rounds' ratios.
+
+    Statements, not functions: a call in between would be a part of what is measured.
+    """
+    timers = [timeit.Timer(statement, globals=names) for statement in (ours, theirs)]
+    calls = [_calls_a_round(timer) for timer in timers]
+    times: list[list[float]] = [[], []]
+    for round_ in range(ROUNDS):
         gc.collect()
-        gc.disable()
-        if round_ % 2:
-            a.append(_time(ours, ours_calls))
-            b.append(_time(theirs, theirs_calls))
-        else:
-            b.append(_time(theirs, theirs_calls))
-            a.append(_time(ours, ours_calls))
-        gc.enable()
-    ratios = [x / y for x, y in zip(a, b, strict=True)]
-    return statistics.median(a), statistics.median(b), statistics.median(ratios)
+        for which in (0, 1) if round_ % 2 else (1, 0):
+            times[which].append(timers[which].timeit(calls[which]) / calls[which])
+    ratios = [a / b for a, b in zip(*times, strict=True)]
+    return statistics.median(times[0]), statistics.median(times[1]), statistics.median(ratios)
 
 
-def _calls_a_round(function: Callable[[], object]) -> int:
-    for _ in range(3):
-        function()
-    return max(1, int(ROUND_S / max(_time(function, 3), 1e-9)))
-
-
-def _time(function: Callable[[], object], calls: int) -> float:
-    loop = range(calls)
-    start = time.perf_counter()
-    for _ in loop:
-        function()
-    return (time.perf_counter() - start) / calls
+def _calls_a_round(timer: timeit.Timer) -> int:
+    timer.timeit(3)
+    return max(1, int(ROUND_S / max(timer.timeit(3) / 3, 1e-9)))
