@@ -1,12 +1,8 @@
-"""Registers the backend. Imports nothing that costs."""
+"""Registers the backend; the framework is imported when it is first needed."""
+
+from importlib import import_module
 
 import unidev
-
-
-def _load() -> type[unidev.Backend]:
-    from minimal_backend.backend import MinimalBackend
-
-    return MinimalBackend
 
 
 @unidev.hookimpl
@@ -16,5 +12,5 @@ def unidev_register_backend() -> unidev.BackendSpec:
         contract_version=1,
         framework="minimal_backend",
         install="pip install ./examples/minimal_backend",
-        load=_load,
+        load=lambda: import_module("minimal_backend.backend").MinimalBackend,
     )

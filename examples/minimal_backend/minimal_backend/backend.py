@@ -4,9 +4,9 @@ from array import array
 from math import prod
 
 import numpy as np
-from unidev import Backend, Device, Extent, unsupported
 
 from minimal_backend.framework import Tensor
+from unidev import Backend, Device, Extent, unsupported
 
 CODES = {"int8": "b", "uint8": "B", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
 
@@ -32,8 +32,7 @@ class MinimalBackend(Backend):
         return Tensor(x.data[:], x.shape, device.native)
 
     def from_numpy(self, values: np.ndarray, dtype: str, device: Device) -> Tensor:
-        data = array(dtype, np.ascontiguousarray(values, dtype).tobytes())
-        return Tensor(data, values.shape, device.native)
+        return Tensor(array(dtype, values.astype(dtype).tobytes()), values.shape, device.native)
 
     def to_numpy(self, x: Tensor) -> np.ndarray:
         return np.array(x.data, x.dtype).reshape(x.shape)

@@ -1,21 +1,13 @@
 """The framework: a tensor over `array.array`, on device 0 (the CPU) or 1 (an accelerator)."""
 
-from __future__ import annotations
-
 from array import array
-from math import prod
 
 
 class Tensor:
     def __init__(self, data: array, shape: tuple[int, ...], device: int) -> None:
-        assert len(data) == prod(shape)
-        self.data, self.shape, self.device = data, shape, device
+        self.data, self.shape, self.device, self.dtype = data, shape, device, data.typecode
 
-    @property
-    def dtype(self) -> str:
-        return self.data.typecode
-
-    def __add__(self, other: Tensor) -> Tensor:
+    def __add__(self, other: "Tensor") -> "Tensor":
         if (self.device, self.shape) != (other.device, other.shape):
             raise ValueError("tensors of different devices or shapes")
         total = array(self.dtype, map(sum, zip(self.data, other.data, strict=True)))

@@ -3,9 +3,9 @@
 from array import array
 
 import numpy as np
-from unidev import Device, Probe
 
 from minimal_backend.framework import Tensor
+from unidev import Device, Probe
 
 
 class MinimalProbe(Probe):
@@ -21,13 +21,12 @@ class MinimalProbe(Probe):
 
     def views(self, x: Tensor) -> dict[str, Tensor]:
         matrix = np.array(x.data).reshape(x.shape)  # it has no views: these are new tensors
-        views = {"transposed": matrix.T, "sliced": matrix[1:, ::2]}
-        views["broadcast"] = np.broadcast_to(matrix, (3, *x.shape))
-        return {name: self.make(view, self.backend.device_of(x)) for name, view in views.items()}
+        views = {"transposed": matrix.T, "sliced": matrix[1:, ::2], "broadcast": [matrix] * 3}
+        device = self.backend.device_of(x)
+        return {name: self.make(np.array(view), device) for name, view in views.items()}
 
     def write(self, x: Tensor, value: float) -> None:
-        for index in range(len(x.data)):
-            x.data[index] = type(x.data[index])(value)
+        x.data[:] = array(x.dtype, np.full(len(x.data), value, x.dtype).tobytes())
 
     def global_state(self) -> dict[str, object]:
         return {}  # the framework has no globals
