@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unidev.errors import UnsupportedDtypeError
+from unidev.errors import UnsupportedDtypeError, shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def native_dtype(spec: object, backend: Backend) -> Any:
     if name is None and any(type(spec) is type(own) for own in table.values()):
         return spec  # one of the framework's own that has no NumPy name
     raise UnsupportedDtypeError(
-        f"the {backend.name} backend has no dtype {spec!r}; it has {', '.join(table)}."
+        f"the {backend.name} backend has no dtype {shown(spec)}; it has {', '.join(table)}."
     )
 
 
@@ -52,7 +52,10 @@ def _numpy_name(spec: object) -> str | None:
     if isinstance(spec, np.dtype):
         return str(spec.name)
     if isinstance(spec, type) and issubclass(spec, np.generic):
-        return str(np.dtype(spec).name)
+        try:
+            return str(np.dtype(spec).name)
+        except TypeError:  # numpy.integer and the like stand for several
+            return None
     return None
 
 

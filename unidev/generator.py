@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 import threading
 
-from unidev.errors import InvalidDataError
+from unidev.errors import InvalidDataError, shown
+from unidev.whole_numbers import whole_number
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -24,6 +24,9 @@ def seed(n: int, /) -> None:
 
     ``n`` is a whole number from 0. The frameworks' own generators are left alone.
 
+    Raises:
+        InvalidDataError: ``n`` is no such number.
+
     >>> import unidev
     >>> unidev.seed(1)
     >>> first = unidev.to_numpy(unidev.rand(3))
@@ -32,12 +35,9 @@ def seed(n: int, /) -> None:
     True
     """
     global _generator  # noqa: PLW0603  one generator a process
-    try:
-        number = operator.index(n)
-    except TypeError:
-        number = -1
-    if number < 0:
-        raise InvalidDataError(f"a seed is a whole number from 0, not {n!r}.")
+    number = whole_number(n)
+    if number is None:
+        raise InvalidDataError(f"a seed is a whole number from 0 to 2**63 - 1, not {shown(n)}.")
     with _lock:
         _generator = _philox(number)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+import weakref
 
 from unidev.errors import (
     FrameworkNotInstalledError,
     NotATensorError,
     PluginError,
     UnidevError,
+    kind_of,
+    shown,
 )
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -26,14 +30,14 @@ backends_by_type: dict[type, Backend] = {}
 """The backend of each type of tensor that was met.
 
 A type stays what it is: its backend follows from the modules of its bases, so an entry cannot go
-stale. Types of strangers are few, and live as long as their modules.
+stale. Types of tensors are few, and live as long as their modules.
 """
 
 device_getters: dict[type, Callable[[Any], Device]] = {}
 """The hottest path: ``device_of`` of the backend of a tensor's type; same keys as above."""
 
-_types_of_no_tensor: set[type] = set()
-_lock = threading.RLock()
+_types_of_no_tensor: weakref.WeakSet[type] = weakref.WeakSet()
+loading_lock = threading.RLock()
 _simulators_started: set[str] = set()
 
 
@@ -48,7 +52,7 @@ def load_backend(name: str) -> Backend:
     """
     backend = loaded_backends.get(name)
     if backend is None:
-        with _lock:
+        with loading_lock:
             backend = loaded_backends.get(name) or _load(name)
             loaded_backends[name] = backend
     return backend
@@ -76,7 +80,7 @@ def backend_of_namespace(cls: type) -> Backend | None:
     """
     from unidev.plugins import backend_specs
 
-    roots = [base.__module__.partition(".")[0] for base in cls.__mro__]
+    roots = [str(base.__module__).partition(".")[0] for base in cls.__mro__]
     if set(roots) <= {"builtins"}:
         return None
     owners = {
@@ -112,7 +116,6 @@ def not_a_tensor(x: object) -> NotATensorError:
     """The error for an object that should have been a tensor."""
     from unidev.plugins import backend_specs
 
-    kind = f"{type(x).__module__}.{type(x).__qualname__}".removeprefix("builtins.")
     if is_model(x):
         hint = (
             "It is a model: copy_to and as_in_device move tensors. Move the model with the "
@@ -123,45 +126,54 @@ def not_a_tensor(x: object) -> NotATensorError:
             "unidev.array(...) makes a tensor of numbers, lists and arrays. Backends here: "
             f"{', '.join(sorted(backend_specs()))}."
         )
-    return NotATensorError(f"a tensor is needed, and this is of type {kind}. {hint}")
+    return NotATensorError(f"a tensor is needed, and this is of type {kind_of(x)}. {hint}")
+
+
+def is_installed(framework: str) -> bool:
+    """Whether the module ``framework`` could be imported; imports nothing."""
+    from importlib.util import find_spec
+
+    if sys.modules.get(framework) is not None:  # a stand-in made by hand has no spec to be found
+        return True
+    found = find_spec(framework)
+    # Folders without __init__.py count as modules: what an uninstalled framework left behind, or
+    # somebody's own folder of that name.
+    return found is not None and found.origin is not None
 
 
 def _load(name: str) -> Backend:
-    from importlib.util import find_spec
-
     from unidev.plugins import backend_spec
     from unidev.simulation import simulated_count
 
     spec = backend_spec(name)
-    if find_spec(spec.framework) is None:
+    if not is_installed(spec.framework):
         raise FrameworkNotInstalledError(
             f"backend {name!r} needs {spec.framework}, which is not installed. "
             f"Install it with: {spec.install}",
             backend=name,
         )
     count = simulated_count()
-    if count and name not in _simulators_started:
-        spec.simulator().start(count)
-        _simulators_started.add(name)
-    return _make(spec, count)
-
-
-def _make(spec: BackendSpec, count: int) -> Backend:
-    from unidev.backend import Backend
-
     try:
-        cls: Any = spec.load()
+        if count and name not in _simulators_started:
+            spec.simulator().start(count)
+            _simulators_started.add(name)
+        return _checked(spec.load(), spec)(spec, count)
     except UnidevError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PluginError(
             f"backend {spec.name!r} does not load: {type(error).__name__}: {error}. "
             f"Is {spec.framework} whole? To install it again: {spec.install}",
             backend=spec.name,
         ) from error
+
+
+def _checked(cls: Any, spec: BackendSpec) -> type[Backend]:
+    from unidev.backend import Backend
+
     if not (isinstance(cls, type) and issubclass(cls, Backend)):
         raise PluginError(
-            f"`load` of backend {spec.name!r} gave {cls!r}: it must be a subclass of Backend.",
+            f"`load` of backend {spec.name!r} gave {shown(cls)}: it must be a subclass of Backend.",
             backend=spec.name,
         )
     missing = sorted(getattr(cls, "__abstractmethods__", ()))
@@ -171,4 +183,4 @@ def _make(spec: BackendSpec, count: int) -> Backend:
             f"contract asks for: {', '.join(missing)}. See unidev/backend.py.",
             backend=spec.name,
         )
-    return cls(spec, count)
+    return cls

@@ -18,7 +18,7 @@ import pluggy
 
 from unidev import hookspecs
 from unidev.backend import CONTRACT_VERSION, BackendSpec
-from unidev.errors import BackendNotFoundError, PluginError
+from unidev.errors import BackendNotFoundError, PluginError, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,67 +47,27 @@ class Plugin:
     is_disabled: bool = False
 
 
-class _Registry:
-    """The plugins of this process, found when first asked for."""
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.manager = pluggy.PluginManager(hookspecs.PROJECT)
-        self.manager.add_hookspecs(hookspecs)
-        self.found: dict[str, Plugin] | None = None
-
-    def plugins(self) -> dict[str, Plugin]:
-        if self.found is None:
-            with self.lock:
-                if self.found is None:
-                    found: dict[str, Plugin] = {}
-                    disabled = _names_in("UNIDEV_DISABLED_PLUGINS")
-                    for point in _entry_points():
-                        found[point.name] = self.try_plugin(point, found, disabled)
-                    self.found = found
-        return self.found
-
-    def try_plugin(self, point: EntryPoint, found: dict[str, Plugin], disabled: set[str]) -> Plugin:
-        distribution = f"{point.dist.name} {point.dist.version}" if point.dist else None
-        if point.name in disabled:
-            return Plugin(point.name, point.value, distribution, is_disabled=True)
-        try:
-            spec = self.register(point.load(), point.name, point.value)
-            _check_spec(spec, found)
-        except Exception as error:  # noqa: BLE001  a stranger's import can raise anything
-            failure = traceback.format_exception_only(error)[-1].strip()
-            trace = "".join(traceback.format_exception(error))
-            return Plugin(point.name, point.value, distribution, failure=failure, traceback=trace)
-        return Plugin(point.name, point.value, distribution, spec)
-
-    def register(self, plugin: object, name: str, source: str) -> BackendSpec:
-        self.manager.register(plugin, name=name)
-        try:
-            self.manager.check_pending()  # a misspelt hook is an error, not a plugin without one
-            hook = getattr(self.manager.hook, _HOOK)
-            for implementation in hook.get_hookimpls():
-                if implementation.plugin is plugin:
-                    return _as_spec(implementation.function(), source)
-        except BaseException:
-            self.manager.unregister(name=name)
-            raise
-        self.manager.unregister(name=name)
-        raise PluginError(
-            f"{source} has no @unidev.hookimpl function named {_HOOK}, so it registers no backend."
-        )
-
-
-_registry = _Registry()
+_lock = threading.RLock()
+_found: list[Plugin] | None = None
 
 
 def find_plugins() -> list[Plugin]:
     """Every plugin there is, broken and disabled ones too, in the order they were tried."""
-    return list(_registry.plugins().values())
+    global _found  # noqa: PLW0603  found once a process, when first asked for
+    if _found is None:
+        with _lock:
+            if _found is None:
+                found: list[Plugin] = []
+                disabled = _names_in("UNIDEV_DISABLED_PLUGINS")
+                for point in _entry_points():
+                    found.append(_try_plugin(point, found, disabled))
+                _found = found
+    return list(_found)
 
 
 def backend_specs() -> dict[str, BackendSpec]:
     """The specs of the plugins that work, by the backend's name."""
-    return {p.spec.name: p.spec for p in _registry.plugins().values() if p.spec is not None}
+    return {plugin.spec.name: plugin.spec for plugin in find_plugins() if plugin.spec is not None}
 
 
 def backend_spec(name: str) -> BackendSpec:
@@ -120,63 +80,113 @@ def backend_spec(name: str) -> BackendSpec:
     specs = backend_specs()
     if name in specs:
         return specs[name]
-    plugin = _registry.plugins().get(name)
-    if plugin is not None and plugin.failure is not None:
-        raise PluginError(
-            f"the plugin of backend {name!r} ({plugin.source}) is broken: {plugin.failure}. "
-            "`unidev info` shows its traceback; reinstall or update it, or switch it off with "
-            f"UNIDEV_DISABLED_PLUGINS={name}.",
-            backend=name,
-        )
-    if plugin is not None and plugin.is_disabled:
-        raise BackendNotFoundError(
-            f"backend {name!r} is switched off by UNIDEV_DISABLED_PLUGINS; take it out of there.",
-            backend=name,
-        )
+    for plugin in find_plugins():
+        if plugin.name == name and plugin.failure is not None:
+            raise PluginError(
+                f"the plugin of backend {name!r} ({plugin.source}) is broken: {plugin.failure}. "
+                "`unidev info` shows its traceback; reinstall or update it, or switch it off with "
+                f"UNIDEV_DISABLED_PLUGINS={name}.",
+                backend=name,
+            )
+        if plugin.name == name and plugin.is_disabled:
+            raise BackendNotFoundError(
+                f"backend {name!r} is switched off by UNIDEV_DISABLED_PLUGINS; take it out of "
+                "there.",
+                backend=name,
+            )
+    broken = [plugin.source for plugin in find_plugins() if plugin.failure is not None]
     raise BackendNotFoundError(
-        f"there is no backend {name!r}; there are: {', '.join(sorted(specs))}. Each framework has "
-        "a plugin of its own: `pip install './plugins/unidev-torch[framework]'` in unidev's "
-        "repository; `unidev info` lists what is installed.",
+        f"there is no backend {shown(name)}; there are: {', '.join(sorted(specs))}"
+        + (f" (and broken plugins: {', '.join(broken)})" if broken else "")
+        + ". Each framework has a plugin of its own: `pip install "
+        "'./plugins/unidev-torch[framework]'` in unidev's repository; `unidev info` lists what is "
+        "installed.",
         backend=name,
     )
 
 
 def _entry_points() -> Iterator[EntryPoint]:
-    yield EntryPoint(EMBEDDED, "unidev.numpy_plugin", GROUP)
-    seen = {EMBEDDED}
-    installed = sorted(entry_points(group=GROUP), key=lambda point: point.name)
-    named = [
-        EntryPoint(source.rpartition(":")[2] or source, source, GROUP)
-        for source in sorted(_names_in("UNIDEV_PLUGINS"))
-    ]
-    for point in [*installed, *named]:
-        if point.name not in seen:
-            seen.add(point.name)
+    installed = sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
+    named = (
+        EntryPoint(source.rpartition(":")[2], source, GROUP)
+        for source in _names_in("UNIDEV_PLUGINS")
+    )
+    seen: set[str] = set()
+    for point in (EntryPoint(EMBEDDED, "unidev.numpy_plugin", GROUP), *installed, *named):
+        if point.value not in seen:  # one plugin found on two ways is one plugin
+            seen.add(point.value)
             yield point
 
 
-def _names_in(variable: str) -> set[str]:
+def _names_in(variable: str) -> list[str]:
     names = (name.strip() for name in os.environ.get(variable, "").split(","))
-    return {name for name in names if name}
+    return list(dict.fromkeys(name for name in names if name))
 
 
-def _as_spec(value: object, source: str) -> BackendSpec:
+def _try_plugin(point: EntryPoint, found: list[Plugin], disabled: list[str]) -> Plugin:
+    distribution = f"{point.dist.name} {point.dist.version}" if point.dist else None
+    if point.name in disabled and point.name != EMBEDDED:
+        return Plugin(point.name, point.value, distribution, is_disabled=True)
+    try:
+        spec = _registered(point.load(), point.value)
+        _check_fields(spec, point.value)
+        _check_alone(spec, found)
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a stranger's import can raise anything
+        failure = " ".join(f"{type(error).__name__}: {error}".split())
+        trace = "".join(traceback.format_exception(error))
+        return Plugin(point.name, point.value, distribution, failure=failure, traceback=trace)
+    return Plugin(point.name, point.value, distribution, spec)
+
+
+def _registered(plugin: object, source: str) -> BackendSpec:
+    # A manager for each: what a broken plugin leaves behind in one would be the next one's problem.
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    manager.register(plugin)
+    manager.check_pending()  # a misspelt hook is an error, not a plugin without one
+    implementations = getattr(manager.hook, _HOOK).get_hookimpls()
+    if not implementations:
+        raise PluginError(
+            f"{source} has no @unidev.hookimpl function named {_HOOK}, so it registers no backend."
+        )
+    value = implementations[0].function()
     if not isinstance(value, BackendSpec):
-        raise PluginError(f"{source} returned {value!r} from {_HOOK}: a BackendSpec is needed.")
+        raise PluginError(f"{source} returned {shown(value)} from {_HOOK}, and no BackendSpec.")
     return value
 
 
-def _check_spec(spec: BackendSpec, found: dict[str, Plugin]) -> None:
+def _check_fields(spec: BackendSpec, source: str) -> None:
     if spec.contract_version != CONTRACT_VERSION:
         raise PluginError(
             f"backend {spec.name!r} was written for version {spec.contract_version} of the "
             f"contract, this unidev speaks version {CONTRACT_VERSION}: install two that fit.",
             backend=spec.name,
         )
-    for plugin in found.values():
-        if plugin.spec is not None and plugin.spec.name == spec.name:
+    # A name that is no string would break every list of names, not only its own backend.
+    for field, value in (("name", spec.name), *(("framework", root) for root in _roots(spec))):
+        plain = value.replace("-", "_") if field == "name" and isinstance(value, str) else value
+        if not isinstance(plain, str) or not plain.isidentifier():
             raise PluginError(
-                f"backend {spec.name!r} is registered already, by {plugin.source}: switch one of "
-                "them off with UNIDEV_DISABLED_PLUGINS.",
+                f"{source}: the {field} of its spec is {shown(value)}, which is no name (letters, "
+                "digits and underscores; of a framework, that of the top-level module)."
+            )
+    if not callable(spec.load):
+        raise PluginError(f"{source}: `load` of its spec is {shown(spec.load)}, and no function.")
+
+
+def _check_alone(spec: BackendSpec, found: list[Plugin]) -> None:
+    for plugin in found:
+        if plugin.spec is None:
+            continue
+        common = set() if plugin.name == EMBEDDED else {*_roots(spec)} & {*_roots(plugin.spec)}
+        if plugin.spec.name == spec.name or common:
+            what = f"the tensors of {min(common)} have" if common else f"{spec.name!r} is"
+            raise PluginError(
+                f"{what} a backend already, by {plugin.source}: switch one of them off with "
+                "UNIDEV_DISABLED_PLUGINS.",
                 backend=spec.name,
             )
+
+
+def _roots(spec: BackendSpec) -> tuple[str, ...]:
+    return (spec.framework, *spec.namespaces)

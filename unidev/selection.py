@@ -6,8 +6,8 @@ import os
 import sys
 import threading
 
-from unidev.errors import AmbiguousBackendError
-from unidev.loading import load_backend, loaded_backends
+from unidev.errors import AmbiguousBackendError, BackendNotFoundError, shown
+from unidev.loading import is_installed, load_backend, loaded_backends
 from unidev.scopes import Scope, enter_scope, innermost_scope, leave_scope
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -80,7 +80,7 @@ def set_backend(name: str) -> None:
         BackendError: it is not there or does not load; what was selected before stays.
     """
     global _chosen, _reason
-    backend = load_backend(name)
+    backend = _named(name)
     with _lock:
         _chosen, _reason = backend, "set_backend"
 
@@ -93,7 +93,7 @@ class use_backend:  # noqa: N801  reads as the verb that it is
     """
 
     def __init__(self, name: str) -> None:
-        self._backend = load_backend(name)
+        self._backend = _named(name)
 
     def __enter__(self) -> Backend:
         enter_scope(Scope(self, self._backend.name))
@@ -117,10 +117,22 @@ def backend_choice() -> Choice:
     return _default_choice()
 
 
+def _named(name: object) -> Backend:
+    if not isinstance(name, str):
+        raise BackendNotFoundError(
+            f"the name of a backend is a string such as 'numpy', not {shown(name)}; there are: "
+            f"{', '.join(list_backends())}."
+        )
+    return load_backend(name)
+
+
 def _choose() -> Backend:
     global _chosen, _reason
     choice = _default_choice()
-    backend = load_backend(choice.name)
+    try:
+        backend = load_backend(choice.name)
+    except BackendNotFoundError as error:  # whoever reads this may not know who asked for it
+        raise BackendNotFoundError(f"{choice.reason}: {error}", backend=choice.name) from None
     with _lock:
         if _chosen is None:
             _chosen, _reason = backend, choice.reason
@@ -132,17 +144,15 @@ def _default_choice() -> Choice:
     if named:
         return Choice(named, f"UNIDEV_BACKEND={named}")
     # Only now: metadata of plugins is read when there is something to decide.
-    from importlib.util import find_spec
-
     from unidev.plugins import backend_specs
 
     frameworks = {
         spec.framework: name for name, spec in backend_specs().items() if name != EMBEDDED
     }
-    imported = [name for module, name in frameworks.items() if module in sys.modules]
+    imported = [name for module, name in frameworks.items() if sys.modules.get(module)]
     if imported:
         return Choice(_only(imported, "imported"), "the one framework imported")
-    installed = [name for module, name in frameworks.items() if find_spec(module) is not None]
+    installed = [name for module, name in frameworks.items() if is_installed(module)]
     if installed:
         return Choice(_only(installed, "installed"), "the one framework installed with its plugin")
     return Choice(EMBEDDED, "no other framework is installed with its plugin")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from unidev.errors import SimulationError
-from unidev.loading import loaded_backends
+from unidev.errors import SimulationError, shown
+from unidev.loading import loaded_backends, loading_lock
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -26,16 +26,17 @@ def simulate(count: int) -> None:
         SimulationError: out of range, or a backend is loaded already with another number.
     """
     if type(count) is not int or not 1 <= count <= MOST:
-        raise SimulationError(_out_of_range(repr(count)))
-    for name, backend in loaded_backends.items():
-        if backend.simulated_count != count:
-            has = backend.simulated_count or "no"
-            raise SimulationError(
-                f"backend {name!r} is in use already, with {has} simulated GPUs: call "
-                f"unidev.simulate({count}) before anything else of unidev, or start Python with "
-                f"{VARIABLE}={count}."
-            )
-    os.environ[VARIABLE] = str(count)
+        raise SimulationError(_out_of_range(shown(count)))
+    with loading_lock:  # so that no backend is being loaded with the number before
+        for name, backend in loaded_backends.items():
+            if backend.simulated_count != count:
+                has = backend.simulated_count or "no"
+                raise SimulationError(
+                    f"backend {name!r} is in use already, with {has} simulated GPUs: call "
+                    f"unidev.simulate({count}) before anything else of unidev, or start Python "
+                    f"with {VARIABLE}={count}."
+                )
+        os.environ[VARIABLE] = str(count)
 
 
 def simulated_count() -> int:
@@ -45,9 +46,10 @@ def simulated_count() -> int:
         SimulationError: ``UNIDEV_SIMULATE`` is no number from 0 to 64.
     """
     text = os.environ.get(VARIABLE, "").strip() or "0"
-    if not (text.isascii() and text.isdigit() and int(text) <= MOST):
-        raise SimulationError(f"{VARIABLE}: " + _out_of_range(repr(text)))
-    return int(text)
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else -1
+    if not 0 <= number <= MOST:
+        raise SimulationError(f"{VARIABLE}: " + _out_of_range(shown(text)))
+    return number
 
 
 def build_once(name: str, key: str, filename: str, build: Callable[[Path], None]) -> Path:
