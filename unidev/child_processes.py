@@ -1,0 +1,138 @@
+"""Child processes that leave nothing behind: each leads a group of its own, which is ended whole.
+
+Used where a framework is asked or judged, because frameworks crash, hang and print what they like.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+TAIL_LINES = 12
+_TAIL_BYTES = 64 * 1024
+_MOST_CHARACTERS = 300
+_FATAL = "Fatal Python error"
+
+
+class Interruption:
+    """Whether somebody asked us to stop. Looked at, so that no child is forgotten half started."""
+
+    signal: int | None = None
+
+    def __bool__(self) -> bool:
+        return self.signal is not None
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell expects of a process that a signal ended: 130 for Ctrl-C."""
+        return 128 + (self.signal or signal.SIGINT)
+
+
+@contextlib.contextmanager
+def noticing_interruption() -> Iterator[Interruption]:
+    """Within the block Ctrl-C and the like are noted instead of raised; the block must look."""
+    noted = Interruption()
+    if threading.current_thread() is not threading.main_thread():
+        yield noted  # signals reach the main thread alone, and only it may handle them
+        return
+
+    def note(number: int, _frame: object) -> None:
+        noted.signal = number
+
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP"):
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, note) for number in numbers}
+    try:
+        yield noted
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+def start(
+    command: Sequence[str], *, environment: Mapping[str, str], folder: Path, out: Path, err: Path
+) -> subprocess.Popen[bytes]:
+    """Start ``command`` in ``folder`` as the leader of a new group; what it prints goes to files.
+
+    Files, not pipes: a grandchild that keeps a pipe open would keep us waiting for its end.
+    """
+    options: dict[str, Any] = {}
+    if sys.platform == "win32":
+        options["creationflags"] = subprocess.CREATE_NEW_PROCESS_GROUP
+    else:
+        options["start_new_session"] = True
+    with out.open("ab") as stdout, err.open("ab") as stderr:
+        return subprocess.Popen(  # noqa: S603  our own interpreter, and a list of arguments
+            list(command),
+            cwd=folder,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            **options,
+        )
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End the process, if it still runs, and all that it started."""
+    if sys.platform == "win32":
+        tree = ["taskkill", "/F", "/T", "/PID", str(process.pid)]
+        subprocess.run(tree, check=False, capture_output=True)  # noqa: S603
+    else:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left in it
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def ask_for_traceback(process: subprocess.Popen[bytes], wait_s: float = 2.0) -> None:
+    """Let a process that hangs print where, if Python's faulthandler is on in it; it then ends."""
+    if sys.platform != "win32":
+        process.send_signal(signal.SIGABRT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(wait_s)
+
+
+def describe_exit(code: int) -> str:
+    """``exit code 3``, or the signal's name: ``killed by SIGSEGV``."""
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"killed by signal {-code}"
+
+
+def tail(*paths: Path, lines: int = TAIL_LINES) -> str:
+    """The last lines of the first of these files that has any, or what Python said as it died."""
+    for path in paths:
+        text = _end_of(path)
+        if text:
+            found = [_printable(line) for line in text.splitlines() if line.strip()]
+            fatal = [i for i, line in enumerate(found) if line.startswith(_FATAL)]
+            kept = found[fatal[-1] :][:lines] if fatal else found[-lines:]
+            return "\n".join(kept)
+    return ""
+
+
+def _end_of(path: Path) -> str:
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+        return file.read().decode(errors="replace").strip()
+
+
+def _printable(line: str) -> str:
+    # Colours and cursor movements of a framework's log must not reach a report or a terminal.
+    shown = "".join(c if c.isprintable() or c == "\t" else "�" for c in line.rstrip())
+    return shown if len(shown) <= _MOST_CHARACTERS else shown[: _MOST_CHARACTERS - 1] + "…"
