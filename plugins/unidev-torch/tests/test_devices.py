@@ -45,7 +45,9 @@ def test_what_means_no_device_here_is_an_error(spec: object) -> None:
 def test_cuda_on_a_machine_without_it_is_a_device_that_is_not_there(python: Python) -> None:
     done = python(
         "import torch, unidev\n"
-        "torch.accelerator.current_accelerator = lambda: None\n"
+        "unidev.set_backend('torch')\n"
+        "import unidev_torch.backend\n"
+        "unidev_torch.backend._current_accelerator = lambda: None\n"
         "for spec in ('cuda:1', torch.device('mps'), 'gpu'):\n"
         "    try:\n"
         "        unidev.as_device(spec)\n"
@@ -71,6 +73,7 @@ def test_the_count_follows_torch_until_torch_has_fixed_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from unidev_torch import unidev_register_backend
+    from unidev_torch import backend
     from unidev_torch.backend import TorchBackend
 
     class Module:
@@ -92,7 +95,7 @@ def test_the_count_follows_torch_until_torch_has_fixed_it(
     assert real.device_count("gpu") == 1
     module.count = 5  # what torch counted when it began stays for the process
     assert real.device_count("gpu") == 1
-    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: None)
+    monkeypatch.setattr(backend, "_current_accelerator", lambda: None)
     assert TorchBackend(unidev_register_backend(), 0).device_count("gpu") == 0
 
 

@@ -81,11 +81,13 @@ def test_a_generator_of_a_device_repeats_itself() -> None:
 
 
 def test_fork_rng_restores_the_device() -> None:
-    with torch.random.fork_rng(devices=[1]):
+    with torch.random.fork_rng(devices=[1], device_type="sim"):
         inside = torch.rand(2, device=SIM)
     assert torch.equal(torch.rand(2, device=SIM), inside)
 
 
+# torch 2.9's DataLoader calls what torch 2.9 has deprecated.
+@pytest.mark.filterwarnings("ignore:The argument 'device' of Tensor:DeprecationWarning")
 def test_pinned_memory_is_known_again() -> None:
     x = torch.ones(3).pin_memory()
     assert x.is_pinned()

@@ -29,8 +29,9 @@ _STREAM_ORDERED = frozenset({"cuda", "xpu"})
 """Devices whose allocator keeps freed memory until the work queued before is done."""
 
 
+# On the hot paths of copy_to and try_gpu, where looking them up each time would be seen.
 _clone = torch.clone
-"""On the hot path of ``copy_to``, where looking it up each time would be seen."""
+_current_accelerator = torch.accelerator.current_accelerator
 
 
 class TorchBackend(Backend):
@@ -73,7 +74,7 @@ class TorchBackend(Backend):
             return 1
         if self._fixed_count is not None:
             return self._fixed_count
-        accelerator = torch.accelerator.current_accelerator()
+        accelerator = _current_accelerator()
         if accelerator is None:
             return 0
         module = torch.get_device_module(accelerator)
@@ -86,7 +87,7 @@ class TorchBackend(Backend):
         """``torch.device("cpu")`` without an index, as torch's own tensors have it."""
         if kind == "cpu":
             return torch.device("cpu")
-        accelerator = torch.accelerator.current_accelerator()
+        accelerator = _current_accelerator()
         if accelerator is None:
             raise LookupError(f"this torch has no accelerator, and was asked for {kind}:{index}")
         return torch.device(accelerator.type, index)
@@ -149,13 +150,22 @@ class TorchBackend(Backend):
         Of what ``non_blocking`` means to torch, only copies from an accelerator are safe: a copy
         from pinned memory goes on reading it after it has returned.
         """
+        if self.device_of(x) is device:
+            return self.copy(x)
+        tensors.check_copyable(x)
+        tensors.check_movable(x, is_simulated=self.simulated_count > 0)
+        ordered = non_blocking and x.device.type in _STREAM_ORDERED
+        return x.to(device.native, non_blocking=ordered, copy=True)
+
+    def copy(self, x: torch.Tensor) -> torch.Tensor:
+        """``clone``."""
         try:
-            is_here = x.untyped_storage() and self._devices[x.device] is device
-        except (KeyError, RuntimeError, ValueError):
-            is_here = False  # a kind of tensor, or a device, that is worth a closer look
-        if is_here:
-            return _clone(x)
-        return self._copy_any(x, device, non_blocking)
+            has_bytes = x.untyped_storage()
+        except (RuntimeError, ValueError):
+            has_bytes = None
+        if not has_bytes:  # empty, or a kind of tensor that is worth a closer look
+            tensors.check_copyable(x)
+        return _clone(x)
 
     def from_numpy(
         self, array: np.ndarray[Any, Any], dtype: torch.dtype, device: Device
@@ -195,18 +205,10 @@ class TorchBackend(Backend):
         """The storage behind it; of a sparse tensor, those of its parts."""
         return tensors.extents(x)
 
-    def _copy_any(self, x: torch.Tensor, device: Device, non_blocking: bool) -> torch.Tensor:
-        tensors.check_copyable(x)
-        if self.device_of(x) is device:
-            return x.clone()
-        tensors.check_movable(x, is_simulated=self.simulated_count > 0)
-        ordered = non_blocking and x.device.type in _STREAM_ORDERED
-        return x.to(device.native, non_blocking=ordered, copy=True)
-
     # -- torch.device to Device -----------------------------------------------------------------
 
     def _accelerator_type(self) -> str | None:
-        accelerator = torch.accelerator.current_accelerator()
+        accelerator = _current_accelerator()
         return None if accelerator is None else accelerator.type
 
     def _kind_and_index(self, device: torch.device) -> tuple[str, int] | None:

@@ -26,7 +26,7 @@ void start(int64_t count) {
       device_count.compare_exchange_strong(none, static_cast<int>(count)),
       "this process simulates ", none, " devices already");
   // Not when the library is loaded: from here on torch takes `sim` for its accelerator.
-  c10::impl::registerDeviceGuard(kSim, new SimGuard());
+  static const c10::impl::DeviceGuardImplRegistrar guard(kSim, new SimGuard());
   c10::SetAllocator(kSim, allocator());
   at::RegisterPrivateUse1HooksInterface(new SimHooks());
 }
