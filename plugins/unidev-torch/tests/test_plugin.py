@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import unidev_torch
-
 from unidev.backend import BackendSpec
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from unidev_torch import simulator
 
 from unidev.errors import SimulationError
+from unidev_torch import simulator
 
 if TYPE_CHECKING:
     from pathlib import Path
