@@ -8,8 +8,6 @@ from unidev.trees import named_tensors
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
-    from typing import Any
-
     from unidev.device import Device
 
 _MOST_NAMED = 20
@@ -42,7 +40,7 @@ def device_of(x: object, /) -> Device:
             f"there is no tensor in this {type(x).__name__}, so it has no device."
         )
     _check_one(found)
-    return next(iter(found.values()))
+    return found[0][1]
 
 
 def same_device(*xs: object) -> bool:
@@ -57,7 +55,7 @@ def same_device(*xs: object) -> bool:
     >>> unidev.same_device(unidev.zeros(3), {"y": unidev.ones(3)})
     True
     """
-    return len(set(_devices(_positional(xs)).values())) <= 1
+    return len({device for _, device in _devices(_positional(xs))}) <= 1
 
 
 def check_same_device(*xs: object, **named: object) -> None:
@@ -101,21 +99,20 @@ def _positional(xs: tuple[object, ...]) -> list[tuple[str, object]]:
     return [(f"args[{position}]", x) for position, x in enumerate(xs)]
 
 
-def _devices(named: list[tuple[str, object]]) -> dict[str, Device]:
-    found: dict[str, Any] = {}
-    for name, x in named:
-        for path, tensor, backend in named_tensors(x, name):
-            found[path] = backend.device_of(tensor)
-    return found
+def _devices(named: list[tuple[str, object]]) -> list[tuple[str, Device]]:
+    return [
+        (path, backend.device_of(tensor))
+        for name, x in named
+        for path, tensor, backend in named_tensors(x, name)
+    ]
 
 
-def _check_one(found: dict[str, Device]) -> None:
-    if len(set(found.values())) <= 1:
+def _check_one(found: list[tuple[str, Device]]) -> None:
+    if len({device for _, device in found}) <= 1:
         return
-    several = len({device.backend for device in found.values()}) > 1
+    several = len({device.backend for _, device in found}) > 1
     lines = [
-        f"{name}: {device}" + (f" of {device.backend}" if several else "")
-        for name, device in found.items()
+        f"{name}: {device}" + (f" of {device.backend}" if several else "") for name, device in found
     ]
     if len(lines) > _MOST_NAMED:
         lines[_MOST_NAMED:] = [f"and {len(lines) - _MOST_NAMED} more, all in the error's `devices`"]
@@ -126,5 +123,13 @@ def _check_one(found: dict[str, Device]) -> None:
         else "Bring them together with as_in_device(x, device)."
     )
     raise DeviceMismatchError(
-        f"tensors on different devices: {', '.join(lines)}. {remedy}", devices=found
+        f"tensors on different devices: {', '.join(lines)}. {remedy}", devices=_by_name(found)
     )
+
+
+def _by_name(found: list[tuple[str, Device]]) -> dict[str, Device]:
+    devices: dict[str, Device] = {}
+    for position, (name, device) in enumerate(found):
+        # Keys of a dict may look alike, and an argument may be named "args[0]".
+        devices[f"{name} (tensor {position})" if name in devices else name] = device
+    return devices

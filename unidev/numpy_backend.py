@@ -80,7 +80,8 @@ class NumpyBackend(Backend):
         """Always blocks."""
         _refuse_references(x)
         if device is self.device_of(x):
-            return x.copy()
+            copied: Array = x.copy()
+            return copied
         if type(x) not in (np.ndarray, SimulatedArray):
             raise UnsupportedOperation(
                 f"moving a {type(x).__name__} to {device}",

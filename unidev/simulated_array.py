@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unidev.device import Device
 from unidev.errors import DeviceMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    from unidev.device import Device
 
     Array = np.ndarray[Any, Any]
 
@@ -35,9 +34,7 @@ class SimulatedArray(np.ndarray):
 
     def __array_finalize__(self, parent: Array | None) -> None:
         """Views, and what NumPy makes in the image of another array, stay where that is."""
-        device = getattr(parent, "simulated_device", None)
-        if device is not None:
-            self.simulated_device = device
+        self.simulated_device = getattr(parent, "simulated_device", None) or _host()
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         """Operators and ufuncs, ``out=`` and ``where=`` included."""
@@ -69,6 +66,10 @@ class SimulatedArray(np.ndarray):
         return SimulatedArray.place(self.view(np.ndarray).copy(), self.simulated_device)
 
 
+def _host() -> Device:
+    return Device("numpy", "cpu", 0)
+
+
 def _unpickle(array: Array, device: Device) -> SimulatedArray:
     return SimulatedArray.place(array, device)
 
@@ -80,7 +81,7 @@ def _method(name: str) -> Callable[..., Any]:
         return _on_one_device(plain, (self, *args), options, name)
 
     method.__name__ = name
-    method.__doc__ = plain.__doc__
+    method.__doc__ = f"``numpy.ndarray.{name}``, on the array's device."
     return method
 
 
@@ -106,7 +107,7 @@ def _common_device(values: Any, name: str) -> Device | None:
     found: dict[str, Any] = {}
     _collect(values, found)
     if len(set(found.values())) > 1:
-        listed = ", ".join(f"{path}: {device or 'cpu:0'}" for path, device in found.items())
+        listed = ", ".join(f"{path}: {device}" for path, device in found.items())
         raise DeviceMismatchError(
             f"numpy.{name} of arrays on different devices ({listed}). Bring them together with "
             "as_in_device(x, device).",
@@ -119,7 +120,7 @@ def _collect(value: Any, found: dict[str, Any]) -> None:
     if isinstance(value, SimulatedArray):
         found[f"array {len(found)}"] = value.simulated_device
     elif isinstance(value, np.ndarray):
-        found[f"array {len(found)}"] = None
+        found[f"array {len(found)}"] = _host()
     elif isinstance(value, (tuple, list)):
         for item in value:
             _collect(item, found)
@@ -140,7 +141,7 @@ def _plain(value: Any) -> Any:
 
 def _back(result: Any, device: Device | None) -> Any:
     """``result`` on ``device``: arrays, and numbers as arrays of no dimensions."""
-    if device is None:
+    if device is None or device.kind == "cpu":
         return result
     if isinstance(result, (np.ndarray, np.generic)):
         return SimulatedArray.place(np.asarray(result), device)

@@ -6,7 +6,7 @@ from unidev.device import Device
 from unidev.devices import as_device, resolve_device
 from unidev.errors import BackendMismatchError, UnidevError, framework_error
 from unidev.loading import backend_of_type, backends_by_type, device_getters
-from unidev.trees import map_tensors
+from unidev.trees import PLAIN, map_tensors
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
     Transfer = Callable[[Any, DeviceLike, Backend, bool], Any]
-
-_PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
-"""Leaves of which everybody knows that they are no tensors."""
 
 
 def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
@@ -93,6 +90,7 @@ def as_in_device(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
             return x
     except KeyError:  # a container, or a type that is met for the first time
         if type(device) is Device and _is_all_there(x, device):
+            _ = device.native  # asks, the first time, whether it is there: `x` may hold no tensor
             return x
     return _each(x, device, non_blocking, _move)
 
@@ -153,7 +151,7 @@ def _is_all_there(tree: object, device: Device) -> bool:
         if getter is not None:
             if getter(item) is not device:
                 return False
-        elif cls not in _PLAIN and not _is_nested_all_there(item, device):
+        elif cls not in PLAIN and not _is_nested_all_there(item, device):
             return False
     return True
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 
-from unidev.errors import CircularContainerError, UnsupportedContainerError
+from unidev.errors import (
+    CircularContainerError,
+    UnidevError,
+    UnsupportedContainerError,
+    kind_of,
+    shown,
+)
 from unidev.loading import backend_of_type, is_model, not_a_tensor
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -17,6 +23,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 NAMESPACE = "unidev"
+
+PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
+"""Leaves of which everybody knows that they are no tensors."""
 
 _HARMLESS = (str, bytes, bytearray, memoryview, range)
 """Sequences whose items cannot be tensors."""
@@ -40,8 +49,8 @@ def register_container(
         ``cls``, so that it can stand as a decorator over a dataclass.
 
     Raises:
-        UnsupportedContainerError: ``cls`` is no dataclass and the functions are missing, or it is
-            known already.
+        UnsupportedContainerError: ``cls`` is no class, or a tensor's, or known already; or it is no
+            dataclass, and a function is missing.
 
     >>> import dataclasses, unidev
     >>> @unidev.register_container
@@ -54,25 +63,27 @@ def register_container(
     >>> moved.name, moved.x is batch.x
     ('first', False)
     """
-    import dataclasses
-
     import optree
 
-    if flatten is None or unflatten is None:
-        if not dataclasses.is_dataclass(cls):
-            raise UnsupportedContainerError(
-                f"{cls!r} is no dataclass: register_container(cls, flatten, unflatten) needs to "
-                "be told how to take one apart and build one."
-            )
-        flatten, unflatten = _dataclass_functions(cls)
-
-    def flatten_func(value: T) -> tuple[Sequence[Any], Any]:
-        return flatten(value)
-
+    if not isinstance(cls, type):
+        raise UnsupportedContainerError(f"{shown(cls)} of type {kind_of(cls)} is no class.")
+    if backend_of_type(cls) is not None:
+        raise UnsupportedContainerError(f"{shown(cls)} is the class of a tensor, no container's.")
+    entry: type[Any] = optree.AutoEntry
+    if flatten is None and unflatten is None and hasattr(cls, "__dataclass_fields__"):
+        functions: Any = _dataclass_functions(cls)
+        entry = optree.GetAttrEntry
+    elif callable(flatten) and callable(unflatten):
+        functions = _checked_flatten(cls, flatten), unflatten
+    else:
+        raise UnsupportedContainerError(
+            f"register_container({shown(cls)}, {shown(flatten)}, {shown(unflatten)}): it has to be "
+            "told both how to take one apart and how to build one; neither, for a dataclass."
+        )
     try:
-        optree.register_pytree_node(cls, flatten_func, unflatten, namespace=NAMESPACE)  # type: ignore[arg-type]  # optree asks for its own protocol
+        optree.register_pytree_node(cls, *functions, path_entry_type=entry, namespace=NAMESPACE)  # type: ignore[arg-type]  # optree asks for its own protocol
     except (TypeError, ValueError) as error:
-        raise UnsupportedContainerError(f"{cls!r} cannot be registered: {error}") from error
+        raise UnsupportedContainerError(f"{shown(cls)} cannot be registered: {error}") from error
     return cls
 
 
@@ -84,11 +95,9 @@ def map_tensors(function: Callable[[Any, Backend], Any], tree: T) -> T:
 
     Raises:
         NotATensorError: ``tree`` is neither a tensor nor a container, or a model is in it.
-        UnsupportedContainerError: a container in it is not known.
+        UnsupportedContainerError: a container in it is not known, or cannot be taken apart.
         CircularContainerError: a container in it contains itself.
     """
-    import optree
-
     leaves, structure = _flatten(tree)
     done: dict[int, Any] = {}
     changed = False
@@ -104,7 +113,7 @@ def map_tensors(function: Callable[[Any, Backend], Any], tree: T) -> T:
             # The old leaf stays alive in `tree`, so that no other leaf can get its id.
             leaves[position] = moved
             changed = True
-    return optree.tree_unflatten(structure, leaves) if changed else tree  # type: ignore[return-value]
+    return _unflatten(structure, leaves, tree) if changed else tree
 
 
 def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]:
@@ -129,22 +138,41 @@ def _flatten(tree: object) -> tuple[list[Any], Any]:
     import optree
 
     try:
-        return optree.tree_flatten(tree, namespace=NAMESPACE)  # type: ignore[arg-type]
+        # None is a leaf as any other: at the root, it is no empty container.
+        return optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)  # type: ignore[arg-type]
     except RecursionError as error:
         raise CircularContainerError(
-            f"the {type(tree).__name__} contains itself, or is nested deeper than "
+            f"the {kind_of(tree)} contains itself, or is nested deeper than "
             f"{optree.MAX_RECURSION_DEPTH} levels: it cannot be copied piece by piece. Pass the "
             "parts that hold the tensors."
+        ) from error
+    except UnidevError:
+        raise
+    except Exception as error:  # a container's own functions, and its keys', can raise anything
+        raise UnsupportedContainerError(
+            f"this {kind_of(tree)} cannot be taken apart: {kind_of(error)}: {error}"
+        ) from error
+
+
+def _unflatten(structure: Any, leaves: list[Any], tree: T) -> T:
+    import optree
+
+    try:
+        return optree.tree_unflatten(structure, leaves)  # type: ignore[return-value]
+    except Exception as error:  # as above
+        raise UnsupportedContainerError(
+            f"another {kind_of(tree)} cannot be built: {kind_of(error)}: {error}"
         ) from error
 
 
 def _paths(tree: object) -> list[str]:
     import optree
 
-    return [
-        accessor.codify("")
-        for accessor in optree.tree_accessors(tree, namespace=NAMESPACE)  # type: ignore[arg-type]
-    ]
+    accessors = optree.tree_accessors(tree, none_is_leaf=True, namespace=NAMESPACE)  # type: ignore[arg-type]
+    try:
+        return [accessor.codify("") for accessor in accessors]
+    except Exception:  # noqa: BLE001  a key's __repr__ can raise anything
+        return [f"[leaf {position}]" for position in range(len(accessors))]
 
 
 def _check_leaf(leaf: object, tree: object, position: int) -> None:
@@ -153,7 +181,7 @@ def _check_leaf(leaf: object, tree: object, position: int) -> None:
     if _is_container(leaf):
         at = path_of(tree, position)
         raise UnsupportedContainerError(
-            f"{type(leaf).__module__}.{type(leaf).__qualname__}{f' at {at}' if at else ''} is a "
+            f"{kind_of(leaf)}{f' at {at}' if at else ''} is a "
             "container that unidev does not know: its tensors would stay where they are. Say how "
             "to look into it: unidev.register_container(cls, flatten, unflatten), or, for a "
             "dataclass, unidev.register_container(cls)."
@@ -163,28 +191,44 @@ def _check_leaf(leaf: object, tree: object, position: int) -> None:
 
 
 def _is_container(x: object) -> bool:
+    if isinstance(x, tuple):  # a stranger's: torch.Size, for one, holds nothing but numbers
+        return not PLAIN.issuperset(map(type, x))
     if isinstance(x, (Mapping, Sequence, Set)):
-        return not isinstance(x, _HARMLESS)
+        from array import array  # numbers only, and since Python 3.10 a Sequence
+
+        return not isinstance(x, (*_HARMLESS, array))
     # dataclasses.is_dataclass, whose module takes longer to import than all of unidev.
     return hasattr(type(x), "__dataclass_fields__")
 
 
-def _dataclass_functions(
-    cls: type[Any],
-) -> tuple[Callable[[Any], tuple[Sequence[Any], Any]], Callable[[Any, Sequence[Any]], Any]]:
+def _checked_flatten(cls: type[Any], flatten: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def checked(value: Any) -> Any:
+        parts = flatten(value)
+        if not isinstance(parts, tuple) or len(parts) != 2:
+            raise UnsupportedContainerError(
+                f"the flatten function of {shown(cls)} gave {shown(parts)}, not (children, rest)."
+            )
+        return parts
+
+    return checked
+
+
+def _dataclass_functions(cls: type[Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     import dataclasses
 
     names = [field.name for field in dataclasses.fields(cls)]
 
-    def flatten(value: Any) -> tuple[Sequence[Any], Any]:
-        return [getattr(value, name) for name in names], value
+    def flatten(value: Any) -> tuple[Sequence[Any], Any, Sequence[str]]:
+        there = [name for name in names if hasattr(value, name)]  # init=False may never be set
+        return [getattr(value, name) for name in there], (value, there), there
 
-    def unflatten(template: Any, children: Sequence[Any]) -> Any:
+    def unflatten(rest: Any, children: Sequence[Any]) -> Any:
         # Not cls(**fields): __init__ may take other arguments, and __post_init__ has run already.
         import copy
 
+        template, there = rest
         made = copy.copy(template)
-        for name, child in zip(names, children, strict=True):
+        for name, child in zip(there, children, strict=True):
             object.__setattr__(made, name, child)
         return made
 
