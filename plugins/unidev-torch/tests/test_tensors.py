@@ -115,6 +115,59 @@ def test_a_jagged_nested_tensor_is_copied_but_for_its_offsets() -> None:
     assert unidev.device_of(unidev.copy_to(x, "gpu:1")) is unidev.gpu(1)
 
 
+# torch says so of all tensors of these kinds; they are still in use.
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.parametrize("kind", ["quantized", "nested"])
+def test_old_kinds_are_copied_on_the_cpu_and_refused_elsewhere(kind: str) -> None:
+    x = (
+        torch.quantize_per_tensor(torch.ones(3), 0.5, 0, torch.quint8)
+        if kind == "quantized"
+        else torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    )
+    y = unidev.copy_to(x, "cpu")
+    assert not unidev.shares_memory(x, y)
+    read = torch.dequantize if kind == "quantized" else lambda x: torch.cat(x.unbind())
+    assert torch.equal(read(x), read(y))
+    with pytest.raises(unidev.UnsupportedOperation, match="dense tensors only"):
+        unidev.copy_to(x, "gpu:1")
+    with pytest.raises((unidev.UnsupportedOperation, unidev.UnsupportedDtypeError)):
+        unidev.to_numpy(x)
+
+
+def test_a_tensor_that_lies_on_several_devices_is_copied_where_it_is_and_not_moved(
+    python: Python,
+) -> None:
+    done = python(
+        "import warnings, torch\n"
+        "import torch.distributed as dist\n"
+        "with warnings.catch_warnings():\n"
+        "    warnings.simplefilter('ignore')  # torch's own, at import\n"
+        "    from torch.distributed.tensor import DTensor, Replicate, init_device_mesh\n"
+        "    from torch.testing._internal.distributed.fake_pg import FakeStore\n"
+        "dist.init_process_group('fake', store=FakeStore(), rank=0, world_size=2)\n"
+        "mesh = init_device_mesh('cpu', (2,))\n"
+        "x = DTensor.from_local(torch.ones(2), mesh, [Replicate()], run_check=False)\n"
+        "import unidev\n"
+        "y = unidev.copy_to(x, 'cpu')\n"
+        "print(type(y) is DTensor, unidev.shares_memory(x.to_local(), y.to_local()))\n"
+        "for ask in (unidev.to_numpy, lambda x: unidev.copy_to(x, 'gpu')):\n"
+        "    try:\n"
+        "        ask(x)\n"
+        "    except unidev.UnsupportedOperation as error:\n"
+        "        print('several devices' in str(error))\n"
+        "dist.destroy_process_group()\n",
+        UNIDEV_SIMULATE="1",
+    )
+    assert done.stdout == "True False\nTrue\nTrue\n", done.stderr
+
+
+def test_a_packed_sequence_is_an_error_that_says_why() -> None:
+    packed = nn.utils.rnn.pack_padded_sequence(torch.ones(4, 2, 3), torch.tensor([4, 2]))
+    with pytest.raises(unidev.UnsupportedContainerError, match="always be on CPU"):
+        unidev.copy_to(packed, "gpu:1")
+
+
 @pytest.mark.parametrize("operation", ["device_of", "to_numpy", "copy"])
 def test_a_tensor_on_meta_has_no_device(operation: str) -> None:
     x = torch.ones(3, device="meta")
@@ -159,6 +212,11 @@ def test_a_tensor_whose_memory_is_gone_is_an_error_and_no_crash(source: str, tar
             unidev.to_numpy(gone)
 
 
+def test_the_verbs_work_while_torch_compiles() -> None:
+    move = torch.compile(lambda x: unidev.copy_to(x, "gpu:1") * 2, backend="eager")
+    assert move(torch.ones(3)).tolist() == [2.0, 2.0, 2.0]
+
+
 def test_copying_works_inside_transforms_of_torch_func() -> None:
     x = torch.arange(6.0).reshape(2, 3)
     assert torch.equal(torch.func.vmap(lambda v: unidev.copy_to(v, "cpu") * 2)(x), x * 2)
@@ -171,10 +229,20 @@ def test_a_model_is_refused() -> None:
         unidev.copy_to(nn.Linear(2, 2), "gpu:1")
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", torch.float8_e4m3fn])
-def test_a_dtype_that_numpy_lacks_is_an_error_that_says_what_to_do(dtype: object) -> None:
-    with pytest.raises(unidev.UnsupportedDtypeError, match=r"x\.float\(\)"):
-        unidev.to_numpy(unidev.ones(3, dtype=dtype))
+@pytest.mark.filterwarnings("ignore:ComplexHalf support is experimental:UserWarning")  # torch's
+@pytest.mark.parametrize(
+    ("dtype", "remedy"),
+    [
+        (torch.bfloat16, r"x\.float\(\)"),
+        (torch.float8_e4m3fn, r"x\.float\(\)"),
+        (torch.complex32, r"x\.to\(torch\.complex64\)"),
+    ],
+)
+def test_a_dtype_that_numpy_lacks_is_an_error_that_says_what_to_do(
+    dtype: torch.dtype, remedy: str
+) -> None:
+    with pytest.raises(unidev.UnsupportedDtypeError, match=remedy):
+        unidev.to_numpy(torch.empty(3, dtype=dtype))
 
 
 def test_a_complex_tensor_does_not_silently_lose_its_imaginary_part() -> None:

@@ -58,11 +58,9 @@ def check_movable(x: torch.Tensor, *, is_simulated: bool) -> None:
     Raises:
         UnsupportedOperation: it lies on several devices, or simulated devices cannot hold it.
     """
-    if type(x).__name__ == "DTensor":
-        raise UnsupportedOperation(
-            "moving a DTensor", "it lies on several devices: x.to_local() or x.full_tensor()"
-        )
-    if is_simulated and (x.layout not in (torch.strided, torch.jagged) or x.is_quantized):
+    _refuse_spread(x, "moving")
+    is_dense = x.layout is torch.jagged or (x.layout is torch.strided and not x.is_nested)
+    if is_simulated and (x.is_quantized or not is_dense):
         kind = "quantized" if x.is_quantized else _kind_of(x)
         raise UnsupportedOperation(
             f"moving a {kind} tensor", "simulated devices of torch hold dense tensors only"
@@ -91,8 +89,11 @@ def to_numpy(x: torch.Tensor) -> np.ndarray[Any, Any]:
         UnsupportedOperation: not a dense tensor with memory.
     """
     check_copyable(x)
+    _refuse_spread(x, "reading")
     if x.dtype not in _NUMPY_NAMES:
-        hint = "x.dequantize()" if x.is_quantized else "x.float()"
+        hint = "x.to(torch.complex64)" if x.is_complex() else "x.float()"
+        if x.is_quantized:
+            hint = "x.dequantize()"
         raise UnsupportedDtypeError(f"NumPy has no {x.dtype}: convert first, with {hint}.")
     if x.layout is not torch.strided or x.is_nested:
         raise UnsupportedOperation(
@@ -128,6 +129,13 @@ def extents(x: torch.Tensor) -> list[Extent]:
 def has_memory(x: torch.Tensor) -> bool:
     """Whether there are values behind it: not on ``meta``, nor while torch.compile traces."""
     return x.device.type != "meta" and type(x).__name__ != "FakeTensor"
+
+
+def _refuse_spread(x: torch.Tensor, doing: str) -> None:
+    if type(x).__name__ == "DTensor":
+        raise UnsupportedOperation(
+            f"{doing} a DTensor", "it lies on several devices: x.to_local() or x.full_tensor()"
+        )
 
 
 def _kind_of(x: torch.Tensor) -> str:
