@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -13,10 +14,10 @@ import filelock
 import platformdirs
 
 from unidev.errors import SimulationError
-from unidev.progress import announced
+from unidev.progress import BEAT_S, announced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 def cached_build(name: str, key: str, filename: str, build: Callable[[Path], None]) -> Path:
@@ -26,10 +27,18 @@ def cached_build(name: str, key: str, filename: str, build: Callable[[Path], Non
     folder = root / f"{name}-{digest}"
     if _is_whole(folder / filename):
         return folder / filename
-    with _lock(root, folder.name):
-        if not _is_whole(folder / filename):
-            with announced(f"building the simulated devices of {name} (once, kept in {folder})"):
-                _build(folder, filename, build)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with _locked(root / f"{folder.name}.lock", name):
+            if not _is_whole(folder / filename):
+                what = f"building the simulated devices of {name} (once, kept in {folder})"
+                with announced(what):
+                    _build(folder, filename, build)
+    except OSError as error:
+        raise SimulationError(
+            f"the simulated devices of {name} cannot be built in {root} ({error}): set UNIDEV_CACHE"
+            " to a folder that can be written to and has room."
+        ) from error
     return folder / filename
 
 
@@ -38,15 +47,18 @@ def cache_folder() -> Path:
     return Path(os.environ.get("UNIDEV_CACHE") or platformdirs.user_cache_dir("unidev"))
 
 
-def _lock(root: Path, name: str) -> filelock.BaseFileLock:
+@contextlib.contextmanager
+def _locked(path: Path, name: str) -> Iterator[None]:
+    lock = filelock.FileLock(path)
     try:
-        root.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SimulationError(
-            f"the cache folder {root} cannot be made ({error}): set UNIDEV_CACHE to a folder "
-            "that can be written to."
-        ) from error
-    return filelock.FileLock(root / f"{name}.lock")
+        lock.acquire(timeout=BEAT_S)
+    except filelock.Timeout:
+        with announced(f"waiting for another process that builds the simulated devices of {name}"):
+            lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _build(folder: Path, filename: str, build: Callable[[Path], None]) -> None:

@@ -191,4 +191,9 @@ def shown(value: object) -> str:
 
 def kind_of(value: object) -> str:
     """The name of the type of ``value``, with its module unless it is a builtin."""
-    return f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    return type_name(type(value))
+
+
+def type_name(cls: type) -> str:
+    """The name of ``cls``, with its module unless it is a builtin."""
+    return f"{cls.__module__}.{cls.__qualname__}".removeprefix("builtins.")

@@ -13,6 +13,7 @@ import numpy as np
 
 from unidev.backend import Backend, Extent, unsupported
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
+from unidev.python_data import refuse_masked
 from unidev.simulated_array import SimulatedArray
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class NumpyBackend(Backend):
     def to_numpy(self, x: Array) -> Array:
         """In C order."""
         _refuse_references(x)
+        refuse_masked(x)
         return np.array(x, order="C", copy=True, subok=False)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:

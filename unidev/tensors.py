@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import operator
+import math
+import sys
 
 from unidev.device import Device
 from unidev.devices import default_device, resolve_device
@@ -13,10 +14,13 @@ from unidev.errors import (
     UnidevError,
     UnsupportedDtypeError,
     framework_error,
+    shown,
 )
 from unidev.generator import draw
 from unidev.loading import backend_of_tensor, backend_of_type, load_backend
-from unidev.python_data import as_numpy, checked_number, default_dtype
+from unidev.python_data import as_numpy, checked_number, default_dtype, real_number
+from unidev.scopes import innermost_device
+from unidev.whole_numbers import whole_number
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -75,12 +79,12 @@ def zeros(shape: Shape, *, dtype: object = None, device: DeviceLike | None = Non
     >>> unidev.to_numpy(unidev.zeros((2, 2))).tolist()
     [[0.0, 0.0], [0.0, 0.0]]
     """
-    return _new("zeros", shape, (), dtype or "float32", device)
+    return _new("zeros", shape, (), dtype, device)
 
 
 def ones(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
     """A tensor of ones (float32 by default), made on the device itself."""
-    return _new("full", shape, (1,), dtype or "float32", device)
+    return _new("full", shape, (1,), dtype, device)
 
 
 def full(
@@ -95,14 +99,14 @@ def full(
     """
     target = default_device(device)
     backend = load_backend(target.backend)
-    wanted = native_dtype(dtype or default_dtype(value), backend)
+    wanted = native_dtype(default_dtype(value) if dtype is None else dtype, backend)
     number = checked_number(value, portable_name(wanted, backend))
     return _new("full", shape, (number,), wanted, target)
 
 
 def empty(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
     """A tensor of whatever was in memory (float32 by default)."""
-    return _new("empty", shape, (), dtype or "float32", device)
+    return _new("empty", shape, (), dtype, device)
 
 
 def arange(
@@ -113,23 +117,28 @@ def arange(
 
     int64 if all three are ints, else float32. Made on the host, then moved.
 
+    Raises:
+        InvalidDataError: no numbers, a step of 0, or values that the dtype cannot hold.
+
     >>> import unidev
     >>> unidev.to_numpy(unidev.arange(3)).tolist()
     [0, 1, 2]
     """
     import numpy as np
 
-    bounds = (0, start, step) if stop is None else (start, stop, step)
-    for bound in bounds:
-        default_dtype(bound)  # refuses what is no number
-    if step == 0:
+    given = (0, start, step) if stop is None else (start, stop, step)
+    bounds = [real_number(bound) for bound in given]
+    if bounds[2] == 0:
         raise InvalidDataError("the step of arange cannot be 0.")
-    narrow = "int64" if all(isinstance(bound, int) for bound in bounds) else "float32"
+    is_int = all(isinstance(bound, int) for bound in bounds)
     try:
-        values = np.arange(*bounds)
-    except (ValueError, OverflowError, MemoryError) as error:
-        raise InvalidDataError(f"arange{bounds} cannot be made: {error}") from error
-    return array(values, dtype=dtype or narrow, device=device)
+        values = np.arange(*bounds, dtype=np.int64 if is_int else np.float64)
+    except MemoryError as error:
+        raise framework_error(error, "the host", f"arange{shown(given)}") from error
+    except (ValueError, OverflowError) as error:
+        raise InvalidDataError(f"arange{shown(given)} cannot be made: {error}") from error
+    narrow = "int64" if is_int else "float32"
+    return array(values, dtype=narrow if dtype is None else dtype, device=device)
 
 
 def rand(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
@@ -179,7 +188,7 @@ def _new(
     sizes = _sizes(shape)
     target = device if type(device) is Device else default_device(device)
     backend = load_backend(target.backend)
-    wanted = native_dtype(dtype, backend)
+    wanted = native_dtype("float32" if dtype is None else dtype, backend)
     _ = target.native  # asks, the first time, whether it is there
     doing = f"making a tensor of shape {sizes} on {target}"
     return _guarded(backend, doing, getattr(backend, maker), sizes, *rest, wanted, target)
@@ -196,25 +205,32 @@ def _new_like(maker: str, x: Any, rest: tuple[Any, ...], device: DeviceLike | No
 def _random(distribution: str, shape: Shape, dtype: object, device: DeviceLike | None) -> Any:
     target = default_device(device)
     backend = load_backend(target.backend)
-    wanted = native_dtype(dtype or "float32", backend)
+    wanted = native_dtype("float32" if dtype is None else dtype, backend)
     name = portable_name(wanted, backend)
+    sizes = _sizes(shape)
     if name not in ("float16", "bfloat16", "float32", "float64"):
         raise UnsupportedDtypeError(
-            f"random numbers are float16, bfloat16, float32 or float64, not {dtype!r}."
+            f"random numbers are float16, bfloat16, float32 or float64, not {shown(dtype)}."
         )
-    return array(draw(distribution, _sizes(shape), name), dtype=wanted, device=target)
+    try:
+        drawn = draw(distribution, sizes, name)
+    except (MemoryError, ValueError) as error:
+        doing = f"drawing random numbers of shape {sizes}"
+        raise framework_error(error, "the host", doing) from error
+    return array(drawn, dtype=wanted, device=target)
 
 
 def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: Backend) -> Any:
-    try:
-        target = default_device(None) if device is None else resolve_device(device, backend)
-    except BackendMismatchError as error:
-        raise BackendMismatchError(
-            f"{error} (array makes tensors of the framework that its data comes from.)",
-            backend=error.backend,
-        ) from None
-    if target.backend != backend.name:
-        target = backend.device("cpu", 0)
+    if device is None:
+        target = innermost_device(backend.name) or backend.device("cpu", 0)
+    else:
+        try:
+            target = resolve_device(device, backend)
+        except BackendMismatchError as error:
+            raise BackendMismatchError(
+                f"{error} (array makes tensors of the framework that its data comes from.)",
+                backend=error.backend,
+            ) from None
     doing = f"a copy of a tensor of shape {tuple(x.shape)} to {target}"
     wanted = x.dtype if dtype is None else native_dtype(dtype, backend)
     if wanted == x.dtype:
@@ -224,21 +240,16 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
 
 def _is_host_array(data: object) -> bool:
     """Whether ``data`` is plain NumPy, which every backend takes in."""
-    cls = type(data)
-    return cls.__module__.partition(".")[0] == "numpy"
+    return str(type(data).__module__).partition(".")[0] == "numpy"
 
 
 def _sizes(shape: object) -> tuple[int, ...]:
-    try:
-        if isinstance(shape, (tuple, list)):
-            sizes = tuple(operator.index(size) for size in shape)
-        else:
-            sizes = (operator.index(shape),)  # type: ignore[arg-type]  # TypeError is the question
-    except TypeError:
-        sizes = (-1,)
-    if any(size < 0 for size in sizes):
+    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    sizes = tuple(size for size in map(whole_number, given) if size is not None)
+    if len(sizes) < len(given) or math.prod(sizes) > sys.maxsize:
         raise InvalidDataError(
-            f"a shape is a whole number from 0, or a tuple of them, not {shape!r}."
+            "a shape is a whole number from 0, or a tuple of them, of 2**63 - 1 elements at most, "
+            f"not {shown(shape)}."
         )
     return sizes
 
