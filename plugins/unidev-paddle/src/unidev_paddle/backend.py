@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import unidev
+import unidev_paddle
 from unidev.backend import Backend, Extent, Memory, unsupported
 from unidev.errors import (
     DeletedTensorError,
     UnsupportedDtypeError,
     UnsupportedOperation,
 )
-
-from unidev_paddle import devices, simulator
+from unidev_paddle import devices, memory
 from unidev_paddle.copying import Move, copy_cut, move_cut
 from unidev_paddle.importing import import_paddle
+from unidev_paddle.refusals import in_static_graph, not_dense, symbolic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from unidev.backend import BackendSpec
     from unidev.device import Device
-
     from unidev_paddle.probe import PaddleProbe
 
     Tensor = Any
@@ -39,6 +39,9 @@ _NAMES = (
     "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
 )  # fmt: skip
 
+# Paddle rewrites the source of whatever a traced function calls; ours has to run as it is written.
+paddle.jit.ignore_module([unidev, unidev_paddle])
+
 # paddle.in_dynamic_mode() is no more than `_state._dygraph_tracer_ is not None`, and a
 # call less counts in copy_to, which itself takes 0.8 µs.
 _state = paddle.base.framework.global_var
@@ -48,7 +51,8 @@ class PaddleBackend(Backend):
     """Tensors and Parameters of Paddle's dynamic graph, dense ones."""
 
     framework_errors = (
-        RuntimeError, ValueError, TypeError, IndexError, OSError, SystemError, AssertionError,
+        RuntimeError, ValueError, TypeError, IndexError, MemoryError, OSError, SystemError,
+        AssertionError,
     )  # fmt: skip
     model_types = (paddle.nn.Layer,)
     native_scope = unsupported(
@@ -65,13 +69,12 @@ class PaddleBackend(Backend):
         self._cpu = self.device("cpu", 0)
         self._has_gpus = bool(self._accelerators)
         # The key is the hash of a place: Paddle's own == compares nothing else (place.h), and
-        # costs twice as much. Not that of None, which is the place of a symbolic variable.
+        # costs twice as much.
         self._devices = {
             hash(self.native_device(kind, index)): self.device(kind, index)
             for kind in self.kinds
             for index in range(self.device_count(kind))
         }
-        self._devices.pop(hash(None), None)
 
     @property
     def tensor_types(self) -> tuple[type, ...]:
@@ -80,7 +83,7 @@ class PaddleBackend(Backend):
 
     @cached_property
     def dtypes(self) -> Mapping[str, Any]:
-        """All but float8: Paddle takes a ``uint16`` array for bfloat16, and computes on no uint32."""
+        """All that Paddle computes on but float8; a ``uint16`` array means bfloat16 to it."""
         return {name: getattr(paddle, name) for name in _NAMES}
 
     @cached_property
@@ -127,9 +130,8 @@ class PaddleBackend(Backend):
     def device_of(self, x: Tensor) -> Device:
         """Pinned memory is the CPU's."""
         try:
-            device = self._devices[hash(x.place)]
-            if not x.is_dist():
-                return device
+            if x.is_dense():  # asked first: the place of a symbolic variable is a warning
+                return self._devices[hash(x.place)]
         except (KeyError, RuntimeError, AttributeError):
             pass
         return self._device_of_unusual(x)
@@ -140,20 +142,12 @@ class PaddleBackend(Backend):
             paddle.device.synchronize(device.native)
 
     def memory(self, device: Device) -> Memory:
-        """What Paddle has allocated there, for tensors or to keep; the CPU's total is the host's."""
+        """In use is what Paddle's tensors take; of the CPU, free and total are the host's."""
         if device.kind == "cpu":
-            return _of_host(core.host_memory_stat_current_value("Allocated", 0))
+            return memory.of_cpu()
         if self.simulated_count:
-            return _of_host(simulator.allocated_bytes(device.index))
-        accelerator = self._accelerators[device.index]
-        if accelerator.device_type != "gpu":
-            raise UnsupportedOperation(
-                "memory", f"Paddle tells the memory in use on {accelerator}, not how much there is"
-            )
-        used = paddle.device.cuda.memory_allocated(accelerator.device_id)
-        total = paddle.device.cuda.get_device_properties(accelerator.device_id).total_memory
-        # What other processes hold, Paddle cannot see.
-        return Memory(used, total - used, total)
+            return memory.of_simulated(device.index)
+        return memory.of_real(self._accelerators[device.index])
 
     # -- copies -----------------------------------------------------------------------------------
 
@@ -164,11 +158,11 @@ class PaddleBackend(Backend):
         done, so ``non_blocking`` is not passed on.
         """
         if _state._dygraph_tracer_ is None:
-            raise _in_static_graph("copy_to")
+            raise in_static_graph("copy_to")
         try:
             if not x.is_dense():  # nor is a distributed tensor
-                raise _unusual(x)
-            if device is self._cpu and x.stop_gradient:
+                raise not_dense(x)
+            if device is self._cpu and x.stop_gradient and x.is_contiguous():
                 return copy_cut(x, device.native, True)
             if not self._has_gpus or self.device_of(x) is device:
                 return x.clone()
@@ -205,7 +199,7 @@ class PaddleBackend(Backend):
         self.device_of(x)  # Paddle gives an empty array for a deleted tensor
         _check_eager("to_numpy")
         if not x.is_dense():  # numpy() of a sparse tensor is a segmentation fault
-            raise _unusual(x)
+            raise not_dense(x)
         if x.dtype not in self._dtypes_of_numpy:
             raise UnsupportedDtypeError(
                 f"NumPy has no {str(x.dtype).rpartition('.')[2]}; read it as float32: "
@@ -233,7 +227,7 @@ class PaddleBackend(Backend):
         """The allocation that holds ``x``, found from where in it ``x`` begins."""
         self.device_of(x)
         if not x.is_dense():
-            raise _unusual(x)
+            raise not_dense(x)
         address = x.data_ptr()
         return [Extent(address - x.offset, x._holder_size()) if address else Extent(0, 0)]
 
@@ -245,12 +239,9 @@ class PaddleBackend(Backend):
 
     def _device_of_unusual(self, x: Tensor) -> Device:
         if not isinstance(x, paddle.Tensor):
-            raise UnsupportedOperation(
-                "asking for the device of a symbolic variable",
-                f"a graph is being built, and {type(x).__name__} has no memory until it runs",
-            )
+            raise symbolic(x)
         if x.is_dist():
-            raise _unusual(x)
+            raise not_dense(x)
         try:
             place = x.place
         except RuntimeError as error:
@@ -258,6 +249,9 @@ class PaddleBackend(Backend):
                 "the tensor's memory has been freed (by _clear or _clear_data): make it again, or "
                 "keep a copy before it is freed."
             ) from error
+        device = self._devices.get(hash(place))  # of a sparse one
+        if device is not None:
+            return device
         if place.is_cuda_pinned_place() or place.is_xpu_pinned_place():
             return self._cpu
         raise UnsupportedOperation(
@@ -269,29 +263,4 @@ class PaddleBackend(Backend):
 
 def _check_eager(operation: str) -> None:
     if _state._dygraph_tracer_ is None:
-        raise _in_static_graph(operation)
-
-
-def _in_static_graph(operation: str) -> UnsupportedOperation:
-    # For tensors of the dynamic graph too: Paddle's own calls on them crash the process then.
-    return UnsupportedOperation(
-        operation,
-        "Paddle is building a static graph, where tensors have no memory yet: call "
-        "paddle.disable_static() first, or do it outside the function given to to_static",
-    )
-
-
-def _unusual(x: Tensor) -> UnsupportedOperation:
-    if x.is_dist():
-        kind, remedy = "distributed", "it lies on several devices; x._local_value() is this one's"
-    elif x.is_selected_rows():
-        kind, remedy = "SelectedRows", "it is several tensors, for Paddle's optimizers to read"
-    else:
-        kind, remedy = "sparse", "it is several tensors: take x.to_dense(), or its values and indices"
-    return UnsupportedOperation(f"this, of a {kind} tensor,", remedy)
-
-
-def _of_host(used: int) -> Memory:
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return Memory(int(used), free, total)
+        raise in_static_graph(operation)

@@ -36,8 +36,10 @@ class Paddle:
 
     @property
     def linked(self) -> tuple[str, ...]:
-        # By its name alone: when Paddle opens our library its own is in memory already, and the
-        # linker takes that one wherever it lies.
+        """Options for the linker: Paddle's library, by its name alone.
+
+        When Paddle opens ours, its own is in memory, and is taken from there wherever it lies.
+        """
         return (f"-L{self.folder / 'libs'}", "-Wl,--no-as-needed", "-l:libphi_core.so")
 
 
@@ -67,7 +69,8 @@ def find_paddle() -> Paddle:
     spec = importlib.util.find_spec("paddle")
     if spec is None or not spec.submodule_search_locations:
         raise SimulationError(
-            "simulated devices need Paddle installed: pip install './plugins/unidev-paddle[framework]'."
+            "simulated devices need Paddle installed: "
+            "pip install './plugins/unidev-paddle[framework]'."
         )
     paddle = Paddle(Path(next(iter(spec.submodule_search_locations))))
     for needed in (HEADER, "libs/libphi_core.so", "version/__init__.py"):
@@ -97,9 +100,7 @@ def find_compiler() -> str:
 def _key(paddle: Paddle, compiler: str) -> str:
     version = _run([compiler, "--version"]).stdout
     sources = hashlib.sha256(b"".join(source.read_bytes() for source in SOURCES)).hexdigest()
-    return "\n".join(
-        [paddle.build_facts, sources, compiler, version, platform.machine(), *OPTIONS]
-    )
+    return "\n".join([paddle.build_facts, sources, compiler, version, platform.machine(), *OPTIONS])
 
 
 def _compile(paddle: Paddle, compiler: str, path: Path) -> None:

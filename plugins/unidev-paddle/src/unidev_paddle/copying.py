@@ -21,16 +21,16 @@ Not public. ``x._copy_to``, which is not either, gives a Parameter of a Paramete
 
 def move_cut(x: Any, place: Any) -> Any:
     """``x`` in new memory at ``place``, without a gradient. Blocks."""
-    source = x.place
-    if source.is_custom_place() and place.is_custom_place():
-        here, there = source.custom_device_type(), _custom_type(place)
-        if here != there:  # Paddle copies between plug-in devices of one type only
-            x = copy_cut(x, paddle.CPUPlace(), True)
+    if 0 in x.shape:
+        # Paddle's own copy of an empty view calls itself until the stack is full (seen in 3.3.1,
+        # x[x.shape[0]:] on any accelerator).
+        return paddle._C_ops.empty(x.shape, x.dtype, place)
+    here = x.place
+    if here.is_custom_place() and place.is_custom_place():
+        # Paddle copies between plug-in devices of one type only.
+        is_one_type = here.custom_device_type() == place.custom_device_type()
+        x = x if is_one_type else copy_cut(x, paddle.CPUPlace(), True)
     return copy_cut(x, place, True)
-
-
-def _custom_type(place: Any) -> str:
-    return str(place.get_device_type())
 
 
 class Move(paddle.autograd.PyLayer):  # type: ignore[misc]  # Paddle is untyped here

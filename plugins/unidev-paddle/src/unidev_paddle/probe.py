@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.backend import Probe
-
 from unidev_paddle.importing import import_paddle
 
 if TYPE_CHECKING:
@@ -53,9 +52,7 @@ class PaddleProbe(Probe):
         with paddle.no_grad():
             x.fill_(value)
 
-    def gradient(
-        self, function: Callable[[Tensor], Tensor], array: Array, device: Device
-    ) -> Array:
+    def gradient(self, function: Callable[[Tensor], Tensor], array: Array, device: Device) -> Array:
         """By ``backward``; zeros where none arrived."""
         x = self.make(array, device)
         x.stop_gradient = False

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from unidev.backend import Simulator
 from unidev.errors import SimulationError
-
 from unidev_paddle.compiling import built_library
 from unidev_paddle.importing import environment, import_paddle
 
@@ -101,10 +100,12 @@ def _settings(folder: str, count: int) -> dict[str, str]:
 def _check(paddle: ModuleType, count: int) -> None:
     core = paddle.base.core
     types = core.get_all_custom_device_type() or []
-    found = sum(core.get_custom_device_count(kind) for kind in types if bank_first(kind) is not None)
+    found = sum(
+        core.get_custom_device_count(kind) for kind in types if bank_first(kind) is not None
+    )
     if found != count:
         raise SimulationError(
-            f"asked for {count} simulated GPUs, and Paddle {paddle.__version__} shows {found}: this "
-            "build of it takes no additional devices. pip install 'paddlepaddle>=3.3,<3.4' has one "
-            "that does; GLOG_minloglevel=0 makes Paddle say more."
+            f"asked for {count} simulated GPUs, and Paddle {paddle.__version__} shows {found}: "
+            "this build of it takes no additional devices. One that does: "
+            "pip install 'paddlepaddle>=3.3,<3.4'. With GLOG_minloglevel=0 Paddle says more."
         )

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import paddle
+import pytest
+
+import unidev
+
+CPU, GPU, OTHER = unidev.cpu(), unidev.gpu(0), unidev.gpu(2)
+PAIRS = list(itertools.product([CPU, GPU, OTHER], repeat=2))
+BITS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.uint8}
+
+
+def tensor(values, device=CPU, *, stop_gradient=True):
+    return paddle.to_tensor(values, place=device.native, stop_gradient=stop_gradient)
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+@pytest.mark.parametrize("name", ["float16", "float32", "float64"])
+def test_nan_payloads_zeros_and_subnormals_arrive_bit_by_bit(source, target, name):
+    info = np.finfo(name)
+    kind = BITS[np.dtype(name).itemsize]
+    nan = np.array([np.nan], name).view(kind) | kind(5)
+    values = np.concatenate(
+        [nan.view(name), np.array([-0.0, info.smallest_subnormal, info.max], name)]
+    )
+    copied = unidev.copy_to(tensor(values, source), target)
+    assert copied.numpy().view(kind).tolist() == values.view(kind).tolist()
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_the_gradient_reaches_the_source(source, target):
+    x = tensor([1.0, 2.0, 3.0], source, stop_gradient=False)
+    y = unidev.copy_to(x, target)
+    (y * y).sum().backward()
+    assert x.grad.numpy().tolist() == [2, 4, 6]
+    assert unidev.device_of(x.grad) is source
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_the_gradient_of_the_gradient_does_too(source, target):
+    x = tensor([1.0, 2.0], source, stop_gradient=False)
+    (first,) = paddle.grad((unidev.copy_to(x, target) ** 3).sum(), [x], create_graph=True)
+    (second,) = paddle.grad(first.sum(), [x])
+    assert second.numpy().tolist() == [6, 12]
+
+
+def test_paddles_own_move_still_cuts_the_gradient():
+    # Why copying.py exists. When this fails, Paddle has been mended.
+    x = tensor([1.0], GPU, stop_gradient=False)
+    y = x.to(OTHER.native)
+    (y * y).sum().backward()
+    assert not y.stop_gradient
+    assert x.grad is None
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_flags_of_the_tape_are_kept(source, target):
+    assert unidev.copy_to(tensor([1.0], source), target).stop_gradient
+    tracked = tensor([1.0], source, stop_gradient=False)
+    assert not unidev.copy_to(tracked, target).stop_gradient
+    with paddle.no_grad():
+        assert unidev.copy_to(tracked, target).stop_gradient
+
+
+@pytest.mark.parametrize("stop_gradient", [True, False])
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_a_copy_of_a_parameter_is_a_tensor_and_no_parameter(source, target, stop_gradient):
+    parameter = paddle.base.framework.EagerParamBase.from_tensor(tensor([1.0, 2.0], source))
+    parameter.stop_gradient = stop_gradient
+    copied = unidev.copy_to(parameter, target)
+    assert type(copied) is paddle.Tensor
+    assert copied.stop_gradient is stop_gradient
+    assert unidev.as_in_device(parameter, source) is parameter
+
+
+@pytest.mark.parametrize("stop_gradient", [True, False])
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_an_empty_tensor_goes_where_it_is_sent(source, target, stop_gradient):
+    x = tensor(np.zeros((0, 3), np.float32), source, stop_gradient=stop_gradient)
+    y = unidev.copy_to(x, target)
+    assert unidev.device_of(y) is target
+    assert y.shape == [0, 3]
+    assert unidev.device_of(unidev.array(x, dtype="int64", device=target)) is target
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_views_are_copied_without_what_they_leave_out(source, target):
+    values = np.arange(24, dtype=np.int64).reshape(4, 6)
+    x = tensor(values, source)
+    for view, expected in (
+        (x.T, values.T),
+        (x[1:, ::2], values[1:, ::2]),
+        (paddle.as_strided(x, [2, 4, 6], [0, 6, 1]), np.broadcast_to(values, (2, 4, 6))),
+        (x[4:], values[4:]),
+    ):
+        copied = unidev.copy_to(view, target)
+        assert unidev.to_numpy(copied).tolist() == expected.tolist()
+        assert unidev.device_of(copied) is target
+        assert not unidev.shares_memory(copied, x)
+        assert x.numpy().tolist() == values.tolist()
+        assert x.strides == [6, 1]
+
+
+@pytest.mark.filterwarnings("ignore:CustomPlace only support float16 amp:UserWarning")
+def test_a_copy_keeps_its_dtype_under_amp():
+    x = tensor([1.0], CPU, stop_gradient=False)
+    with paddle.amp.auto_cast(level="O2", dtype="bfloat16"):
+        assert [unidev.copy_to(x, d).dtype for d in (CPU, GPU)] == [paddle.float32] * 2
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_float8_which_numpy_and_paddle_hardly_know_is_copied(source, target):
+    bits = tensor(np.array([0, 1, 127, 255], np.uint8)).view(paddle.float8_e4m3fn)
+    copied = unidev.copy_to(unidev.copy_to(bits, source), target)
+    assert copied.dtype == paddle.float8_e4m3fn
+    back = unidev.copy_to(copied, CPU)
+    assert back.view(paddle.uint8).numpy().tolist() == [0, 1, 127, 255]
+
+
+def test_bfloat16_is_made_read_and_refused_as_what_it_is():
+    x = unidev.array([1.0, 2.5], dtype="bfloat16", device=GPU)
+    assert x.dtype == paddle.bfloat16
+    assert unidev.to_numpy(unidev.array(x, dtype="float32")).tolist() == [1.0, 2.5]
+    with pytest.raises(unidev.UnsupportedDtypeError, match="bfloat16; read it as float32"):
+        unidev.to_numpy(x)
+
+
+@pytest.mark.parametrize("name", ["uint16", "uint32", "uint64"])
+def test_arrays_that_paddle_would_take_for_something_else_are_refused(name):
+    # to_tensor silently makes bfloat16 of uint16.
+    with pytest.raises(unidev.UnsupportedDtypeError):
+        unidev.array(np.ones(3, name))
+
+
+def test_a_tensor_from_numpy_shares_nothing_with_it():
+    for values in (
+        np.arange(1000.0),
+        np.frombuffer(b"\0" * 4004, np.uint8)[4:],
+        np.float32(1).reshape(()),
+    ):
+        for device in (CPU, GPU):
+            x = unidev.array(values, device=device)
+            low, high = np.lib.array_utils.byte_bounds(values)
+            (extent,) = unidev.active_backend().extents(x)
+            assert extent.address >= high or extent.address + extent.nbytes <= low
+
+
+def test_reading_gives_new_writable_rows_in_c_order():
+    x = tensor(np.arange(6.0).reshape(2, 3))
+    for y in (x, x.T, x[:, 1]):
+        values = unidev.to_numpy(y)
+        assert values.flags.c_contiguous
+        values[...] = -1
+    assert x.numpy().tolist() == [[0, 1, 2], [3, 4, 5]]

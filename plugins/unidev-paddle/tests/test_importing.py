@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+
+def test_registering_the_plugin_imports_no_framework(run_python):
+    done = run_python(
+        "import sys, unidev_paddle; unidev_paddle.unidev_register_backend();"
+        "print('paddle' in sys.modules, 'numpy' in sys.modules)"
+    )
+    assert done.stdout == "False False\n", done.stderr
+
+
+def test_the_linkers_flags_are_as_they_were(run_python):
+    done = run_python(
+        """
+        import os, sys, types
+        sys.modules["tensorflow"] = types.ModuleType("tensorflow")  # as if it were there
+        before = sys.getdlopenflags()
+        during = []
+        import importlib
+        real = importlib.import_module
+        importlib.import_module = lambda name: during.append(sys.getdlopenflags()) or real(name)
+        import unidev_paddle.importing as importing
+        importing.import_paddle()
+        print(during[0] == before | os.RTLD_DEEPBIND, sys.getdlopenflags() == before)
+        """
+    )
+    assert done.stdout == "True True\n", done.stderr
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("tensorflow") is None,
+    reason="needs TensorFlow in the same environment: the session of all frameworks has it",
+)
+def test_paddle_opens_after_tensorflow(run_python):
+    done = run_python(
+        """
+        import tensorflow
+        import unidev
+        unidev.set_backend("paddle")
+        print(unidev.to_numpy(unidev.ones(2, device="gpu")).tolist(), int(tensorflow.ones(2)[0]))
+        """
+    )
+    assert done.stdout == "[1.0, 1.0] 1\n", done.stderr

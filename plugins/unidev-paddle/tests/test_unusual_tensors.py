@@ -1,0 +1,143 @@
+"""What Paddle would crash on, or answer wrongly, is refused by name."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import paddle
+import pytest
+
+import unidev
+
+CPU, GPU = unidev.cpu(), unidev.gpu(0)
+MAKERS = [
+    lambda: unidev.zeros(3),
+    lambda: unidev.empty(3, device="gpu"),
+    lambda: unidev.full(3, 1.0),
+    lambda: unidev.array([1.0, 2.0]),
+    lambda: unidev.array([1.0], dtype="bfloat16"),
+]
+
+
+@contextlib.contextmanager
+def static_graph():
+    paddle.enable_static()
+    try:
+        yield
+    finally:
+        paddle.disable_static()
+
+
+def sparse(device=CPU):
+    with_place = {"place": device.native}
+    return paddle.sparse.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], [2, 2], **with_place)
+
+
+def test_of_a_sparse_tensor_only_the_device_is_known():
+    x = sparse()
+    assert unidev.device_of(x) is CPU
+    assert unidev.as_in_device(x, "cpu") is x
+    for act in (
+        lambda: unidev.copy_to(x, GPU),
+        lambda: unidev.copy_to(x, CPU),
+        lambda: unidev.as_in_device(x, GPU),
+        lambda: unidev.to_numpy(x),
+        lambda: unidev.shares_memory(x, x),
+        lambda: unidev.array(x, dtype="float64"),
+    ):
+        with pytest.raises(unidev.UnsupportedOperation, match="sparse"):
+            act()
+
+
+@pytest.mark.parametrize("delete", ["_clear", "_clear_data"])
+@pytest.mark.parametrize("device", [CPU, GPU])
+def test_a_deleted_tensor_is_said_to_be_deleted(delete, device):
+    x = unidev.ones(3, device=device)
+    getattr(x, delete)()
+    for act in (
+        lambda: unidev.device_of(x),
+        lambda: unidev.as_in_device(x, CPU),
+        lambda: unidev.copy_to(x, CPU),
+        lambda: unidev.copy_to(x, GPU),
+        lambda: unidev.to_numpy(x),
+        lambda: unidev.shares_memory(x, x),
+    ):
+        with pytest.raises(unidev.DeletedTensorError):
+            act()
+
+
+@pytest.mark.parametrize("stop_gradient", [True, False])
+def test_in_a_static_graph_nothing_is_copied_or_made(stop_gradient):
+    x, y = unidev.ones(3), unidev.ones(3, device=GPU)
+    x.stop_gradient = y.stop_gradient = stop_gradient
+    copies = [lambda t=t, d=d: unidev.copy_to(t, d) for t in (x, y) for d in (CPU, GPU)]
+    with static_graph():
+        assert unidev.device_of(y) is GPU
+        assert unidev.as_in_device(y, GPU) is y
+        for act in [*copies, *MAKERS, lambda: unidev.to_numpy(x)]:
+            with pytest.raises(unidev.UnsupportedOperation, match="static graph"):
+                act()
+    assert unidev.to_numpy(unidev.copy_to(y, CPU)).tolist() == [1, 1, 1]
+
+
+def test_a_symbolic_variable_has_no_device_yet():
+    with static_graph():
+        x = paddle.static.data("x", [2, 3])
+        for act in (
+            unidev.device_of,
+            unidev.to_numpy,
+            lambda t: unidev.as_in_device(t, CPU),
+            lambda t: unidev.copy_to(t, GPU),
+            lambda t: unidev.same_device(t, t),
+        ):
+            with pytest.raises(unidev.UnsupportedOperation, match="graph"):
+                act(x)
+    with pytest.raises(unidev.UnsupportedOperation, match="graph"):
+        unidev.copy_to(x, CPU)
+
+
+def test_a_function_that_paddle_traces_is_told_so():
+    seen = []
+
+    @paddle.jit.to_static(full_graph=True)
+    def traced(x):
+        with pytest.raises(unidev.UnsupportedOperation, match="graph"):
+            unidev.as_in_device(x, GPU)
+        seen.append(True)
+        return x + 1
+
+    assert traced(unidev.ones(2, device=CPU)).numpy().tolist() == [2, 2]
+    assert seen
+
+
+def test_a_distributed_tensor_lies_on_several_devices(run_python):
+    done = run_python(
+        """
+        import unidev
+        unidev.set_backend("paddle")
+        import paddle
+        import paddle.distributed as dist
+        paddle.set_device("cpu")
+        x = dist.shard_tensor(paddle.ones([2]), dist.ProcessMesh([0]), [dist.Replicate()])
+        assert x.is_dist()
+        for act in (unidev.device_of, unidev.to_numpy, lambda t: unidev.copy_to(t, "cpu")):
+            try:
+                act(x)
+            except unidev.UnsupportedOperation as error:
+                print("distributed" in str(error))
+        """
+    )
+    assert done.stdout.split() == ["True"] * 3, done.stderr
+
+
+def test_models_are_sent_elsewhere():
+    with pytest.raises(unidev.NotATensorError, match="model"):
+        unidev.copy_to(paddle.nn.Linear(2, 2), GPU)
+
+
+def test_empty_tensors_without_memory_are_tensors_all_the_same():
+    x = paddle.Tensor()
+    assert unidev.to_numpy(unidev.copy_to(x, CPU)).shape == (0,)
+    assert not unidev.shares_memory(x, x)
+    assert unidev.to_numpy(unidev.zeros((0, 2), device=GPU)).dtype == np.float32
