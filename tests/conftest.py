@@ -1,0 +1,106 @@
+"""What the core's tests share: a clean start for each, simulated GPUs, fresh interpreters."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from unidev import device as device_module
+from unidev import loading, plugins, scopes, selection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class RunPython(Protocol):
+    """Runs a program in a fresh interpreter and gives what it printed."""
+
+    def __call__(self, program: str, /, **environment: str) -> str: ...
+
+
+class AddPlugin(Protocol):
+    """Writes a module with a plugin, and its entry point where one is named."""
+
+    def __call__(self, module: str, source: str, /, *, entry_point: str | None = None) -> None: ...
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
+
+
+@pytest.fixture(autouse=True)
+def clean_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No variable of unidev's is set, nothing is selected; no scope is left behind."""
+    for name in [name for name in os.environ if name.startswith("UNIDEV_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(selection, "_chosen", None)
+    monkeypatch.setattr(selection, "_reason", "")
+    yield
+    left = list(scopes._stack.scopes)
+    scopes._stack.scopes.clear()
+    assert left == []
+
+
+@pytest.fixture
+def nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As in a process that has not used unidev yet; what was loaded comes back afterwards."""
+    tables = (loading.loaded_backends, loading.backends_by_type, loading.device_getters)
+    before = [dict(table) for table in tables]
+    for table in tables:
+        table.clear()
+    monkeypatch.setattr(loading, "_types_of_no_tensor", type(loading._types_of_no_tensor)())
+    monkeypatch.setattr(loading, "_simulators_started", set())
+    monkeypatch.setattr(device_module, "_devices", {})
+    monkeypatch.setattr(plugins, "_found", None)
+    yield
+    for table, kept in zip(tables, before, strict=True):
+        table.clear()
+        table.update(kept)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def two_gpus(nothing_loaded: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NumPy with two simulated GPUs."""
+    monkeypatch.setenv("UNIDEV_SIMULATE", "2")
+    monkeypatch.setenv("UNIDEV_BACKEND", "numpy")
+
+
+@pytest.fixture
+def run_python(tmp_path: Path) -> RunPython:
+    """A fresh interpreter, in an empty folder; modules in ``tmp_path`` can be imported."""
+
+    def run(program: str, /, **environment: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", textwrap.dedent(program)],
+            env={**_environment(), "PYTHONPATH": str(tmp_path), **environment},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    return run
+
+
+@pytest.fixture
+def add_plugin(tmp_path: Path) -> AddPlugin:
+    """Plugins that ``run_python`` finds: by an entry point, or by ``UNIDEV_PLUGINS``."""
+
+    def add(module: str, source: str, /, *, entry_point: str | None = None) -> None:
+        (tmp_path / f"{module}.py").write_text(textwrap.dedent(source))
+        if entry_point is not None:
+            folder = tmp_path / f"{module}-1.0.dist-info"
+            folder.mkdir()
+            (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0")
+            (folder / "entry_points.txt").write_text(f"[unidev]\n{entry_point} = {module}\n")
+
+    return add

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import unidev
+from unidev.loading import load_backend
+
+
+@pytest.fixture
+def batch() -> dict[str, object]:
+    return {"x": unidev.arange(4), "rest": [unidev.ones(2), "name", None, 7]}
+
+
+def test_a_copy_shares_no_byte_also_on_the_same_device() -> None:
+    x = unidev.arange(6)
+    y = unidev.copy_to(x, "cpu")
+    assert y is not x
+    assert not np.shares_memory(x, y)
+    y[0] = 100
+    assert x[0] == 0
+
+
+@pytest.mark.parametrize("there", ["cpu", "gpu:0", "gpu:1"])
+@pytest.mark.parametrize("target", ["cpu", "gpu:0", "gpu:1"])
+def test_copies_keep_values_dtype_and_shape_between_all_devices(
+    two_gpus: None, there: str, target: str
+) -> None:
+    values = np.array([[-0.0, np.nan, np.inf], [5e-324, 1.5, -2.0]])
+    x = unidev.array(values, device=there)
+    y = unidev.copy_to(x, target)
+    assert unidev.device_of(y) is unidev.as_device(target)
+    assert (y.dtype, y.shape) == (x.dtype, x.shape)
+    assert unidev.to_numpy(y).tobytes() == values.tobytes()
+    assert not unidev.shares_memory(x, y)
+    assert unidev.device_of(x) is unidev.as_device(there)
+
+
+def test_as_in_device_is_the_identity_where_the_tensor_is_there(two_gpus: None) -> None:
+    for device in unidev.list_devices():
+        x = unidev.zeros(3, device=device)
+        assert unidev.as_in_device(x, device) is x
+        assert unidev.as_in_device(x, str(device)) is x
+
+
+def test_as_in_device_copies_where_it_is_not(two_gpus: None) -> None:
+    x = unidev.arange(3, device="gpu:0")
+    y = unidev.as_in_device(x, "gpu:1")
+    assert unidev.device_of(y) is unidev.gpu(1)
+    assert not unidev.shares_memory(x, y)
+
+
+def test_a_container_none_of_whose_tensors_moves_is_returned_itself(batch) -> None:
+    assert unidev.as_in_device(batch, unidev.cpu()) is batch
+    assert unidev.as_in_device(batch, "cpu") is batch
+
+
+def test_only_what_is_elsewhere_moves(two_gpus: None) -> None:
+    here, there = unidev.zeros(2, device="gpu:0"), unidev.zeros(2, device="gpu:1")
+    moved = unidev.as_in_device([here, {"there": there}], unidev.gpu(0))
+    assert moved[0] is here
+    assert moved[1]["there"] is not there
+    assert unidev.device_of(moved) is unidev.gpu(0)
+
+
+def test_a_copy_of_a_container_is_new_throughout_and_keeps_what_is_no_tensor(batch) -> None:
+    copied = unidev.copy_to(batch, "cpu")
+    assert copied is not batch
+    assert not unidev.shares_memory(copied["x"], batch["x"])
+    assert copied["rest"][1:] == ["name", None, 7]
+    assert batch["rest"] is not copied["rest"]
+
+
+def test_a_tensor_that_stands_twice_stays_one_and_is_copied_once(monkeypatch) -> None:
+    x = unidev.arange(3)
+    copies: list[object] = []
+    cls = type(load_backend("numpy"))
+    copy_to = cls.copy_to
+    monkeypatch.setattr(
+        cls, "copy_to", lambda self, x, *rest: copies.append(x) or copy_to(self, x, *rest)
+    )
+    first, (second,) = unidev.copy_to([x, (x,)], "cpu")
+    assert first is second
+    assert first is not x
+    assert len(copies) == 1
+
+
+@pytest.mark.parametrize("verb", [unidev.copy_to, unidev.as_in_device])
+@pytest.mark.parametrize("x", [None, 1, "abc", b"abc", 1.5, np.float32(1), object(), range(3)])
+def test_what_is_no_tensor_is_refused_at_the_root_and_named(verb, x: object) -> None:
+    with pytest.raises(unidev.NotATensorError) as caught:
+        verb(x, "cpu")
+    assert type(x).__name__ in str(caught.value)
+    assert "numpy" in str(caught.value)
+
+
+@pytest.mark.parametrize("verb", [unidev.copy_to, unidev.as_in_device])
+@pytest.mark.parametrize("x", [[], {}, (), [1, "a", None], {"a": []}])
+def test_a_device_is_checked_also_where_no_tensor_is_moved(verb, x: object) -> None:
+    assert verb(x, unidev.cpu()) is x
+    with pytest.raises(unidev.DeviceSpecError, match="nonsense"):
+        verb(x, "nonsense")
+    with pytest.raises(unidev.DeviceNotFoundError, match="gpu:5"):
+        verb(x, unidev.Device("numpy", "gpu", 5))
+
+
+@pytest.mark.parametrize("verb", [unidev.copy_to, unidev.as_in_device])
+def test_a_device_of_another_backend_is_refused(verb) -> None:
+    elsewhere = unidev.Device("torch", "cpu", 0)
+    for x in (unidev.zeros(3), [unidev.zeros(3)]):
+        with pytest.raises(unidev.BackendMismatchError, match=r"torch.*numpy") as caught:
+            verb(x, elsewhere)
+        assert caught.value.backend == "torch"
+
+
+@pytest.mark.parametrize("verb", [unidev.copy_to, unidev.as_in_device])
+def test_a_list_that_contains_itself_is_an_error(verb) -> None:
+    x: list[object] = [unidev.zeros(3)]
+    x.append(x)
+    with pytest.raises(unidev.CircularContainerError, match="list contains itself"):
+        verb(x, "cpu")
+    with pytest.raises(unidev.CircularContainerError):
+        verb(x, unidev.cpu())
+    assert x[1] is x
+
+
+def test_a_framework_that_fails_is_translated_with_its_cause(monkeypatch) -> None:
+    def fails(self, x, *rest):
+        raise RuntimeError("the driver is gone")
+
+    monkeypatch.setattr(type(load_backend("numpy")), "copy_to", fails)
+    x = unidev.zeros((2, 3))
+    with pytest.raises(
+        unidev.FrameworkError, match=r"\(2, 3\) to cpu.*the driver is gone"
+    ) as caught:
+        unidev.copy_to(x, "cpu")
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    with pytest.raises(unidev.FrameworkError):
+        unidev.copy_to(x, unidev.cpu())
+
+
+@pytest.mark.parametrize("error", [MemoryError("no"), RuntimeError("CUDA out of memory")])
+def test_too_little_memory_is_an_error_of_its_own(monkeypatch, error: Exception) -> None:
+    def fails(self, x, *rest):
+        raise error
+
+    monkeypatch.setattr(type(load_backend("numpy")), "copy_to", fails)
+    with pytest.raises(unidev.OutOfDeviceMemoryError, match="no memory left") as caught:
+        unidev.copy_to(unidev.zeros(3), "cpu")
+    assert isinstance(caught.value, MemoryError)
+
+
+def test_non_blocking_is_passed_on(two_gpus: None, monkeypatch) -> None:
+    seen: list[bool] = []
+    cls = type(load_backend("numpy"))
+    copy_to = cls.copy_to
+    monkeypatch.setattr(
+        cls, "copy_to", lambda self, *rest: seen.append(rest[2]) or copy_to(self, *rest)
+    )
+    x = unidev.zeros(3)
+    unidev.copy_to(x, "gpu:1", non_blocking=True)
+    unidev.as_in_device([x], "gpu:1", non_blocking=True)
+    unidev.copy_to(x, "gpu:1")
+    assert seen == [True, True, False]
+
+
+def test_a_batch_of_two_backends_is_refused(add_plugin, run_python) -> None:
+    add_plugin("wrapped", WRAPPED)
+    said = run_python(
+        """
+        import numpy, unidev, wrapped
+        for verb in (unidev.copy_to, unidev.as_in_device):
+            try:
+                verb([numpy.zeros(2), wrapped.Tensor()], "cpu")
+            except unidev.BackendMismatchError as error:
+                print(str(error).partition(". ")[0])
+        """,
+        UNIDEV_PLUGINS="wrapped",
+        UNIDEV_BACKEND="numpy",
+    )
+    assert said.splitlines() == ["tensors of two backends, numpy and wrapped, in one container"] * 2
+
+
+WRAPPED = """
+    import unidev
+    from unidev.numpy_backend import NumpyBackend
+
+    class Tensor:
+        shape = (2,)
+
+    class Net:
+        pass
+
+    class Wrapped(NumpyBackend):
+        tensor_types = (Tensor,)
+        model_types = (Net,)
+        def copy_to(self, x, device, non_blocking):
+            return Tensor()
+
+    @unidev.hookimpl
+    def unidev_register_backend():
+        return unidev.BackendSpec(
+            name="wrapped", contract_version=1, framework="wrapped", install="-",
+            load=lambda: Wrapped,
+        )
+"""
+
+
+def test_models_are_refused_and_told_apart(add_plugin, run_python) -> None:
+    add_plugin("wrapped", WRAPPED)
+    said = run_python(
+        """
+        import unidev, wrapped
+        for x in (wrapped.Net(), [wrapped.Net()], {"net": wrapped.Net()}):
+            try:
+                unidev.copy_to(x, "cpu")
+            except unidev.NotATensorError as error:
+                print("wrapped.Net. It is a model" in str(error))
+        """,
+        UNIDEV_PLUGINS="wrapped",
+    )
+    assert said.splitlines() == ["True"] * 3
