@@ -1,0 +1,161 @@
+"""``Bench``: what every check gets to work with."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import unidev
+from unidev.conformance import samples
+from unidev.conformance.abilities import require_ability
+from unidev.conformance.counting import TOLERANCE_BYTES, Counter
+from unidev.conformance.evidence import Evidence
+from unidev.conformance.oracle import Oracle
+from unidev.conformance.outcomes import NotApplicableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+
+    from unidev.backend import Backend
+    from unidev.device import Device
+
+    Array = np.ndarray[Any, Any]
+
+E = TypeVar("E", bound=BaseException)
+
+
+class Bench:
+    """The backend under judgement, its probe and devices, and a place for evidence.
+
+    Made anew for each check; its backend is selected already.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.simulated = backend.simulated_count
+        self.probe = backend.probe
+        self.evidence = Evidence()
+        self.oracle = Oracle(self.probe, self.evidence)
+
+    # -- devices ----------------------------------------------------------------------------------
+
+    @property
+    def devices(self) -> list[Device]:
+        """Every device that the backend lists; the check is taken to use them."""
+        found = unidev.list_devices()
+        self.evidence.touch(*found)
+        return found
+
+    @property
+    def cpu(self) -> Device:
+        """The host's device."""
+        found = unidev.cpu()
+        self.evidence.touch(found)
+        return found
+
+    def gpus(self) -> list[Device]:
+        """The GPUs, of which there is at least one.
+
+        Raises:
+            NotApplicableError: there is none.
+        """
+        found = [device for device in self.devices if device.kind == "gpu"]
+        if not found:
+            raise NotApplicableError("there is no GPU in this configuration")
+        return found
+
+    def several(self, count: int) -> list[Device]:
+        """All devices, which are at least ``count``.
+
+        Raises:
+            NotApplicableError: they are fewer.
+        """
+        found = self.devices
+        if len(found) < count:
+            raise NotApplicableError(f"it takes {count} devices, and there are {len(found)}")
+        return found
+
+    def pairs(self) -> list[tuple[Device, Device]]:
+        """Each ordered pair of different devices, of which there is at least one.
+
+        Raises:
+            NotApplicableError: there is one device.
+        """
+        return list(permutations(self.several(2), 2))
+
+    def all_pairs(self) -> Iterator[tuple[Device, Device]]:
+        """Each ordered pair, a device with itself included."""
+        return product(self.devices, self.devices)
+
+    # -- tensors ----------------------------------------------------------------------------------
+
+    def make(self, values: Array, device: Device) -> Any:
+        """A tensor of these values by the framework's own calls."""
+        self.evidence.touch(device)
+        return self.probe.make(values, device)
+
+    def matrix(self, device: Device, dtype: str = "float32") -> Any:
+        """A small matrix."""
+        return self.make(samples.counting((2, 3), dtype), device)
+
+    def of_dtype(self, dtype: str, device: Device) -> Any:
+        """A tensor of ``dtype`` with telling bits.
+
+        NumPy has no bfloat16 to hand to the probe: such values are converted on the way.
+        """
+        if samples.is_numpy_dtype(dtype):
+            return self.make(samples.telling_bits(dtype), device)
+        return unidev.array([0.0, -0.0, 1.5, -2.0, float("inf")], dtype=dtype, device=device)
+
+    # -- errors -----------------------------------------------------------------------------------
+
+    def expect(self, error: type[E], call: Callable[..., object], *args: Any, **options: Any) -> E:
+        """The error that ``call`` raises, of that class and with a message that says something.
+
+        Raises:
+            AssertionError: it returns, or raises something else.
+        """
+        name = getattr(call, "__name__", str(call))
+        given = ", ".join([*map(_brief, args), *(f"{k}={_brief(v)}" for k, v in options.items())])
+        try:
+            result = call(*args, **options)
+        except error as caught:
+            if len(str(caught)) <= 20:
+                raise AssertionError(f"{name}({given}): the message is only {caught!r}") from caught
+            self.evidence.add("errors", f"{name}({given}): {type(caught).__name__}: {caught}")
+            return caught
+        except Exception as caught:  # whatever it is, it is the wrong one
+            raise AssertionError(
+                f"{name}({given}) raises {type(caught).__name__} in place of {error.__name__}: "
+                f"{caught}"
+            ) from caught
+        raise AssertionError(f"{name}({given}) raises nothing, and returns {_brief(result)}")
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def check_grows(
+        self, make: Callable[[], object], device: Device, nbytes: int, where: str
+    ) -> None:
+        """While the result of ``make`` is held, ``nbytes`` more are allocated on ``device``."""
+        counter = Counter(self.probe, self.evidence, device)
+        counter.check(lambda: counter.held_by(make), nbytes, TOLERANCE_BYTES, where)
+
+    def check_leaves_nothing(self, use: Callable[[], object], device: Device, where: str) -> None:
+        """When ``use`` has ended, no more is allocated on ``device`` than before."""
+        counter = Counter(self.probe, self.evidence, device)
+        counter.check(lambda: counter.left_by(use), 0, TOLERANCE_BYTES, where)
+
+    # -- abilities --------------------------------------------------------------------------------
+
+    def require(self, ability: str) -> None:
+        """Go on if the backend has ``ability``; else the check ends as ``unsupported``."""
+        require_ability(self.backend, ability)
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, (str, int, float, list, dict, tuple)) or value is None:
+        text = repr(value)
+        return text if len(text) < 60 else text[:57] + "…"
+    return str(value) if type(value).__module__.startswith("unidev") else type(value).__name__

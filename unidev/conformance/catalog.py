@@ -1,0 +1,102 @@
+"""The list of checks: what each is called, what it proves, and whether a profile requires it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev.conformance.events import CheckEntry
+
+PROFILES = ("tensor",)
+GROUPS = (
+    "smoke", "devices", "create", "copy", "as_in_device", "trees", "errors", "threads", "memory",
+    "many",
+)  # fmt: skip
+"""In this order they run: a probe that lies is found before anything is judged by it."""
+
+_CHECKS = "unidev.conformance.checks"
+_ATTRIBUTE = "_unidev_check"
+
+Function = TypeVar("Function", bound="Callable[..., Any]")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of the suite."""
+
+    id: str
+    """``group.name``."""
+    summary: str
+    """What it proves, in a sentence."""
+    profile: str
+    required: bool
+    needs: tuple[str, ...]
+    """Abilities without which the check, required or not, may be ``unsupported``."""
+
+    @property
+    def group(self) -> str:
+        """The part of the id before the dot."""
+        return self.id.partition(".")[0]
+
+    def entry(self) -> CheckEntry:
+        """As it stands in the events and the report."""
+        from unidev.conformance.events import CheckEntry
+
+        return CheckEntry(
+            check=self.id,
+            profile=self.profile,
+            required=self.required,
+            needs=self.needs,
+            summary=self.summary,
+        )
+
+
+def check(
+    *, required: bool = False, profile: str = "tensor", needs: tuple[str, ...] = ()
+) -> Callable[[Function], Function]:
+    """Make a test function a check: ``test_zero_d`` in ``test_copy.py`` is ``copy.zero_d``.
+
+    Args:
+        required: whether a backend that fails it does not conform.
+        profile: the set that it belongs to.
+        needs: abilities, as ``abilities.py`` names them, that the check cannot do without.
+    """
+
+    def mark(function: Function) -> Function:
+        group = function.__module__.rpartition(".")[2].removeprefix("test_")
+        name = function.__name__.removeprefix("test_")
+        summary = inspect.getdoc(function) or ""
+        made = Check(f"{group}.{name}", summary.partition("\n")[0], profile, required, needs)
+        if profile not in PROFILES or group not in GROUPS:
+            raise ValueError(f"{made.id}: unknown profile or group")
+        setattr(function, _ATTRIBUTE, made)
+        return function
+
+    return mark
+
+
+def check_of(function: object) -> Check | None:
+    """The check that a test function is, or None."""
+    found = getattr(function, _ATTRIBUTE, None)
+    return found if isinstance(found, Check) else None
+
+
+def all_checks(profile: str = "tensor") -> list[Check]:
+    """Every check of the profile, in the order in which they run."""
+    package = importlib.import_module(_CHECKS)
+    found: dict[str, list[Check]] = {group: [] for group in GROUPS}
+    for info in pkgutil.iter_modules(package.__path__):
+        if not info.name.startswith("test_"):
+            continue
+        module = importlib.import_module(f"{_CHECKS}.{info.name}")
+        for function in vars(module).values():
+            each = check_of(function)
+            if each is not None and each.profile == profile:
+                found[each.group].append(each)
+    return [each for group in GROUPS for each in found[group]]

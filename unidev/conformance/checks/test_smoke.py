@@ -1,0 +1,161 @@
+"""Whether there is anything to judge by, and whether unidev leaves things as it found them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import unidev
+from unidev.backend import Unsupported
+from unidev.conformance import samples
+from unidev.conformance.catalog import check
+from unidev.conformance.fresh import run_fresh
+
+if TYPE_CHECKING:
+    from unidev.conformance.bench import Bench
+    from unidev.device import Device
+
+
+@check(required=True)
+def test_probe_calibrated(bench: Bench) -> None:
+    """The probe says "same" of a view, "different" of two live tensors, and reads what is there."""
+    for device in bench.devices:
+        _calibrate_reading(bench, device)
+        _calibrate_extents(bench, device)
+        if not isinstance(bench.probe.write, Unsupported):
+            _calibrate_writing(bench, device)
+    if not isinstance(bench.probe.gradient, Unsupported):
+        _calibrate_gradient(bench, bench.cpu)
+
+
+def _calibrate_reading(bench: Bench, device: Device) -> None:
+    values = samples.counting((3, 4))
+    x, other = bench.make(values, device), bench.make(values + 1, device)
+    bench.oracle.check_bytes(x, values.tobytes(), f"the probe's reading of its own on {device}")
+    assert bench.probe.read(other) != bench.probe.read(x), f"{device}: all tensors read alike"
+    expected = {
+        "transposed": values.T, "sliced": values[1:, ::2],
+        "broadcast": np.broadcast_to(values, (3, 3, 4)),
+    }  # fmt: skip
+    views = bench.probe.views(x)
+    assert set(views) == set(expected), f"{device}: the probe's views are {sorted(views)}"
+    for name, view in views.items():
+        bench.oracle.check_bytes(view, expected[name].tobytes(), f"{name} on {device}")
+
+
+def _calibrate_extents(bench: Bench, device: Device) -> None:
+    values = samples.counting((3, 4))
+    for size in samples.SIZES:
+        x, other = (bench.make(samples.counting((size,)), device) for _ in range(2))
+        same = bench.probe.same_memory(x)
+        assert same is not x, f"{device}: same_memory gave the very object"
+        assert bench.oracle.shares(x, same), f"{device}: a view's memory is taken for other memory"
+        assert not bench.oracle.shares(x, other), f"{device}: two live tensors seem to share memory"
+        bench.oracle.check_room(x, 4 * size, f"{size} elements on {device}")
+    on_host = samples.aligned(values, 0)
+    x = bench.make(on_host, device)
+    on_host[...] = 0
+    bench.oracle.check_bytes(x, values.tobytes(), f"what the probe made on {device}")
+
+
+def _calibrate_writing(bench: Bench, device: Device) -> None:
+    x = bench.make(samples.counting((3, 4)), device)
+    same = bench.probe.same_memory(x)
+    bench.probe.write(x, 55)
+    written = np.full((3, 4), 55, "float32").tobytes()
+    bench.oracle.check_bytes(x, written, f"written by the probe on {device}")
+    bench.oracle.check_bytes(same, written, f"written through another name on {device}")
+
+
+def _calibrate_gradient(bench: Bench, device: Device) -> None:
+    values = samples.counting()
+    found = bench.probe.gradient(lambda x: x * x, values, device)
+    assert np.array_equal(found, 2 * values), f"the gradient of x * x at {values} is {found}"
+
+
+@check(required=True)
+def test_create_and_read_back(bench: Bench) -> None:
+    """What is made of numbers reads back as those numbers, into memory of its own."""
+    values = samples.counting()
+    for device in bench.devices:
+        x = unidev.array(values, device=device)
+        bench.oracle.check_bytes(x, values.tobytes(), f"array on {device}")
+        back = unidev.to_numpy(x)
+        assert back.dtype == values.dtype, f"{device}: {back.dtype} was read, not {values.dtype}"
+        assert np.array_equal(back, values), f"{device}: {back} was read, not {values}"
+        assert back.flags.writeable, f"{device}: to_numpy gave an array that cannot be written to"
+        back[...] = -1
+        bench.oracle.check_bytes(x, values.tobytes(), f"{device}, after writing to what was read")
+
+
+@check(required=True)
+def test_globals_restored(bench: Bench) -> None:
+    """No default of the framework (device, dtype, placement, random state) is other than before."""
+    before = dict(bench.probe.global_state())
+    for device in bench.devices:
+        _use_everything(bench, device)
+    after = dict(bench.probe.global_state())
+    changed = [name for name in before if before[name] != after.get(name)]
+    assert before == after, "changed: " + "; ".join(
+        f"{name}: {_shown(before[name])} became {_shown(after.get(name))}" for name in changed
+    )
+    bench.evidence.add("unchanged", sorted(before))
+
+
+def _use_everything(bench: Bench, device: Device) -> None:
+    unidev.seed(1)
+    x = unidev.rand((2, 3), device=device)
+    with device:
+        inside = [unidev.randn(3), unidev.zeros(3), unidev.arange(3), unidev.array([1.0])]
+        unidev.copy_to(inside, device)
+    bench.expect(ZeroDivisionError, _fail_within, device)
+    bench.expect(unidev.DeviceError, unidev.copy_to, x, "gpu:4000")
+    for other in bench.devices:
+        unidev.as_in_device(x, other)
+        unidev.to_numpy(unidev.copy_to(x, other))
+    unidev.synchronize(device)
+
+
+def _fail_within(device: Device) -> None:
+    with device:
+        unidev.zeros(3)
+        raise ZeroDivisionError("as a user's own code may, within the scope")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) < 80 else text[:77] + "…"
+
+
+@check(required=True)
+def test_other_backend_imports_nothing(bench: Bench) -> None:
+    """Where another backend is selected, nothing of this one's framework is imported."""
+    spec = bench.backend.spec
+    modules = {cls.__module__ for cls in bench.backend.tensor_types}
+    if type(bench.backend).__module__.partition(".")[0] != spec.framework:
+        modules.add(spec.framework)  # a framework that is its own plugin is found by its entry
+    uses = _USES_NUMPY if spec.framework != "numpy" else _IMPORTS
+    found: dict[str, Any] = run_fresh(_WHAT_CAME + uses + _ANSWER, backend="numpy")
+    assert found["unidev"], "unidev itself was not imported: the check proves nothing"
+    came = sorted(module for module in modules if module in found["modules"])
+    assert not came, f"imported, though nobody asked for {spec.name}: {', '.join(came)}"
+    bench.evidence.add("not imported", sorted(modules))
+    assert modules <= set(sys.modules), f"{modules} are not what the backend itself has imported"
+
+
+_WHAT_CAME = """
+import unidev
+unidev.list_backends()
+"""
+_IMPORTS = ""
+_USES_NUMPY = """
+x = unidev.zeros(3)
+unidev.copy_to({"x": x}, unidev.try_gpu())
+unidev.list_devices()
+assert unidev.active_backend().name == "numpy"
+"""
+_ANSWER = """
+answer({"unidev": "unidev" in sys.modules, "modules": sorted(sys.modules)})
+"""

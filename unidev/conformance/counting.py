@@ -1,0 +1,65 @@
+"""Counting allocated bytes in a process that is not quiet.
+
+The frameworks' threads, caches and logs allocate, too. So: whatever is done is done once before,
+garbage is collected, what is measured is megabytes, and a tolerance is stated. A count that is off
+is taken again, a few times: noise comes and goes, a leak does not.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev.backend import Probe
+    from unidev.conformance.evidence import Evidence
+    from unidev.device import Device
+
+TOLERANCE_BYTES = 256 * 1024
+"""Noise that is let pass: a thirtieth of what is measured with, ``samples.BIG_BYTES``."""
+_ATTEMPTS = 3
+
+
+class Counter:
+    """Counts the bytes allocated on one device."""
+
+    def __init__(self, probe: Probe, evidence: Evidence, device: Device) -> None:
+        self._probe = probe
+        self._evidence = evidence
+        self._device = device
+
+    def now(self) -> int:
+        """Bytes allocated when all garbage is gone and all work done."""
+        gc.collect()
+        return self._probe.allocated_bytes(self._device)
+
+    def held_by(self, make: Callable[[], Any]) -> int:
+        """By how much the count is up while the result of ``make`` is held."""
+        make()
+        before = self.now()
+        held = make()
+        after = self.now()
+        del held
+        return after - before
+
+    def left_by(self, use: Callable[[], object]) -> int:
+        """By how much the count is up once ``use`` has ended and all it made is dropped."""
+        use()
+        before = self.now()
+        use()
+        return self.now() - before
+
+    def check(self, measure: Callable[[], int], expected: int, tolerance: int, where: str) -> None:
+        """``measure`` gives ``expected`` within ``tolerance`` in one of a few attempts."""
+        seen = []
+        for _ in range(_ATTEMPTS):
+            seen.append(measure())
+            if abs(seen[-1] - expected) <= tolerance:
+                self._evidence.add("bytes", f"{where}: {seen[-1]} of {expected}")
+                return
+        raise AssertionError(
+            f"{where}: the allocated bytes of {self._device} are up by {seen}, "
+            f"not by {expected} ± {tolerance}"
+        )

@@ -1,0 +1,15 @@
+"""How hypothesis is used here: a handful of examples, the same ones each time, nothing written."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, Phase, settings
+
+a_handful = settings(
+    max_examples=15,
+    derandomize=True,
+    database=None,
+    deadline=None,  # a first call may build or compile something
+    report_multiple_bugs=False,
+    phases=(Phase.explicit, Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)

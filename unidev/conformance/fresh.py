@@ -1,0 +1,57 @@
+"""Running a few lines in a fresh interpreter.
+
+What is imported, spawned or used for the first time cannot be seen in a process that has the
+framework already.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+TIMEOUT_S = 100
+"""Less than the patience of the suite's parent: the check itself says what hung."""
+
+_MARK = "unidev-answer:"
+_PRELUDE = f"""
+import json, sys
+
+def answer(value):
+    sys.stdout.write("\\n{_MARK}" + json.dumps(value) + "\\n")
+    sys.stdout.flush()
+"""
+
+
+def run_fresh(code: str, *, backend: str, arguments: tuple[str, ...] = (), **variables: str) -> Any:
+    """What ``code`` gave to ``answer(...)``, as JSON brings it.
+
+    Args:
+        code: what to run.
+        backend: becomes ``UNIDEV_BACKEND``.
+        arguments: becomes ``sys.argv[1:]``.
+        variables: more of the environment; the rest is inherited, ``UNIDEV_PLUGINS`` too.
+
+    Raises:
+        AssertionError: it failed, hung, or said nothing; with the end of what it wrote.
+    """
+    environment = {**os.environ, "UNIDEV_BACKEND": backend, **variables}
+    # Whatever this process can import, such as a backend beside the tests, the other can, too.
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    try:
+        done = subprocess.run(  # noqa: S603  our own interpreter and code
+            [sys.executable, "-c", _PRELUDE + code, *arguments],
+            env=environment, capture_output=True, text=True, errors="replace",
+            timeout=TIMEOUT_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as error:
+        raise AssertionError(f"a fresh interpreter gave no answer in {TIMEOUT_S} s") from error
+    answers = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
+    if done.returncode or not answers:
+        raise AssertionError(
+            f"a fresh interpreter ended with status {done.returncode} and "
+            f"{'an' if answers else 'no'} answer: {done.stderr[-1500:].strip()}"
+        )
+    return json.loads(answers[-1].removeprefix(_MARK))
