@@ -48,9 +48,9 @@ class PaddleProbe(Probe):
         }
 
     def write(self, x: Tensor, value: float) -> None:
-        """``fill_``."""
+        """``assign``; ``fill_`` gives a tensor new memory where Paddle computes it on the host."""
         with paddle.no_grad():
-            x.fill_(value)
+            paddle.assign(paddle.full_like(x, value), x)
 
     def gradient(self, function: Callable[[Tensor], Tensor], array: Array, device: Device) -> Array:
         """By ``backward``; zeros where none arrived."""

@@ -1,0 +1,20 @@
+"""The conformance suite, on the machine's own devices and on simulated ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_the_backend_conforms(count, tmp_path):
+    suite = ["-m", "pytest", "--pyargs", "unidev.conformance", "-p", "no:cacheprovider"]
+    options = ["--unidev-backend", "paddle", "--unidev-simulate", str(count)]
+    own = {name: value for name, value in os.environ.items() if name != "UNIDEV_SIMULATE"}
+    done = subprocess.run(
+        [sys.executable, *suite, *options], cwd=tmp_path, capture_output=True, text=True, env=own
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
