@@ -34,6 +34,7 @@ def sparse(device=CPU):
     return paddle.sparse.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], [2, 2], **with_place)
 
 
+@pytest.mark.filterwarnings("ignore:\\nNon compatible API:Warning")  # Paddle 3.2, of itself
 def test_of_a_sparse_tensor_only_the_device_is_known():
     x = sparse()
     assert unidev.device_of(x) is CPU

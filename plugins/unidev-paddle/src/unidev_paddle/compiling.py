@@ -77,7 +77,7 @@ def find_paddle() -> Paddle:
         if not (paddle.folder / needed).exists():
             raise SimulationError(
                 f"the Paddle in {paddle.folder} has no {needed}, which simulated devices are built "
-                "with: install one that has it, pip install 'paddlepaddle>=3.3,<3.4'."
+                "with: install one that has it, pip install 'paddlepaddle>=3.2,<3.4'."
             )
     return paddle
 

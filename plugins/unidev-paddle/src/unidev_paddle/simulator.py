@@ -107,5 +107,5 @@ def _check(paddle: ModuleType, count: int) -> None:
         raise SimulationError(
             f"asked for {count} simulated GPUs, and Paddle {paddle.__version__} shows {found}: "
             "this build of it takes no additional devices. One that does: "
-            "pip install 'paddlepaddle>=3.3,<3.4'. With GLOG_minloglevel=0 Paddle says more."
+            "pip install 'paddlepaddle>=3.2,<3.4'. With GLOG_minloglevel=0 Paddle says more."
         )
