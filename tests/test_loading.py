@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import unidev
+from unidev.loading import backend_of_namespace, backend_of_tensor, backend_of_type, is_installed
+
+SPEC = """
+    import unidev
+    from unidev.numpy_backend import NumpyBackend
+
+    {body}
+
+    @unidev.hookimpl
+    def unidev_register_backend():
+        return unidev.BackendSpec(
+            name="theirs", contract_version=1, framework="{framework}",
+            install="pip install {framework}[cpu]", load=load, {more}
+        )
+"""
+
+TRY = """
+    import unidev
+    for attempt in range(2):
+        try:
+            unidev.set_backend("theirs")
+        except unidev.UnidevError as error:
+            print(type(error).__name__, error.__cause__.__class__.__name__, error)
+"""
+
+
+def plugin(body: str, framework: str = "json", more: str = "") -> str:
+    return SPEC.format(body="\n    ".join(body.splitlines()), framework=framework, more=more)
+
+
+BROKEN = {
+    "the framework is not installed": (
+        plugin("load = print", framework="no_such_framework"),
+        "FrameworkNotInstalledError NoneType",
+        "Install it with: pip install no_such_framework[cpu]",
+    ),
+    "the import raises": (
+        plugin("def load():\n    raise OSError('libcuda.so is missing')"),
+        "PluginError OSError",
+        "does not load: OSError: libcuda.so is missing. Is json whole?",
+    ),
+    "the import exits": (
+        plugin("def load():\n    raise SystemExit(4)"),
+        "PluginError SystemExit",
+        "SystemExit: 4",
+    ),
+    "methods are missing": (
+        plugin("class Bad(unidev.Backend):\n    pass\ndef load():\n    return Bad"),
+        "PluginError NoneType",
+        "copy_to, device_count, device_of, dtypes, empty, from_numpy, full, native_device, "
+        "parse_native, synchronize, tensor_types, to_numpy. See unidev/backend.py",
+    ),
+    "load gives no backend": (
+        plugin("def load():\n    return 5"),
+        "PluginError NoneType",
+        "gave 5: it must be a subclass of Backend",
+    ),
+    "the constructor raises": (
+        plugin(
+            "class Bad(NumpyBackend):\n    def __init__(self, *rest):\n"
+            "        raise KeyError('k')\n"
+            "def load():\n    return Bad"
+        ),
+        "PluginError KeyError",
+        "KeyError: 'k'",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_backend_that_does_not_load_says_why_each_time_and_never_falls_back(
+    add_plugin, run_python, what: str
+) -> None:
+    source, kinds, message = BROKEN[what]
+    add_plugin("theirs_plugin", source)
+    said = run_python(TRY, UNIDEV_PLUGINS="theirs_plugin")
+    first, second = said.splitlines()
+    assert first == second
+    assert first.startswith(kinds)
+    assert message in first
+
+
+SIMULATORS = {
+    "there is none": ("", "UnsupportedOperation", "simulator is not supported: the backend has no"),
+    "making it raises": ("simulator=lambda: 1 / 0", "PluginError", "ZeroDivisionError"),
+    "it cannot start": ("simulator=Fails", "SimulationError", "install a compiler"),
+}
+
+
+@pytest.mark.parametrize("what", SIMULATORS)
+def test_a_simulator_that_fails_is_an_error_and_no_fallback_to_real_devices(
+    add_plugin, run_python, what: str
+) -> None:
+    more, kind, message = SIMULATORS[what]
+    body = (
+        "class Fails(unidev.Simulator):\n    def start(self, count):\n"
+        "        raise unidev.SimulationError('install a compiler')\n"
+        "def load():\n    return NumpyBackend"
+    )
+    add_plugin("theirs_plugin", plugin(body, more=more))
+    said = run_python(TRY, UNIDEV_PLUGINS="theirs_plugin", UNIDEV_SIMULATE="2")
+    first, second = said.splitlines()
+    assert first == second
+    assert first.startswith(kind)
+    assert message in first
+
+
+def test_a_backend_is_loaded_once_and_its_simulator_started_once(add_plugin, run_python) -> None:
+    body = (
+        "class Starts(unidev.Simulator):\n    def start(self, count):\n"
+        "        print('start', count)\n"
+        "class Mine(NumpyBackend):\n    tensor_types = ()\n"
+        "def load():\n    print('load')\n    return Mine"
+    )
+    add_plugin("theirs_plugin", plugin(body, more="simulator=Starts"))
+    said = run_python(
+        """
+        import threading, unidev
+        start = threading.Barrier(8)
+        seen = []
+        def use():
+            start.wait()
+            with unidev.use_backend("theirs") as backend:
+                seen.append((backend, unidev.num_gpus(), unidev.gpu(2)))
+        threads = [threading.Thread(target=use) for _ in range(8)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print(len(set(seen)), len(seen), seen[0][1])
+        """,
+        UNIDEV_PLUGINS="theirs_plugin",
+        UNIDEV_SIMULATE="3",
+    )
+    assert said.splitlines() == ["start 3", "load", "1 8 3"]
+
+
+def test_a_type_belongs_to_the_backend_its_bases_come_from() -> None:
+    class Mine(np.ndarray):
+        pass
+
+    assert backend_of_type(Mine) is backend_of_type(np.ndarray) is backend_of_tensor(np.zeros(1))
+    assert backend_of_type(np.float32) is None
+    assert backend_of_namespace(np.float32) is backend_of_type(np.ndarray)
+    assert backend_of_type(int) is None
+
+
+def test_a_type_whose_module_is_no_string_belongs_to_nobody() -> None:
+    strange = type("Strange", (), {"__module__": None})
+    assert backend_of_type(strange) is None
+
+
+def test_types_of_strangers_are_not_kept_alive() -> None:
+    stranger = type("Stranger", (), {})
+    with pytest.raises(unidev.NotATensorError, match="Stranger"):
+        unidev.copy_to(stranger(), "cpu")
+    reference = weakref.ref(stranger)
+    del stranger
+    gc.collect()
+    assert reference() is None
+
+
+def test_a_folder_without_code_is_no_installed_framework(tmp_path, monkeypatch) -> None:
+    (tmp_path / "left_behind" / "lib").mkdir(parents=True)
+    (tmp_path / "whole.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert not is_installed("left_behind")
+    assert is_installed("whole")
+    assert not is_installed("no_such_framework")
+
+
+def test_a_stand_in_made_by_hand_is_installed_and_a_blocked_module_is_not(monkeypatch) -> None:
+    import sys
+    import types
+
+    monkeypatch.setitem(sys.modules, "stand_in", types.ModuleType("stand_in"))
+    monkeypatch.setitem(sys.modules, "blocked", None)
+    assert is_installed("stand_in")
+    assert not is_installed("blocked")
