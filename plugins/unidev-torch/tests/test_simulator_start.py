@@ -60,6 +60,31 @@ def test_computing_without_a_backward_pass_does_not_make_it_too_late(python: Pyt
     assert (done.stdout, done.stderr) == ("sim:1\n", "")
 
 
+def test_a_process_that_ends_right_after_a_backward_pass_ends_well(python: Python) -> None:
+    # One in eight was killed by autograd's threads, which still wanted Python's lock.
+    for _ in range(6):
+        done = python(
+            "import torch, unidev\n"
+            "x = torch.ones(3, device=unidev.gpu(1).native, requires_grad=True)\n"
+            "x.sum().backward()\n",
+            UNIDEV_SIMULATE="2",
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_forked_child_computes_and_ends_well(python: Python) -> None:
+    done = python(
+        "import os, sys, torch, unidev\n"
+        "x = torch.ones(3, device=unidev.gpu(1).native)\n"
+        "if os.fork() == 0:\n"
+        "    print((x * 2).sum().item(), flush=True)\n"
+        "    sys.exit()\n"
+        "print(os.waitstatus_to_exitcode(os.wait()[1]))\n",
+        UNIDEV_SIMULATE="2",
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "6.0\n0\n", "")
+
+
 def test_another_privateuse1_backend_is_not_pushed_out(python: Python) -> None:
     done = python(
         "import torch, unidev\n"

@@ -31,7 +31,9 @@ class TorchProbe(Probe):
         return raw.view(dtype).reshape(array.shape).to(_native(device), copy=True)
 
     def read(self, x: torch.Tensor) -> bytes:
-        """The elements as bytes on the host, so that every dtype can be read."""
+        """The elements as bytes on the host, whatever the dtype; of a COO tensor, both parts."""
+        if x.layout is torch.sparse_coo:
+            return b"".join(self.read(part) for part in _parts(x))
         host = x.detach().cpu().resolve_conj().resolve_neg().contiguous()
         return host.reshape(-1).view(torch.uint8).numpy().tobytes() if host.numel() else b""
 
@@ -49,6 +51,8 @@ class TorchProbe(Probe):
 
     def extents(self, x: torch.Tensor) -> Sequence[Extent]:
         """The storage, as torch tells it."""
+        if x.layout is torch.sparse_coo:
+            return [extent for part in _parts(x) for extent in self.extents(part)]
         storage = x.untyped_storage()
         return [Extent(storage.data_ptr(), storage.nbytes())]
 
@@ -115,6 +119,11 @@ class TorchProbe(Probe):
         x = torch.ones(4, device=_native(device))
         x.untyped_storage().resize_(0)
         return x
+
+
+def _parts(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    x = x.detach()
+    return x._indices(), x._values()
 
 
 def _native(device: Device) -> torch.device:

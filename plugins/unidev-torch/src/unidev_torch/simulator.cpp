@@ -1,23 +1,14 @@
 // Simulated GPUs for PyTorch: a PrivateUse1 backend in host memory. Each header has one subject;
 // this file joins them to torch's dispatcher.
 #include "simulator_autocast.h"
+#include "simulator_engine.h"
 #include "simulator_fallback.h"
 #include "simulator_layers.h"
 
-#include <torch/csrc/autograd/engine.h>
 #include <torch/library.h>
 
 namespace unidev_sim {
 namespace {
-
-// torch's autograd engine makes its threads, one for each device, on the first backward of the
-// process, and never again: a device that comes later would have none.
-struct EnginePeek : torch::autograd::Engine {
-  static bool has_started() {
-    auto& engine = torch::autograd::Engine::get_default_engine();
-    return (engine.*(&EnginePeek::thread_pool_shared_)) != nullptr;
-  }
-};
 
 void start(int64_t count) {
   TORCH_CHECK(count >= 1 && count <= kMaxDevices, "expected 1 to 64 devices, got ", count);
@@ -66,6 +57,7 @@ using unidev_sim::is_of_aten;
 // What the Python side calls, as torch.ops.unidev_sim.*
 TORCH_LIBRARY(unidev_sim, m) {
   m.def("engine_has_started() -> bool", &unidev_sim::EnginePeek::has_started);
+  m.def("settle_engine() -> ()", &unidev_sim::settle_engine);
   m.def("start(int count) -> ()", &unidev_sim::start);
   m.def("device_count() -> int", [] { return int64_t(unidev_sim::device_count.load()); });
   m.def("current_device() -> int", [] { return int64_t(unidev_sim::current_device); });

@@ -102,7 +102,7 @@ def _flags(torch_folder: Path, version: str) -> list[str]:
     major, minor = _major_minor(version)
     include = torch_folder / "include"
     return [
-        "-std=c++20" if (major, minor) >= (2, 12) else "-std=c++17",
+        "-std=c++20",  # torch 2.13's headers ask for it, and 2.9's take it
         *("-O1", "-fPIC", "-shared"),
         *("-isystem", str(include)),
         *("-isystem", str(include / "torch" / "csrc" / "api" / "include")),

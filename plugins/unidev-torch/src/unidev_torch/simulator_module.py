@@ -7,6 +7,8 @@ returns, so nothing here waits.
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -171,3 +173,15 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 def is_bf16_supported() -> bool:
     return True
+
+
+# -- the end ------------------------------------------------------------------------------------
+
+_process = os.getpid()
+
+
+@atexit.register
+def _settle() -> None:
+    """Let autograd's threads come to rest, which Python may otherwise kill at its end."""
+    if os.getpid() == _process:  # a forked child has none of these threads
+        _ops.settle_engine()
