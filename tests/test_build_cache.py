@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import filelock
+import pytest
+
+import unidev
+from unidev.build_cache import cache_folder
+from unidev.simulation import build_once
+
+BUILD = """
+    import sys, time
+    from pathlib import Path
+    from unidev.simulation import build_once
+
+    def build(path):
+        with open("builds", "a") as builds:
+            builds.write("x")
+        path.write_text("half")
+        print("building", flush=True)
+        time.sleep(float(sys.argv[1]))
+        path.write_text("whole")
+
+    print(build_once("test", "key", "file", build).read_text())
+"""
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("UNIDEV_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def writes(text: str, built: list[Path]):
+    def build(path: Path) -> None:
+        built.append(path)
+        path.write_text(text)
+
+    return build
+
+
+def start(folder: Path, seconds: float) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(BUILD), str(seconds)],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_a_file_is_built_once_and_kept_for_its_key(cache: Path) -> None:
+    built: list[Path] = []
+    first = build_once("test", "one", "file", writes("first", built))
+    assert build_once("test", "one", "file", writes("again", built)) == first
+    assert first.read_text() == "first"
+    assert build_once("test", "two", "file", writes("second", built)).read_text() == "second"
+    assert len(built) == 2
+    assert first.is_relative_to(cache)
+
+
+def test_the_file_is_alone_in_its_folder_and_nothing_is_left_over(cache: Path) -> None:
+    path = build_once("test", "key", "file", writes("text", []))
+    assert list(path.parent.iterdir()) == [path]
+    assert not list(cache.glob("*part*"))
+
+
+@pytest.mark.parametrize("damage", [lambda p: p.write_text("trunc"), lambda p: p.unlink()])
+def test_a_file_that_was_damaged_is_noticed_and_built_again(cache: Path, damage) -> None:
+    path = build_once("test", "key", "file", writes("truncated later", []))
+    damage(path)
+    assert build_once("test", "key", "file", writes("new", [])) == path
+    assert path.read_text() == "new"
+
+
+def test_a_build_that_fails_leaves_nothing_and_is_tried_again(cache: Path) -> None:
+    def fails(path: Path) -> None:
+        path.write_text("half")
+        raise unidev.SimulationError("no compiler")
+
+    with pytest.raises(unidev.SimulationError, match="no compiler"):
+        build_once("test", "key", "file", fails)
+    assert not list(cache.rglob("file"))
+    assert build_once("test", "key", "file", writes("whole", [])).read_text() == "whole"
+
+
+def test_a_build_that_makes_nothing_is_an_error(cache: Path) -> None:
+    with pytest.raises(unidev.SimulationError, match="ended without making it"):
+        build_once("test", "key", "file", lambda path: None)
+
+
+def test_a_cache_that_cannot_be_written_to_is_an_error_that_names_the_remedy(cache: Path) -> None:
+    cache.write_text("a file where the folder should be")
+    with pytest.raises(unidev.SimulationError, match="set UNIDEV_CACHE to a folder"):
+        build_once("test", "key", "file", writes("text", []))
+
+
+def test_two_processes_that_build_at_once_build_once(cache: Path, tmp_path: Path) -> None:
+    processes = [start(tmp_path, 0.5) for _ in range(3)]
+    outputs = [process.communicate(timeout=60) for process in processes]
+    assert [output.splitlines()[-1] for output, _ in outputs] == ["whole"] * 3, outputs
+    assert (tmp_path / "builds").read_text() == "x"
+
+
+def test_a_build_that_was_killed_is_taken_for_nothing_and_cleared_away(
+    cache: Path, tmp_path: Path
+) -> None:
+    process = start(tmp_path, 60)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "building\n"
+    assert len(list(cache.glob("*.part-*"))) == 1
+    process.kill()
+    process.communicate()
+    output, errors = start(tmp_path, 0).communicate(timeout=60)
+    assert output.splitlines()[-1] == "whole", errors
+    assert not list(cache.glob("*.part-*"))
+
+
+def test_whoever_waits_for_another_process_says_so(cache: Path, capsys, monkeypatch) -> None:
+    path = build_once("test", "key", "file", writes("text", []))
+    path.unlink()
+    lock = filelock.FileLock(f"{path.parent}.lock")
+    monkeypatch.setattr("unidev.build_cache.BEAT_S", 0.01)
+    lock.acquire()
+    monkeypatch.setattr(
+        "unidev.build_cache.announced",
+        lambda what, announced=sys.modules["unidev.build_cache"].announced: (
+            lock.release() if what.startswith("waiting") else None, announced(what)
+        )[1],
+    )  # fmt: skip
+    build_once("test", "key", "file", writes("text", []))
+    said = capsys.readouterr().err
+    assert "waiting for another process that builds the simulated devices of test" in said
+    assert "building the simulated devices of test (once, kept in" in said
+
+
+def test_the_cache_is_the_platforms_unless_the_variable_says_where(monkeypatch) -> None:
+    assert cache_folder().name == "unidev"
+    monkeypatch.setenv("UNIDEV_CACHE", "elsewhere")
+    assert cache_folder() == Path("elsewhere")
