@@ -196,4 +196,5 @@ def kind_of(value: object) -> str:
 
 def type_name(cls: type) -> str:
     """The name of ``cls``, with its module unless it is a builtin."""
-    return f"{cls.__module__}.{cls.__qualname__}".removeprefix("builtins.")
+    module = getattr(cls, "__module__", "")  # types made in C may have none
+    return f"{module}.{cls.__qualname__}".removeprefix("builtins.").removeprefix(".")

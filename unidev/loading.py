@@ -80,7 +80,7 @@ def backend_of_namespace(cls: type) -> Backend | None:
     """
     from unidev.plugins import backend_specs
 
-    roots = [str(base.__module__).partition(".")[0] for base in cls.__mro__]
+    roots = [str(getattr(base, "__module__", "")).partition(".")[0] for base in cls.__mro__]
     if set(roots) <= {"builtins"}:
         return None
     owners = {

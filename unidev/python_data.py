@@ -191,7 +191,8 @@ def _check_types(types: set[type]) -> None:
     for cls in types:
         if issubclass(cls, _NUMBERS):
             continue
-        is_numpy = str(cls.__module__).partition(".")[0] == "numpy"  # and no simulated array
+        module = str(getattr(cls, "__module__", ""))  # types made in C may have none
+        is_numpy = module.partition(".")[0] == "numpy"  # and no simulated array
         if is_numpy and issubclass(cls, (np.generic, np.ndarray)):
             continue
         backend = backend_of_type(cls)

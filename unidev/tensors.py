@@ -240,7 +240,7 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
 
 def _is_host_array(data: object) -> bool:
     """Whether ``data`` is plain NumPy, which every backend takes in."""
-    return str(type(data).__module__).partition(".")[0] == "numpy"
+    return str(getattr(type(data), "__module__", "")).partition(".")[0] == "numpy"
 
 
 def _sizes(shape: object) -> tuple[int, ...]:
