@@ -132,6 +132,14 @@ def test_a_distributed_tensor_lies_on_several_devices(run_python):
     assert done.stdout.split() == ["True"] * 3, done.stderr
 
 
+def test_a_string_tensor_is_none_of_numbers():
+    # A type without a __module__, of Paddle's own.
+    x = paddle.base.core.eager.StringTensor(np.array(["a"]), "x")
+    for act in (unidev.device_of, unidev.to_numpy, unidev.array, lambda t: unidev.copy_to(t, CPU)):
+        with pytest.raises(unidev.NotATensorError, match="StringTensor"):
+            act(x)
+
+
 def test_models_are_sent_elsewhere():
     with pytest.raises(unidev.NotATensorError, match="model"):
         unidev.copy_to(paddle.nn.Linear(2, 2), GPU)
@@ -142,3 +150,15 @@ def test_empty_tensors_without_memory_are_tensors_all_the_same():
     assert unidev.to_numpy(unidev.copy_to(x, CPU)).shape == (0,)
     assert not unidev.shares_memory(x, x)
     assert unidev.to_numpy(unidev.zeros((0, 2), device=GPU)).dtype == np.float32
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
+@pytest.mark.parametrize("shape", [(2**31, 2**31), (2**40, 2**40), 2**60, 2**70, (2**33, 0, 2**62)])
+def test_shapes_beyond_all_memory_are_errors_or_empty(shape, device):
+    for make in (unidev.zeros, unidev.empty):
+        if isinstance(shape, tuple) and 0 in shape:
+            assert make(shape, device=device).shape == list(shape)
+        else:
+            # Beyond 2**63 elements it is no shape; below, Paddle would not see the bytes overflow.
+            with pytest.raises((unidev.OutOfDeviceMemoryError, unidev.InvalidDataError)):
+                make(shape, device=device)

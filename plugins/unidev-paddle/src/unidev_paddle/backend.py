@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ _NAMES = (
     "bool", "int8", "int16", "int32", "int64", "uint8",
     "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
 )  # fmt: skip
+
+_MOST_ELEMENTS = 2**59  # of 16 bytes at most, that is 2**63 bytes
 
 # Paddle rewrites the source of whatever a traced function calls; ours has to run as it is written.
 paddle.jit.ignore_module([unidev, unidev_paddle])
@@ -213,11 +216,13 @@ class PaddleBackend(Backend):
     def empty(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Tensor:
         """Memory as the allocator gives it."""
         _check_eager("empty")
+        _check_size(shape)
         return paddle._C_ops.empty(shape, dtype, device.native)
 
     def full(self, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Tensor:
         """By one kernel on the device; Paddle makes it on the host where the device has none."""
         _check_eager("full")
+        _check_size(shape)
         if 0 in shape:  # as in cast
             return self.empty(shape, dtype, device)
         # The public paddle.full takes Paddle's default place for its own while it runs.
@@ -264,3 +269,10 @@ class PaddleBackend(Backend):
 def _check_eager(operation: str) -> None:
     if _state._dygraph_tracer_ is None:
         raise in_static_graph(operation)
+
+
+def _check_size(shape: tuple[int, ...]) -> None:
+    # Paddle multiplies sizes in 64 bits and does not look whether they fit: (2**40, 2**40) becomes
+    # a tensor of that shape with no memory behind it.
+    if math.prod(shape) >= _MOST_ELEMENTS:
+        raise MemoryError(f"a shape of {shape} is more than can be addressed.")
