@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import unidev
+
+
+def on(device: str) -> np.ndarray:
+    return unidev.zeros(2, device=device)
+
+
+def test_a_tensors_device_and_a_containers(two_gpus: None) -> None:
+    assert unidev.device_of(on("gpu:1")) is unidev.gpu(1)
+    assert unidev.device_of([{"a": on("gpu:1")}, 5, on("gpu:1")]) is unidev.gpu(1)
+
+
+def test_with_device_of_puts_new_tensors_beside_a_tensor(two_gpus: None) -> None:
+    with unidev.device_of(on("gpu:1")):
+        assert unidev.device_of(unidev.rand(2)) is unidev.gpu(1)
+
+
+@pytest.mark.parametrize("x", [None, [], {}, [1, "a"], "abc", 5, np.float32(1)])
+def test_what_holds_no_tensor_has_no_device(x: object) -> None:
+    with pytest.raises(unidev.NotATensorError, match=type(x).__name__):
+        unidev.device_of(x)
+
+
+def test_a_container_on_two_devices_has_none_and_each_tensor_is_named(two_gpus: None) -> None:
+    with pytest.raises(unidev.DeviceMismatchError) as caught:
+        unidev.device_of({"a": on("gpu:0"), "b": [on("gpu:1")]})
+    assert str(caught.value) == (
+        "tensors on different devices: ['a']: gpu:0, ['b'][0]: gpu:1. Bring them together with "
+        "as_in_device(x, device)."
+    )
+    assert caught.value.devices == {"['a']": unidev.gpu(0), "['b'][0]": unidev.gpu(1)}
+
+
+def test_arguments_are_named_in_the_message(two_gpus: None) -> None:
+    with pytest.raises(unidev.DeviceMismatchError) as caught:
+        unidev.check_same_device(on("cpu"), x=on("gpu:0"), batch={"mask": on("gpu:1")})
+    assert "args[0]: cpu:0, x: gpu:0, batch['mask']: gpu:1." in str(caught.value)
+    unidev.check_same_device(on("gpu:1"), x=[on("gpu:1")], n=[5])
+    unidev.check_same_device()
+
+
+def test_a_message_names_twenty_tensors_and_the_error_has_all(two_gpus: None) -> None:
+    with pytest.raises(unidev.DeviceMismatchError, match=r"and 10 more, all in the") as caught:
+        unidev.check_same_device([on("cpu")] * 29, on("gpu:0"))
+    assert len(caught.value.devices) == 30
+
+
+def test_names_that_look_alike_hide_no_mismatch(two_gpus: None) -> None:
+    class Key:
+        def __repr__(self) -> str:
+            return "Key"
+
+    twins = {Key(): on("gpu:1"), Key(): on("gpu:0")}
+    assert not unidev.same_device(twins)
+    for arguments, named in (((twins,), {}), ((on("gpu:1"),), {"args[0]": on("gpu:0")})):
+        with pytest.raises(unidev.DeviceMismatchError) as caught:
+            unidev.check_same_device(*arguments, **named)
+        assert set(caught.value.devices.values()) == {unidev.gpu(0), unidev.gpu(1)}
+
+
+def test_a_key_that_cannot_be_shown_is_named_by_its_position(two_gpus: None) -> None:
+    class Key:
+        def __repr__(self) -> str:
+            raise ZeroDivisionError
+
+    with pytest.raises(unidev.DeviceMismatchError, match=r"args\[0\]\[leaf 1\]"):
+        unidev.check_same_device({Key(): on("gpu:0"), "b": on("gpu:1")})
+
+
+def test_same_device_looks_into_all_arguments(two_gpus: None) -> None:
+    assert unidev.same_device()
+    assert unidev.same_device([], {})
+    assert unidev.same_device(on("gpu:1"), [on("gpu:1"), "text"])
+    assert not unidev.same_device(on("gpu:1"), [on("gpu:0")])
+    for bad in (None, 5, "x"):
+        with pytest.raises(unidev.NotATensorError):
+            unidev.same_device(on("cpu"), bad)
+
+
+def test_shares_memory_compares_storage_and_not_starts(two_gpus: None) -> None:
+    x = np.zeros((4, 4))
+    assert unidev.shares_memory(x, x)
+    assert unidev.shares_memory(x[:1], x[2:])
+    assert unidev.shares_memory(x.T, x[::-1])
+    assert not unidev.shares_memory(x, x.copy())
+    assert not unidev.shares_memory(x[:0], x[:0].copy())
+    assert not unidev.shares_memory(np.zeros(0), np.zeros(0))
+    on_gpu = on("gpu:0")
+    assert unidev.shares_memory(on_gpu, on_gpu[1:])
+    assert not unidev.shares_memory(on_gpu, unidev.copy_to(on_gpu, "gpu:1"))
+
+
+@pytest.mark.parametrize("other", [[np.zeros(1)], None, 5, np.float32(1)])
+def test_shares_memory_is_about_two_tensors(other: object) -> None:
+    for pair in ((np.zeros(1), other), (other, np.zeros(1))):
+        with pytest.raises(unidev.NotATensorError, match=type(other).__name__):
+            unidev.shares_memory(*pair)

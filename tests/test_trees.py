@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+import array
+import collections
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import unidev
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+class Shape(tuple):  # type: ignore[type-arg]
+    """As torch.Size: a stranger's tuple, of numbers."""
+
+    __slots__ = ()
+
+
+@unidev.register_container
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    x: Any
+    name: str
+    later: Any = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        assert self.name != "made twice"
+
+
+@unidev.register_container
+@dataclasses.dataclass(slots=True)
+class Slotted:
+    x: Any
+
+
+@dataclasses.dataclass
+class Unknown:
+    x: Any
+
+
+class Bag:
+    def __init__(self, *items: Any) -> None:
+        self.items = items
+
+
+unidev.register_container(
+    Bag, lambda bag: (bag.items, "rest"), lambda rest, items: Bag(*items, rest)
+)
+
+
+def moved(tree: Any) -> Any:
+    return unidev.copy_to(tree, "cpu")
+
+
+def test_what_a_container_is_stays_what_it_is() -> None:
+    x = unidev.arange(2)
+    default = collections.defaultdict(list, b=x, a=[x])
+    for tree in (
+        {"b": x, "a": 1}, [x], (x,), Pair(x, "r"), collections.OrderedDict(b=x, a=2),
+        collections.deque([x], maxlen=3), default, Frozen(x, "n"), Slotted(x),
+    ):  # fmt: skip
+        copied = moved(tree)
+        assert type(copied) is type(tree)
+        assert copied is not tree
+    assert list(moved({"b": x, "a": 1})) == ["b", "a"]
+    assert moved(collections.deque([x], maxlen=3)).maxlen == 3
+    assert moved(default)["new"] == []
+    assert moved(Pair(x, "r")).right == "r"
+
+
+def test_a_frozen_dataclass_is_built_without_its_init_and_keeps_what_was_never_set() -> None:
+    tree = Frozen(unidev.arange(2), "n")
+    object.__setattr__(tree, "name", "made twice")
+    copied = moved(tree)
+    assert copied.name == "made twice"
+    assert not hasattr(copied, "later")
+    object.__setattr__(tree, "later", tree.x)
+    copied = moved(tree)
+    assert copied.later is copied.x
+    assert copied.x is not tree.x
+
+
+def test_registered_functions_take_apart_and_build() -> None:
+    copied = moved(Bag(unidev.arange(2), 5))
+    assert copied.items[1:] == (5, "rest")
+
+
+def test_keys_of_any_kinds_go_together() -> None:
+    assert list(moved({1: unidev.zeros(1), "a": 2, (3,): None})) == [1, "a", (3,)]
+
+
+@pytest.mark.parametrize(
+    ("tree", "where"),
+    [
+        (Unknown(1), ""),
+        ({"a": [Unknown(1)]}, " at ['a'][0]"),
+        ([{1}], " at [0]"),
+        ([Shape((unidev.zeros(1),))], " at [0]"),
+        ([collections.UserDict()], " at [0]"),
+        (Slotted({"k": Unknown(1)}), " at .x['k']"),
+    ],
+)
+def test_an_unknown_container_is_refused_with_its_path_and_the_remedy(
+    tree: Any, where: str
+) -> None:
+    with pytest.raises(unidev.UnsupportedContainerError) as caught:
+        moved(tree)
+    assert f"{where} is a container that unidev does not know" in str(caught.value)
+    assert "unidev.register_container(cls, flatten, unflatten)" in str(caught.value)
+
+
+def test_what_cannot_hold_a_tensor_passes_through() -> None:
+    inside = [
+        Shape((1, 2)),
+        array.array("i", [1]),
+        range(2),
+        "ab",
+        b"ab",
+        memoryview(b""),
+        None,
+        1.5,
+    ]
+    assert moved([unidev.zeros(1), *inside])[1:] == inside
+
+
+def test_a_subclass_of_a_registered_class_is_another_class() -> None:
+    class Child(Slotted):
+        pass
+
+    with pytest.raises(unidev.UnsupportedContainerError, match="Child"):
+        moved(Child(unidev.zeros(1)))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (5,),
+        (Unknown(1),),
+        (type("Plain", (), {}),),
+        (Unknown, lambda value: ((), None)),
+        (Unknown, None, lambda rest, children: None),
+        (Unknown, 5, 6),
+        (np.ndarray, lambda x: ((), x), lambda rest, children: rest),
+        (dict, lambda x: ((), x), lambda rest, children: rest),
+        (Frozen,),
+        (Bag, lambda bag: (bag.items, None), lambda rest, items: Bag(*items)),
+    ],
+    ids=repr,
+)
+def test_what_cannot_be_registered_is_refused(arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(unidev.UnsupportedContainerError):
+        unidev.register_container(*arguments)
+    with pytest.raises(unidev.UnsupportedContainerError):
+        moved(Unknown(unidev.zeros(1)))
+
+
+@pytest.mark.parametrize("gives", [5, ((),), ((), None, ()), None])
+def test_a_flatten_function_that_gives_something_else_is_named(gives: Any) -> None:
+    class Odd:
+        pass
+
+    unidev.register_container(Odd, lambda value: gives, lambda rest, children: Odd())
+    with pytest.raises(unidev.UnsupportedContainerError, match=r"flatten function of .*Odd.* gave"):
+        moved([Odd()])
+
+
+def test_functions_that_raise_are_translated_with_their_cause() -> None:
+    class Closed:
+        pass
+
+    class Final:
+        pass
+
+    def fails(*_: Any) -> Any:
+        raise OSError("closed")
+
+    unidev.register_container(Closed, fails, fails)
+    unidev.register_container(Final, lambda value: ((unidev.zeros(1),), None), fails)
+    for tree, said in ((Closed(), "taken apart"), ([Final()], "cannot be built")):
+        with pytest.raises(unidev.UnsupportedContainerError, match=rf"{said}.*closed") as caught:
+            moved(tree)
+        assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_containers_nested_too_deep_or_in_themselves_are_refused() -> None:
+    deep: Any = unidev.zeros(1)
+    for _ in range(5000):
+        deep = [deep]
+    circular: dict[str, Any] = {}
+    circular["again"] = [circular]
+    for tree, kind in ((deep, "list"), (circular, "dict")):
+        for call in (moved, unidev.device_of, unidev.same_device):
+            with pytest.raises(unidev.CircularContainerError, match=f"the {kind} contains itself"):
+                call(tree)
