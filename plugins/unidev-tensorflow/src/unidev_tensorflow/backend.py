@@ -1,0 +1,284 @@
+"""TensorFlow's devices and tensors, in unidev's words."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf  # type: ignore[import-untyped]
+
+from unidev.backend import Backend, Memory, unsupported
+from unidev.errors import OutOfDeviceMemoryError, UnsupportedDtypeError, UnsupportedOperation
+from unidev_tensorflow.copying import check_placed, copy_plain
+from unidev_tensorflow.devices import LocalDevices
+from unidev_tensorflow.eager_copy import DTYPES, eager_copy
+from unidev_tensorflow.extents import extents
+from unidev_tensorflow.gradients import register_gradient
+from unidev_tensorflow.kinds import (
+    COMPOSITES,
+    DISTRIBUTED,
+    EAGER,
+    TENSORS,
+    is_keras_variable,
+    is_symbolic,
+    keras_models,
+    keras_tensors,
+    parts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from unidev.backend import Array, BackendSpec, Extent
+    from unidev.device import Device
+    from unidev_tensorflow.probe import TensorFlowProbe
+
+
+class TensorFlowBackend(Backend):
+    """Eager tensors, variables, ragged, sparse and other composite tensors; Keras's variables.
+
+    TensorFlow's own ``device`` is what counts: of int32 and of strings on a GPU, the memory behind
+    that is the host's, as TensorFlow has it.
+    """
+
+    framework_errors = (
+        tf.errors.OpError, RuntimeError, ValueError, TypeError, MemoryError,
+        NotImplementedError, AttributeError, OverflowError,
+    )  # fmt: skip
+
+    def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
+        super().__init__(spec, simulated_count)
+        self._devices = LocalDevices(self)
+        register_gradient()
+
+    @property
+    def tensor_types(self) -> tuple[type, ...]:
+        """Keras's own are among them once Keras is imported."""
+        return (*TENSORS, *keras_tensors())
+
+    @property
+    def model_types(self) -> tuple[type, ...]:  # type: ignore[override]  # read-only is enough here
+        """``tf.Module``, and Keras's layers once Keras is imported."""
+        return (tf.Module, *keras_models())
+
+    @cached_property
+    def dtypes(self) -> Mapping[str, Any]:
+        """Numbers; quantized and 8-bit floating-point ones have no name here, but are copied."""
+        return {dtype.name: dtype for dtype in DTYPES}
+
+    @cached_property
+    def probe(self) -> TensorFlowProbe:  # type: ignore[override]  # read-only is enough here
+        """TensorFlow's probe."""
+        from unidev_tensorflow.probe import TensorFlowProbe
+
+        return TensorFlowProbe(self)
+
+    def device_count(self, kind: str) -> int:
+        """What is configured and visible; kept once TensorFlow's runtime has started."""
+        return self._devices.count(kind)
+
+    def native_device(self, kind: str, index: int) -> Any:
+        """A ``tf.DeviceSpec``, which ``tf.device`` takes eagerly and in a graph."""
+        return self._devices.spec(kind, index)
+
+    def native_name(self, kind: str, index: int) -> str:
+        """Such as ``/device:GPU:1``."""
+        return str(self._devices.spec(kind, index).to_string())
+
+    def hardware_name(self, kind: str, index: int) -> str:
+        """What the driver calls a GPU."""
+        if kind == "gpu" and self.simulated_count:
+            return f"simulated GPU {index}"
+        physical = self._devices.physical(index) if kind == "gpu" else None
+        if physical is None:
+            return self.native_name(kind, index)
+        details = tf.config.experimental.get_device_details(physical)
+        return str(details.get("device_name") or self.native_name(kind, index))
+
+    def parse_native(self, spec: object) -> tuple[str, int] | None:
+        """``/GPU:1`` and its longer forms, ``tf.DeviceSpec``, logical and physical devices."""
+        return self._devices.parse(spec)
+
+    def device_of(self, x: Any) -> Device:
+        """What TensorFlow's ``device`` says."""
+        if type(x) is EAGER:
+            device = self._devices.by_name.get(x.device)
+            if device is not None:
+                return device
+        return self._find_device(x)
+
+    def copy_to(self, x: Any, device: Device, non_blocking: bool) -> Any:  # noqa: ARG002
+        """``DeepCopy``, recorded by tapes; of a variable, a tensor of its value."""
+        if type(x) is EAGER and x.device in self._devices.by_name:
+            name = self._devices.full_name(device)
+            copied = eager_copy(x, name, on_host=self._is_on_host(device))
+            if copied is not None:
+                return copied
+        if isinstance(x, COMPOSITES):
+            return tf.nest.map_structure(
+                lambda part: self.copy_to(part, device, False), x, expand_composites=True
+            )
+        return self._copy_slowly(x, device)
+
+    def copy(self, x: Any) -> Any:
+        """The same, where a tensor is."""
+        if type(x) is EAGER:
+            name = x.device
+            device = self._devices.by_name.get(name)
+            if device is not None:
+                copied = eager_copy(x, name, on_host=self._is_on_host(device))
+                if copied is not None:
+                    return copied
+        return super().copy(x)
+
+    def from_numpy(self, array: Array, dtype: Any, device: Device) -> Any:
+        """``tf.constant`` copies what NumPy gives it."""
+        values = array.astype(dtype.as_numpy_dtype, copy=False)
+        return self._make(lambda: tf.constant(values, dtype=dtype), device)
+
+    def to_numpy(self, x: Any) -> Array:
+        """Of strings, an array of ``bytes`` objects, as TensorFlow's own."""
+        if isinstance(x, COMPOSITES):
+            raise UnsupportedOperation(
+                f"a NumPy array of a {type(x).__name__}",
+                "it is no rectangular array; x.to_tensor() or tf.sparse.to_dense(x) makes one",
+            )
+        value = self._value(x)
+        if value.dtype in (tf.resource, tf.variant):
+            raise UnsupportedDtypeError(f"NumPy has no dtype {value.dtype.name}.")
+        return np.array(np.asarray(value), order="C", copy=True)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Any:
+        """``Empty``; zeros of the dtypes that have none."""
+        if dtype not in DTYPES:
+            return self.zeros(shape, dtype, device)
+        return self._make(lambda: tf.raw_ops.Empty(shape=shape, dtype=dtype, init=False), device)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Any:
+        """``tf.zeros`` where ``tf.fill`` refuses: of strings and quantized numbers."""
+        dtype = tf.as_dtype(dtype)
+        if dtype.is_quantized or dtype == tf.string:
+            return self._make(lambda: tf.zeros(shape, dtype), device)
+        return self.full(shape, 0, dtype, device)
+
+    def full(self, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Any:
+        """``tf.fill``; 8-bit floating-point numbers are cast, since that refuses them."""
+        dtype = tf.as_dtype(dtype)
+        sizes = np.array(shape, dtype="int64")
+        if dtype in DTYPES:
+            number = np.array(value).astype(dtype.as_numpy_dtype)
+            return self._make(lambda: tf.fill(sizes, tf.constant(number, dtype=dtype)), device)
+        return self._make(lambda: tf.cast(tf.fill(sizes, np.float32(value)), dtype), device)
+
+    def synchronize(self, device: Device) -> None:  # noqa: ARG002
+        """Wait for every device: TensorFlow has no call for one. Starts no runtime."""
+        if self._devices.by_name:  # empty: nothing of ours is queued, and no tensor was seen
+            tf.test.experimental.sync_devices()
+
+    def native_scope(self, device: Device) -> AbstractContextManager[Any]:
+        """``tf.device``, which is one thread's."""
+        scope: AbstractContextManager[Any] = tf.device(self._devices.full_name(device))
+        return scope
+
+    def extents(self, x: Any) -> Sequence[Extent]:
+        """The tensor's own bytes: TensorFlow does not tell what buffer a slice is a part of."""
+        if isinstance(x, COMPOSITES):
+            return [extent for part in parts(x) for extent in self.extents(part)]
+        value = self._value(x)
+        return extents(value, on_host="GPU" not in value.backing_device)
+
+    @cached_property
+    def memory(self) -> Callable[[Device], Memory]:  # type: ignore[override]
+        """What the allocators of real GPUs say; there are none for CPUs, nor for simulated GPUs."""
+        if self.simulated_count or not self.device_count("gpu"):
+            return unsupported(  # type: ignore[no-any-return]
+                "TensorFlow has no allocator statistics on a CPU",
+                "https://www.tensorflow.org/api_docs/python/tf/config/experimental/get_memory_info",
+            )
+        return self._gpu_memory
+
+    def _gpu_memory(self, device: Device) -> Memory:
+        from unidev_tensorflow.gpu_memory import gpu_memory
+
+        return gpu_memory(device)
+
+    def _is_on_host(self, device: Device) -> bool:
+        return device.kind == "cpu" or self.simulated_count > 0
+
+    def _copy_slowly(self, x: Any, device: Device) -> Any:
+        if not is_symbolic(x) or not isinstance(x, tf.Tensor):
+            self._find_device(x)  # raises for what no copy can be made of
+        value = x.value if is_keras_variable(x) else x
+        return copy_plain(value, device, self._devices, on_host=self._is_on_host(device))
+
+    def _make(self, make: Callable[[], Any], device: Device) -> Any:
+        """What ``make`` makes on ``device``; brought there if TensorFlow has it on the host only.
+
+        It keeps constants of int32 on the host, and lacks kernels of rarer dtypes on GPUs.
+        """
+        name = self._devices.full_name(device)
+        try:
+            with tf.device(name):
+                made = make()
+        except tf.errors.ResourceExhaustedError as error:
+            raise OutOfDeviceMemoryError(
+                f"tensorflow has no memory left on {device}. Free tensors that are not needed, or "
+                f"take less or another device. {error}"
+            ) from error
+        if not is_symbolic(made) and made.device != name:
+            made = self.copy_to(made, device, False)
+            check_placed(made, name, device)
+        return made
+
+    def _value(self, x: Any) -> Any:
+        """The eager tensor that ``x`` is, or whose memory the variable ``x`` has."""
+        self._find_device(x)
+        value = x.value if is_keras_variable(x) else x
+        if isinstance(value, tf.Variable):
+            value = value.value()
+        if not isinstance(value, EAGER):
+            raise _symbolic(x)
+        return value
+
+    def _find_device(self, x: Any) -> Device:
+        if isinstance(x, DISTRIBUTED):
+            raise UnsupportedOperation(
+                f"the device of a {type(x).__name__}",
+                "it has a component on each of several devices; take them one by one with "
+                "strategy.experimental_local_results(x)",
+            )
+        if is_symbolic(x):
+            raise _symbolic(x)
+        if isinstance(x, COMPOSITES):
+            return self._common_device(x)
+        name = x.value.device if is_keras_variable(x) else x.device
+        if name not in self._devices.by_name:
+            self._devices.refresh()
+        device = self._devices.by_name.get(name)
+        if device is None:
+            raise UnsupportedOperation(
+                f"the device {name or 'that TensorFlow does not tell'}",
+                "it is none of this process's: a DTensor lies on the several devices of its mesh, "
+                "and a remote tensor on another machine's",
+            )
+        return device
+
+    def _common_device(self, x: Any) -> Device:
+        found = {self.device_of(part) for part in parts(x)}
+        if len(found) != 1:
+            listed = ", ".join(sorted(map(str, found))) or "none"
+            raise UnsupportedOperation(
+                f"the device of a {type(x).__name__}", f"its parts lie on different ones: {listed}"
+            )
+        return found.pop()
+
+
+def _symbolic(x: Any) -> UnsupportedOperation:
+    return UnsupportedOperation(
+        f"the device of a {type(x).__name__}",
+        "it stands for a value in a graph that is being traced, and has neither device nor memory "
+        "yet; ask outside tf.function, or place operations there with `with tf.device(...)`",
+        "https://www.tensorflow.org/guide/function",
+    )

@@ -1,0 +1,42 @@
+"""Where the bytes of an eager tensor are."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import tensorflow as tf  # type: ignore[import-untyped]
+
+from unidev.backend import Extent
+from unidev.errors import UnsupportedOperation
+
+_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_get_pointer.restype = ctypes.c_void_p
+_get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def extents(x: Any, *, on_host: bool) -> list[Extent]:
+    """The address of the eager tensor ``x``, and its length.
+
+    Raises:
+        UnsupportedOperation: its elements are strings, each of which has memory of its own, or
+            handles.
+    """
+    if x.dtype in (tf.string, tf.resource, tf.variant):
+        raise UnsupportedOperation(
+            f"the address of a {x.dtype.name} tensor",
+            "its elements are objects, each with memory of its own",
+        )
+    if on_host:
+        array = np.asarray(x)  # shares the tensor's memory, of whatever dtype
+        return [Extent(array.__array_interface__["data"][0], array.nbytes)]
+    return [Extent(_dlpack_address(x), x.dtype.size * int(np.prod(x.shape)))]
+
+
+def _dlpack_address(x: Any) -> int:
+    # A DLManagedTensor begins with its data pointer; TensorFlow's has no offset besides.
+    # The capsule is not taken over by anybody, and frees what it holds when it goes.
+    capsule = tf.experimental.dlpack.to_dlpack(x)
+    tensor = _get_pointer(capsule, b"dltensor")
+    return ctypes.c_void_p.from_address(tensor).value or 0

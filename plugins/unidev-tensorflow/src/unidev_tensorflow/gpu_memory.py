@@ -1,0 +1,34 @@
+"""What TensorFlow's allocator of a GPU has in use, and may have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import tensorflow as tf  # type: ignore[import-untyped]
+
+from unidev.backend import Memory
+from unidev.errors import UnsupportedOperation
+
+if TYPE_CHECKING:
+    from unidev.device import Device
+
+
+def gpu_memory(device: Device) -> Memory:
+    """``get_memory_info``, of what the allocator may take. Starts the runtime.
+
+    Raises:
+        UnsupportedOperation: ``device`` is a CPU, whose allocator keeps no count.
+    """
+    if device.kind != "gpu":
+        raise UnsupportedOperation(
+            f"memory of {device}", "TensorFlow has no allocator statistics on a CPU"
+        )
+    # Not public, and nothing public tells the limit.
+    from tensorflow.python.client import device_lib  # type: ignore[import-untyped]
+
+    used = int(tf.config.experimental.get_memory_info(f"GPU:{device.index}")["current"])
+    name = f"/device:GPU:{device.index}"
+    total = next(
+        int(local.memory_limit) for local in device_lib.list_local_devices() if local.name == name
+    )
+    return Memory(used, max(total - used, 0), total)

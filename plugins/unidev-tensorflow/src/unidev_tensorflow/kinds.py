@@ -1,0 +1,54 @@
+"""What counts as a tensor of TensorFlow, and how to get at what it is made of."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import tensorflow as tf  # type: ignore[import-untyped]
+
+COMPOSITES = (tf.RaggedTensor, tf.SparseTensor, tf.IndexedSlices, tf.experimental.ExtensionType)
+"""Made of several plain tensors, at which ``tf.nest`` gets by ``expand_composites``."""
+
+DISTRIBUTED = tf.distribute.DistributedValues
+EAGER = tf.__internal__.EagerTensor
+
+TENSORS = (tf.Tensor, tf.Variable, *COMPOSITES, DISTRIBUTED)
+
+
+def keras_tensors() -> tuple[type, ...]:
+    """Keras's symbolic tensors and its variables, if Keras is imported and runs on TensorFlow."""
+    keras = _keras()
+    return () if keras is None else (keras.KerasTensor, keras.Variable)
+
+
+def keras_models() -> tuple[type, ...]:
+    """Keras's layers, of which its models are some, if Keras is imported and runs here."""
+    keras = _keras()
+    return () if keras is None else (keras.Layer,)
+
+
+def is_keras_variable(x: object) -> bool:
+    """Whether ``x`` is a variable of Keras's own, which holds one of TensorFlow's."""
+    keras = _keras()
+    return keras is not None and isinstance(x, keras.Variable)
+
+
+def is_symbolic(x: object) -> bool:
+    """Whether ``x`` stands for a value in a graph, TensorFlow's or Keras's."""
+    keras = _keras()
+    if keras is not None and isinstance(x, keras.KerasTensor):
+        return True
+    return isinstance(x, tf.Tensor) and not isinstance(x, EAGER)
+
+
+def parts(x: Any) -> list[Any]:
+    """The plain tensors that a ragged, a sparse, or another composite tensor is made of."""
+    return list(tf.nest.flatten(x, expand_composites=True))
+
+
+def _keras() -> Any:
+    # Looked up, not imported: TensorFlow may be used without it, and may import it late.
+    keras: Any = sys.modules.get("keras")
+    whole = hasattr(keras, "Layer") and hasattr(keras, "Variable") and hasattr(keras, "backend")
+    return keras if whole and keras.backend.backend() == "tensorflow" else None

@@ -1,0 +1,94 @@
+"""What the conformance suite needs of TensorFlow, by TensorFlow's own calls."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf  # type: ignore[import-untyped]
+
+from unidev.backend import Probe, unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from unidev.backend import Array
+    from unidev.device import Device
+
+
+class TensorFlowProbe(Probe):
+    """Probe of eager tensors."""
+
+    write = unsupported("TensorFlow's tensors are immutable")
+    deleted = unsupported(
+        "TensorFlow keeps the memory of a tensor or a variable as long as anything refers to it"
+    )
+
+    def make(self, array: Array, device: Device) -> Any:
+        """``tf.constant`` copies; a constant of int32 is moved, since it stays off a GPU."""
+        with tf.device(device.native):
+            return tf.identity(tf.constant(array, dtype=tf.as_dtype(array.dtype)))
+
+    def read(self, x: Any) -> bytes:
+        """The values that ``numpy`` gives, their bytes; of strings, the strings."""
+        if isinstance(x, (tf.RaggedTensor, tf.SparseTensor, tf.IndexedSlices)):
+            return b"".join(map(self.read, tf.nest.flatten(x, expand_composites=True)))
+        array = np.asarray(x.value() if isinstance(x, tf.Variable) else x)
+        if array.dtype == object:
+            return repr(array.tolist()).encode()
+        return array.tobytes()
+
+    def same_memory(self, x: Any) -> Any:
+        """``tf.identity``, which gives another object on the same buffer."""
+        with tf.device(x.device):
+            return tf.identity(x)
+
+    def views(self, x: Any) -> Mapping[str, Any]:
+        """Not views: TensorFlow has none but slices of whole rows."""
+        with tf.device(x.device):
+            return {
+                "transposed": tf.transpose(x),
+                "sliced": x[1:, ::2],
+                "broadcast": tf.broadcast_to(x, (3, *x.shape)),
+            }
+
+    def global_state(self) -> Mapping[str, object]:
+        """Soft placement, the device policy, threads, and the state of the generators."""
+        with tf.device("/device:CPU:0"):
+            generator = tf.random.get_global_generator().state.numpy().tolist()
+        return {
+            "soft_device_placement": tf.config.get_soft_device_placement(),
+            "device_policy": tf.config.experimental.get_device_policy(),
+            "synchronous": tf.config.experimental.get_synchronous_execution(),
+            "eager_functions": tf.config.functions_run_eagerly(),
+            "default_device": tf.constant(0.0).device,
+            "tf.random": generator,
+            "random": random.getstate(),
+        }
+
+    def specials(self, device: Device) -> Mapping[str, Any]:
+        """A variable, strings, a ragged and a sparse tensor, quantized and 8-bit numbers."""
+        with tf.device(device.native):
+            small = tf.constant([1, 2, 3], dtype=tf.int8)
+            return {
+                "variable": tf.Variable([1.0, 2.0]),
+                "strings": tf.identity(tf.constant(["a", "bc"])),
+                "ragged": tf.ragged.constant([[1.0, 2.0], [3.0]]),
+                "sparse": tf.sparse.from_dense([[0.0, 1.0], [2.0, 0.0]]),
+                "qint8": tf.bitcast(small, tf.qint8),
+                "float8_e5m2": tf.cast(tf.constant([1.0, 2.0]), tf.dtypes.experimental.float8_e5m2),
+            }
+
+    def gradient(self, function: Callable[[Any], Any], array: Array, device: Device) -> Array:
+        """By a tape."""
+        x = self.make(array, device)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            with tf.device(device.native):
+                total = tf.reduce_sum(function(x))
+        found = tape.gradient(total, x)
+        if found is None:
+            raise AssertionError("no gradient has reached the source")
+        gradient: Array = np.array(found)
+        return gradient

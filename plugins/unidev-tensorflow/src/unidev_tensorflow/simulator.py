@@ -1,0 +1,49 @@
+"""Simulated GPUs: logical CPU devices. ``gpu:i`` is TensorFlow's ``CPU:(i + 1)``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unidev.backend import Simulator
+from unidev.errors import SimulationError
+
+
+class TensorFlowSimulator(Simulator):
+    """Splits the one CPU that TensorFlow has into several, each with an allocator of its own."""
+
+    def start(self, count: int) -> None:
+        """Configure ``count + 1`` logical CPU devices, and hide real GPUs from this process.
+
+        Hidden, since the simulated GPUs stand in for them: TensorFlow would put whatever is
+        computed outside a scope on a real one. Starts no runtime. What is configured so already
+        is taken as it is, also when the runtime has started.
+
+        Raises:
+            SimulationError: the runtime has started, or the program has split the CPU by itself.
+        """
+        import tensorflow as tf  # type: ignore[import-untyped]
+
+        physical = tf.config.list_physical_devices("CPU")[0]
+        found = tf.config.get_logical_device_configuration(physical)
+        if found is not None and len(found) != count + 1:
+            raise SimulationError(
+                f"{count} simulated GPUs need {count + 1} logical CPU devices of TensorFlow, and "
+                f"this program has configured {len(found)}: take its "
+                "tf.config.set_logical_device_configuration away, or configure as many."
+            )
+        try:
+            if tf.config.get_visible_devices("GPU"):
+                tf.config.set_visible_devices([], "GPU")
+            if found is None:
+                _split(tf, physical, count + 1)
+        except RuntimeError as error:
+            raise SimulationError(
+                f"too late for {count} simulated GPUs: TensorFlow's devices are fixed once it has "
+                "made its first tensor. Call unidev.simulate before anything is done with "
+                f"TensorFlow, or start Python with UNIDEV_SIMULATE={count}."
+            ) from error
+
+
+def _split(tf: Any, physical: Any, count: int) -> None:
+    logical = tf.config.LogicalDeviceConfiguration
+    tf.config.set_logical_device_configuration(physical, [logical() for _ in range(count)])
