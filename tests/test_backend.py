@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import copy
+import dataclasses
+
+import pytest
+
+import unidev
+from unidev.backend import Backend, BackendSpec, Probe, Simulator, Unsupported
+from unidev.loading import load_backend
+
+
+def test_the_contract_asks_for_a_dozen_methods_and_no_more() -> None:
+    assert sorted(Backend.__abstractmethods__) == [
+        "copy_to", "device_count", "device_of", "dtypes", "empty", "from_numpy", "full",
+        "native_device", "parse_native", "synchronize", "tensor_types", "to_numpy",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", [Backend, Probe, Simulator])
+def test_a_part_with_a_method_missing_cannot_be_made(part: type) -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        part()
+
+
+def test_what_a_backend_cannot_do_it_says_with_the_name_of_the_attribute() -> None:
+    class Poor:
+        memory = unidev.unsupported("nobody counts", "https://example.org")
+
+    assert Poor.memory.reason == "nobody counts"
+    for use in (Poor().memory, lambda: Poor.memory.used_bytes, lambda: Poor().memory(1, a=2)):
+        with pytest.raises(unidev.UnsupportedOperation) as caught:
+            use()
+        assert str(caught.value) == "memory is not supported: nobody counts (https://example.org)"
+        assert caught.value.operation == "memory"
+
+
+def test_what_python_itself_looks_for_is_an_ordinary_missing_attribute() -> None:
+    unsupported = unidev.unsupported("no")
+    assert not hasattr(unsupported, "__wrapped__")
+    assert copy.copy(unsupported).reason == "no"
+
+
+def test_what_may_be_left_out_says_why_it_is_missing() -> None:
+    for owner, name in (
+        (Backend, "probe"), (Backend, "native_scope"), (Backend, "extents"), (Backend, "memory"),
+        (Probe, "write"), (Probe, "gradient"), (Probe, "deleted"), (BackendSpec, "simulator"),
+    ):  # fmt: skip
+        missing = vars(owner)[name]
+        assert isinstance(missing, Unsupported)
+        assert missing.operation == name
+        assert len(missing.reason) > 10
+
+
+def test_a_spec_is_frozen_and_takes_names_only() -> None:
+    spec = load_backend("numpy").spec
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        spec.name = "other"  # type: ignore[misc]
+    with pytest.raises(TypeError, match="positional"):
+        BackendSpec("name", 1, "framework", "install", lambda: Backend)  # type: ignore[misc]
+
+
+class Least(load_backend("numpy").__class__):  # type: ignore[misc]
+    """NumPy with what may be left out left out."""
+
+    zeros = Backend.zeros
+    cast = Backend.cast
+    copy = Backend.copy
+    native_name = Backend.native_name
+    hardware_name = Backend.hardware_name
+
+
+def test_what_may_be_left_out_is_made_of_what_must_be_there() -> None:
+    numpy = load_backend("numpy")
+    least = Least(numpy.spec, 0)
+    cpu = unidev.cpu()
+    assert least.zeros((2,), numpy.dtypes["int8"], cpu).tolist() == [0, 0]
+    x = unidev.array([1.5, 2.5])
+    assert least.cast(x, numpy.dtypes["float64"], cpu).dtype == numpy.dtypes["float64"]
+    copied = least.copy(x)
+    assert copied.tolist() == x.tolist()
+    assert not unidev.shares_memory(copied, x)
+    assert (least.native_name("cpu", 0), least.hardware_name("cpu", 0)) == ("cpu", "cpu")

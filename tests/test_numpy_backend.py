@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import unidev
+
+KINDS = {
+    "a matrix": np.arange(6.0).reshape(2, 3),
+    "transposed": np.arange(6).reshape(2, 3).T,
+    "backwards": np.arange(6)[::-2],
+    "broadcast": np.broadcast_to(np.float32(3), (2, 2)),
+    "without dimensions": np.array(5),
+    "empty": np.zeros((0, 3)),
+    "read-only": np.frombuffer(b"abcd", "u1"),
+    "another byte order": np.arange(3, dtype=">i4"),
+    "not aligned": np.frombuffer(b"\0" + bytes(range(16)), "u1")[1:].view("i8"),
+    "records": np.array([(1, 2.5)], dtype="i4,f8"),
+    "text": np.array(["a", "bcd"]),
+    "bytes": np.array([b"a"]),
+    "dates": np.array(["2026-11-21"], "M8[D]"),
+    "long": np.zeros(2, np.longdouble),
+    "a record array": np.zeros(2, "i4,f4").view(np.recarray),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_array_is_copied_to_the_bit(kind: str) -> None:
+    x = KINDS[kind]
+    y = unidev.copy_to(x, "cpu")
+    assert (type(y), y.dtype, y.shape) == (type(x), x.dtype, x.shape)
+    assert y.tobytes() == x.tobytes()
+    assert y.flags.writeable
+    assert not np.shares_memory(x, y)
+    assert unidev.as_in_device(x, "cpu") is x
+
+
+def test_a_masked_array_is_copied_with_its_mask() -> None:
+    x = np.ma.masked_array([1, 2], mask=[True, False])
+    y = unidev.copy_to(x, "cpu")
+    assert y.mask.tolist() == [True, False]
+    y.mask[1] = True
+    assert x.mask.tolist() == [True, False]
+
+
+def test_a_subclass_cannot_be_moved_to_a_simulated_gpu_and_says_so(two_gpus: None) -> None:
+    for x in (np.ma.zeros(2), np.zeros(2, "i4,f4").view(np.recarray)):
+        with pytest.raises(unidev.UnsupportedOperation, match=r"moving a \w+ to gpu:1.*asarray"):
+            unidev.copy_to(x, "gpu:1")
+
+
+def test_an_array_of_objects_is_refused_as_its_copy_would_share_them() -> None:
+    shared: list[int] = []
+    for x in (np.array([shared, None], "O"), np.zeros(1, [("a", "O")])):
+        for call in (lambda x: unidev.copy_to(x, "cpu"), unidev.to_numpy):
+            with pytest.raises(unidev.UnsupportedDtypeError, match=r"copy\.deepcopy"):
+                call(x)
+        with pytest.raises(unidev.UnsupportedDtypeError):
+            unidev.shares_memory(x, x)
+
+
+def test_the_whole_storage_is_told_of_a_view() -> None:
+    backend = unidev.active_backend()
+    x = np.zeros((4, 8), "f4")
+    whole = [unidev.Extent(x.ctypes.data, x.nbytes)]
+    for view in (x, x[1:, ::2], x.T, x[::-1], x.reshape(-1)[5:]):
+        assert backend.extents(view) == whole
+    assert backend.extents(x[:0].copy())[0].nbytes == 0
+
+
+def test_dtypes_are_taken_by_name_by_numpys_class_and_by_numpys_own() -> None:
+    for spec in ("float64", np.float64, np.dtype("float64"), np.dtype(">f8")):
+        assert unidev.zeros(2, dtype=spec).dtype == np.dtype("float64")
+
+
+@pytest.mark.parametrize("spec", ["bfloat16", "float", "f8", "O", np.void, np.dtype("U3"), int])
+def test_other_dtypes_are_refused_with_those_there_are(spec: object) -> None:
+    with pytest.raises(unidev.UnsupportedDtypeError, match=r"it has bool, int8, .*complex128"):
+        unidev.array([1], dtype=spec)
+
+
+def test_numpys_scalars_are_numbers_and_no_tensors() -> None:
+    with pytest.raises(unidev.NotATensorError, match=r"numpy\.float32"):
+        unidev.copy_to(np.float32(1), "cpu")
+    assert unidev.copy_to([np.float32(1), np.zeros(1)], "cpu")[0] == 1
