@@ -1,7 +1,7 @@
 """One child: a pytest that runs checks in surroundings that nobody but the suite decides.
 
-The backend author's ``pytest.ini``, ``conftest.py``, ``PYTEST_ADDOPTS`` and pytest plugins would leak
-in otherwise: ``addopts = -k x`` alone deselects everything.
+The backend author's ``pytest.ini``, ``conftest.py``, ``PYTEST_ADDOPTS`` and pytest plugins would
+leak in otherwise: ``addopts = -k x`` alone deselects everything.
 """
 
 from __future__ import annotations

@@ -1,0 +1,67 @@
+"""The command line, ``unidev``: a file for each command, imported when that command is called."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from unidev.errors import UnidevError
+
+_COMMANDS = {
+    "conform": "Judge a backend: does it keep unidev's promises?",
+    "info": "Show the plugins, frameworks and devices there are, and what is chosen.",
+}
+"""Each command and its line in the help, so that listing them imports none."""
+
+USAGE_ERROR = 2
+
+
+class _LazyGroup(click.Group):
+    """A group whose commands stand in modules of their names."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """All of them, imported or not."""
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the one that is called."""
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = import_module(f"unidev.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The list in the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="unidev-core", prog_name="unidev")
+def cli() -> None:
+    r"""One device layer for PyTorch, TensorFlow, PaddlePaddle, MXNet and NumPy.
+
+    \b
+    Examples:
+      unidev info                          what is installed, and which backend is chosen
+      unidev conform numpy --simulate 4    judge the NumPy backend
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; ends the process with the command's exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        code: Any = cli.main(given, prog_name="unidev", standalone_mode=False, obj=given)
+    except click.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        sys.exit(error.exit_code)
+    except UnidevError as error:
+        click.echo(f"unidev: {error}", err=True)
+        sys.exit(1)
+    sys.exit(code if isinstance(code, int) else 0)

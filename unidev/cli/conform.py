@@ -1,0 +1,227 @@
+"""``unidev conform``: judge a backend, or verify a report of that."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev.conformance.report import Report
+
+INCOMPLETE = 3
+BACKEND_MISSING = 4
+_NEEDED = ("pytest", "hypothesis", "jinja2", "jsonschema")
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_HELP = """
+Judge backend NAME: does it keep unidev's promises, and above all, does it copy?
+
+The checks run in child processes, first on the host's own devices, then on 1 and on 4 simulated
+GPUs; with --simulate N on the host's own devices and on N (0: on the host's own alone). A child
+knows nothing of the current folder's pytest.ini and conftest.py, nor of PYTEST_ADDOPTS. One that
+crashes or hangs is a result like any other; the rest of the checks goes on.
+
+\b
+Exit codes:
+  0    the backend conforms (with --only: the selected checks pass)
+  1    it does not: a check failed, or errs, or a known failure passes
+  2    wrong usage
+  3    incomplete: a check crashed, hung or was not run; or the report is not whole
+  4    there is no such backend, or it does not load
+  130  interrupted by Ctrl-C; the report, if asked for, holds what was known (143: by SIGTERM)
+
+--verify runs nothing: it says whether a report is whole and its verdict follows from its results,
+and then exits as the run did (a selection of checks counts as incomplete).
+
+\b
+Examples:
+  unidev conform numpy
+  unidev conform torch --simulate 4 --report report.json --html report.html
+  unidev conform torch --only copy.values_bit_exact --simulate 0
+  unidev conform --verify report.json
+  UNIDEV_PLUGINS=my_module unidev conform my_backend     (a plugin that is not installed)
+"""
+
+
+@click.command(name="conform", help=_HELP, short_help="Judge a backend.")
+@click.argument("name", required=False)
+@click.option(
+    "--profile", metavar="NAME", default="tensor", show_default=True, help="The set of checks."
+)
+@click.option(
+    "--simulate", type=click.IntRange(0, 64), metavar="N",
+    help="Host and N simulated GPUs, in place of host, 1 and 4; 0: the host's own devices alone.",
+)  # fmt: skip
+@click.option("--only", metavar="ID,ID…", help="These checks alone, such as copy.zero_d.")
+@click.option("--list", "is_list", is_flag=True, help="List the profile's checks; run nothing.")
+@click.option("--report", type=_FILE, metavar="FILE", help="Write the report as JSON.")
+@click.option("--html", type=_FILE, metavar="FILE", help="Write it as one HTML page.")
+@click.option("--markdown", type=_FILE, metavar="FILE", help="Write it as Markdown.")
+@click.option("--junit", type=_FILE, metavar="FILE", help="Write it as JUnit XML.")
+@click.option("--badge", type=_FILE, metavar="FILE", help="Write a badge (shields endpoint JSON).")
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=120.0,
+    show_default=True, metavar="S", help="Seconds without a sign of life that end a check.",
+)  # fmt: skip
+@click.option("--verify", type=_FILE, metavar="FILE", help="Verify a report; run nothing.")
+@click.option("-v", "--verbose", is_flag=True, help="Print every check, passes too.")
+def command(  # noqa: PLR0913  one for each option
+    *,
+    name: str | None,
+    profile: str,
+    simulate: int | None,
+    only: str | None,
+    is_list: bool,
+    report: Path | None,
+    html: Path | None,
+    markdown: Path | None,
+    junit: Path | None,
+    badge: Path | None,
+    timeout_s: float,
+    verify: Path | None,
+    verbose: bool,
+) -> int:
+    """Judge a backend, list the checks or verify a report."""
+    _need_extra()
+    _need_profile(profile)
+    if verify is not None:
+        if name is not None:
+            raise click.UsageError("--verify reads a report: give no NAME with it.")
+        return _verify(verify, verbose=verbose)
+    if is_list:
+        return _list(profile)
+    if name is None:
+        raise click.UsageError("which backend? Give its NAME; `unidev info` lists them.")
+    selected = _selection(only)
+    outputs = {"json": report, "html": html, "markdown": markdown, "junit": junit, "badge": badge}
+    for path in outputs.values():
+        _need_folder(path)
+
+    from unidev.conformance.runner import BackendMissingError, Plan, UsageError
+
+    plan = Plan(
+        backend=name,
+        command=shlex.join(["unidev", *click.get_current_context().find_root().obj]),
+        profile=profile,
+        simulate=simulate,
+        only=selected,
+        timeout_s=timeout_s,
+    )
+    try:
+        return _run(plan, {kind: path for kind, path in outputs.items() if path}, verbose=verbose)
+    except UsageError as error:
+        raise click.UsageError(str(error)) from error
+    except BackendMissingError as error:
+        click.echo(f"unidev: {error}", err=True)
+        return BACKEND_MISSING
+
+
+def _run(plan: object, outputs: dict[str, Path], *, verbose: bool) -> int:
+    from unidev.child_processes import noticing_interruption
+    from unidev.cli.output import ProgressLines, console, write_file
+    from unidev.conformance.render_terminal import print_report
+    from unidev.conformance.runner import Plan, run
+    from unidev.conformance.verdict import judge
+
+    assert isinstance(plan, Plan)
+    with noticing_interruption() as stop:
+        report = run(plan, on_progress=ProgressLines(), stop=stop)
+    for kind, path in outputs.items():
+        write_file(path, _renderer(kind)(report))
+    print_report(report, console(), verbose=verbose)
+    return stop.exit_code if stop else judge(report).exit_code
+
+
+def _renderer(kind: str) -> Callable[[Report], str]:
+    from unidev.conformance.badge import to_badge
+    from unidev.conformance.render_html import to_html
+    from unidev.conformance.render_junit import to_junit
+    from unidev.conformance.render_markdown import to_markdown
+    from unidev.conformance.report import to_json
+
+    return {
+        "json": to_json,
+        "html": to_html,
+        "markdown": to_markdown,
+        "junit": to_junit,
+        "badge": to_badge,
+    }[kind]
+
+
+def _verify(path: Path, *, verbose: bool) -> int:
+    from unidev.cli.output import console
+    from unidev.conformance.render_terminal import print_report
+    from unidev.conformance.report import ReportError
+    from unidev.conformance.verdict import SELECTION_PASSES, judge
+    from unidev.conformance.verify import verify
+
+    try:
+        report = verify(path.read_bytes().decode("utf-8"))
+    except OSError as error:
+        raise click.UsageError(f"{path} cannot be read: {error.strerror}.") from error
+    except (ReportError, UnicodeDecodeError) as error:
+        click.echo(f"unidev: {path} is not a whole report:", err=True)
+        for line in str(error).splitlines():
+            click.echo(f"  {line}", err=True)
+        return INCOMPLETE
+    if verbose:
+        print_report(report, console(), verbose=True)
+    verdict = judge(report)
+    click.echo(f"{path}: whole. {_in_short(report)}")
+    return INCOMPLETE if verdict.name == SELECTION_PASSES else verdict.exit_code
+
+
+def _in_short(report: Report) -> str:
+    from unidev.conformance.render import VERDICTS, summary
+    from unidev.conformance.verdict import judge
+
+    return f"{report.header.backend}: {VERDICTS[judge(report).name]} ({summary(report)})"
+
+
+def _list(profile: str) -> int:
+    from unidev.cli.output import console
+    from unidev.conformance.catalog import all_checks
+
+    out = console()
+    for each in all_checks(profile):
+        required = "required" if each.required else "optional"
+        out.print(f"{each.id:<46} {required}  {each.summary}", markup=False)
+    return 0
+
+
+def _selection(only: str | None) -> tuple[str, ...] | None:
+    if only is None:
+        return None
+    found = tuple(dict.fromkeys(each.strip() for each in only.split(",") if each.strip()))
+    if not found:
+        raise click.UsageError("--only names no check.")
+    return found
+
+
+def _need_profile(profile: str) -> None:
+    from unidev.conformance.catalog import PROFILES
+
+    if profile not in PROFILES:
+        raise click.UsageError(f"there is no profile {profile!r}; there are: {', '.join(PROFILES)}")
+
+
+def _need_folder(path: Path | None) -> None:
+    # Before the run, not after minutes of it.
+    if path is not None and not path.absolute().parent.is_dir():
+        raise click.UsageError(f"the folder of {path} is not there.")
+
+
+def _need_extra() -> None:
+    from importlib.util import find_spec
+
+    missing = [each for each in _NEEDED if find_spec(each) is None]
+    if missing:
+        raise click.UsageError(
+            f"the conformance suite needs {', '.join(missing)}. In unidev's repository: "
+            "pip install '.[conformance]'"
+        )

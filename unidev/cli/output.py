@@ -1,0 +1,69 @@
+"""Where output goes: coloured and as wide as the terminal, or plain and unwrapped in a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from unidev.conformance.configuration_run import Progress
+
+_PIPE_WIDTH = 10_000
+"""In a pipe nothing is wrapped or cut: a program, or a person with `less -S`, reads it."""
+QUIET_S = 2.0
+"""What takes less needs no word."""
+
+
+def console() -> Console:
+    """The console for results; rich itself heeds NO_COLOR."""
+    with contextlib.suppress(AttributeError, ValueError):  # replaced by something that cannot
+        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    is_terminal = sys.stdout.isatty()
+    return Console(
+        width=None if is_terminal else _PIPE_WIDTH,
+        force_terminal=None if is_terminal else False,
+        no_color=True if os.environ.get("NO_COLOR") or not is_terminal else None,
+        highlight=False,
+        emoji=False,
+        markup=True,
+        soft_wrap=not is_terminal,
+    )
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write ``text`` whole or not at all, so that a full disk leaves no half report behind."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        part.write_text(text, encoding="utf-8", newline="\n")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+class ProgressLines:
+    """Says on stderr where a run is, every two seconds, in whole lines."""
+
+    def __init__(self) -> None:
+        self._said = time.monotonic()
+        self._began = self._said
+
+    def __call__(self, progress: Progress) -> None:
+        """Say it, unless something was said just now."""
+        now = time.monotonic()
+        if now - self._said < QUIET_S:
+            return
+        self._said = now
+        doing = progress.check or "loading the backend"
+        known = f" ({progress.done} of {progress.of})" if progress.of else ""
+        print(  # noqa: T201  progress
+            f"unidev: {progress.configuration}: {doing}{known}, {now - self._began:.0f} s",
+            file=sys.stderr,
+            flush=True,
+        )

@@ -1,0 +1,98 @@
+"""The report in a terminal, or as plain text in a pipe."""
+
+from __future__ import annotations
+
+from textwrap import indent
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from unidev.conformance.render import (
+    LOOKS,
+    VERDICT_COLOURS,
+    VERDICTS,
+    counted,
+    counts_against,
+    devices_of,
+    facts,
+    remarkable,
+    summary,
+)
+from unidev.conformance.report import counts
+from unidev.conformance.verdict import judge
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unidev.conformance.report import Report, Result
+
+
+def print_report(report: Report, console: Console, *, verbose: bool = False) -> None:
+    """Print what was judged, what came out, and all that is no pass, with a line to run it again.
+
+    ``verbose`` adds a table of every check in every configuration.
+    """
+    for name, value in facts(report):
+        console.print(Text(f"{name + ':':<11}{value}"))
+    console.print()
+    _print_configurations(report, console)
+    if verbose:
+        _print_matrix(report, console)
+    for result in remarkable(report):
+        _print_result(report, result, console)
+    _print_verdict(report, console)
+
+
+def _print_configurations(report: Report, console: Console) -> None:
+    for each in report.header.configurations:
+        console.print(Text(f"{each.name}: {devices_of(each)}", style="bold"))
+        found = counts(r for r in report.results if r.configuration == each.name)
+        console.print(Text(f"  {counted(found)}"))
+    console.print()
+
+
+def _print_matrix(report: Report, console: Console) -> None:
+    names = [each.name for each in report.header.configurations]
+    table = Table("check", "required", *names, box=None, pad_edge=False)
+    for check in report.selected:
+        cells = []
+        for name in names:
+            result = report.result(check.check, name)
+            kind = result.result if result else "not-run"
+            cells.append(f"[{LOOKS[kind].colour}]{LOOKS[kind].mark} {kind}[/]")
+        table.add_row(escape(check.check), "yes" if check.required else "no", *cells)
+    console.print(table)
+    console.print()
+
+
+def _print_result(report: Report, result: Result, console: Console) -> None:
+    look = LOOKS[result.result]
+    required = "required" if result.required else "optional"
+    title = Text(f"{look.mark} {result.result} ", style=look.colour)
+    title.append(f"{result.check} on {result.configuration} ({required})", style="default")
+    console.print(title)
+    if result.message:
+        console.print(Text(indent(result.message, "    ")))
+    if counts_against(report, result):
+        console.print(Text(f"    again: {result.reproduce}", style="dim"))
+
+
+def _print_verdict(report: Report, console: Console) -> None:
+    verdict = judge(report)
+    console.print()
+    for reason in _reasons_beyond_results(report):
+        console.print(Text(f"because: {reason}"))
+    for limit in verdict.limits:
+        console.print(Text(f"note: {limit}"))
+    line = Text(f"{report.header.backend}: ")
+    line.append(VERDICTS[verdict.name], style=f"bold {VERDICT_COLOURS[verdict.name]}")
+    line.append(f" ({summary(report)})")
+    console.print(line)
+
+
+def _reasons_beyond_results(report: Report) -> list[str]:
+    # Those about one result were printed with it.
+    told = {f"{each.check} " for each in remarkable(report)}
+    return [r for r in judge(report).reasons if not any(r.startswith(check) for check in told)]
