@@ -69,8 +69,9 @@ class PaddleBackend(Backend):
         self._accelerators = (
             devices.simulated(simulated_count) if simulated_count else devices.real(core)
         )
-        self._cpu = self.device("cpu", 0)
-        self._has_gpus = bool(self._accelerators)
+        self._host = paddle.CPUPlace()
+        # Then what has memory has it on the CPU, pinned or not, for the life of the process.
+        self._is_host_only = not self._accelerators
         # The key is the hash of a place: Paddle's own == compares nothing else (place.h), and
         # costs twice as much.
         self._devices = {
@@ -134,6 +135,8 @@ class PaddleBackend(Backend):
         """Pinned memory is the CPU's."""
         try:
             if x.is_dense():  # asked first: the place of a symbolic variable is a warning
+                if self._is_host_only and x._is_initialized():
+                    return self.cpu
                 return self._devices[hash(x.place)]
         except (KeyError, RuntimeError, AttributeError):
             pass
@@ -165,14 +168,22 @@ class PaddleBackend(Backend):
         try:
             if not x.is_dense():  # nor is a distributed tensor
                 raise not_dense(x)
-            if device is self._cpu and x.stop_gradient and x.is_contiguous():
-                return copy_cut(x, device.native, True)
-            if not self._has_gpus or self.device_of(x) is device:
-                return x.clone()
+            if self.device_of(x) is device:
+                return self.copy(x)
         except (RuntimeError, AttributeError):
             self.device_of(x)  # says so if it is deleted, or symbolic
             raise
         return (move_cut if x.stop_gradient else Move.apply)(x, device.native)
+
+    def copy(self, x: Tensor) -> Tensor:
+        """On an accelerator, ordered as its stream is; on the CPU, done when it returns."""
+        if _state._dygraph_tracer_ is None:
+            raise in_static_graph("copy_to")
+        if not x.is_dense():
+            raise not_dense(x)
+        if self._is_host_only and x.stop_gradient:
+            return copy_cut(x, self._host, True)  # a tenth faster than clone
+        return x.clone()
 
     def cast(self, x: Tensor, dtype: Any, device: Device) -> Tensor:
         """By Paddle, on ``device``; without a gradient."""
@@ -258,7 +269,7 @@ class PaddleBackend(Backend):
         if device is not None:
             return device
         if place.is_cuda_pinned_place() or place.is_xpu_pinned_place():
-            return self._cpu
+            return self.cpu
         raise UnsupportedOperation(
             f"asking for the device of a tensor at {place}",
             "it is none of the devices listed, which in this process are "
