@@ -75,10 +75,12 @@ def two_gpus(nothing_loaded: None, monkeypatch: pytest.MonkeyPatch) -> None:
 def run_python(tmp_path: Path) -> RunPython:
     """A fresh interpreter, in an empty folder; modules in ``tmp_path`` can be imported."""
 
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+
     def run(program: str, /, **environment: str) -> str:
         done = subprocess.run(
             [sys.executable, "-W", "error", "-c", textwrap.dedent(program)],
-            env={**_environment(), "PYTHONPATH": str(tmp_path), **environment},
+            env={**_environment(), "PYTHONPATH": path, **environment},
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -95,6 +95,17 @@ def test_shares_memory_compares_storage_and_not_starts(two_gpus: None) -> None:
     assert not unidev.shares_memory(on_gpu, unidev.copy_to(on_gpu, "gpu:1"))
 
 
+def test_an_extent_of_no_bytes_is_shared_with_nothing_also_inside_another(monkeypatch) -> None:
+    extents = {1: [unidev.Extent(100, 50)], 2: [unidev.Extent(120, 0)], 3: [unidev.Extent(149, 9)]}
+    backend = unidev.active_backend()
+    monkeypatch.setattr(type(backend), "extents", lambda self, x: extents[x.size])
+    whole, empty, beside = (np.zeros(size) for size in (1, 2, 3))
+    assert not unidev.shares_memory(whole, empty)
+    assert not unidev.shares_memory(empty, whole)
+    assert unidev.shares_memory(whole, beside)
+    assert not unidev.shares_memory(empty, empty)
+
+
 @pytest.mark.parametrize("other", [[np.zeros(1)], None, 5, np.float32(1)])
 def test_shares_memory_is_about_two_tensors(other: object) -> None:
     for pair in ((np.zeros(1), other), (other, np.zeros(1))):
