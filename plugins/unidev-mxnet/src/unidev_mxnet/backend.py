@@ -1,0 +1,263 @@
+"""MXNet's devices and tensors, in unidev's words.
+
+What MXNet calls a context is a device here. MXNet is asynchronous: operators return before they are
+done, and an error that comes up meanwhile is raised by whatever waits next. So memory is allocated
+here before an operator is called, not by it: what does not fit fails in the call that asked.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import mxnet as mx
+import numpy as np
+from mxnet.ndarray.sparse import BaseSparseNDArray
+
+from unidev import (
+    Backend,
+    DeletedTensorError,
+    Memory,
+    UnsupportedDtypeError,
+    UnsupportedOperation,
+    unsupported,
+)
+from unidev_mxnet.contexts import SharedContext
+from unidev_mxnet.native_calls import ContextAnswer, get_context, numpy_shapes, split_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from unidev import BackendSpec, Device, Extent
+    from unidev_mxnet.probe import MxnetProbe
+
+    Array = np.ndarray[Any, Any]
+
+_NAMES = ("bool", "int8", "int32", "int64", "uint8", "float16", "float32", "float64")
+
+_CPU, _GPU, _PINNED, _SHARED = 1, 2, 3, 5
+"""``Context.devstr2type``."""
+
+_SPELLING = re.compile(r"(cpu|gpu)\((-?\d{1,10})\)", re.ASCII)
+
+_SMALL = 2**18
+"""Elements that an operator may allocate by itself: at most 2 MiB, and half the time."""
+
+_NO_CPU_STATISTICS = "MXNet keeps no count of what it has allocated on a CPU"
+
+
+class MxnetBackend(Backend):
+    """``mx.np.ndarray``, and the legacy ``mx.nd.NDArray``, dense and sparse.
+
+    New tensors are ``mx.np.ndarray``; what is made of a tensor is of the class of that tensor.
+    """
+
+    framework_errors = (*Backend.framework_errors, OverflowError)  # a size that no C int holds
+    # A Symbol is a graph that is yet to be bound to a device, so it is moved as a model is.
+    model_types = (
+        mx.gluon.Block, mx.gluon.Parameter, mx.gluon.ParameterDict,
+        mx.sym.Symbol, mx.module.base_module.BaseModule,
+    )  # fmt: skip
+
+    def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
+        super().__init__(spec, simulated_count)
+        self._devices: dict[int, Device] = {}
+        self._answers: list[ContextAnswer] = []
+
+    @property
+    def tensor_types(self) -> tuple[type, ...]:
+        """``NDArray``, of which ``mx.np.ndarray`` and the sparse ones are subclasses."""
+        return (mx.nd.NDArray,)
+
+    @cached_property
+    def dtypes(self) -> Mapping[str, np.dtype[Any]]:
+        """MXNet uses NumPy's objects. Its bfloat16 is half done: it copies, and does little else.
+
+        https://github.com/apache/mxnet/blob/1.9.1/python/mxnet/ndarray/ndarray.py#L63
+        """
+        return {name: np.dtype(name) for name in _NAMES}
+
+    @cached_property
+    def probe(self) -> MxnetProbe:  # type: ignore[override]  # read-only is enough here
+        """MXNet's probe."""
+        from unidev_mxnet.probe import MxnetProbe
+
+        return MxnetProbe(self)
+
+    # -- devices ---------------------------------------------------------------------------------
+
+    def device_count(self, kind: str) -> int:
+        """One CPU, though MXNet takes any index for one; GPUs as CUDA counts them."""
+        if kind == "cpu":
+            return 1
+        return self.simulated_count or int(mx.context.num_gpus())
+
+    def native_device(self, kind: str, index: int) -> SharedContext:
+        """A context that may be entered by anybody, any number of times."""
+        if self.simulated_count and kind == "gpu":
+            return SharedContext("cpu", index + 1)
+        return SharedContext(kind, index)
+
+    def native_scope(self, device: Device) -> mx.Context:
+        """A new context for each scope, see ``SharedContext``; MXNet's default is thread-local."""
+        return mx.Context(device.native)
+
+    def parse_native(self, spec: object) -> tuple[str, int] | None:
+        """``gpu(1)``, ``mx.gpu(1)`` and their like; ``cpu(2)`` is ``gpu:1`` where that is simulated.
+
+        None for pinned and shared memory, which cannot be asked for as a device, and for a real
+        GPU where GPUs are simulated.
+        """
+        if isinstance(spec, mx.Context):
+            return self._kind_and_index(spec.device_typeid, spec.device_id)
+        match = _SPELLING.fullmatch(spec) if isinstance(spec, str) else None
+        if match is None:
+            return None
+        return self._kind_and_index(mx.Context.devstr2type[match[1]], int(match[2]))
+
+    def device_of(self, x: Any) -> Device:
+        """Asks MXNet each time, in a third of the time that ``x.ctx`` takes.
+
+        Memory on the host that is pinned for a GPU, or shared between processes, is ``cpu:0``'s:
+        that is where MXNet computes with it.
+        """
+        handle = x.handle
+        if not handle:
+            raise DeletedTensorError("the array has no handle: it was never made, or is half made.")
+        # Taken and given back: a shared one could be written to by another thread, or by a
+        # finalizer, between the call and the reading.
+        try:
+            answer = self._answers.pop()
+        except IndexError:
+            answer = ContextAnswer()
+        get_context(handle, answer.kind, answer.index)
+        word = answer.word.value
+        self._answers.append(answer)
+        try:
+            return self._devices[word]
+        except KeyError:
+            return self._devices.setdefault(word, self._named_device(word))
+
+    def synchronize(self, device: Device) -> None:  # noqa: ARG002  MXNet waits for all or for one array
+        """Waits for every device; raises what came up meanwhile on any of them."""
+        mx.nd.waitall()
+
+    @cached_property
+    def memory(self) -> Callable[[Device], Memory]:  # type: ignore[override]  # read-only is enough
+        """CUDA's count of a GPU's memory, other processes' included; creates a CUDA context."""
+        if self.simulated_count == 0 and self.device_count("gpu"):
+            return _gpu_memory
+        refusal = unsupported(_NO_CPU_STATISTICS)
+        refusal.operation = "memory"
+        return refusal  # type: ignore[no-any-return]
+
+    # -- tensors ---------------------------------------------------------------------------------
+
+    def copy_to(self, x: Any, device: Device, non_blocking: bool) -> Any:  # noqa: ARG002
+        """Of the class of ``x``. Never waits; MXNet itself keeps the order of reads and writes."""
+        self.device_of(x)  # raises, where MXNet would end the process
+        with numpy_shapes():
+            if isinstance(x, BaseSparseNDArray):
+                return x.copyto(device.native)
+            make = mx.np.empty if isinstance(x, mx.np.ndarray) else mx.nd.empty
+            return x.copyto(make(x.shape, dtype=x.dtype, ctx=device.native))
+
+    def copy(self, x: Any) -> Any:
+        """``mx.np.copy``, which takes half the time of ``copyto``."""
+        if type(x) is not mx.np.ndarray:
+            return self.copy_to(x, self.device_of(x), False)
+        with numpy_shapes():
+            shape = x.shape
+            if math.prod(shape) <= _SMALL:
+                return mx.np.copy(x)
+            return mx.np.copy(x, out=mx.np.empty(shape, dtype=x.dtype, ctx=x.ctx))
+
+    def from_numpy(self, array: Array, dtype: np.dtype[Any], device: Device) -> Any:
+        """Blocks until the values are there."""
+        values = np.asarray(array, dtype=dtype, order="C")
+        with numpy_shapes():
+            return mx.np.array(values, ctx=device.native)
+
+    def to_numpy(self, x: Any) -> Array:
+        """Blocks until the values are there; a sparse array becomes a dense one."""
+        self.device_of(x)
+        if np.dtype(x.dtype).fields is not None:
+            raise UnsupportedDtypeError(
+                "NumPy has no bfloat16: give x.astype('float32'), and read that."
+            )
+        with numpy_shapes():
+            values: Array = x.asnumpy()
+        return values
+
+    def cast(self, x: Any, dtype: np.dtype[Any], device: Device) -> Any:
+        """On the device, and of the class of ``x``."""
+        moved = x if self.device_of(x) is device else self.copy_to(x, device, False)
+        with numpy_shapes():
+            return moved.astype(dtype)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Any:
+        """Allocated in this call."""
+        with numpy_shapes():
+            return mx.np.empty(shape, dtype=dtype, ctx=device.native)
+
+    def full(self, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Any:
+        """Filled on the device; MXNet passes the number on as text, which not all survive."""
+        if not _is_exact_as_text(value):
+            one = self.from_numpy(np.array(value), np.dtype(dtype), device)
+            with numpy_shapes():
+                return mx.np.broadcast_to(one, shape).copy()
+        made = self.empty(shape, dtype, device)
+        with numpy_shapes():
+            return mx.np.full(shape, value, dtype=dtype, ctx=device.native, out=made)
+
+    def extents(self, x: Any) -> Sequence[Extent]:
+        """Waits until ``x`` is written."""
+        from unidev_mxnet.storage import storage_extents
+
+        self.device_of(x)
+        return storage_extents(x)
+
+    # -- what MXNet's numbers mean ---------------------------------------------------------------
+
+    def _kind_and_index(self, typeid: int, index: int) -> tuple[str, int] | None:
+        if typeid == _CPU:
+            is_simulated = self.simulated_count and index > 0
+            return ("gpu", index - 1) if is_simulated else ("cpu", index)
+        if typeid == _GPU and not self.simulated_count:
+            return "gpu", index
+        return None
+
+    def _named_device(self, word: int) -> Device:
+        typeid, index = split_answer(word)
+        if typeid in (_PINNED, _SHARED):
+            return self.cpu
+        found = self._kind_and_index(typeid, index)
+        if found is not None:
+            return self.device(*found)
+        if typeid == _GPU:
+            raise UnsupportedOperation(
+                "finding the device of an array on a real GPU",
+                f"in this process {self.simulated_count} simulated GPUs stand in for the real "
+                "ones; unset UNIDEV_SIMULATE to use those",
+            )
+        raise DeletedTensorError("the array has no memory yet: nothing was written to it.")
+
+
+def _gpu_memory(device: Device) -> Memory:
+    if device.kind != "gpu":
+        raise UnsupportedOperation("memory", _NO_CPU_STATISTICS)
+    free, total = mx.context.gpu_memory_info(device.index)
+    return Memory(total - free, free, total)
+
+
+def _is_exact_as_text(value: Any) -> bool:
+    """Whether a number reaches MXNet's ``full`` as it is.
+
+    It is read there as a double: large ints are rounded. −0.0 becomes +0.0, and subnormals may be
+    refused.
+    """
+    if isinstance(value, int):
+        return abs(value) <= 2**53
+    return not math.isfinite(value) or abs(value) >= 2**-1022

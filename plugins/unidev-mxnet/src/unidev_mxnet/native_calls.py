@@ -1,0 +1,73 @@
+"""The few calls of MXNet's C library that its Python makes too slowly, or not at all.
+
+The library is the one that MXNet has loaded already. ``PyDLL`` keeps the interpreter's lock, which
+takes a third of the time and is right for what neither waits nor computes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from mxnet.base import _LIB, check_call
+
+_quick = ctypes.PyDLL(_LIB._name)
+
+# No argtypes: checking arguments takes longer than the call, and all of them are made here.
+get_context = _quick["MXNDArrayGetContext"]
+"""``(handle, byref(kind), byref(index))``; not 0 is an error. The handle must not be null."""
+_is_numpy_shape = _quick["MXIsNumpyShape"]
+_set_is_numpy_shape = _quick["MXSetIsNumpyShape"]
+
+
+class ContextAnswer:
+    """Where ``get_context`` writes: two C ints, read as one number, which is atomic."""
+
+    __slots__ = ("index", "kind", "word")
+
+    def __init__(self) -> None:
+        self.word = ctypes.c_longlong()
+        self.kind = ctypes.byref(self.word)
+        self.index = ctypes.byref(self.word, ctypes.sizeof(ctypes.c_int))
+
+
+def split_answer(word: int) -> tuple[int, int]:
+    """Kind and index that were written to one ``word``, whatever the byte order."""
+    kind, index = (ctypes.c_int * 2).from_buffer(ctypes.c_longlong(word))
+    return kind, index
+
+
+class numpy_shapes:  # noqa: N801  reads as the scope that it is
+    """``with numpy_shapes():`` gives tensors of no dimension and of no element their NumPy meaning.
+
+    Without it, they mean "unknown" to MXNet, and operators on them fail. The flag is thread-local,
+    and is left as it was. MXNet's own ``mx.util.np_shape`` would do, but for three things: it calls
+    ``logging.info``, which configures the program's root logger; it refuses to switch the flag off
+    again inside ``np_array(True)``; and it overwrites a flag that is on for all threads.
+    """
+
+    __slots__ = ("_was_on",)
+
+    def __enter__(self) -> None:
+        was_on = ctypes.c_int()
+        pointer = ctypes.byref(was_on)
+        _is_numpy_shape(pointer)
+        self._was_on = was_on.value
+        if not self._was_on:
+            _set_is_numpy_shape(1, pointer)
+
+    def __exit__(self, *exc_info: object) -> None:
+        if not self._was_on:
+            _set_is_numpy_shape(0, ctypes.byref(ctypes.c_int()))
+
+
+def data_address(x: Any) -> int:
+    """The address of the first element of ``x``, 0 of an empty one; waits until it is written.
+
+    Brings a tensor that oneDNN keeps in a layout of its own into the usual one, as ``asnumpy``
+    does.
+    """
+    x.wait_to_read()
+    address = ctypes.c_void_p()
+    check_call(_LIB.MXNDArrayGetData(x.handle, ctypes.byref(address)))
+    return address.value or 0
