@@ -146,6 +146,13 @@ def test_two_plugins_for_one_frameworks_tensors_are_said(add_plugin, run_python)
     assert "the tensors of json have a backend already, by first" in failed
 
 
+def test_two_frameworks_may_share_a_namespace(add_plugin, run_python) -> None:
+    for name, framework in (("one", "json"), ("two", "csv")):
+        shared = good(name, framework).replace("load=load", 'load=load, namespaces=("keras",)')
+        add_plugin(f"plugin_{name}", shared, entry_point=name)
+    assert run_python(LIST) == "numpy one two"
+
+
 def test_one_plugin_found_on_two_ways_is_one(add_plugin, run_python) -> None:
     add_plugin("theirs", good(), entry_point="good")
     assert run_python(LIST, UNIDEV_PLUGINS="theirs, theirs ,") == "good numpy"

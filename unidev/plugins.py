@@ -162,8 +162,9 @@ def _check_fields(spec: BackendSpec, source: str) -> None:
             f"contract, this unidev speaks version {CONTRACT_VERSION}: install two that fit.",
             backend=spec.name,
         )
+    roots = (spec.framework, *spec.namespaces)
     # A name that is no string would break every list of names, not only its own backend.
-    for field, value in (("name", spec.name), *(("framework", root) for root in _roots(spec))):
+    for field, value in (("name", spec.name), *(("framework", root) for root in roots)):
         plain = value.replace("-", "_") if field == "name" and isinstance(value, str) else value
         if not isinstance(plain, str) or not plain.isidentifier():
             raise PluginError(
@@ -178,15 +179,12 @@ def _check_alone(spec: BackendSpec, found: list[Plugin]) -> None:
     for plugin in found:
         if plugin.spec is None:
             continue
-        common = set() if plugin.name == EMBEDDED else {*_roots(spec)} & {*_roots(plugin.spec)}
-        if plugin.spec.name == spec.name or common:
-            what = f"the tensors of {min(common)} have" if common else f"{spec.name!r} is"
+        # NumPy's tensors may be taken over, since the embedded plugin cannot be switched off.
+        is_common = plugin.name != EMBEDDED and plugin.spec.framework == spec.framework
+        if plugin.spec.name == spec.name or is_common:
+            what = f"the tensors of {spec.framework} have" if is_common else f"{spec.name!r} is"
             raise PluginError(
                 f"{what} a backend already, by {plugin.source}: switch one of them off with "
                 "UNIDEV_DISABLED_PLUGINS.",
                 backend=spec.name,
             )
-
-
-def _roots(spec: BackendSpec) -> tuple[str, ...]:
-    return (spec.framework, *spec.namespaces)
