@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 class UnidevError(Exception):
     """The root: ``except UnidevError`` catches whatever unidev raises, and nothing else."""
 
+    ag_pass_through = True
+    """Without it, TensorFlow's AutoGraph raises an error of its own in place of this one."""
+
 
 class BackendError(UnidevError):
     """Something about a backend, before any tensor is involved."""
@@ -168,7 +171,9 @@ class UnsupportedOperation(UnidevError, NotImplementedError):  # noqa: N818  the
 def framework_error(error: Exception, backend: str, doing: str) -> FrameworkError:
     """The error for what the framework itself raised while ``doing`` something."""
     said = f"{type(error).__name__}: {error}".strip()
-    if isinstance(error, MemoryError) or "out of memory" in said.lower():
+    words = said.lower().replace("_", "")
+    exhausted = "out of memory" in words or "resourceexhausted" in words  # TensorFlow's, XLA's word
+    if isinstance(error, MemoryError) or exhausted:
         return OutOfDeviceMemoryError(
             f"{backend} has no memory left for {doing}. Free tensors that are not needed, or "
             f"take a smaller batch or another device. {said}"

@@ -83,14 +83,19 @@ def backend_of_namespace(cls: type) -> Backend | None:
     roots = [str(getattr(base, "__module__", "")).partition(".")[0] for base in cls.__mro__]
     if set(roots) <= {"builtins"}:
         return None
-    owners = {
+    specs = backend_specs().values()
+    frameworks = {spec.framework: spec.name for spec in specs}
+    # A namespace beside a framework may be several frameworks' (Keras is), and so proves nothing.
+    others = {
         root: spec.name
-        for spec in backend_specs().values()
-        for root in (spec.framework, *spec.namespaces)
+        for spec in specs
+        if spec.framework in sys.modules
+        for root in spec.namespaces
     }
-    for root in roots:
-        if root in owners:
-            return load_backend(owners[root])
+    for owners in (frameworks, others):
+        for root in roots:
+            if root in owners:
+                return load_backend(owners[root])
     return None
 
 

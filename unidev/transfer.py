@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unidev.device import Device
 from unidev.devices import as_device, resolve_device
-from unidev.errors import BackendMismatchError, UnidevError, framework_error
+from unidev.errors import BackendMismatchError, UnidevError, UnsupportedOperation, framework_error
 from unidev.loading import backend_of_type, backends_by_type, device_getters
 from unidev.trees import PLAIN, map_tensors
 
@@ -57,6 +57,8 @@ def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
         is_there = device_getters[type(x)](x) is device
     except KeyError:  # a container, or a type that is met for the first time
         return _each(x, device, non_blocking, _copy)
+    except UnsupportedOperation:  # symbolic, or on several devices: the backend may yet copy it
+        is_there = False
     backend = backends_by_type[type(x)]
     if not is_there:
         return _copy(x, device, backend, non_blocking)  # type: ignore[no-any-return]
@@ -164,5 +166,9 @@ def _is_nested_all_there(tree: object, device: Device) -> bool:
 
 
 def _failed(x: Any, device: DeviceLike, backend: Backend, error: Exception) -> FrameworkError:
-    doing = f"a copy of a tensor of shape {tuple(x.shape)} to {device}"
+    try:
+        shape: object = tuple(x.shape)
+    except (AttributeError, TypeError, ValueError):  # a tensor of several, or of unknown rank
+        shape = "unknown"
+    doing = f"a copy of a tensor of shape {shape} to {device}"
     return framework_error(error, backend.name, doing)
