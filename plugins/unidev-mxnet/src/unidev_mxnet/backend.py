@@ -12,9 +12,9 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import mxnet as mx
+import mxnet as mx  # type: ignore[import-untyped]
 import numpy as np
-from mxnet.ndarray.sparse import BaseSparseNDArray
+from mxnet.ndarray.sparse import BaseSparseNDArray  # type: ignore[import-untyped]
 
 from unidev import (
     Backend,
@@ -105,7 +105,7 @@ class MxnetBackend(Backend):
         return mx.Context(device.native)
 
     def parse_native(self, spec: object) -> tuple[str, int] | None:
-        """``gpu(1)``, ``mx.gpu(1)`` and their like; ``cpu(2)`` is ``gpu:1`` where that is simulated.
+        """``gpu(1)``, ``mx.gpu(1)`` and their like; ``cpu(2)`` is a simulated ``gpu:1``.
 
         None for pinned and shared memory, which cannot be asked for as a device, and for a real
         GPU where GPUs are simulated.
@@ -202,15 +202,26 @@ class MxnetBackend(Backend):
         with numpy_shapes():
             return mx.np.empty(shape, dtype=dtype, ctx=device.native)
 
-    def full(self, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Any:
-        """Filled on the device; MXNet passes the number on as text, which not all survive."""
-        if not _is_exact_as_text(value):
-            one = self.from_numpy(np.array(value), np.dtype(dtype), device)
-            with numpy_shapes():
-                return mx.np.broadcast_to(one, shape).copy()
+    def zeros(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Any:
+        """Filled on the device."""
         made = self.empty(shape, dtype, device)
         with numpy_shapes():
-            return mx.np.full(shape, value, dtype=dtype, ctx=device.native, out=made)
+            return mx.np.full(shape, 0, dtype=dtype, ctx=device.native, out=made)
+
+    def full(self, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Any:
+        """Filled on the device, from an array of one number.
+
+        MXNet's own ``full`` takes the number as text, and reads it badly: -0.0 as +0.0, 1e308 as
+        9.999999999999998e307, 2**63 - 1 as -2**63, and 5e-324 is an error.
+        """
+        one = self.from_numpy(np.full((1,) * len(shape), value, dtype), dtype, device)
+        if not shape:
+            return one
+        made = self.empty(shape, dtype, device)
+        if 0 not in shape:
+            with numpy_shapes():  # the legacy operator is the one that writes to what it is given
+                mx.nd.broadcast_to(one.as_nd_ndarray(), shape=shape, out=made.as_nd_ndarray())
+        return made
 
     def extents(self, x: Any) -> Sequence[Extent]:
         """Waits until ``x`` is written."""
@@ -250,14 +261,3 @@ def _gpu_memory(device: Device) -> Memory:
         raise UnsupportedOperation("memory", _NO_CPU_STATISTICS)
     free, total = mx.context.gpu_memory_info(device.index)
     return Memory(total - free, free, total)
-
-
-def _is_exact_as_text(value: Any) -> bool:
-    """Whether a number reaches MXNet's ``full`` as it is.
-
-    It is read there as a double: large ints are rounded. −0.0 becomes +0.0, and subnormals may be
-    refused.
-    """
-    if isinstance(value, int):
-        return abs(value) <= 2**53
-    return not math.isfinite(value) or abs(value) >= 2**-1022

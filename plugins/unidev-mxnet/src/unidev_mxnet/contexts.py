@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from mxnet.context import Context
+from mxnet.context import Context  # type: ignore[import-untyped]
 
 
 class _Entered(threading.local):

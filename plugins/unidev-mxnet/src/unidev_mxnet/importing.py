@@ -20,7 +20,7 @@ def import_mxnet() -> None:
     """
     import numpy as np
 
-    if "mxnet" not in sys.modules and int(np.__version__.partition(".")[0]) >= 2:  # noqa: PLR2004
+    if "mxnet" not in sys.modules and int(np.__version__.partition(".")[0]) >= 2:
         raise PluginError(
             f"MXNet 1.9.1 does not run on NumPy {np.__version__}, which has removed functions "
             "that MXNet imports. Install the last NumPy that has them: "

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from mxnet.base import _LIB, check_call
+from mxnet.base import _LIB, check_call  # type: ignore[import-untyped]
 
 _quick = ctypes.PyDLL(_LIB._name)
 

@@ -17,7 +17,7 @@ import ctypes
 from functools import cache
 from typing import Any
 
-import mxnet as mx
+import mxnet as mx  # type: ignore[import-untyped]
 
 from unidev import Extent, UnsupportedOperation
 from unidev_mxnet.native_calls import data_address
@@ -54,9 +54,8 @@ def storage_extents(x: Any) -> list[Extent]:
 def _read(x: Any) -> list[Extent]:
     data_address(x)  # waits; memory is allocated when the first operator writes to it
     chunk = _word_at(x.handle.value)
-    first, end = _word_at(chunk + ctypes.sizeof(_Handle)), _word_at(
-        chunk + ctypes.sizeof(_Handle) + _WORD
-    )
+    vector = chunk + ctypes.sizeof(_Handle)
+    first, end = _word_at(vector), _word_at(vector + _WORD)
     places = [chunk, *range(first, end, ctypes.sizeof(_Handle))]
     handles = [_Handle.from_address(place) for place in places]
     return [Extent(handle.dptr or 0, handle.size if handle.dptr else 0) for handle in handles]

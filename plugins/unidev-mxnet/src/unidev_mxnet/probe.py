@@ -1,0 +1,104 @@
+"""What the conformance suite needs of MXNet, by MXNet's own calls."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import mxnet as mx  # type: ignore[import-untyped]
+import numpy as np
+from mxnet import autograd
+
+from unidev import Probe, unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from unidev import Device
+
+    Array = np.ndarray[Any, Any]
+
+
+class MxnetProbe(Probe):
+    """Probe of MXNet. Each method gives its thread NumPy's meaning of shapes while it runs."""
+
+    deleted = unsupported("MXNet frees no array that is in use")
+
+    def make(self, array: Array, device: Device) -> Any:
+        """``mx.np.array``."""
+        with mx.util.np_shape(True):
+            return mx.np.array(np.ascontiguousarray(array).reshape(array.shape), ctx=device.native)
+
+    def read(self, x: Any) -> bytes:
+        """``asnumpy``, which waits."""
+        with mx.util.np_shape(True):
+            values: bytes = x.asnumpy().tobytes()
+        return values
+
+    def same_memory(self, x: Any) -> Any:
+        """``detach``, whose name does not say so."""
+        with mx.util.np_shape(True):
+            return x.detach()
+
+    def views(self, x: Any) -> Mapping[str, Any]:
+        """Only ``rows`` is a view: of the others MXNet makes copies."""
+        with mx.util.np_shape(True):
+            return {
+                "transposed": x.T,
+                "sliced": x[1:, ::2],
+                "broadcast": mx.np.broadcast_to(x, (3, *x.shape)),
+                "rows": x[1:],
+            }
+
+    def global_state(self) -> Mapping[str, object]:
+        """This thread's context and flags, and the host's generators.
+
+        MXNet tells nobody the state of its own generators.
+        """
+        kind, keys, *rest = np.random.get_state(legacy=True)
+        return {
+            "context": str(mx.context.current_context()),
+            "np_shape": mx.util.is_np_shape(),
+            "np_array": mx.util.is_np_array(),
+            "np_default_dtype": mx.util.is_np_default_dtype(),
+            "recording": autograd.is_recording(),
+            "training": autograd.is_training(),
+            "numpy.random": (kind, np.asarray(keys).tobytes(), *rest),
+            "numpy.errstate": np.geterr(),
+            "random": random.getstate(),
+        }
+
+    def specials(self, device: Device) -> Mapping[str, Any]:
+        """The legacy class, the sparse ones, a parameter, bfloat16, and memory for other uses."""
+        values = np.array([[1, 0, 2], [0, 0, 0], [0, 3, 0]], "float32")
+        context = device.native
+        legacy = mx.nd.array(values, ctx=context)
+        parameter = mx.gluon.Parameter("weight", shape=(2, 3), init="ones")
+        parameter.initialize(ctx=context)
+        found = {
+            "legacy": legacy,
+            "row_sparse": legacy.tostype("row_sparse"),
+            "csr": legacy.tostype("csr"),
+            "parameter": parameter.data(context),
+            "bfloat16": legacy.astype(np.dtype([("bfloat16", np.uint16)])),
+        }
+        if device.kind == "cpu":
+            found["shared"] = mx.nd.array(values, ctx=mx.Context("cpu_shared", 0))
+        return found
+
+    def write(self, x: Any, value: float) -> None:
+        """``x[:] = value``, and waits: a view has no way of seeing that it must."""
+        with mx.util.np_shape(True):
+            x[() if x.ndim == 0 else slice(None)] = value
+        x.wait_to_read()
+
+    def gradient(self, function: Callable[[Any], Any], array: Array, device: Device) -> Array:
+        """``autograd.record`` and ``backward``."""
+        with mx.util.np_shape(True), mx.util.np_array(True):
+            x = self.make(array, device)
+            x.attach_grad()
+            with autograd.record():
+                total = function(x).sum()
+            total.backward()
+            gradient: Array = x.grad.asnumpy()
+        return gradient

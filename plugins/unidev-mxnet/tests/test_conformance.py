@@ -1,0 +1,18 @@
+"""The conformance suite, on the machine's own devices and on simulated ones."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.parametrize("count", [0, 1, 4])
+def test_the_backend_conforms(count, tmp_path):
+    suite = ["-m", "pytest", "--pyargs", "unidev.conformance", "-p", "no:cacheprovider"]
+    options = ["--unidev-backend", "mxnet", "--unidev-simulate", str(count)]
+    own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
+    done = subprocess.run(
+        [sys.executable, *suite, *options], cwd=tmp_path, capture_output=True, text=True, env=own
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,152 @@
+"""Contexts as devices."""
+
+import copy
+import pickle
+import threading
+
+import mxnet as mx
+import pytest
+
+import unidev
+from unidev import DeletedTensorError, DeviceNotFoundError, DeviceSpecError, UnsupportedOperation
+
+
+def current():
+    return mx.context.current_context()
+
+
+def test_simulated_gpus_are_further_cpu_contexts():
+    assert [str(device) for device in unidev.list_devices()] == [
+        "cpu:0", "gpu:0", "gpu:1", "gpu:2", "gpu:3",
+    ]  # fmt: skip
+    assert unidev.gpu(1).native == mx.cpu(2)
+    assert unidev.gpu(1).native_name == "cpu(2)"
+    assert unidev.zeros(2, device="gpu:3").ctx == mx.cpu(4)
+
+
+@pytest.mark.parametrize("spec", ["cpu(2)", mx.cpu(2), mx.Context("cpu", 2)])
+def test_mxnets_spelling_and_object_mean_the_same_device(spec):
+    assert unidev.as_device(spec) is unidev.gpu(1)
+
+
+def test_a_context_that_mxnet_would_take_but_that_is_not_there_is_an_error():
+    with pytest.raises(DeviceNotFoundError, match="gpu:98"):
+        unidev.as_device(mx.cpu(99))
+    with pytest.raises(DeviceNotFoundError):
+        unidev.zeros(2, device="cpu(99)")
+
+
+def test_without_simulation_mx_cpu_1_is_not_there(python):
+    done = python(
+        "import unidev\n"
+        "backend = unidev.active_backend()\n"
+        "import mxnet as mx\n"
+        "assert [str(d) for d in unidev.list_devices()] == ['cpu:0']\n"
+        "assert unidev.try_gpu().kind == 'cpu' and backend.parse_native('gpu(1)') == ('gpu', 1)\n"
+        "for spec in (mx.cpu(1), 'cpu(1)', mx.gpu(0), 'gpu:0'):\n"
+        "    try:\n"
+        "        unidev.as_device(spec)\n"
+        "    except unidev.DeviceNotFoundError as error:\n"
+        "        assert 'cpu:0' in str(error)\n"
+        "    else:\n"
+        "        raise SystemExit(f'{spec} was taken')\n"
+        "assert str(unidev.device_of(mx.np.ones(2, ctx=mx.cpu(5)))) == 'cpu:5'\n"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("spec", ["cpu_pinned(0)", mx.cpu_pinned(), mx.gpu(0), "gpu(0)", "cuda:0"])
+def test_what_is_no_place_for_a_tensor_here_is_refused(spec):
+    with pytest.raises(DeviceSpecError):
+        unidev.as_device(spec)
+
+
+def test_pinned_and_shared_memory_counts_as_the_cpu():
+    for kind in ("cpu_pinned", "cpu_shared"):
+        x = mx.nd.ones((2, 3), ctx=mx.Context(kind, 0))
+        assert unidev.device_of(x) is unidev.cpu()
+        assert unidev.as_in_device(x, "cpu") is x
+        assert not unidev.shares_memory(x, unidev.copy_to(x, "cpu"))
+
+
+def test_an_array_on_a_real_gpu_is_not_taken_for_a_simulated_one():
+    backend = unidev.active_backend()
+    kind, index = 2, 0
+    with pytest.raises(UnsupportedOperation, match="UNIDEV_SIMULATE"):
+        backend._named_device(kind | index << 32)
+
+
+def test_scopes_make_mxnets_own_arrays_land_there_and_end():
+    before = current()
+    with unidev.gpu(2):
+        assert current() == mx.cpu(3)
+        with unidev.gpu(0):
+            assert mx.np.ones(2).ctx == mx.cpu(1)
+        assert mx.nd.ones(2).context == mx.cpu(3)
+    assert current() is before
+    with pytest.raises(ZeroDivisionError), unidev.gpu(2):
+        _ = 1 / 0
+    assert current() is before
+
+
+def test_one_device_entered_twice_and_by_two_threads_leaves_no_trace():
+    device, before = unidev.gpu(1), current()
+    inside, leave, seen = threading.Event(), threading.Event(), []
+
+    def enter(scope):
+        with scope:
+            inside.set()
+            leave.wait(10)
+            seen.append(current())
+        seen.append(current())
+
+    for scope in (device, device.native):
+        seen.clear(), inside.clear(), leave.clear()
+        with scope, scope:
+            thread = threading.Thread(target=enter, args=(scope,))
+            thread.start()
+            assert inside.wait(10)
+        assert current() is before
+        leave.set()
+        thread.join()
+        assert seen == [mx.cpu(2), mx.cpu(0)]
+
+
+def test_a_native_device_is_saved_as_mxnets_own():
+    native = unidev.gpu(1).native
+    for made in (pickle.loads(pickle.dumps(native)), copy.deepcopy(native)):
+        assert type(made) is mx.Context
+        assert made == native
+
+
+def test_many_threads_ask_at_once_and_each_is_told_its_own():
+    arrays = [mx.np.ones(2, ctx=mx.cpu(i)) for i in range(5)]
+    devices = [unidev.cpu(), *(unidev.gpu(i) for i in range(4))]
+    wrong = []
+
+    def ask(i):
+        wrong.extend(1 for _ in range(20_000) if unidev.device_of(arrays[i]) is not devices[i])
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_an_array_without_memory_is_an_error_and_no_crash():
+    none = mx.nd.NDArray(mx.nd.ndarray._new_empty_handle())
+    null = mx.np.ndarray(None)
+    for x in (none, null):
+        for ask in (unidev.device_of, unidev.to_numpy, lambda x: unidev.shares_memory(x, x)):
+            with pytest.raises(DeletedTensorError):
+                ask(x)
+        with pytest.raises(DeletedTensorError):
+            unidev.copy_to(x, "gpu:0")
+
+
+def test_memory_of_a_cpu_is_unsupported_with_the_reason():
+    with pytest.raises(UnsupportedOperation, match="keeps no count"):
+        unidev.memory("cpu")
+    unidev.synchronize()
