@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 E = TypeVar("E", bound=BaseException)
+T = TypeVar("T")
 
 
 class Bench:
@@ -45,6 +46,8 @@ class Bench:
     def devices(self) -> list[Device]:
         """Every device that the backend lists; the check is taken to use them."""
         found = unidev.list_devices()
+        if not found:  # a check that goes through none would pass
+            raise AssertionError("the backend lists no device at all")
         self.evidence.touch(*found)
         return found
 
@@ -89,6 +92,16 @@ class Bench:
         """Each ordered pair, a device with itself included."""
         return product(self.devices, self.devices)
 
+    def ring(self) -> list[tuple[Device, Device]]:
+        """Each device with itself and with the next: what is slow need not go through all pairs."""
+        found = self.devices
+        following = [*found[1:], found[0]]
+        return list(
+            dict.fromkeys(
+                [(each, each) for each in found] + list(zip(found, following, strict=True))
+            )
+        )
+
     # -- tensors ----------------------------------------------------------------------------------
 
     def make(self, values: Array, device: Device) -> Any:
@@ -132,6 +145,20 @@ class Bench:
                 f"{caught}"
             ) from caught
         raise AssertionError(f"{name}({given}) raises nothing, and returns {_brief(result)}")
+
+    def works(self, call: Callable[..., T], *args: Any, **options: Any) -> T:
+        """What ``call`` returns.
+
+        Raises:
+            AssertionError: it raises whatever, where the contract is that it works.
+        """
+        try:
+            return call(*args, **options)
+        except Exception as caught:
+            name = getattr(call, "__name__", str(call))
+            raise AssertionError(
+                f"{name}({', '.join(map(_brief, args))}) raises {type(caught).__name__}: {caught}"
+            ) from caught
 
     # -- memory -----------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING, Any
 
+import unidev
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -33,7 +35,7 @@ class Counter:
     def now(self) -> int:
         """Bytes allocated when all garbage is gone and all work done."""
         gc.collect()
-        return self._probe.allocated_bytes(self._device)
+        return self._count()
 
     def held_by(self, make: Callable[[], Any]) -> int:
         """By how much the count is up while the result of ``make`` is held."""
@@ -45,11 +47,15 @@ class Counter:
         return after - before
 
     def left_by(self, use: Callable[[], object]) -> int:
-        """By how much the count is up once ``use`` has ended and all it made is dropped."""
+        """By how much the count is up once ``use`` has ended, before garbage is collected."""
         use()
         before = self.now()
         use()
-        return self.now() - before
+        return self._count() - before
+
+    def _count(self) -> int:
+        unidev.synchronize(self._device)
+        return self._probe.allocated_bytes(self._device)
 
     def check(self, measure: Callable[[], int], expected: int, tolerance: int, where: str) -> None:
         """``measure`` gives ``expected`` within ``tolerance`` in one of a few attempts."""

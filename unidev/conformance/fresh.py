@@ -10,7 +10,11 @@ import json
 import os
 import subprocess
 import sys
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 TIMEOUT_S = 100
 """Less than the patience of the suite's parent: the check itself says what hung."""
@@ -25,7 +29,13 @@ def answer(value):
 """
 
 
-def run_fresh(code: str, *, backend: str, arguments: tuple[str, ...] = (), **variables: str) -> Any:
+def run_fresh(
+    code: str,
+    *,
+    backend: str,
+    arguments: Sequence[str] = (),
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> Any:
     """What ``code`` gave to ``answer(...)``, as JSON brings it.
 
     Args:

@@ -1,0 +1,107 @@
+"""``as_in_device``: the very object where it is there already, and a true copy where it is not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import unidev
+from unidev.conformance import samples
+from unidev.conformance.catalog import check
+from unidev.conformance.containers import Frozen, Point
+
+if TYPE_CHECKING:
+    from unidev.conformance.bench import Bench
+    from unidev.device import Device
+
+
+def _spellings(device: Device) -> list[Any]:
+    found = [device, str(device), device.native, device.native_name]
+    return [*found, device.kind] if device.index == 0 else found
+
+
+@check(required=True)
+def test_same_object_when_there(bench: Bench) -> None:
+    """Where the tensor is already, the very object is returned, however the device is spelt."""
+    for device in bench.devices:
+        x = bench.matrix(device)
+        tensors = {
+            "tensor": x, "zero-size": unidev.zeros((0, 3), device=device),
+            **bench.probe.views(x), **bench.probe.specials(device),
+        }  # fmt: skip
+        for name, tensor in tensors.items():
+            for spelling in _spellings(device):
+                found = unidev.as_in_device(tensor, spelling)
+                assert found is tensor, f"{name} on {device}, sent to {spelling!r}: another object"
+        bench.evidence.add("the same object", f"{device}: {', '.join(tensors)}")
+
+
+@check(required=True, needs=("probe.allocated_bytes",))
+def test_nothing_allocated(bench: Bench) -> None:
+    """Where the tensor is already, no memory is taken."""
+    for device in bench.devices:
+        x = bench.make(samples.big(), device)
+        spellings = _spellings(device)
+
+        def all_spellings(x: Any = x, spellings: list[Any] = spellings) -> list[Any]:
+            return [unidev.as_in_device(x, spelling) for spelling in spellings]
+
+        bench.check_grows(all_spellings, device, 0, f"as_in_device on {device}")
+
+
+@check(required=True)
+def test_disjoint_copy_when_not_there(bench: Bench) -> None:
+    """Where the tensor is not, the result is on the device, and shares nothing with the source."""
+    for source, target in bench.pairs():
+        for size in samples.SIZES:
+            x = bench.make(samples.counting((size,)), source)
+            y = unidev.as_in_device(x, target)
+            where = f"{size} elements, {source} to {target}"
+            # First of all: what has not moved is no copy either, but this says which it is.
+            bench.oracle.check_device(y, target, where)
+            bench.oracle.check_copy(x, y, target, where)
+            bench.oracle.check_device(x, source, f"the source of {where}")
+
+
+@check(required=True)
+def test_differs_from_copy_to(bench: Bench) -> None:
+    """On one device the two verbs differ: one gives the tensor, the other new memory."""
+    for device in bench.devices:
+        x = bench.matrix(device)
+        same, copied = unidev.as_in_device(x, device), unidev.copy_to(x, device)
+        assert same is x, f"{device}: as_in_device gave another object"
+        assert copied is not x, f"{device}: copy_to gave the source itself"
+        bench.oracle.check_copy(x, copied, device, f"copy_to on {device}")
+
+
+@check()
+def test_unmoved_tree_is_itself(bench: Bench) -> None:
+    """A container none of whose tensors moves is returned itself, and so are those in it."""
+    for device in bench.devices:
+        x, y = bench.matrix(device), bench.matrix(device)
+        trees = (
+            {"x": x, "n": [y, (3, "text")]}, [x, y], (x, {"y": y}), Point(x, y), Frozen(x, "f"),
+            [x, Point(1, Frozen(y, None))],
+        )  # fmt: skip
+        for tree in trees:
+            for spelling in _spellings(device):
+                found = unidev.as_in_device(tree, spelling)
+                name = type(tree).__name__
+                assert found is tree, f"{name} on {device}, sent to {spelling!r}: another one"
+
+
+@check()
+def test_leaves_there_stay_themselves(bench: Bench) -> None:
+    """Of a container, tensors that are there already stay themselves; only the others move."""
+    for source, target in bench.all_pairs():
+        moving, there, other = bench.matrix(source), bench.matrix(target), object()
+        tree = {"a": moving, "b": [there, (there, other)], "c": Point(there, moving)}
+        found = unidev.as_in_device(tree, target)
+        where = f"{source} to {target}"
+        stayed = [found["b"][0], found["b"][1][0], found["c"].x]
+        assert all(leaf is there for leaf in stayed), f"{where}: a leaf already there was replaced"
+        assert found["b"][1][1] is other, f"{where}: what is no tensor was replaced"
+        assert found["a"] is found["c"].y, f"{where}: one leaf became two"
+        if source is target:
+            assert found["a"] is moving, f"{where}: a leaf already there was replaced"
+        else:
+            bench.oracle.check_copy(moving, found["a"], target, where)

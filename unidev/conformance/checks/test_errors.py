@@ -1,0 +1,212 @@
+"""Bad input: an error of its own kind that names what was found and what to do; nothing changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import unidev
+from unidev.backend import Unsupported
+from unidev.conformance import samples
+from unidev.conformance.catalog import check
+from unidev.conformance.containers import Unknown
+from unidev.simulation import MOST
+
+if TYPE_CHECKING:
+    from unidev.conformance.bench import Bench
+    from unidev.device import Device
+
+_FAR = 4_000
+"""An index that no machine has."""
+
+
+@check(required=True)
+def test_index_out_of_range(bench: Bench) -> None:
+    """A device past the end is an error in every verb, in whatever words, and never another one."""
+    x = bench.matrix(bench.cpu)
+    missing: list[Any] = [unidev.Device(bench.backend.name, "gpu", _FAR)]
+    for kind in bench.backend.kinds:
+        count = sum(device.kind == kind for device in bench.devices)
+        missing += [f"{kind}:{count}", f"{kind}:{_FAR}"]
+    for spec in missing:
+        for call, *arguments in (
+            (unidev.as_device, spec), (unidev.copy_to, x, spec), (unidev.as_in_device, x, spec),
+        ):  # fmt: skip
+            bench.expect(unidev.DeviceNotFoundError, call, *arguments)
+        bench.expect(unidev.DeviceNotFoundError, unidev.zeros, 3, device=spec)
+    for index in (unidev.num_gpus(), _FAR):
+        bench.expect(unidev.DeviceNotFoundError, unidev.gpu, index)
+    for spelling in (f"cuda:{_FAR}", f"/CPU:{_FAR}", f"/GPU:{_FAR}", f"gpu({_FAR})", f"xpu:{_FAR}"):
+        # One framework's own spelling, and no spelling at all to the others.
+        bench.expect(unidev.DeviceError, unidev.as_device, spelling)
+
+
+@check(required=True)
+def test_negative_index(bench: Bench) -> None:
+    """A negative index, or one that is no whole number, names no device: none is counted from."""
+    x = bench.matrix(bench.cpu)
+    for spec in ("gpu:-1", "cpu:-1"):
+        bench.expect(unidev.DeviceSpecError, unidev.as_device, spec)
+        bench.expect(unidev.DeviceSpecError, unidev.copy_to, x, spec)
+        bench.expect(unidev.DeviceSpecError, unidev.zeros, 3, device=spec)
+    for index in (-1, -_FAR, 0.5, "0", None):
+        bench.expect(unidev.DeviceSpecError, unidev.gpu, index)
+        bench.expect(unidev.DeviceSpecError, unidev.try_gpu, index)
+
+
+@check(required=True)
+def test_missing_kind(bench: Bench) -> None:
+    """A kind of device that is not there is an error; it does not become the CPU."""
+    x = bench.matrix(bench.cpu)
+    absent = unidev.Device(bench.backend.name, "abacus", 0)
+    for call, *arguments in (
+        (unidev.copy_to, x, absent), (unidev.as_in_device, x, absent), (unidev.as_device, absent),
+    ):  # fmt: skip
+        bench.expect(unidev.DeviceNotFoundError, call, *arguments)
+    for spec in ("abacus", "abacus:0", "", "gpu:", "gpu:x", "cpu:0:0", 3.5, object()):
+        bench.expect(unidev.DeviceSpecError, unidev.as_device, spec)
+        bench.expect(unidev.DeviceSpecError, unidev.copy_to, x, spec)
+    if not unidev.num_gpus():
+        bench.expect(unidev.DeviceNotFoundError, unidev.gpu)
+        for spec in ("gpu", "gpu:0"):
+            bench.expect(unidev.DeviceNotFoundError, unidev.as_device, spec)
+            bench.expect(unidev.DeviceNotFoundError, unidev.copy_to, x, spec)
+            bench.expect(unidev.DeviceNotFoundError, unidev.zeros, 3, device=spec)
+
+
+class _Foreign:
+    """Looks like an array to NumPy, and like a tensor to whoever only asks for a shape."""
+
+    shape = (2,)
+    dtype = "float32"
+
+    def __array__(self, *_arguments: object, **_options: object) -> samples.Array:
+        return np.zeros(2)
+
+
+@check(required=True)
+def test_foreign_tensor(bench: Bench) -> None:
+    """A stranger's tensor, or device, is refused: nothing is converted on the quiet."""
+    x = bench.matrix(bench.cpu)
+    for device in bench.devices:
+        bench.expect(unidev.NotATensorError, unidev.copy_to, _Foreign(), device)
+        bench.expect(unidev.NotATensorError, unidev.as_in_device, _Foreign(), device)
+        if not isinstance(np.zeros(2), bench.backend.tensor_types):
+            for foreign in (np.zeros(2), [np.zeros(2)], [x, np.zeros(2)]):
+                bench.expect(unidev.BackendMismatchError, unidev.copy_to, foreign, device)
+                bench.expect(unidev.BackendMismatchError, unidev.as_in_device, foreign, device)
+    for call in (unidev.device_of, unidev.to_numpy, unidev.array, unidev.zeros_like):
+        bench.expect(unidev.NotATensorError, call, _Foreign())
+    elsewhere = unidev.Device("elsewhere", "gpu", 0)
+    bench.expect(unidev.BackendMismatchError, unidev.copy_to, x, elsewhere)
+    bench.expect(unidev.BackendMismatchError, unidev.as_in_device, [x], elsewhere)
+
+
+@check(required=True)
+def test_tensors_on_different_devices(bench: Bench) -> None:
+    """Tensors on two devices are refused where they have to be on one, two of one kind included."""
+    for one, other in bench.pairs():
+        x, y = bench.matrix(one), bench.matrix(other)
+        bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, x, y)
+        bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, [x, y])
+        bench.expect(unidev.DeviceMismatchError, unidev.device_of, [x, y])
+        error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, X=x, Y=y)
+        for name, device in (("X", one), ("Y", other)):
+            assert f"{name}: {device}" in str(error), f"{name} with {device} is not in: {error}"
+        bench.works(unidev.check_same_device, x, x)
+
+
+@check()
+def test_unsupported_dtype(bench: Bench) -> None:
+    """A dtype that the backend has not is an error; one that it has is not replaced by another."""
+    for device in bench.devices:
+        for name in ("float128bit", "strange", "O", 7):
+            bench.expect(unidev.UnsupportedDtypeError, unidev.zeros, 3, dtype=name, device=device)
+        for array in (np.array([object()]), np.array(["text"]), np.array(["2026-11-21"], "M8[D]")):
+            bench.expect(unidev.UnsupportedDtypeError, unidev.array, array, device=device)
+        for name in _NUMBERS:
+            _check_kept_or_refused(bench, name, device)
+
+
+_NUMBERS = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64", "complex64", "complex128",
+)  # fmt: skip
+
+
+def _check_kept_or_refused(bench: Bench, name: str, device: Device) -> None:
+    values = samples.telling_bits(name)
+    if name not in bench.backend.dtypes:
+        bench.expect(unidev.UnsupportedDtypeError, unidev.array, values, device=device)
+        bench.expect(unidev.UnsupportedDtypeError, unidev.zeros, 3, dtype=name, device=device)
+        bench.evidence.add("refused", name)
+        return
+    x = unidev.array(values, device=device)
+    assert x.dtype == bench.backend.dtypes[name], f"{name} on {device} became {x.dtype}"
+    bench.oracle.check_bytes(x, values.tobytes(), f"{name} on {device}")
+
+
+@check(required=True)
+def test_message_names_device_backend_remedy(bench: Bench) -> None:
+    """A message says which device was meant, of which backend, what there is, and what to do."""
+    name, x = bench.backend.name, bench.matrix(bench.cpu)
+    listed = [str(device) for device in bench.devices]
+    for index in (unidev.num_gpus(), _FAR):
+        simulates = index < MOST and not isinstance(bench.backend.spec.simulator, Unsupported)
+        _check_says(
+            bench.expect(unidev.DeviceNotFoundError, unidev.gpu, index),
+            f"gpu:{index}", name, *listed, "try_gpu", *(["UNIDEV_SIMULATE"] if simulates else []),
+        )  # fmt: skip
+    _check_says(
+        bench.expect(unidev.DeviceNotFoundError, unidev.copy_to, x, f"cpu:{_FAR}"),
+        f"cpu:{_FAR}", name, *listed,
+    )  # fmt: skip
+    _check_says(
+        bench.expect(unidev.DeviceSpecError, unidev.as_device, "abacus"), "abacus", name, *listed
+    )
+    _check_says(
+        bench.expect(unidev.UnsupportedDtypeError, unidev.zeros, 3, dtype="strange"),
+        "strange", name, "float32",
+    )  # fmt: skip
+    _check_says(
+        bench.expect(unidev.NotATensorError, unidev.copy_to, 3, bench.cpu), "int", "unidev.array"
+    )
+    _check_says(
+        bench.expect(unidev.UnsupportedContainerError, unidev.copy_to, Unknown(x=x), bench.cpu),
+        "Unknown", "register_container",
+    )  # fmt: skip
+
+
+def _check_says(error: Exception, *wanted: str) -> None:
+    missing = [word for word in wanted if word not in str(error)]
+    assert not missing, f"{type(error).__name__} does not name {missing}: {error}"
+
+
+@check(required=True)
+def test_state_unchanged_after_error(bench: Bench) -> None:
+    """After an error everything is as before: containers, tensors, the scope, the selection."""
+    before = dict(bench.probe.global_state())
+    for source, target in bench.all_pairs():
+        x, y = bench.matrix(source), bench.matrix(source)
+        content = bench.probe.read(x)
+        for tree in ([x, Unknown(x=y)], {"x": x, "y": Unknown(x=y)}, [x, {"y": [Unknown(x=y)]}]):
+            inner = list(tree.values() if isinstance(tree, dict) else tree)
+            for verb in (unidev.copy_to, unidev.as_in_device):
+                bench.expect(unidev.UnsupportedContainerError, verb, tree, target)
+            after = list(tree.values() if isinstance(tree, dict) else tree)
+            where = f"{source} to {target}, after an error"
+            assert all(a is b for a, b in zip(inner, after, strict=True)), f"{where}: half moved"
+            bench.oracle.check_device(x, source, where)
+            bench.oracle.check_bytes(x, content, where)
+    bench.expect(unidev.DeviceNotFoundError, _enter, bench, _FAR)
+    made = bench.works(unidev.zeros, 3)
+    bench.oracle.check_device(made, bench.cpu, "after a scope that could not begin")
+    bench.expect(unidev.BackendNotFoundError, unidev.set_backend, "elsewhere")
+    assert unidev.active_backend() is bench.backend, "another backend is selected after an error"
+    assert dict(bench.probe.global_state()) == before, "the framework's defaults have changed"
+
+
+def _enter(bench: Bench, index: int) -> None:
+    with unidev.Device(bench.backend.name, "gpu", index):
+        pass

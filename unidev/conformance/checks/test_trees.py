@@ -1,0 +1,197 @@
+"""Nested containers."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import unidev
+from unidev.conformance.catalog import check
+from unidev.conformance.containers import Batch, Custom, Frozen, Point
+from unidev.conformance.examples import a_handful
+
+if TYPE_CHECKING:
+    from unidev.conformance.bench import Bench
+    from unidev.device import Device
+
+_TENSOR = "a tensor stands here"
+
+_SHAPES = st.recursive(
+    st.sampled_from([_TENSOR, None, 3, "text"]),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(st.sampled_from(["b", "a", "c"]), inner, max_size=3),
+    ),
+    max_leaves=8,
+).filter(lambda tree: isinstance(tree, (dict, list, tuple)))
+
+
+@check(required=True)
+def test_dict_list_tuple(bench: Bench) -> None:
+    """Dicts, lists and tuples, however nested, come back as what they are, each tensor copied."""
+    for source, target in bench.all_pairs():
+        x, y = bench.matrix(source), bench.matrix(source)
+        tree = {"a": [x, (y, {"b": bench.matrix(source)})], "n": (x, [3, None])}
+        _check_copied(bench, tree, unidev.copy_to(tree, target), target, f"{source} to {target}")
+    for source, target in bench.ring():
+        _check_any_nesting(bench, source, target)
+
+
+def _check_any_nesting(bench: Bench, source: Device, target: Device) -> None:
+    @a_handful
+    @given(_SHAPES)
+    def check_nesting(shape: Any) -> None:
+        tree = _filled(bench, shape, source)
+        copied = unidev.copy_to(tree, target)
+        _check_copied(bench, tree, copied, target, f"{shape}, {source} to {target}")
+
+    check_nesting()
+
+
+def _filled(bench: Bench, shape: Any, device: Device) -> Any:
+    if shape == _TENSOR:
+        return bench.matrix(device)
+    if isinstance(shape, dict):
+        return {key: _filled(bench, value, device) for key, value in shape.items()}
+    if isinstance(shape, (list, tuple)):
+        return type(shape)(_filled(bench, value, device) for value in shape)
+    return shape
+
+
+def _check_copied(bench: Bench, old: Any, new: Any, device: Device, where: str) -> None:
+    if isinstance(old, bench.backend.tensor_types):
+        bench.oracle.check_copy(old, new, device, where)
+        return
+    assert type(new) is type(old), f"{where}: {type(old).__name__} became {type(new).__name__}"
+    if isinstance(old, dict):
+        assert list(new) == list(old), f"{where}: the keys {list(old)} became {list(new)}"
+        for key in old:
+            _check_copied(bench, old[key], new[key], device, f"{where}: [{key!r}]")
+    elif isinstance(old, (list, tuple)):
+        assert len(new) == len(old), f"{where}: {len(old)} items became {len(new)}"
+        for index, pair in enumerate(zip(old, new, strict=True)):
+            _check_copied(bench, *pair, device, f"{where}: [{index}]")
+    else:
+        assert new is old, f"{where}: {old!r} became {new!r}"
+
+
+@check(required=True)
+def test_named_and_registered_containers(bench: Bench) -> None:
+    """Namedtuples, dataclasses, frozen too, defaultdict, OrderedDict, registered ones are kept."""
+    for source, target in bench.all_pairs():
+        x, where = bench.matrix(source), f"{source} to {target}"
+        for tree in _named(x):
+            name = type(tree).__name__
+            copied = unidev.copy_to([tree], target)[0]
+            assert type(copied) is type(tree), f"{where}: {name} became {type(copied).__name__}"
+            bench.oracle.check_copy(x, _tensor_of(copied), target, f"{name}, {where}")
+            assert _tensor_of(tree) is x, f"{where}: the {name} that was given has changed"
+            at_root = unidev.copy_to(tree, target)
+            assert type(at_root) is type(tree), f"{where}: at the root, {name} became another"
+            bench.oracle.check_copy(x, _tensor_of(at_root), target, f"{name} at the root, {where}")
+        copied_default = unidev.copy_to(defaultdict(list, x=x), target)
+        assert copied_default["new"] == [], f"{where}: the defaultdict has lost its default"
+        ordered = unidev.copy_to(OrderedDict(b=x, a=x), target)
+        assert list(ordered) == ["b", "a"], f"{where}: the OrderedDict has lost its order"
+        assert unidev.copy_to(Frozen(x, "f"), target).name == "f", f"{where}: a field was lost"
+        assert unidev.copy_to(Custom([x], "note"), target).note == "note", f"{where}: no note"
+
+
+def _named(x: Any) -> list[Any]:
+    seen = Batch(x, 3)
+    seen.seen = 7
+    return [
+        Point(x, 3), seen, Frozen(x, "f"), defaultdict(list, x=x), OrderedDict(b=x, a=1),
+        Custom([x, 3], "note"),
+    ]  # fmt: skip
+
+
+def _tensor_of(tree: Any) -> Any:
+    if isinstance(tree, Point):
+        return tree.x
+    if isinstance(tree, OrderedDict):
+        return tree["b"]
+    if isinstance(tree, defaultdict):
+        return tree["x"]
+    if isinstance(tree, Custom):
+        return tree.parts[0]
+    assert not isinstance(tree, Batch) or tree.seen == 7, "a field that __init__ does not take"
+    return tree.data
+
+
+@check(required=True)
+def test_shared_leaf_stays_shared(bench: Bench) -> None:
+    """A tensor that stands in several places becomes one tensor, and two equal ones stay two."""
+    for source, target in bench.all_pairs():
+        x, y = bench.matrix(source), bench.matrix(source)
+        a, b = unidev.copy_to({"a": x, "b": [x, (y, x)]}, target).values()
+        where = f"{source} to {target}"
+        assert a is b[0], f"{where}: one tensor became two, ['a'] and ['b'][0]"
+        assert a is b[1][1], f"{where}: one tensor became two, ['a'] and ['b'][1][1]"
+        assert a is not b[1][0], f"{where}: two tensors became one"
+        bench.oracle.check_disjoint(a, b[1][0], f"{where}: two tensors that are equal")
+        bench.oracle.check_copy(x, a, target, where)
+
+
+@check(required=True)
+def test_non_tensors_untouched(bench: Bench) -> None:
+    """What is no tensor is passed through as the very object it is."""
+    for source, target in bench.all_pairs():
+        others = [None, 3, 2.5, True, 2 + 1j, "text", b"bytes", object(), len, range(3), 10**30]
+        x = bench.matrix(source)
+        for copied in (
+            unidev.copy_to([x, *others], target)[1:],
+            unidev.as_in_device([x, *others], target)[1:],
+            unidev.copy_to(list(others), target),
+        ):
+            assert len(copied) == len(others), f"{source} to {target}: {copied}"
+            for old, new in zip(others, copied, strict=True):
+                assert new is old, f"{source} to {target}: {old!r} became {new!r}"
+
+
+@check()
+def test_key_order(bench: Bench) -> None:
+    """The keys of a dict keep their order, and need not be comparable with each other."""
+    for source, target in bench.all_pairs():
+        x = bench.matrix(source)
+        for keys in (("b", "a", "c"), (2, 1, "a", None), ("z", 1, ("t", 0))):
+            tree = {key: [x] if key == "a" else x for key in keys}
+            found = bench.works(unidev.copy_to, tree, target)
+            assert list(found) == list(keys), f"{source} to {target}: {keys} became {list(found)}"
+
+
+@check()
+def test_cycles_raise(bench: Bench) -> None:
+    """A container that contains itself is an error of its own, and no endless descent."""
+    x = bench.matrix(bench.cpu)
+    in_list: list[Any] = [x]
+    in_list.append(in_list)
+    in_dict: dict[str, Any] = {"x": x}
+    in_dict["deeper"] = [in_dict]
+    for cycle in (in_list, in_dict):
+        for verb in (unidev.copy_to, unidev.as_in_device):
+            _raises_circular(bench, verb, cycle, bench.cpu)
+        for question in (unidev.device_of, unidev.same_device, unidev.check_same_device):
+            _raises_circular(bench, question, cycle)
+
+
+def _raises_circular(bench: Bench, call: Any, *arguments: Any) -> None:
+    bench.expect(unidev.CircularContainerError, call, *arguments)
+
+
+@check(required=True)
+def test_mismatch_names_paths(bench: Bench) -> None:
+    """The report of tensors on different devices names each by its path, with its device."""
+    for one, other in bench.pairs():
+        batch = {"x": bench.matrix(one), "mask": [bench.matrix(other)]}
+        error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, batch=batch)
+        for path, device in (("batch['x']", one), ("batch['mask'][0]", other)):
+            assert f"{path}: {device}" in str(error), f"no {path!r} with {device} in: {error}"
+            assert error.devices.get(path) is device, f"`devices` is {error.devices}"
+        error = bench.expect(unidev.DeviceMismatchError, unidev.device_of, batch)
+        for path, device in (("['x']", one), ("['mask'][0]", other)):
+            assert f"{path}: {device}" in str(error), f"no {path!r} with {device} in: {error}"
