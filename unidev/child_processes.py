@@ -11,11 +11,11 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
 TAIL_LINES = 12
 _TAIL_BYTES = 64 * 1024
@@ -81,6 +81,19 @@ def start(
             stderr=stderr,
             **options,
         )
+
+
+def import_path(given: str) -> str:
+    """``PYTHONPATH`` for a child in another folder, where modules are to be found as they are here.
+
+    Relative entries would mean something else there; and ``python -m unidev`` finds an author's
+    module in the current folder, so that the child must, too.
+    """
+    entries = [str(Path(entry).absolute()) for entry in given.split(os.pathsep) if entry]
+    here = str(Path.cwd())
+    if ("" in sys.path or here in sys.path) and here not in entries:
+        entries.append(here)
+    return os.pathsep.join(entries)
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:

@@ -59,10 +59,24 @@ def find_plugins() -> list[Plugin]:
             if _found is None:
                 found: list[Plugin] = []
                 disabled = _names_in("UNIDEV_DISABLED_PLUGINS")
-                for point in _entry_points():
+                for point in plugin_points():
                     found.append(_try_plugin(point, found, disabled))
                 _found = found
     return list(_found)
+
+
+def plugin_points() -> Iterator[EntryPoint]:
+    """Where each plugin would be loaded from, NumPy's first; imports none of them."""
+    installed = sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
+    named = (
+        EntryPoint(source.rpartition(":")[2], source, GROUP)
+        for source in _names_in("UNIDEV_PLUGINS")
+    )
+    seen: set[str] = set()
+    for point in (EntryPoint(EMBEDDED, "unidev.numpy_plugin", GROUP), *installed, *named):
+        if point.value not in seen:  # one plugin found on two ways is one plugin
+            seen.add(point.value)
+            yield point
 
 
 def backend_specs() -> dict[str, BackendSpec]:
@@ -103,19 +117,6 @@ def backend_spec(name: str) -> BackendSpec:
         "installed.",
         backend=name,
     )
-
-
-def _entry_points() -> Iterator[EntryPoint]:
-    installed = sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
-    named = (
-        EntryPoint(source.rpartition(":")[2], source, GROUP)
-        for source in _names_in("UNIDEV_PLUGINS")
-    )
-    seen: set[str] = set()
-    for point in (EntryPoint(EMBEDDED, "unidev.numpy_plugin", GROUP), *installed, *named):
-        if point.value not in seen:  # one plugin found on two ways is one plugin
-            seen.add(point.value)
-            yield point
 
 
 def _names_in(variable: str) -> list[str]:

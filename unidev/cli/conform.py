@@ -97,7 +97,7 @@ def command(  # noqa: PLR0913  one for each option
         return _list(profile)
     if name is None:
         raise click.UsageError("which backend? Give its NAME; `unidev info` lists them.")
-    selected = _selection(only)
+    selected = _selection(only, profile)
     outputs = {"json": report, "html": html, "markdown": markdown, "junit": junit, "badge": badge}
     for path in outputs.values():
         _need_folder(path)
@@ -194,12 +194,24 @@ def _list(profile: str) -> int:
     return 0
 
 
-def _selection(only: str | None) -> tuple[str, ...] | None:
+def _selection(only: str | None, profile: str) -> tuple[str, ...] | None:
+    from difflib import get_close_matches
+
+    from unidev.conformance.catalog import all_checks
+
     if only is None:
         return None
     found = tuple(dict.fromkeys(each.strip() for each in only.split(",") if each.strip()))
     if not found:
         raise click.UsageError("--only names no check.")
+    known = [each.id for each in all_checks(profile)]
+    for check in found:
+        if check not in known:
+            near = " or ".join(get_close_matches(check, known, n=3, cutoff=0.4))
+            hint = f" Did you mean {near}?" if near else ""
+            raise click.UsageError(
+                f"profile {profile!r} has no check {check!r}.{hint} --list lists them."
+            )
     return found
 
 

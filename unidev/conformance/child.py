@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unidev import child_processes
@@ -19,6 +18,7 @@ from unidev.conformance.events import EventReader, Finish, Session
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from unidev.child_processes import Interruption
     from unidev.conformance.events import Event
@@ -176,15 +176,5 @@ def environment(simulated: int, given: Mapping[str, str]) -> dict[str, str]:
     kept["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # no plugin reorders, retries or spreads checks
     kept["PYTHONFAULTHANDLER"] = "1"
     kept["UNIDEV_SIMULATE"] = str(simulated)
-    kept["PYTHONPATH"] = _import_path(given.get("PYTHONPATH", ""))
+    kept["PYTHONPATH"] = child_processes.import_path(given.get("PYTHONPATH", ""))
     return kept
-
-
-def _import_path(given: str) -> str:
-    # The child works in another folder, so that relative entries would mean something else there;
-    # and `python -m unidev` finds an author's module in the current folder, so the child must too.
-    entries = [str(Path(entry).absolute()) for entry in given.split(os.pathsep) if entry]
-    here = str(Path.cwd())
-    if ("" in sys.path or here in sys.path) and here not in entries:
-        entries.append(here)
-    return os.pathsep.join(entries)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import os
 import platform
 import shlex
@@ -70,7 +69,6 @@ def run(plan: Plan, *, on_progress: Callable[[Progress], None], stop: Interrupti
                 continue
             runs.append(_configuration_run(plan, count, on_progress))
             _run_one(runs[-1], Path(top) / runs[-1].name, stop)
-            _check_selection(plan, runs[-1])
     timing = (started.isoformat(timespec="seconds"), round(time.monotonic() - clock, 3))
     return _report(plan, runs, notes, timing)
 
@@ -144,20 +142,6 @@ def _run_one(run: ConfigurationRun, folder: Path, stop: Interruption) -> None:
         if refused.refusal == "usage":
             raise UsageError(str(refused)) from refused
         raise BackendMissingError(str(refused)) from refused
-
-
-def _check_selection(plan: Plan, run: ConfigurationRun) -> None:
-    if plan.only is None or run.session is None:
-        return
-    known = [each.check for each in run.session.checks]
-    unknown = [check for check in plan.only if check not in known]
-    if unknown:
-        near = difflib.get_close_matches(unknown[0], known, n=3, cutoff=0.4)
-        hint = f" Did you mean {', '.join(near)}?" if near else ""
-        raise UsageError(
-            f"profile {plan.profile!r} has no check {', '.join(map(repr, unknown))}.{hint} "
-            f"`unidev conform {plan.backend} --list` lists them."
-        )
 
 
 def _report(

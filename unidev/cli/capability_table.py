@@ -1,0 +1,88 @@
+"""The table of what each backend can do, made of what the backends themselves say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unidev.conformance.render_markdown import cell
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    Answer = dict[str, Any]
+
+BEGIN, END = "<!-- capabilities -->", "<!-- /capabilities -->"
+
+LABELS = {
+    "simulator": "simulated GPUs",
+    "probe": "can be judged by the conformance suite",
+    "native_scope": "`with device:` steers the framework's own new tensors",
+    "extents": "addresses and lengths of a tensor's memory",
+    "memory": "`memory(device)`: bytes used and free",
+    "probe.write": "tensors can be written to",
+    "probe.gradient": "gradients, also through `copy_to`",
+    "probe.deleted": "tensors that the framework deletes while in use",
+    "probe.allocated_bytes": "allocated bytes can be counted",
+}
+"""Words for readers; an ability that has none here is shown by its own name."""
+
+
+class MarkersError(ValueError):
+    """A file has no place for the table."""
+
+
+def working(document: Answer) -> list[Answer]:
+    """The plugins whose backend loaded, so that it can be read."""
+    return [each for each in document["plugins"] if each["state"] == "works"]
+
+
+def abilities(document: Answer) -> list[str]:
+    """Every ability that a backend says something of."""
+    return list(dict.fromkeys(name for each in working(document) for name in each["capabilities"]))
+
+
+def to_markdown(document: Answer) -> str:
+    """The table; a "no" has its reason in a numbered note below."""
+    plugins = working(document)
+    notes: list[str] = []
+    lines = [
+        f"| | {' | '.join(each['backend'] for each in plugins)} |",
+        "|---" * (len(plugins) + 1) + "|",
+    ]
+    for ability in abilities(document):
+        cells = [_cell(each["capabilities"].get(ability), notes) for each in plugins]
+        lines.append(f"| {LABELS.get(ability, f'`{ability}`')} | {' | '.join(cells)} |")
+    lines.append("")
+    lines += [f"{number}. {note}" for number, note in enumerate(notes, start=1)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def update(path: Path, table: str, *, is_check: bool) -> bool:
+    """Put ``table`` between the markers in a file; whether what stood there was this already.
+
+    With ``is_check`` nothing is written.
+
+    Raises:
+        MarkersError: the file has no markers.
+    """
+    text = path.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _old, end, after = rest.partition(END)
+    if not begin or not end:
+        raise MarkersError(f"{path} has no lines {BEGIN} and {END} for the table to stand between.")
+    new = f"{before}{BEGIN}\n{table}{END}{after}"
+    if new != text and not is_check:
+        path.write_text(new, encoding="utf-8", newline="\n")
+    return new == text
+
+
+def _cell(capability: Answer | None, notes: list[str]) -> str:
+    if capability is None:
+        return "?"  # it has no probe to ask
+    if capability["supported"]:
+        return "yes"
+    link = f" (<{capability['link']}>)" if capability["link"] else ""
+    note = f"{cell(capability['reason'] or 'no reason given')}{link}"
+    if note not in notes:
+        notes.append(note)
+    return f"no ({notes.index(note) + 1})"

@@ -1,0 +1,127 @@
+"""``unidev info``: which plugins, frameworks and devices there are, and what is chosen."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+_HELP = """
+Show every plugin, its framework and its devices, which backend is chosen and why, and what fails
+to load and how to mend it.
+
+Each framework is imported in a process of its own, all at once, so that one that crashes, hangs or
+prints garbage is a line in the table.
+
+\b
+Exit codes:
+  0    shown; also if a plugin is broken, as --json and the table say
+  1    --check: the table in FILE is not current, or a plugin did not load
+  2    wrong usage
+  130  interrupted by Ctrl-C
+
+\b
+Examples:
+  unidev info
+  unidev info --verbose                        with tracebacks of what fails
+  UNIDEV_SIMULATE=4 unidev info --json
+  unidev info --capabilities                   what each backend can and cannot do
+  unidev info --capabilities --markdown
+  unidev info --capabilities --update README.md
+"""
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command(name="info", help=_HELP, short_help="Show what is installed and chosen.")
+@click.option("--json", "is_json", is_flag=True, help="Everything, as JSON.")
+@click.option("--capabilities", is_flag=True, help="What each backend can and cannot do.")
+@click.option("--markdown", is_flag=True, help="With --capabilities: as a Markdown table.")
+@click.option(
+    "--update", type=_FILE, metavar="FILE",
+    help="With --capabilities: put the table into FILE, between <!-- capabilities --> markers.",
+)  # fmt: skip
+@click.option(
+    "--check", type=_FILE, metavar="FILE", help="As --update, but only say whether it is current."
+)
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=180.0,
+    show_default=True, metavar="S", help="Seconds after which a framework hangs.",
+)  # fmt: skip
+@click.option("-v", "--verbose", is_flag=True, help="Print tracebacks.")
+def command(  # noqa: PLR0913  one for each option
+    *,
+    is_json: bool,
+    capabilities: bool,
+    markdown: bool,
+    update: Path | None,
+    check: Path | None,
+    timeout_s: float,
+    verbose: bool,
+) -> int:
+    """Ask, then print."""
+    if (markdown or update or check) and not capabilities:
+        raise click.UsageError("--markdown, --update and --check go with --capabilities.")
+    from unidev.child_processes import noticing_interruption
+    from unidev.cli.facts import gather
+
+    with noticing_interruption() as stop:
+        document = gather(timeout_s, stop)
+    if stop:
+        return stop.exit_code
+    if update or check:
+        return _in_file(document, update or check, is_check=check is not None)
+    if is_json:
+        click.echo(json.dumps(document, indent=1, ensure_ascii=False))
+    elif capabilities:
+        _print_capabilities(document, markdown=markdown)
+    else:
+        from unidev.cli.info_table import print_info
+        from unidev.cli.output import console
+
+        print_info(document, console(), verbose=verbose)
+    return 0
+
+
+def _print_capabilities(document: dict[str, Any], *, markdown: bool) -> None:
+    from unidev.cli.capability_table import to_markdown
+    from unidev.cli.info_table import print_capabilities
+    from unidev.cli.output import console
+
+    _say_left_out(document)
+    if markdown:
+        click.echo(to_markdown(document), nl=False)
+    else:
+        print_capabilities(document, console())
+
+
+def _in_file(document: dict[str, Any], path: Path | None, *, is_check: bool) -> int:
+    from unidev.cli.capability_table import MarkersError, to_markdown, update
+
+    assert path is not None
+    if _say_left_out(document):
+        # A table without a backend that is broken today would wipe out what is known of it.
+        click.echo(f"unidev: {path} is left as it is.", err=True)
+        return 1
+    try:
+        was_current = update(path, to_markdown(document), is_check=is_check)
+    except MarkersError as error:
+        raise click.UsageError(str(error)) from error
+    if is_check and not was_current:
+        click.echo(
+            f"unidev: the table in {path} is not current: "
+            f"unidev info --capabilities --update {path}",
+            err=True,
+        )
+        return 1
+    return 0
+
+
+def _say_left_out(document: dict[str, Any]) -> bool:
+    left_out = [each for each in document["plugins"] if each["state"] not in ("works", "disabled")]
+    for each in left_out:
+        name = each["backend"] or each["plugin"]
+        click.echo(f"unidev: left out: {name} ({each['state']}): {each['problem']}", err=True)
+    return bool(left_out)

@@ -1,0 +1,123 @@
+"""``unidev info`` for people."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from textwrap import indent
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from unidev.cli.capability_table import abilities, working
+from unidev.cli.facts import VARIABLES
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    Answer = dict[str, Any]
+
+_COLOURS = {"works": "green", "no framework": "yellow", "disabled": "yellow"}
+
+
+def print_info(document: Answer, console: Console, *, verbose: bool) -> None:
+    """Print the table, the choice, what is wrong and what is set."""
+    console.print(
+        Text(f"unidev {document['unidev']}, Python {document['python']}, {document['platform']}")
+    )
+    console.print()
+    _print_table(document, console)
+    console.print()
+    choice = document["choice"]
+    console.print(Text(f"chosen: {choice['name'] or 'none'} ({choice['reason']})"))
+    for each in document["plugins"]:
+        if each["problem"] or each["state"] == "disabled":
+            _print_problem(each, console, verbose=verbose)
+    for notice in document["notices"]:
+        console.print()
+        console.print(Text(f"notice: {notice}", style="yellow"))
+    _print_environment(document["environment"], console)
+
+
+def print_capabilities(document: Answer, console: Console) -> None:
+    """Print what each backend can do, and below it why not."""
+    plugins = working(document)
+    table = _table("ability", *(each["backend"] for each in plugins))
+    reasons: list[str] = []
+    for ability in abilities(document):
+        told = [each["capabilities"].get(ability) for each in plugins]
+        table.add_row(ability, *("?" if t is None else _yes_or_no(t) for t in told))
+        reasons += [
+            f"{each['backend']} {ability}: {t['reason']}" + (f" ({t['link']})" if t["link"] else "")
+            for each, t in zip(plugins, told, strict=True)
+            if t is not None and not t["supported"]
+        ]
+    console.print(table)
+    console.print()
+    for reason in reasons:
+        console.print(Text(reason))
+
+
+def devices_in_short(devices: list[Answer]) -> str:
+    """``cpu:0, gpu:0 to gpu:3 (simulated)``; a GPU that is none simulated by its name."""
+    parts = []
+    for described, group in groupby(devices, key=_described):
+        names = [each["device"] for each in group]
+        span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        parts.append(span + described[1])
+    return ", ".join(parts)
+
+
+def _described(device: Answer) -> tuple[str, str]:
+    kind = device["device"].partition(":")[0]
+    if device["simulated"]:
+        return kind, " (simulated)"
+    return kind, "" if kind == "cpu" else f" ({device['name']})"
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _print_table(document: Answer, console: Console) -> None:
+    table = _table("", "backend", "framework", "devices", "state", "plugin")
+    for each in document["plugins"]:
+        is_chosen = each["backend"] is not None and each["backend"] == document["choice"]["name"]
+        table.add_row(
+            "*" if is_chosen else "",
+            Text(each["backend"] or "?"),
+            Text(f"{each['framework'] or '?'} {each['framework_version'] or ''}".strip()),
+            Text(devices_in_short(each["devices"])),
+            Text(each["state"], style=_COLOURS.get(each["state"], "red")),
+            Text(each["distribution"] or each["source"]),
+        )
+    console.print(table)
+
+
+def _print_problem(answer: Answer, console: Console, *, verbose: bool) -> None:
+    console.print()
+    console.print(Text(f"{answer['plugin']} ({answer['source']}): {answer['state']}", style="bold"))
+    for line in (answer["problem"], answer["remedy"]):
+        if line:
+            console.print(Text(indent(line, "  ")))
+    if answer["traceback"]:
+        if verbose:
+            console.print(Text(indent(answer["traceback"].rstrip(), "    ")))
+        else:
+            console.print(Text("  `unidev info --verbose` shows where."))
+
+
+def _print_environment(variables: dict[str, str], console: Console) -> None:
+    console.print()
+    if not variables:
+        console.print(Text("environment: no variable of unidev's is set"))
+    for name, value in variables.items():
+        meaning = VARIABLES.get(name, "not one of unidev's own")
+        console.print(Text(f"environment: {name}={value} ({meaning})"))
+
+
+def _yes_or_no(capability: Answer) -> Text:
+    return Text("yes", style="green") if capability["supported"] else Text("no", style="yellow")
