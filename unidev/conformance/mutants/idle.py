@@ -1,0 +1,58 @@
+"""Backends that do nothing: every method returns None, or what it was given first.
+
+They are no mutants, as nothing in them is right. What one of them passes proves nothing of any
+backend, so no check that is required may pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from unidev.backend import Backend, BackendSpec, Probe
+from unidev.hookspecs import hookimpl
+from unidev.numpy_plugin import NumpySimulator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True, eq=False)
+class IdleBackend:
+    """The plugin: ``unidev.conformance.mutants:NAME``."""
+
+    name: str
+    answer: Callable[..., Any]
+    """What each method does."""
+
+    @hookimpl
+    def unidev_register_backend(self) -> BackendSpec:
+        """As NumPy's plugin does, but for ``load``."""
+        return BackendSpec(
+            name=self.name,
+            contract_version=1,
+            framework="numpy",
+            install="pip install numpy",
+            load=self.load,
+            simulator=NumpySimulator,
+            namespaces=("unidev",),
+        )
+
+    def load(self) -> type[Backend]:
+        """A backend, and a probe, each of whose methods does nothing."""
+        probe = _idle(Probe, self.answer)
+        backend = _idle(Backend, self.answer)
+        backend.tensor_types = property(lambda self: (object,))
+        backend.probe = property(probe)
+        return backend  # type: ignore[no-any-return]
+
+
+def _idle(contract: type, answer: Callable[..., Any]) -> Any:
+    names: frozenset[str] = getattr(contract, "__abstractmethods__", frozenset())
+    return type("Idle", (contract,), dict.fromkeys(names, answer))
+
+
+returns_none = IdleBackend("returns_none", lambda self, *arguments: None)
+returns_its_input = IdleBackend(
+    "returns_its_input", lambda self, *arguments: arguments[0] if arguments else None
+)

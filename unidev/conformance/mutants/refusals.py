@@ -1,0 +1,161 @@
+"""Bad input that is taken, or refused in the wrong words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unidev.conformance.mutants.mutant import in_place_of, mutant, replace
+
+
+@mutant("errors.index_out_of_range")
+def index_not_checked(backend: Any) -> None:
+    """Any index is taken: ``mx.cpu(99)``, ``torch.device("cuda:99")``."""
+    from unidev.devices import check_device
+
+    in_place_of(check_device)(lambda device: None)
+
+
+@mutant("errors.index_out_of_range")
+def index_clamped(backend: Any) -> None:
+    """An index past the end means the first device: TF's ``/CPU:9`` with soft placement."""
+    from unidev import devices
+
+    there, kind_and_index = devices._there, devices._kind_and_index
+
+    @replace(devices)
+    def _there(backend: Any, kind: str, index: int) -> Any:
+        return there(backend, kind, index if index < backend.device_count(kind) else 0)
+
+    @replace(devices)
+    def _kind_and_index(spec: object, backend: Any) -> tuple[str, int]:
+        kind, index = kind_and_index(spec, backend)
+        return kind, index if index < backend.device_count(kind) else 0
+
+
+@mutant("errors.negative_index")
+def negative_index_taken(backend: Any) -> None:
+    """-1 means "the current device": ``torch.device("cuda", -1)``."""
+    from unidev import devices
+
+    whole = devices._whole
+
+    @replace(devices)
+    def _whole(index: Any) -> int:
+        return 0 if isinstance(index, int) and index < 0 else whole(index)
+
+
+@mutant("errors.missing_kind", simulated_count=0)
+def missing_kind_becomes_cpu(backend: Any) -> None:
+    """A GPU where there is none is the CPU: TF's soft placement."""
+    from unidev import devices
+    from unidev.errors import DeviceError
+
+    there, resolve_device = devices._there, devices.resolve_device
+
+    @replace(devices)
+    def _there(backend: Any, kind: str, index: int) -> Any:
+        return there(backend, kind, index) if backend.device_count(kind) else backend.cpu
+
+    @in_place_of(resolve_device)
+    def resolve(spec: Any, backend: Any) -> Any:
+        try:
+            return resolve_device(spec, backend)
+        except DeviceError:
+            return backend.cpu
+
+
+@mutant("errors.index_out_of_range", "errors.missing_kind")
+def wrong_exception(backend: Any) -> None:
+    """A bare ``RuntimeError`` that no ``except`` of the user's expects: ``torch._C`` errors."""
+    from unidev.devices import check_device
+    from unidev.errors import DeviceNotFoundError
+
+    @in_place_of(check_device)
+    def check(device: Any) -> None:
+        try:
+            check_device(device)
+        except DeviceNotFoundError as error:
+            raise RuntimeError(str(error)) from error
+
+
+@mutant("errors.message_names_device_backend_remedy")
+def message_says_nothing(backend: Any) -> None:
+    """Which device, of what, and what now, is left to guess: CUDA's "invalid device ordinal"."""
+    from unidev import devices
+
+    in_place_of(devices._not_there)(lambda device, backend: "CUDA error: invalid device ordinal")
+
+
+@mutant("errors.foreign_tensor")
+def foreign_tensor_is_taken(backend: Any) -> None:
+    """Whatever can be made an array is copied as one: ``torch.as_tensor``, ``np.asarray``."""
+    from unidev.errors import UnidevError
+    from unidev.transfer import as_in_device, copy_to
+
+    def lenient(verb: Any) -> Any:
+        def moved(x: Any, device: Any, *, non_blocking: bool = False) -> Any:
+            try:
+                return verb(x, device, non_blocking=non_blocking)
+            except UnidevError:
+                return x
+
+        return moved
+
+    in_place_of(copy_to)(lenient(copy_to))
+    in_place_of(as_in_device)(lenient(as_in_device))
+
+
+@mutant("errors.tensors_on_different_devices")
+def mixed_devices_are_taken(backend: Any) -> None:
+    """Tensors of two devices pass as one device's: TF, MXNet and Paddle compute on, silently."""
+    from unidev.checks import check_same_device
+
+    in_place_of(check_same_device)(lambda *xs, **named: None)
+
+
+@mutant("errors.unsupported_dtype")
+def unsupported_dtype_becomes_float32(backend: Any) -> None:
+    """A dtype that there is not becomes one that there is: JAX, with a warning at most."""
+    from unidev.dtypes import native_dtype
+    from unidev.errors import UnsupportedDtypeError
+
+    @in_place_of(native_dtype)
+    def lenient(dtype: Any, backend: Any) -> Any:
+        try:
+            return native_dtype(dtype, backend)
+        except UnsupportedDtypeError:
+            return backend.dtypes["float32"]
+
+
+@mutant("errors.state_unchanged_after_error")
+def half_moved_on_error(backend: Any) -> None:
+    """Leaves are replaced in the caller's own container until one fails: ``Module.to``."""
+    from unidev.loading import backend_of_type
+    from unidev.trees import map_tensors
+
+    @in_place_of(map_tensors)
+    def mapped(function: Any, tree: Any) -> Any:
+        items = tree.items() if type(tree) is dict else enumerate(tree)
+        for key, value in list(items) if type(tree) in (dict, list) else ():
+            owner = backend_of_type(type(value))
+            if owner is not None:
+                tree[key] = function(value, owner)
+        return map_tensors(function, tree)
+
+
+@mutant("errors.state_unchanged_after_error")
+def failed_scope_stays(backend: Any) -> None:
+    """A scope that could not be entered is in force: the device is set before it is checked."""
+    from unidev.device import Device
+    from unidev.scopes import Scope, enter_scope
+
+    enter = Device.__enter__
+
+    @replace(Device)
+    def __enter__(self: Any) -> Any:
+        enter_scope(Scope(self, self.backend, self))
+        entered = enter(self)
+        from unidev.scopes import leave_scope
+
+        leave_scope(self)
+        return entered

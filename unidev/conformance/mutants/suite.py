@@ -1,0 +1,99 @@
+"""What the suite itself has to notice: lies, side effects, crashes and hangs."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from unidev.conformance.mutants.mutant import mutant, replace, replace_value
+
+_A_PROBE_THAT_LIES = "smoke.probe_calibrated"
+
+
+@mutant(_A_PROBE_THAT_LIES)
+def the_probe_lies(backend: Any) -> None:
+    """Every tensor object has its own address: the address of the wrapper, not of the bytes."""
+    from unidev.backend import Extent
+    from unidev.numpy_probe import NumpyProbe
+
+    @replace(NumpyProbe)
+    def extents(self: Any, x: Any) -> Any:
+        return [Extent(id(x), max(x.nbytes, 1))]
+
+
+@mutant(_A_PROBE_THAT_LIES)
+def the_probe_says_same(backend: Any) -> None:
+    """Every tensor has one address: that of the allocator's arena, not of its block."""
+    from unidev.backend import Extent
+    from unidev.numpy_probe import NumpyProbe
+
+    @replace(NumpyProbe)
+    def extents(self: Any, x: Any) -> Any:
+        return [Extent(4096, 2**40)]
+
+
+@mutant("copy.gradient_reaches_the_source")
+def says_unsupported_but_works(backend: Any) -> None:
+    """An ability is declared missing, and is there: a table of abilities kept by hand."""
+    from unidev.backend import Unsupported
+    from unidev.numpy_probe import NumpyProbe
+
+    class Works(Unsupported):
+        """Says no, and does it."""
+
+        def __call__(self, *_arguments: object, **_options: object) -> Any:
+            return _arguments[1]
+
+    replace_value(NumpyProbe, "gradient", Works("NumPy has no autograd"))
+
+
+@mutant("smoke.globals_restored")
+def reseeds_the_global_generator(backend: Any) -> None:
+    """Making a tensor seeds the framework's generator: ``mx.random.seed`` on first use."""
+    import numpy as np
+
+    make = backend.from_numpy
+
+    @replace(backend)
+    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
+        np.random.seed(0)
+        return make(self, array, dtype, device)
+
+
+@mutant("smoke.globals_restored")
+def copying_changes_a_global_policy(backend: Any) -> None:
+    """A setting of the process is changed on the way: TF's ``set_soft_device_placement``."""
+    import numpy as np
+
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        np.seterr(over="raise")
+        return copy(self, x, device, non_blocking)
+
+
+@mutant("smoke.other_backend_imports_nothing", on_discovery=True)
+def imports_its_framework_when_found(backend: Any) -> None:
+    """The plugin imports its framework to register: ``import torch`` at the top of the module."""
+    import numpy  # noqa: F401  the import is all that it does
+
+
+@mutant("copy.disjoint_on_the_same_device", "copy.lands_on_the_device_asked_for", result="crash")
+def crash(backend: Any) -> None:
+    """The process is gone: DLPack of a TF string tensor, ``.numpy()`` of a sparse one of Paddle."""
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        os.abort()
+
+
+@mutant("copy.disjoint_on_the_same_device", result="timeout")
+def hang(backend: Any) -> None:
+    """It never comes back: frameworks in a child that was forked after they had begun."""
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        while True:
+            time.sleep(1)

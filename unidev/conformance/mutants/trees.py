@@ -1,0 +1,173 @@
+"""Containers that come back as something else, or not in full."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from typing import TYPE_CHECKING, Any
+
+from unidev.conformance.mutants.mutant import in_place_of, mutant, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _change_trees(change: Callable[[Any], Any]) -> None:
+    """Let ``change`` see each container of what was mapped, the inner ones first."""
+    from unidev.trees import map_tensors
+
+    def walk(tree: Any) -> Any:
+        if isinstance(tree, dict):
+            for key, value in tree.items():
+                tree[key] = walk(value)
+        elif type(tree) in (list, tuple):
+            tree = type(tree)(walk(value) for value in tree)
+        return change(tree)
+
+    @in_place_of(map_tensors)
+    def mapped(function: Any, tree: Any) -> Any:
+        moved = map_tensors(function, tree)
+        return moved if moved is tree else walk(moved)
+
+
+@mutant("trees.dict_list_tuple")
+def tuples_become_lists(backend: Any) -> None:
+    """A tuple comes back as a list: torch's ``DataLoader`` collating pairs."""
+    _change_trees(lambda tree: list(tree) if type(tree) is tuple else tree)
+
+
+@mutant("trees.dict_list_tuple")
+def only_the_first_level_moves(backend: Any) -> None:
+    """What is nested deeper stays behind: ``{k: v.to(d) for k, v in batch.items()}``."""
+    from unidev.trees import map_tensors
+
+    @in_place_of(map_tensors)
+    def mapped(function: Any, tree: Any) -> Any:
+        moved = map_tensors(function, tree)
+        if type(tree) is not dict:
+            return moved
+        return {key: tree[key] if type(tree[key]) in (dict, list, tuple) else value
+                for key, value in moved.items()}  # fmt: skip
+
+
+@mutant("trees.named_and_registered_containers")
+def namedtuple_becomes_tuple(backend: Any) -> None:
+    """Its fields' names are lost: ``type(x)(…)`` written for plain tuples."""
+    _change_trees(lambda tree: tuple(tree) if hasattr(tree, "_fields") else tree)
+
+
+@mutant("trees.named_and_registered_containers")
+def defaultdict_becomes_dict(backend: Any) -> None:
+    """Its default is lost: ``{k: … for k, v in batch.items()}``."""
+    _change_trees(lambda tree: dict(tree) if type(tree) is defaultdict else tree)
+
+
+@mutant("trees.named_and_registered_containers")
+def ordered_dict_becomes_dict(backend: Any) -> None:
+    """It is no ``OrderedDict`` any more: the same comprehension."""
+    _change_trees(lambda tree: dict(tree) if type(tree) is OrderedDict else tree)
+
+
+@mutant("trees.named_and_registered_containers")
+def dataclass_skipped(backend: Any) -> None:
+    """Its tensors stay where they are, and nothing is said: accelerate's ``send_to_device``."""
+    from unidev import trees
+
+    is_container, map_tensors = trees._is_container, trees.map_tensors
+
+    def is_dataclass(x: object) -> bool:
+        return hasattr(type(x), "__dataclass_fields__")
+
+    @replace(trees)
+    def _flatten(tree: Any) -> Any:
+        import optree
+
+        return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=trees.NAMESPACE)
+
+    @replace(trees)
+    def _is_container(x: object) -> bool:
+        return is_container(x) and not is_dataclass(x)
+
+    @in_place_of(map_tensors)
+    def mapped(function: Any, tree: Any) -> Any:
+        return tree if is_dataclass(tree) else map_tensors(function, tree)
+
+
+@mutant("trees.shared_leaf_stays_shared")
+def shared_leaf_duplicated(backend: Any) -> None:
+    """A tensor that stands twice becomes two: tied weights after accelerate's transfer."""
+    from unidev.trees import _flatten, map_tensors
+
+    @in_place_of(map_tensors)
+    def mapped(function: Any, tree: Any) -> Any:
+        import optree
+
+        leaves, structure = _flatten(tree)
+        # Each leaf in a list of its own, so that none is seen twice.
+        return optree.tree_unflatten(structure, [map_tensors(function, [x])[0] for x in leaves])
+
+
+@mutant("trees.non_tensors_untouched")
+def numbers_become_tensors(backend: Any) -> None:
+    """A label that was a number becomes a tensor: torch's ``default_convert``, ``tf.nest``."""
+    import numpy as np
+
+    from unidev.trees import _flatten, map_tensors
+
+    @in_place_of(map_tensors)
+    def mapped(function: Any, tree: Any) -> Any:
+        import optree
+
+        leaves, structure = _flatten(map_tensors(function, tree))
+        made = [np.asarray(x) if type(x) in (int, float) else x for x in leaves]
+        return optree.tree_unflatten(structure, made)
+
+
+@mutant("trees.key_order")
+def keys_sorted(backend: Any) -> None:
+    """A dict comes back in the order of its keys: JAX's and optree's own pytrees."""
+    _change_trees(lambda tree: dict(sorted(tree.items())) if type(tree) is dict else tree)
+
+
+@mutant("trees.cycles_raise")
+def cycles_end_in_recursion_error(backend: Any) -> None:
+    """A container in itself ends in ``RecursionError``: ``torch.utils._pytree``."""
+    from unidev import trees
+
+    @replace(trees)
+    def _flatten(tree: Any) -> Any:
+        import optree
+
+        return optree.tree_flatten(tree, namespace=trees.NAMESPACE)
+
+
+@mutant("trees.cycles_raise")
+def cycles_are_left_alone(backend: Any) -> None:
+    """A container in itself is passed through, tensors and all, as if it held none."""
+    from unidev.errors import CircularContainerError
+    from unidev.trees import map_tensors
+
+    @in_place_of(map_tensors)
+    def mapped(function: Any, tree: Any) -> Any:
+        try:
+            return map_tensors(function, tree)
+        except CircularContainerError:
+            return tree
+
+
+@mutant("trees.mismatch_names_paths")
+def mismatch_names_nobody(backend: Any) -> None:
+    """Which tensor is elsewhere is left to guess: torch's "found at least two devices"."""
+    from unidev import checks
+    from unidev.errors import DeviceMismatchError
+
+    check_one = checks._check_one
+
+    @replace(checks)
+    def _check_one(found: Any) -> None:
+        try:
+            check_one(found)
+        except DeviceMismatchError as error:
+            raise DeviceMismatchError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{' and '.join(sorted(map(str, {device for _, device in found})))}!"
+            ) from error

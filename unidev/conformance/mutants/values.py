@@ -1,0 +1,187 @@
+"""Copies that are copies, of something a little different: values, dtypes, shapes, views."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unidev.conformance.mutants.mutant import mutant, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _change_copies(backend: Any, change: Callable[[Any], Any]) -> None:
+    """Let ``change`` edit what is copied: a plain array that the copy owns, and gives back."""
+    import numpy as np
+
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        made = change(np.asarray(copy(self, x, device, non_blocking)).view(np.ndarray))
+        return self._on(made, device)
+
+
+@mutant("copy.values_bit_exact")
+def nan_payload_flushed(backend: Any) -> None:
+    """Every NaN becomes the default one: what WebGPU and ``-ffast-math`` kernels may do."""
+    import numpy as np
+
+    def canonical(made: Any) -> Any:
+        if made.dtype.kind == "f":
+            made[np.isnan(made)] = np.nan
+        return made
+
+    _change_copies(backend, canonical)
+
+
+@mutant("copy.values_bit_exact")
+def negative_zero_lost(backend: Any) -> None:
+    """-0.0 becomes 0.0: a copy by ``x + 0``, the recipe of many a TensorFlow answer."""
+    _change_copies(backend, lambda made: made + 0 if made.dtype.kind == "f" else made)
+
+
+@mutant("copy.values_bit_exact")
+def subnormals_flushed(backend: Any) -> None:
+    """Subnormal numbers become 0: ``torch.set_flush_denormal``, TF's threads."""
+    import numpy as np
+
+    def flush(made: Any) -> Any:
+        if made.dtype.kind == "f":
+            made[np.abs(made) < np.finfo(made.dtype).smallest_normal] = 0
+        return made
+
+    _change_copies(backend, flush)
+
+
+@mutant("copy.float64_and_int64_not_narrowed", "copy.dtype_kept")
+def float64_narrowed(backend: Any) -> None:
+    """float64 becomes float32: MPS, which has none, and JAX without ``jax_enable_x64``."""
+    import numpy as np
+
+    _change_copies(
+        backend, lambda made: made.astype("float32") if made.dtype == np.float64 else made
+    )
+
+
+@mutant("copy.float64_and_int64_not_narrowed")
+def int64_values_narrowed(backend: Any) -> None:
+    """int64 in name, int32 on the way: JAX without ``jax_enable_x64``."""
+    import numpy as np
+
+    def through_int32(made: Any) -> Any:
+        return made.astype("int32").astype("int64") if made.dtype == np.int64 else made
+
+    _change_copies(backend, through_int32)
+
+
+@mutant("copy.dtype_kept")
+def float16_becomes_float32(backend: Any) -> None:
+    """Small floats are widened: devices whose kernels have no half precision."""
+    import numpy as np
+
+    _change_copies(
+        backend, lambda made: made.astype("float32") if made.dtype == np.float16 else made
+    )
+
+
+@mutant("create.each_dtype_on_each_device", "errors.unsupported_dtype")
+def unknown_dtype_becomes_another(backend: Any) -> None:
+    """uint16 silently becomes something else: Paddle takes it for bfloat16 through DLPack."""
+    make = backend.from_numpy
+
+    @replace(backend)
+    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
+        return make(self, array, "int32" if dtype == "uint16" else dtype, device)
+
+
+@mutant("copy.shape_kept")
+def copy_squeezes(backend: Any) -> None:
+    """Dimensions of length 1 are lost: a copy by way of ``numpy.squeeze`` or a foreign format."""
+    import numpy as np
+
+    _change_copies(backend, np.squeeze)
+
+
+@mutant("copy.zero_d")
+def zero_d_becomes_one_d(backend: Any) -> None:
+    """``()`` becomes ``(1,)``: MXNet without ``np_shape``, and ``numpy.ascontiguousarray``."""
+    import numpy as np
+
+    _change_copies(backend, np.atleast_1d)
+
+
+@mutant("create.zero_d")
+def new_zero_d_becomes_one_d(backend: Any) -> None:
+    """A number becomes a tensor of one dimension: MXNet in a thread without ``np_shape``."""
+    make = backend.from_numpy
+
+    @replace(backend)
+    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
+        return make(self, array.reshape(array.shape or (1,)), dtype, device)
+
+
+@mutant("copy.zero_size")
+def zero_size_loses_its_shape(backend: Any) -> None:
+    """``(0, 3)`` becomes ``(0,)``: MXNet without ``np_shape`` takes a 0 for "not known"."""
+    _change_copies(backend, lambda made: made if made.size else made.reshape(0))
+
+
+@mutant("create.zero_size")
+def new_zero_size_loses_its_shape(backend: Any) -> None:
+    """``(0, 3)`` becomes ``(0,)`` when it is made: MXNet without ``np_shape``."""
+    make = backend.from_numpy
+
+    @replace(backend)
+    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
+        return make(self, array if array.size else array.reshape(0), dtype, device)
+
+
+@mutant("copy.from_a_view")
+def copy_reads_a_view_in_memory_order(backend: Any) -> None:
+    """A view's strides are overlooked: ``memcpy`` of what is not contiguous."""
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        import numpy as np
+
+        packed = x.view(np.ndarray).ravel(order="K").reshape(x.shape)
+        return (
+            self._on(packed.copy(), device)
+            if not x.flags.c_contiguous
+            else copy(self, x, device, non_blocking)
+        )
+
+
+@mutant("copy.from_a_view")
+def copy_of_a_view_is_a_view(backend: Any) -> None:
+    """Contiguous tensors are copied, views of them shared: ``x.contiguous()`` the wrong way."""
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        if not x.flags.c_contiguous and self.device_of(x) is device:
+            return x.view()
+        return copy(self, x, device, non_blocking)
+
+
+@mutant("copy.from_a_broadcast")
+def broadcast_collapsed(backend: Any) -> None:
+    """The repeated dimension is copied once: the storage is copied, not the tensor."""
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        once = x[tuple(slice(0, 1) if step == 0 else slice(None) for step in x.strides)]
+        return copy(self, once if x.size > 1 else x, device, non_blocking)
+
+
+@mutant("copy.strings_ragged_sparse")
+def text_returns_self(backend: Any) -> None:
+    """What is no number is passed along: ``tf.identity`` of a string tensor."""
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        return x if x.dtype.kind in "USV" else copy(self, x, device, non_blocking)
