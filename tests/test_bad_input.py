@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import unidev
 from unidev import selection
-from unidev.scopes import _stack
+from unidev.scopes import stack
 
 
 class Hostile:
@@ -191,7 +191,7 @@ def snapshot(value: object) -> bytes | None:
 
 def state() -> object:
     variables = {name: value for name, value in os.environ.items() if name.startswith("UNIDEV_")}
-    return list(_stack.scopes), selection._chosen, variables, np.geterr()
+    return list(stack.scopes), selection._chosen, variables, np.geterr()
 
 
 def check(call, *given: object) -> None:

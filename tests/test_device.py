@@ -13,7 +13,7 @@ import unidev
 from unidev import Device
 from unidev.backend import Backend
 from unidev.loading import load_backend
-from unidev.scopes import innermost_scope
+from unidev.scopes import stack
 
 
 def name_and_identity(device: Device) -> tuple[str, bool]:
@@ -63,7 +63,7 @@ def test_unpickling_does_not_ask_whether_the_device_is_there_and_use_does() -> N
         unidev.zeros(3, device=device)
     with pytest.raises(unidev.DeviceNotFoundError):
         device.__enter__()
-    assert innermost_scope() is None
+    assert not stack.scopes
 
 
 @pytest.mark.parametrize("name", ["backend", "kind", "index", "native", "other"])
@@ -151,7 +151,7 @@ def test_new_tensors_land_on_the_device_of_the_innermost_with(two_gpus: None) ->
 def test_a_with_ends_on_an_exception(two_gpus: None) -> None:
     with pytest.raises(ZeroDivisionError), unidev.gpu(1):
         raise ZeroDivisionError
-    assert innermost_scope() is None
+    assert not stack.scopes
 
 
 def test_the_frameworks_own_scope_is_entered_and_left_with_ours(
@@ -193,7 +193,7 @@ def test_a_framework_that_refuses_its_scope_leaves_none_of_ours(
     )
     with pytest.raises(RuntimeError, match="no"), unidev.gpu(1):
         pass
-    assert innermost_scope() is None
+    assert not stack.scopes
 
 
 def test_is_simulated_follows_the_backend_and_not_the_name(nothing_loaded: None) -> None:

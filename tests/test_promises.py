@@ -15,7 +15,7 @@ import pytest
 
 import unidev
 from unidev.loading import load_backend
-from unidev.scopes import innermost_scope
+from unidev.scopes import stack
 from unidev.simulated_array import SimulatedArray
 
 FREE = """
@@ -128,7 +128,7 @@ def test_leave_the_framework_as_found(two_gpus: None) -> None:
     with pytest.raises(ZeroDivisionError), unidev.gpu(1):
         raise ZeroDivisionError
     assert state() == before
-    assert innermost_scope() is None
+    assert not stack.scopes
 
 
 CONTRACT = {"", "backend", "device", "errors", "hookspecs", "simulation"}

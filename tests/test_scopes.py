@@ -5,7 +5,11 @@ import threading
 import pytest
 
 import unidev
-from unidev.scopes import Scope, enter_scope, innermost_device, innermost_scope, leave_scope
+from unidev.scopes import Scope, enter_scope, innermost_device, leave_scope, stack
+
+
+def innermost_scope():
+    return stack.scopes[-1] if stack.scopes else None
 
 
 def test_a_generator_that_is_closed_late_ends_its_own_scope(two_gpus: None) -> None:
@@ -18,7 +22,7 @@ def test_a_generator_that_is_closed_late_ends_its_own_scope(two_gpus: None) -> N
     first.close()
     assert str(unidev.device_of(unidev.zeros(1))) == "gpu:1"
     second.close()
-    assert innermost_scope() is None
+    assert not stack.scopes
 
 
 def test_leaving_what_was_not_entered_is_an_error_that_names_it() -> None:
@@ -60,7 +64,7 @@ def test_one_device_can_be_entered_twice(two_gpus: None) -> None:
         with gpu:
             pass
         assert unidev.device_of(unidev.zeros(1)) is gpu
-    assert innermost_scope() is None
+    assert not stack.scopes
 
 
 def test_one_use_backend_can_be_entered_twice() -> None:
@@ -69,7 +73,7 @@ def test_one_use_backend_can_be_entered_twice() -> None:
         with scope:
             pass
         assert innermost_scope() is not None
-    assert innermost_scope() is None
+    assert not stack.scopes
 
 
 def test_a_devices_scope_holds_on_inside_use_backend_of_its_own_backend(two_gpus: None) -> None:

@@ -163,13 +163,13 @@ def test_use_backend_stays_in_its_thread_and_ends_on_an_exception() -> None:
     seen: list[object] = []
     with unidev.use_backend("numpy"):
         assert selection.backend_choice().reason == "the innermost `with`"
-        thread = threading.Thread(target=lambda: seen.append(selection.innermost_scope()))
+        thread = threading.Thread(target=lambda: seen.append(list(selection.stack.scopes)))
         thread.start()
         thread.join()
-    assert seen == [None]
+    assert seen == [[]]
     with pytest.raises(ZeroDivisionError), unidev.use_backend("numpy"):
         raise ZeroDivisionError
-    assert selection.innermost_scope() is None
+    assert not selection.stack.scopes
 
 
 def test_asking_for_the_choice_imports_no_framework(two_frameworks, run_python) -> None:

@@ -41,18 +41,13 @@ class _Stack(threading.local):
         self.scopes: list[Scope] = []
 
 
-_stack = _Stack()
-
-
-def innermost_scope() -> Scope | None:
-    """The scope that this thread is in, or None."""
-    scopes = _stack.scopes
-    return scopes[-1] if scopes else None
+stack = _Stack()
+"""Its ``scopes``, innermost last, are this thread's own. Only this module changes them."""
 
 
 def innermost_device(backend: str) -> Device | None:
     """The device of the innermost ``with device:`` of ``backend`` that this thread is in."""
-    for scope in reversed(_stack.scopes):
+    for scope in reversed(stack.scopes):
         if scope.device is not None and scope.backend == backend:
             return scope.device
     return None
@@ -62,7 +57,7 @@ def enter_scope(scope: Scope) -> None:
     """Push ``scope``, after the framework's own, which may refuse."""
     if scope.native is not None:
         scope.native.__enter__()
-    _stack.scopes.append(scope)
+    stack.scopes.append(scope)
 
 
 def leave_scope(owner: object, *exc_info: Any) -> None:
@@ -73,7 +68,7 @@ def leave_scope(owner: object, *exc_info: Any) -> None:
     Raises:
         ScopeError: ``owner`` is in no scope of this thread.
     """
-    scopes = _stack.scopes
+    scopes = stack.scopes
     for position in reversed(range(len(scopes))):
         scope = scopes[position]
         if scope.owner is owner:

@@ -8,7 +8,7 @@ import threading
 
 from unidev.errors import AmbiguousBackendError, BackendNotFoundError, shown
 from unidev.loading import is_installed, load_backend, loaded_backends
-from unidev.scopes import Scope, enter_scope, innermost_scope, leave_scope
+from unidev.scopes import Scope, enter_scope, leave_scope, stack
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def active_backend() -> Backend:
     ...     unidev.active_backend().name
     'numpy'
     """
-    scope = innermost_scope()
-    if scope is not None:
-        return loaded_backends[scope.backend]
+    scopes = stack.scopes
+    if scopes:
+        return loaded_backends[scopes[-1].backend]
     if _chosen is not None:
         return _chosen
     return _choose()
@@ -109,9 +109,8 @@ def backend_choice() -> Choice:
     Raises:
         AmbiguousBackendError: two frameworks are candidates.
     """
-    scope = innermost_scope()
-    if scope is not None:
-        return Choice(scope.backend, "the innermost `with`")
+    if stack.scopes:
+        return Choice(stack.scopes[-1].backend, "the innermost `with`")
     if _chosen is not None:
         return Choice(_chosen.name, _reason)
     return _default_choice()

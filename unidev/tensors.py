@@ -44,7 +44,8 @@ def array(data: object, *, dtype: object = None, device: DeviceLike | None = Non
             become float32, ints int64, bools bool, and arrays and tensors keep theirs.
         device: where; by default the innermost ``with device:``, else ``cpu:0``.
 
-    Blocks until the values are there. Not differentiable: ``copy_to`` is.
+    Blocks until the values are there. Whether a gradient flows through is left
+    to the framework; through ``copy_to`` it does.
 
     Raises:
         InvalidDataError: ragged lists, or a value that the dtype cannot hold.

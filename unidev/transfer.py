@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from unidev.device import Device
 from unidev.devices import as_device, resolve_device
-from unidev.errors import BackendMismatchError, UnidevError, UnsupportedOperation, framework_error
-from unidev.loading import backend_of_type, backends_by_type, device_getters
+from unidev.errors import BackendMismatchError, UnidevError, framework_error
+from unidev.loading import backend_of_type, copiers, device_getters
 from unidev.trees import PLAIN, map_tensors
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -54,20 +54,12 @@ def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
     (False, False)
     """
     try:
-        is_there = device_getters[type(x)](x) is device
-    except KeyError:  # a container, or a type that is met for the first time
-        return _each(x, device, non_blocking, _copy)
-    except UnsupportedOperation:  # symbolic, or on several devices: the backend may yet copy it
-        is_there = False
-    backend = backends_by_type[type(x)]
-    if not is_there:
-        return _copy(x, device, backend, non_blocking)  # type: ignore[no-any-return]
-    try:
-        return backend.copy(x)  # type: ignore[no-any-return]
-    except UnidevError:
-        raise
-    except backend.framework_errors as error:
-        raise _failed(x, device, backend, error) from error
+        kind = type(x)
+        if device_getters[kind](x) is device:
+            return copiers[kind](x)  # type: ignore[no-any-return]
+    except Exception:  # noqa: BLE001, S110  whatever it was, the thorough way meets it again
+        pass
+    return _each(x, device, non_blocking, _copy)
 
 
 def as_in_device(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
