@@ -42,8 +42,8 @@ def clean_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(selection, "_chosen", None)
     monkeypatch.setattr(selection, "_reason", "")
     yield
-    left = list(scopes._stack.scopes)
-    scopes._stack.scopes.clear()
+    left = list(scopes.stack.scopes)
+    scopes.stack.scopes.clear()
     assert left == []
 
 
