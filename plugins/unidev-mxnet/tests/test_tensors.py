@@ -2,6 +2,7 @@
 
 import math
 import threading
+import time
 
 import mxnet as mx
 import numpy as np
@@ -217,11 +218,11 @@ def test_a_flag_that_is_on_for_all_threads_stays_so(python):
 
 def test_what_does_not_fit_fails_in_the_call_that_asked(python):
     done = python(
-        "import resource, unidev\n"
+        "import pathlib, resource, unidev\n"
         "x = unidev.zeros(2**26)\n"
         "unidev.synchronize()\n"
-        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (used + 2**27,) * 2)\n"
+        "used = int(pathlib.Path('/proc/self/statm').read_text().split()[0])\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used * resource.getpagesize() + 2**27,) * 2)\n"
         "for ask in (lambda: unidev.copy_to(x, 'cpu'), lambda: unidev.copy_to(x, 'gpu:0'),\n"
         "            lambda: unidev.zeros(2**26), lambda: unidev.ones(2**26)):\n"
         "    try:\n"
@@ -283,4 +284,7 @@ def test_a_loop_of_copies_gives_its_memory_back():
     before = used()
     for _ in range(50):
         unidev.copy_to(x, "gpu:0"), unidev.copy_to(x, "cpu")
-    assert used() - before < 2**20
+    deadline = time.monotonic() + 20
+    while used() - before >= 2**20:  # MXNet's engine frees after it has said that it is done
+        assert time.monotonic() < deadline, f"{used() - before} bytes more than before"
+        time.sleep(0.05)

@@ -162,7 +162,7 @@ class MxnetBackend(Backend):
             if isinstance(x, BaseSparseNDArray):
                 return x.copyto(device.native)
             make = mx.np.empty if isinstance(x, mx.np.ndarray) else mx.nd.empty
-            return x.copyto(make(x.shape, dtype=x.dtype, ctx=device.native))
+            return x.copyto(_allocate(make, x.shape, x.dtype, device.native))
 
     def copy(self, x: Any) -> Any:
         """``mx.np.copy``, which takes half the time of ``copyto``."""
@@ -172,13 +172,15 @@ class MxnetBackend(Backend):
             shape = x.shape
             if math.prod(shape) <= _SMALL:
                 return mx.np.copy(x)
-            return mx.np.copy(x, out=mx.np.empty(shape, dtype=x.dtype, ctx=x.ctx))
+            return mx.np.copy(x, out=_allocate(mx.np.empty, shape, x.dtype, x.ctx))
 
     def from_numpy(self, array: Array, dtype: np.dtype[Any], device: Device) -> Any:
         """Blocks until the values are there."""
         values = np.asarray(array, dtype=dtype, order="C")
+        made = self.empty(values.shape, dtype, device)
         with numpy_shapes():
-            return mx.np.array(values, ctx=device.native)
+            made[() if values.ndim == 0 else slice(None)] = values
+        return made
 
     def to_numpy(self, x: Any) -> Array:
         """Blocks until the values are there; a sparse array becomes a dense one."""
@@ -200,7 +202,7 @@ class MxnetBackend(Backend):
     def empty(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Any:
         """Allocated in this call."""
         with numpy_shapes():
-            return mx.np.empty(shape, dtype=dtype, ctx=device.native)
+            return _allocate(mx.np.empty, shape, dtype, device.native)
 
     def zeros(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Any:
         """Filled on the device."""
@@ -254,6 +256,16 @@ class MxnetBackend(Backend):
                 "ones; unset UNIDEV_SIMULATE to use those",
             )
         raise DeletedTensorError("the array has no memory yet: nothing was written to it.")
+
+
+def _allocate(make: Callable[..., Any], shape: tuple[int, ...], dtype: Any, context: Any) -> Any:
+    """An array whose memory is there on return, unlike that of MXNet's operators' results."""
+    try:
+        return make(shape, dtype=dtype, ctx=context)
+    except mx.MXNetError as error:
+        if "Failed to allocate" in str(error):  # on a CPU; CUDA says "out of memory" itself
+            raise MemoryError(str(error).strip()) from error
+        raise
 
 
 def _gpu_memory(device: Device) -> Memory:
