@@ -39,6 +39,7 @@ class Bench:
         self.probe = backend.probe
         self.evidence = Evidence()
         self.oracle = Oracle(self.probe, self.evidence)
+        self._counters: dict[Device, Counter] = {}
 
     # -- devices ----------------------------------------------------------------------------------
 
@@ -166,13 +167,18 @@ class Bench:
         self, make: Callable[[], object], device: Device, nbytes: int, where: str
     ) -> None:
         """While the result of ``make`` is held, ``nbytes`` more are allocated on ``device``."""
-        counter = Counter(self.probe, self.evidence, device)
+        counter = self._counter(device)
         counter.check(lambda: counter.held_by(make), nbytes, TOLERANCE_BYTES, where)
 
     def check_leaves_nothing(self, use: Callable[[], object], device: Device, where: str) -> None:
         """When ``use`` has ended, no more is allocated on ``device`` than before."""
-        counter = Counter(self.probe, self.evidence, device)
+        counter = self._counter(device)
         counter.check(lambda: counter.left_by(use), 0, TOLERANCE_BYTES, where)
+
+    def _counter(self, device: Device) -> Counter:
+        if device not in self._counters:
+            self._counters[device] = Counter(self.probe, self.evidence, device)
+        return self._counters[device]
 
     # -- abilities --------------------------------------------------------------------------------
 

@@ -170,7 +170,8 @@ def test_try_all_gpus_without_any_gives_cpu(bench: Bench) -> None:
 
 
 _NO_GPUS = {
-    "UNIDEV_SIMULATE": "0", "CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "ZE_AFFINITY_MASK": "-1",
+    "UNIDEV_SIMULATE": "0", "CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1",
+    "ZE_AFFINITY_MASK": "-1",
 }  # fmt: skip
 _TRY = """
 import unidev
