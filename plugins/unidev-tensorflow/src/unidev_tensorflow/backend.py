@@ -13,7 +13,7 @@ from unidev.errors import OutOfDeviceMemoryError, UnsupportedDtypeError, Unsuppo
 from unidev_tensorflow.copying import check_placed, copy_plain
 from unidev_tensorflow.devices import LocalDevices
 from unidev_tensorflow.eager_copy import DTYPES, eager_copy
-from unidev_tensorflow.extents import extents
+from unidev_tensorflow.extents import extents, host_array
 from unidev_tensorflow.gradients import register_gradient
 from unidev_tensorflow.kinds import (
     COMPOSITES,
@@ -111,9 +111,10 @@ class TensorFlowBackend(Backend):
 
     def copy_to(self, x: Any, device: Device, non_blocking: bool) -> Any:  # noqa: ARG002
         """``DeepCopy``, recorded by tapes; of a variable, a tensor of its value."""
-        if type(x) is EAGER and x.device in self._devices.by_name:
-            name = self._devices.full_name(device)
-            copied = eager_copy(x, name, on_host=self._is_on_host(device))
+        devices = self._devices
+        name = devices.full_names.get(device)
+        if name is not None and type(x) is EAGER and x.device in devices.by_name:
+            copied = eager_copy(x, name, devices.copied_by_name[name])
             if copied is not None:
                 return copied
         if isinstance(x, COMPOSITES):
@@ -126,9 +127,9 @@ class TensorFlowBackend(Backend):
         """The same, where a tensor is."""
         if type(x) is EAGER:
             name = x.device
-            device = self._devices.by_name.get(name)
-            if device is not None:
-                copied = eager_copy(x, name, on_host=self._is_on_host(device))
+            numbers = self._devices.copied_by_name.get(name)
+            if numbers is not None:
+                copied = eager_copy(x, name, numbers)
                 if copied is not None:
                     return copied
         return super().copy(x)
@@ -148,11 +149,11 @@ class TensorFlowBackend(Backend):
         value = self._value(x)
         if value.dtype in (tf.resource, tf.variant):
             raise UnsupportedDtypeError(f"NumPy has no dtype {value.dtype.name}.")
-        return np.array(np.asarray(value), order="C", copy=True)
+        return np.array(host_array(value), order="C", copy=True)
 
     def empty(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Any:
         """``Empty``; zeros of the dtypes that have none."""
-        if dtype not in DTYPES:
+        if dtype not in DTYPES or any(size > _MOST_INT32 for size in shape):
             return self.zeros(shape, dtype, device)
         return self._make(lambda: tf.raw_ops.Empty(shape=shape, dtype=dtype, init=False), device)
 
@@ -166,11 +167,17 @@ class TensorFlowBackend(Backend):
     def full(self, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Any:
         """``tf.fill``; 8-bit floating-point numbers are cast, since that refuses them."""
         dtype = tf.as_dtype(dtype)
-        sizes = np.array(shape, dtype="int64")
-        if dtype in DTYPES:
-            number = np.array(value).astype(dtype.as_numpy_dtype)
-            return self._make(lambda: tf.fill(sizes, tf.constant(number, dtype=dtype)), device)
-        return self._make(lambda: tf.cast(tf.fill(sizes, np.float32(value)), dtype), device)
+        named = dtype in DTYPES
+        narrow = dtype if named else tf.float32
+        number = np.array(value).astype(narrow.as_numpy_dtype)
+
+        def make() -> Any:
+            # A tensor: tf.fill reads NumPy's int64 as int32, and 2**32 as 0.
+            sizes = tf.constant(shape, dtype=tf.int64)
+            filled = tf.fill(sizes, tf.constant(number, dtype=narrow))
+            return filled if named else tf.cast(filled, dtype)
+
+        return self._make(make, device)
 
     def synchronize(self, device: Device) -> None:  # noqa: ARG002
         """Wait for every device: TensorFlow has no call for one. Starts no runtime."""
@@ -204,14 +211,11 @@ class TensorFlowBackend(Backend):
 
         return gpu_memory(device)
 
-    def _is_on_host(self, device: Device) -> bool:
-        return device.kind == "cpu" or self.simulated_count > 0
-
     def _copy_slowly(self, x: Any, device: Device) -> Any:
         if not is_symbolic(x) or not isinstance(x, tf.Tensor):
             self._find_device(x)  # raises for what no copy can be made of
         value = x.value if is_keras_variable(x) else x
-        return copy_plain(value, device, self._devices, on_host=self._is_on_host(device))
+        return copy_plain(value, device, self._devices)
 
     def _make(self, make: Callable[[], Any], device: Device) -> Any:
         """What ``make`` makes on ``device``; brought there if TensorFlow has it on the host only.
@@ -273,6 +277,10 @@ class TensorFlowBackend(Backend):
                 f"the device of a {type(x).__name__}", f"its parts lie on different ones: {listed}"
             )
         return found.pop()
+
+
+_MOST_INT32 = 2**31 - 1
+"""The largest size that ``Empty`` takes."""
 
 
 def _symbolic(x: Any) -> UnsupportedOperation:

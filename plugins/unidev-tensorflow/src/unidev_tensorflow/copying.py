@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _REFERENCES = frozenset({tf.resource, tf.variant})
 
 
-def copy_plain(x: Any, device: Device, devices: LocalDevices, *, on_host: bool) -> Any:
+def copy_plain(x: Any, device: Device, devices: LocalDevices) -> Any:
     """``x``, a tensor or a variable, in new memory on ``device``.
 
     Raises:
@@ -31,6 +31,7 @@ def copy_plain(x: Any, device: Device, devices: LocalDevices, *, on_host: bool) 
             "would share that."
         )
     name = devices.full_name(device)
+    on_host = devices.is_on_host(device)
     if dtype in (CPU_COPIED if on_host else GPU_COPIED):
         with tf.device(name):
             copied = tf.raw_ops.DeepCopy(x=x)

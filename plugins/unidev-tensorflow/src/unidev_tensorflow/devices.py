@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
+from unidev_tensorflow.eager_copy import CPU_NUMBERS, GPU_NUMBERS
+
 if TYPE_CHECKING:
     from unidev.backend import Backend
     from unidev.device import Device
@@ -25,6 +27,8 @@ class LocalDevices:
         self._counts: dict[str, int] = {}
         self.by_name: dict[str, Device] = {}
         """Ours by TensorFlow's full name, as a tensor's ``device`` has it."""
+        self.copied_by_name: dict[str, frozenset[int]] = {}
+        """Numbers of the dtypes that ``DeepCopy`` takes there."""
         self.full_names: dict[Device, str] = {}
 
     def count(self, kind: str) -> int:
@@ -59,6 +63,10 @@ class LocalDevices:
         """The full name of ``cpu:0``."""
         return self.full_name(self._backend.cpu)
 
+    def is_on_host(self, device: Device) -> bool:
+        """Whether the device's memory is the host's."""
+        return device.kind == "cpu" or self._simulated > 0
+
     def refresh(self) -> None:
         """Make the tables anew: the first time, and when the program has joined a cluster since.
 
@@ -73,6 +81,10 @@ class LocalDevices:
                 name = prefix + self.spec(kind, index).to_string().removeprefix("/")
                 by_name[name] = self._backend.device(kind, index)
         self.full_names = {device: name for name, device in by_name.items()}
+        self.copied_by_name = {
+            name: CPU_NUMBERS if self.is_on_host(device) else GPU_NUMBERS
+            for name, device in by_name.items()
+        }
         self.by_name = by_name
 
     def parse(self, spec: object) -> tuple[str, int] | None:

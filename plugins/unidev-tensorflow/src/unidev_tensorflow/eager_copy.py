@@ -31,31 +31,30 @@ GPU_COPIED = frozenset({
 """For what a GPU has a ``DeepCopy`` (int32 in host memory, as TensorFlow has int32 there):
 https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/kernels/inplace_ops.cc"""
 
-_CPU_NUMBERS = frozenset(dtype.as_datatype_enum for dtype in CPU_COPIED)
-_GPU_NUMBERS = frozenset(dtype.as_datatype_enum for dtype in GPU_COPIED)
+CPU_NUMBERS = frozenset(dtype.as_datatype_enum for dtype in CPU_COPIED)
+GPU_NUMBERS = frozenset(dtype.as_datatype_enum for dtype in GPU_COPIED)
 
 
-def eager_copy(x: Any, name: str, *, on_host: bool) -> Any:
+def eager_copy(x: Any, name: str, numbers: frozenset[int]) -> Any:
     """``x`` in new memory on the device called ``name``, recorded by tapes; None if it cannot.
 
     Args:
         x: an eager tensor.
         name: the full name of a device that is there.
-        on_host: whether its memory is the host's.
+        numbers: of the dtypes that ``DeepCopy`` takes there.
     """
     try:
         running = context.context()
         thread = running._thread_local_data
         number = x._datatype_enum()
-        takes = _CPU_NUMBERS if on_host else _GPU_NUMBERS
-        if not thread.is_eager or thread.op_callbacks or number not in takes:
+        if number not in numbers or not thread.is_eager or thread.op_callbacks:
             return None
         inputs = [x]
         attributes = ("T", number)
         made = pywrap_tfe.TFE_Py_Execute(
             running._handle, name, "DeepCopy", inputs, attributes, 1
         )  # fmt: skip
-        if execute.must_record_gradient():
+        if not pywrap_tfe.TFE_Py_TapeSetIsEmpty():
             execute.record_gradient("DeepCopy", inputs, attributes, made)
         copied = made[0]
     except Exception:  # noqa: BLE001  whatever is wrong, the public way says it better

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.backend import Extent
 from unidev.errors import UnsupportedOperation
+
+if TYPE_CHECKING:
+    from unidev.backend import Array
 
 _get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _get_pointer.restype = ctypes.c_void_p
@@ -29,9 +32,19 @@ def extents(x: Any, *, on_host: bool) -> list[Extent]:
             "its elements are objects, each with memory of its own",
         )
     if on_host:
-        array = np.asarray(x)  # shares the tensor's memory, of whatever dtype
+        array = host_array(x)
         return [Extent(array.__array_interface__["data"][0], array.nbytes)]
     return [Extent(_dlpack_address(x), x.dtype.size * int(np.prod(x.shape)))]
+
+
+def host_array(x: Any) -> Array:
+    """What NumPy has of the eager tensor ``x``: its own memory, if that is the host's."""
+    if x.shape.rank:
+        return np.asarray(x)
+    # Without dimensions, TensorFlow gives a number in place of an array, and NumPy refuses that
+    # of dtypes that are not its own. A reshaped tensor is on the same memory.
+    with tf.init_scope(), tf.device(x.device):
+        return np.asarray(tf.reshape(x, [1])).reshape(())
 
 
 def _dlpack_address(x: Any) -> int:

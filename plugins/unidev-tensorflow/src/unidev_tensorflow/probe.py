@@ -34,7 +34,7 @@ class TensorFlowProbe(Probe):
         """The values that ``numpy`` gives, their bytes; of strings, the strings."""
         if isinstance(x, (tf.RaggedTensor, tf.SparseTensor, tf.IndexedSlices)):
             return b"".join(map(self.read, tf.nest.flatten(x, expand_composites=True)))
-        array = np.asarray(x.value() if isinstance(x, tf.Variable) else x)
+        array = np.asarray(x.numpy())
         if array.dtype == object:
             return repr(array.tolist()).encode()
         return array.tobytes()

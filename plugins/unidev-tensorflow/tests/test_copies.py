@@ -1,0 +1,214 @@
+"""Copies: new memory, the device asked for, every dtype, every kind of tensor."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import unidev
+from unidev_tensorflow import eager_copy as shortcut
+
+EXOTIC = ("float8_e5m2", "float8_e4m3fn", "float8_e4m3fnuz", "int4", "uint4")
+QUANTIZED = {"qint8": "int8", "quint8": "uint8", "qint16": "int16", "quint16": "uint16",
+             "qint32": "int32"}  # fmt: skip
+
+
+def address(x):
+    with tf.device(x.device):
+        return np.asarray(tf.reshape(x, [-1])).__array_interface__["data"][0]
+
+
+def raw(x):
+    return np.asarray(x.numpy()).tobytes()
+
+
+def full_name(index):
+    return f"/job:localhost/replica:0/task:0/device:CPU:{index}"
+
+
+def without_shortcut(monkeypatch):
+    monkeypatch.setattr(shortcut, "context", None)
+
+
+@pytest.fixture(params=["shortcut", "public"])
+def way(request, monkeypatch):
+    if request.param == "public":
+        without_shortcut(monkeypatch)
+
+
+def test_the_shortcut_is_taken_on_this_tensorflow():
+    x = tf.ones((2, 3))
+    made = shortcut.eager_copy(x, full_name(2), shortcut.CPU_NUMBERS)
+    assert made is not None
+    assert made.device == full_name(2)
+
+
+@pytest.mark.parametrize("target", ["cpu", "gpu:0", "gpu:3"])
+@pytest.mark.parametrize("scope", [None, "/CPU:1", "/job:localhost/CPU:3"])
+def test_a_copy_is_on_the_device_asked_for_whatever_scope_it_is_made_in(way, target, scope):
+    x = unidev.ones((2, 3), device="gpu:1")
+    with tf.device(scope):
+        copied = unidev.copy_to(x, target)
+    index = {"cpu": 0, "gpu:0": 1, "gpu:3": 4}[target]
+    assert copied.device == copied.backing_device == full_name(index)
+    assert address(copied) != address(x)
+    assert raw(copied) == raw(x)
+
+
+def test_a_copy_leaves_the_scope_and_soft_placement_as_they_were(way):
+    soft = tf.config.get_soft_device_placement()
+    with tf.device("/CPU:3"):
+        unidev.copy_to(tf.ones(3), "gpu:0")
+        assert tf.identity(tf.ones(3)).device == full_name(3)
+    assert tf.config.get_soft_device_placement() == soft
+
+
+def test_special_bits_are_kept(way):
+    bits = np.array([0x7FC00001, 0xFFC12345, 0x7F800001, 0x80000000, 1, 0x007FFFFF], "uint32")
+    x = tf.constant(bits.view("float32"))
+    assert raw(unidev.copy_to(x, "gpu:0")) == bits.tobytes()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (1000, 1000)])
+def test_every_shape_is_kept(way, shape):
+    x = tf.fill(shape, 2.5)
+    copied = unidev.copy_to(x, "cpu")
+    assert copied.shape == x.shape
+    assert copied is not x
+    assert raw(copied) == raw(x)
+    assert 0 in shape or address(copied) != address(x)
+
+
+@pytest.mark.parametrize("name", sorted(unidev.active_backend().dtypes))
+def test_every_named_dtype_is_kept(way, name):
+    x = tf.cast(tf.constant([0, 1, 1]), name)
+    copied = unidev.copy_to(x, "gpu:2")
+    assert copied.dtype == x.dtype
+    assert raw(copied) == raw(x)
+    assert address(copied) != address(x)
+    assert str(unidev.device_of(copied)) == "gpu:2"
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (2, 2)])
+@pytest.mark.parametrize("name", [*EXOTIC, *QUANTIZED])
+def test_dtypes_that_deep_copy_refuses_are_copied(name, shape):
+    if name in QUANTIZED:
+        x = tf.bitcast(tf.fill(shape, tf.constant(3, QUANTIZED[name])), tf.as_dtype(name))
+    else:
+        own = tf.as_dtype(name)
+        x = tf.constant(np.full(shape, 1).astype(own.as_numpy_dtype), dtype=own)
+    copied = unidev.copy_to(x, "gpu:1")
+    assert copied.dtype == x.dtype
+    assert copied.shape == x.shape
+    assert raw(copied) == raw(x)
+    assert address(copied) != address(x)
+    assert not unidev.shares_memory(copied, x)
+    assert unidev.shares_memory(x, tf.identity(x))
+    assert unidev.to_numpy(copied).tobytes() == raw(x)
+    assert str(unidev.device_of(copied)) == "gpu:1"
+
+
+def test_int64_and_float64_are_not_narrowed():
+    x = tf.constant([2**62 + 1], tf.int64)
+    assert int(unidev.copy_to(x, "gpu:0")[0]) == 2**62 + 1
+    assert float(unidev.copy_to(tf.constant(1 + 2.0**-50, tf.float64), "gpu:0")) == 1 + 2.0**-50
+
+
+def test_strings_are_copied_and_stay_where_they_were_put():
+    x = tf.constant([["a", "bc" * 100]])
+    copied = unidev.copy_to(x, "gpu:1")
+    assert copied.numpy().tolist() == x.numpy().tolist()
+    assert str(unidev.device_of(copied)) == "gpu:1"
+    assert unidev.as_in_device(copied, "gpu:1") is copied
+    with pytest.raises(unidev.UnsupportedOperation, match="memory of its own"):
+        unidev.shares_memory(x, copied)
+
+
+def test_a_copy_of_a_variable_is_a_tensor_that_later_assignments_do_not_reach():
+    with tf.device("/CPU:2"):
+        variable = tf.Variable([1.0, 2.0])
+    assert unidev.as_in_device(variable, "gpu:1") is variable
+    copied = unidev.copy_to(variable, "gpu:1")
+    assert type(copied) is type(tf.ones(1))
+    assert not unidev.shares_memory(variable, copied)
+    assert unidev.shares_memory(variable, variable.value())
+    variable.assign([5.0, 6.0])
+    assert copied.numpy().tolist() == [1.0, 2.0]
+
+
+def test_keras_variables_are_copied_and_layers_refused():
+    keras = pytest.importorskip("keras")
+    variable = keras.Variable([1.0, 2.0])
+    copied = unidev.copy_to(variable, "gpu:0")
+    assert copied.numpy().tolist() == [1.0, 2.0]
+    assert not unidev.shares_memory(variable, copied)
+    assert str(unidev.device_of(variable)) == "cpu:0"
+    assert unidev.to_numpy(variable).tolist() == [1.0, 2.0]
+    for model in (keras.layers.Dense(2), keras.Sequential(), tf.Module()):
+        with pytest.raises(unidev.NotATensorError, match="model"):
+            unidev.copy_to(model, "gpu:0")
+
+
+class Pair(tf.experimental.ExtensionType):
+    first: tf.Tensor
+    second: tf.Tensor
+
+
+def composites():
+    dense = [[0.0, 1.0], [2.0, 0.0]]
+    return {
+        "ragged": tf.ragged.constant([[[1.0], [2.0, 3.0]], [[4.0]]]),
+        "ragged strings": tf.ragged.constant([["a", "b"], ["c"]]),
+        "sparse": tf.sparse.from_dense(dense),
+        "slices": tf.IndexedSlices(tf.constant(dense), tf.constant([0, 1])),
+        "extension": Pair(tf.ones(2), tf.zeros(3)),
+    }
+
+
+@pytest.mark.parametrize("name", composites())
+def test_composite_tensors_are_copied_by_their_parts(name):
+    x = composites()[name]
+    moved = unidev.as_in_device(x, "gpu:3")
+    assert type(moved) is type(x)
+    assert str(unidev.device_of(moved)) == "gpu:3"
+    assert unidev.as_in_device(moved, "gpu:3") is moved
+    before = tf.nest.flatten(x, expand_composites=True)
+    after = tf.nest.flatten(unidev.copy_to(moved, "gpu:3"), expand_composites=True)
+    assert len(before) == len(after) >= 2
+    for old, new in zip(before, after, strict=True):
+        assert new.device == full_name(4)
+        assert new.numpy().tolist() == old.numpy().tolist()
+    if name != "ragged strings":
+        copied = unidev.copy_to(moved, "gpu:3")
+        assert not unidev.shares_memory(copied, moved)
+        assert unidev.shares_memory(moved, moved)
+
+
+def test_a_composite_whose_parts_lie_apart_has_no_device_and_can_be_brought_together():
+    pair = Pair(unidev.ones(2, device="gpu:0"), unidev.ones(3, device="gpu:1"))
+    with pytest.raises(unidev.UnsupportedOperation, match="gpu:0, gpu:1"):
+        unidev.device_of(pair)
+    assert str(unidev.device_of(unidev.copy_to(pair, "gpu:2"))) == "gpu:2"
+
+
+def test_a_container_of_all_kinds_moves_at_once():
+    batch = {"x": tf.ones(3), "ragged": composites()["ragged"], "text": tf.constant("a"), "n": 3}
+    moved = unidev.as_in_device(batch, "gpu:1")
+    assert str(unidev.device_of(moved)) == "gpu:1"
+    assert moved["n"] == 3
+    assert unidev.as_in_device(moved, "gpu:1") is moved
+
+
+def test_handles_are_refused():
+    handle = tf.Variable(1.0).handle
+    with pytest.raises(unidev.UnsupportedDtypeError, match="resource"):
+        unidev.copy_to(handle, "gpu:0")
+    with pytest.raises(unidev.UnsupportedDtypeError, match="resource"):
+        unidev.to_numpy(handle)
+
+
+def test_too_large_a_tensor_is_lack_of_memory():
+    for make in (unidev.zeros, unidev.ones, unidev.empty):
+        with pytest.raises(unidev.OutOfDeviceMemoryError):
+            make((1 << 45,), device="gpu:0")
+    with pytest.raises(unidev.FrameworkError):
+        unidev.zeros((1 << 40, 1 << 40), device="gpu:0")

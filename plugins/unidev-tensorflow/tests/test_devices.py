@@ -1,0 +1,169 @@
+"""Devices: spelling, counting, scopes, tensors that lie on none or on several."""
+
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import unidev
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("/GPU:1", "gpu:1"), ("GPU:1", "gpu:1"), ("/device:GPU:0", "gpu:0"), ("/gpu:3", "gpu:3"),
+        ("/job:localhost/replica:0/task:0/device:GPU:0", "gpu:0"), ("/CPU:0", "cpu:0"),
+        ("/CPU", "cpu:0"), ("GPU", "gpu:0"), ("/device:CPU:2", "gpu:1"),
+        (tf.DeviceSpec(device_type="GPU", device_index=2), "gpu:2"),
+        (tf.DeviceSpec.from_string("/job:localhost/device:CPU:3"), "gpu:2"),
+        (tf.config.LogicalDevice(name="/device:CPU:4", device_type="CPU"), "gpu:3"),
+    ],
+)  # fmt: skip
+def test_tensorflows_spellings_mean_one_device(spec, expected):
+    assert unidev.as_device(spec) is unidev.as_device(expected)
+
+
+def test_a_physical_device_means_the_first_of_its_logical_ones():
+    assert unidev.as_device(tf.config.list_physical_devices("CPU")[0]) is unidev.cpu()
+
+
+@pytest.mark.parametrize("spec", ["/TPU:0", "cuda:0", "/GPU:x", "/job:worker/GPU:0", "", "/",
+                                  "/task:1/GPU:0", "/physical_device:GPU:0", 3, None])  # fmt: skip
+def test_what_means_no_device_is_refused(spec):
+    with pytest.raises(unidev.DeviceSpecError):
+        unidev.as_device(spec)
+
+
+@pytest.mark.parametrize("spec", ["/GPU:4", "/device:CPU:5", "gpu:9"])
+def test_a_device_that_is_not_there_is_an_error_not_the_cpu(spec):
+    with pytest.raises(unidev.DeviceNotFoundError):
+        unidev.copy_to(tf.ones(3), spec)
+
+
+def test_the_native_object_works_eagerly_and_in_a_graph():
+    device = unidev.gpu(1)
+    assert device.native_name == "/device:CPU:2"
+    assert device.name == "simulated GPU 1"
+    with tf.device(device.native):
+        assert unidev.device_of(tf.ones(3)) is device
+
+    @tf.function
+    def traced(x):
+        with tf.device(device.native):
+            return x + 1
+
+    operations = traced.get_concrete_function(tf.ones(3)).graph.get_operations()
+    assert any(operation.device.endswith("CPU:2") for operation in operations)
+
+
+def test_a_scope_is_one_threads_and_ends_on_an_exception():
+    found = []
+    with pytest.raises(KeyError), unidev.gpu(2):  # noqa: PT012  what a scope does is the question
+        assert str(unidev.device_of(tf.ones(3))) == "gpu:2"
+        assert str(unidev.device_of(unidev.ones(3))) == "gpu:2"
+        thread = threading.Thread(target=lambda: found.append(unidev.device_of(tf.ones(3))))
+        thread.start()
+        thread.join()
+        raise KeyError
+    assert [str(device) for device in found] == ["cpu:0"]
+    assert str(unidev.device_of(tf.ones(3))) == "cpu:0"
+
+
+def test_a_scope_inside_tensorflows_own_wins():
+    with tf.device("/job:localhost/CPU:3"), unidev.gpu(0):
+        assert str(unidev.device_of(tf.ones(3))) == "gpu:0"
+
+
+def test_an_identity_on_another_device_counts_as_there_and_its_copy_is_a_copy():
+    x = unidev.ones((2, 3), device="gpu:0")
+    with unidev.gpu(1):
+        relabelled = tf.identity(x)
+    assert str(unidev.device_of(relabelled)) == "gpu:1"
+    assert unidev.shares_memory(x, relabelled)
+    assert not unidev.shares_memory(x, unidev.copy_to(relabelled, "gpu:1"))
+
+
+def test_a_tensor_on_several_devices_says_so():
+    strategy = tf.distribute.MirroredStrategy(["/CPU:0", "/CPU:1"])
+    with strategy.scope():
+        variable = tf.Variable([1.0])
+    per_replica = strategy.run(lambda: tf.ones(2))
+    for x in (variable, per_replica):
+        for call in (unidev.device_of, lambda x: unidev.copy_to(x, "cpu"), unidev.to_numpy):
+            with pytest.raises(unidev.UnsupportedOperation, match="several"):
+                call(x)
+
+
+def test_a_dtensor_says_so():
+    from tensorflow.experimental import dtensor
+
+    mesh = dtensor.create_mesh([("x", 2)], devices=["CPU:0", "CPU:1"])
+    x = dtensor.call_with_layout(tf.ones, dtensor.Layout.replicated(mesh, 1), shape=(4,))
+    for call in (unidev.device_of, lambda x: unidev.copy_to(x, "cpu"), unidev.to_numpy):
+        with pytest.raises(unidev.UnsupportedOperation, match="DTensor"):
+            call(x)
+
+
+def test_memory_is_declined_with_a_reason():
+    with pytest.raises(unidev.UnsupportedOperation, match="statistics"):
+        unidev.memory("gpu:0")
+
+
+def test_synchronize_returns():
+    unidev.ones(3, device="gpu:1")
+    unidev.synchronize()
+    unidev.synchronize("gpu:1")
+
+
+@pytest.mark.parametrize("name", sorted(unidev.active_backend().dtypes))
+def test_every_maker_makes_each_dtype_on_the_device(name):
+    for x in (
+        unidev.zeros((2, 3), dtype=name, device="gpu:1"),
+        unidev.ones((2, 3), dtype=name, device="gpu:1"),
+        unidev.empty((2, 3), dtype=name, device="gpu:1"),
+        unidev.array([[0, 1], [1, 0]], dtype=name, device="gpu:1"),
+        unidev.full((), 1, dtype=name, device="gpu:1"),
+    ):
+        assert str(unidev.device_of(x)) == "gpu:1"
+        assert x.dtype.name == name
+    assert unidev.ones(2, dtype=name).numpy().tolist() == [1, 1]
+
+
+def test_new_tensors_share_no_memory_with_each_other_or_with_numpy():
+    for make in (lambda: unidev.zeros(3), lambda: unidev.full((), 1.0), lambda: unidev.array(1.0)):
+        assert not unidev.shares_memory(make(), make())
+    whole = np.zeros(4096 + 64, "uint8")
+    start = -whole.ctypes.data % 64
+    for offset in (0, 4):
+        source = whole[start + offset : start + offset + 4000].view("float32")
+        made = unidev.array(source)
+        source[:] = 7
+        assert not made.numpy().any()
+        source[:] = 0
+
+
+def test_arrays_of_any_layout_are_taken():
+    source = np.arange(24.0).reshape(2, 3, 4)
+    for view in (source.T, source[::-1, :, ::2], np.broadcast_to(source[0], (3, 3, 4))):
+        assert np.array_equal(unidev.to_numpy(unidev.array(view, device="gpu:0")), view)
+
+
+def test_to_numpy_is_new_and_writable():
+    numbers = (tf.ones((2, 3)), tf.constant(1.0), tf.Variable([1.0]), tf.constant(1, tf.bfloat16))
+    for x in (*numbers, tf.constant(["a"]), tf.constant("a")):
+        made = unidev.to_numpy(x)
+        before = made.tolist()
+        made[...] = b"z" if made.dtype == object else 0
+        assert unidev.to_numpy(x).tolist() == before != made.tolist()
+    with pytest.raises(unidev.UnsupportedOperation, match="to_tensor"):
+        unidev.to_numpy(tf.ragged.constant([[1], [2, 3]]))
+
+
+def test_zeros_like_and_full_work_of_dtypes_without_a_name():
+    e5m2 = tf.dtypes.experimental.float8_e5m2
+    x = tf.cast(tf.constant([1.0, 2.0]), e5m2)
+    assert unidev.zeros_like(x).dtype == e5m2
+    assert tf.cast(unidev.ones_like(x), tf.float32).numpy().tolist() == [1.0, 1.0]
+    q = tf.bitcast(tf.constant([1, 2], tf.int8), tf.qint8)
+    assert not np.asarray(unidev.zeros_like(q)).view("int8").any()

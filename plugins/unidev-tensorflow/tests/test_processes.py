@@ -1,0 +1,107 @@
+"""What only a process of its own can show: imports, the runtime's start, too late."""
+
+import json
+
+
+def result(done):
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout)
+
+
+def test_registering_imports_no_framework(python):
+    done = python("import unidev, sys; unidev.list_backends(); print('tensorflow' in sys.modules)")
+    assert done.stdout.strip() == "False", done.stderr[-2000:]
+
+
+def test_loading_prints_nothing_to_stdout_and_changes_no_variable_of_its_own(python):
+    done = python(
+        "import os, json, subprocess, sys\n"
+        "code = 'import tensorflow, os, json; print(json.dumps(dict(os.environ)))'\n"
+        "alone = json.loads(subprocess.check_output([sys.executable, '-c', code]))\n"
+        "import unidev\n"
+        "unidev.set_backend('tensorflow'); unidev.ones(3)\n"
+        "print(json.dumps(alone == dict(os.environ)))"
+    )
+    assert result(done) is True
+
+
+def test_looking_starts_no_runtime(python):
+    done = python(
+        "import unidev, json, tensorflow as tf\n"
+        "unidev.set_backend('tensorflow')\n"
+        "found = [str(d) for d in unidev.list_devices()]\n"
+        "unidev.cpu(), unidev.try_gpu(), unidev.try_all_gpus(), unidev.as_device('/CPU:0').name\n"
+        "unidev.num_gpus(), unidev.synchronize()\n"
+        "from tensorflow.python.eager import context\n"
+        "assert not context.context()._initialized\n"
+        "cpu = tf.config.list_physical_devices('CPU')[0]\n"
+        "split = [tf.config.LogicalDeviceConfiguration()] * 3\n"
+        "tf.config.set_logical_device_configuration(cpu, split)\n"
+        "later = [str(d) for d in unidev.list_devices() if d.kind == 'cpu']\n"
+        "x = unidev.ones(3, device='cpu:2')\n"
+        "print(json.dumps([found[0], later, x.device]))"
+    )
+    expected = ["cpu:0", "cpu:1", "cpu:2"]
+    assert result(done) == ["cpu:0", expected, "/job:localhost/replica:0/task:0/device:CPU:2"]
+
+
+def test_simulating_after_the_runtime_has_started_says_what_to_do(python):
+    done = python(
+        "import tensorflow as tf; tf.ones(3)\nimport unidev\nunidev.set_backend('tensorflow')",
+        UNIDEV_SIMULATE="2",
+    )
+    assert done.returncode == 1
+    assert "SimulationError: too late for 2 simulated GPUs" in done.stderr
+
+
+def test_simulating_over_a_split_of_the_programs_own_says_what_to_do(python):
+    program = (
+        "import tensorflow as tf\n"
+        "cpu = tf.config.list_physical_devices('CPU')[0]\n"
+        "split = [tf.config.LogicalDeviceConfiguration()] * 3\n"
+        "tf.config.set_logical_device_configuration(cpu, split)\n"
+        "import unidev\nunidev.set_backend('tensorflow'); print(unidev.num_gpus())"
+    )
+    fitting = python(program, UNIDEV_SIMULATE="2")
+    assert fitting.stdout.strip() == "2", fitting.stderr[-2000:]
+    done = python(program, UNIDEV_SIMULATE="3")
+    assert done.returncode == 1
+    assert "this program has configured 3" in done.stderr
+
+
+def test_sixty_four_devices_work(python):
+    done = python(
+        "import unidev, json\nunidev.set_backend('tensorflow')\n"
+        "x = unidev.ones(3, device='gpu:63')\n"
+        "print(json.dumps([unidev.num_gpus(), str(unidev.device_of(x))]))",
+        UNIDEV_SIMULATE="64",
+    )
+    assert result(done) == [64, "gpu:63"]
+
+
+def test_without_devices_a_gpu_is_an_error_and_try_gpu_falls_back(python):
+    done = python(
+        "import unidev, json\nunidev.set_backend('tensorflow')\n"
+        "try:\n    unidev.copy_to(unidev.ones(3), '/GPU:0')\n"
+        "except unidev.DeviceNotFoundError as error:\n    message = str(error)\n"
+        "print(json.dumps([message, str(unidev.try_gpu()), unidev.num_gpus()]))"
+    )
+    message, fallback, count = result(done)
+    if count == 0:
+        assert "gpu:0 is not there" in message
+        assert fallback == "cpu:0"
+
+
+def test_first_use_from_several_threads_at_once(python):
+    done = python(
+        "import unidev, json\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        "def work(i):\n"
+        "    x = unidev.full((100,), i, device=f'gpu:{i % 4}')\n"
+        "    y = unidev.copy_to(x, f'gpu:{(i + 1) % 4}')\n"
+        "    there = str(unidev.device_of(y)) == f'gpu:{(i + 1) % 4}'\n"
+        "    return there and bool((y == i).numpy().all())\n"
+        "with ThreadPoolExecutor(8) as pool:\n"
+        "    print(json.dumps(all(pool.map(work, range(64)))))",
+        UNIDEV_SIMULATE="4",
+    )
+    assert result(done) is True
