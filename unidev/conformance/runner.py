@@ -202,4 +202,4 @@ def _result(plan: Plan, run: ConfigurationRun, entry: CheckEntry) -> Result:
 
 
 def _why_not_run(run: ConfigurationRun) -> str:
-    return run.interruptions[-1] if run.interruptions else "the child never came to it"
+    return run.interruptions[0] if run.interruptions else "the child never came to it"

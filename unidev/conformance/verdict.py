@@ -89,16 +89,19 @@ def _problems(report: Report) -> Iterator[str]:
 
 
 def _missing(report: Report) -> Iterator[str]:
-    if not report.selected or not report.header.configurations:
-        yield "no check was run at all"
-    for each in report.results:
-        if each.result in _MISSING:
-            yield f"{each.check} on {each.configuration}: {each.result}"
     for configuration in report.header.configurations:
         for interruption in configuration.interruptions:
             yield f"{configuration.name}: {interruption}"
         if not configuration.devices and not configuration.interruptions:
             yield f"{configuration.name}: the child never said which devices there are"
+    if not report.selected or not report.header.configurations:
+        yield "no check was run at all"
+    lacking = len(report.selected) * len(report.header.configurations) - len(report.results)
+    if lacking:
+        yield f"{lacking} results are missing"
+    for each in report.results:
+        if each.result in _MISSING:
+            yield f"{each.check} on {each.configuration}: {each.result}"
     yield from _nowhere_applicable(report)
 
 

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from unidev.conformance import verify as verify_module
+from unidev.conformance.badge import to_badge
+from unidev.conformance.events import Capability, CheckEntry, DeviceEntry
+from unidev.conformance.render_html import to_html
+from unidev.conformance.render_junit import to_junit
+from unidev.conformance.render_markdown import to_markdown
+from unidev.conformance.report import (
+    RESULTS,
+    Configuration,
+    Header,
+    Report,
+    ReportError,
+    Result,
+    digest,
+    to_document,
+    to_json,
+)
+from unidev.conformance.verdict import judge
+from unidev.conformance.verify import verify
+
+NASTY = "<script>alert('1')</script> | `x` *y* ~~~~ \x00 \ud800 & [z](javascript:alert)"
+
+CHECKS = (
+    CheckEntry(check="smoke.probe_calibrated", profile="tensor", required=True, summary="One."),
+    CheckEntry(
+        check="copy.gradient", profile="tensor", required=True, needs=("probe.gradient",)
+    ),
+    CheckEntry(check="copy.optional", profile="tensor", required=False, summary="Three."),
+)  # fmt: skip
+
+
+def result(check: CheckEntry, configuration: str, kind: str, message: str = "") -> Result:
+    return Result(
+        check=check.check, configuration=configuration, profile="tensor", required=check.required,
+        result=kind, seconds=0.25, devices=("cpu:0",), message=message,
+        evidence={"extents": [[1, 2]], "nan": float("nan")}, reproduce="unidev conform numpy",
+    )  # fmt: skip
+
+
+def report(kinds: str = "pass unsupported pass", message: str = "", **header) -> Report:
+    configurations = tuple(
+        Configuration(
+            name=name,
+            simulated=simulated,
+            devices=(DeviceEntry(device="cpu:0", native="cpu", name="host", simulated=False),),
+            capabilities={
+                "memory": Capability(supported=False, reason="none", link="javascript:alert(1)")
+            },
+            calibration={"result": "pass"},
+        )
+        for name, simulated in (("host", 0), ("simulate-2", 2))
+    )
+    made = Header(
+        suite_version="1", unidev_version="0.1.0", backend="numpy", framework="numpy",
+        framework_version="2", python="3.11", platform="Linux", profile="tensor", selection=None,
+        command="unidev conform numpy", started="2026-01-01T00:00:00+00:00", seconds=1.5,
+        timeout_s=120.0, notes=(), checks=CHECKS, configurations=configurations,
+    )  # fmt: skip
+    results = tuple(
+        result(check, each.name, kind, message)
+        for each in configurations
+        for check, kind in zip(CHECKS, kinds.split(), strict=True)
+    )
+    return Report(header=dataclasses.replace(made, **header), results=results)
+
+
+@pytest.fixture(autouse=True)
+def these_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify_module, "expected_checks", lambda _profile: CHECKS)
+
+
+def verdict(kinds: str, **header) -> str:
+    return judge(report(kinds, **header)).name
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        ("pass pass pass", "conforms"),
+        ("pass unsupported unsupported", "conforms"),
+        ("pass not-applicable xfail", "conforms"),
+        ("unsupported pass pass", "does-not-conform"),
+        ("xfail pass pass", "does-not-conform"),
+        ("pass xfail pass", "does-not-conform"),
+        ("pass pass xpass", "does-not-conform"),
+        ("pass pass fail", "does-not-conform"),
+        ("pass error pass", "does-not-conform"),
+        ("pass fail crash", "does-not-conform"),
+        ("pass pass crash", "incomplete"),
+        ("timeout pass pass", "incomplete"),
+        ("pass not-run pass", "incomplete"),
+        ("not-applicable not-applicable not-applicable", "incomplete"),
+    ],
+)
+def test_the_verdict_follows_from_the_results(kinds, expected) -> None:
+    assert verdict(kinds) == expected
+
+
+def test_no_checks_and_no_configurations_are_no_conformance() -> None:
+    assert judge(Report(header=report().header, results=())).name == "incomplete"
+    assert verdict("pass pass pass", checks=()) == "incomplete"
+    assert verdict("pass pass pass", configurations=()) == "incomplete"
+
+
+def test_what_no_configuration_could_check_is_named() -> None:
+    limits = judge(report("pass not-applicable pass")).limits
+    assert "applicable in no configuration that was run: copy.gradient" in limits[0]
+
+
+def test_a_report_comes_back_as_it_was_written() -> None:
+    text = to_json(report(message=NASTY)).encode().decode()
+    assert to_json(verify(text)) == text
+
+
+def test_a_report_with_any_line_cut_out_is_refused() -> None:
+    lines = to_json(report("pass unsupported fail", "said\nthis")).splitlines(keepends=True)
+    for number in range(len(lines)):
+        with pytest.raises(ReportError) as refusal:
+            verify("".join(lines[:number] + lines[number + 1 :]))
+        assert len(str(refusal.value)) > 20
+
+
+def test_a_report_cut_short_anywhere_is_refused() -> None:
+    text = to_json(report()).rstrip()
+    for length in range(0, len(text), 37):
+        with pytest.raises(ReportError, match="JSON"):
+            verify(text[:length])
+
+
+def edited(change) -> str:
+    """A report that was changed, and whose digest was made anew."""
+    document = to_document(report("pass unsupported fail"))
+    change(document)
+    document["footer"]["digest"] = digest(document)
+    return json.dumps(document)
+
+
+def drop_result(document) -> None:
+    del document["results"][1]
+
+
+def drop_check(document) -> None:
+    del document["header"]["checks"][0]
+
+
+def make_optional(document) -> None:
+    document["results"][0]["required"] = False
+
+
+def turn_into_pass(document) -> None:
+    for each in document["results"]:
+        each["result"] = "pass"
+
+
+def change_verdict(document) -> None:
+    document["footer"]["verdict"] = "conforms"
+
+
+def swap_results(document) -> None:
+    document["results"].reverse()
+
+
+def relax_check(document) -> None:
+    document["header"]["checks"][0]["needs"] = ["probe.gradient"]
+
+
+def other_suite(document) -> None:
+    document["header"]["suite_version"] = "0"
+
+
+def invent_result(document) -> None:
+    document["results"][0]["result"] = "perfect"
+
+
+def add_field(document) -> None:
+    document["header"]["stars"] = 5
+
+
+def other_format(document) -> None:
+    document["format_version"] = 2
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (drop_result, "the results lacks copy.gradient on host"),
+        (drop_check, "the list of checks lacks smoke.probe_calibrated"),
+        (make_optional, "differ from the list of checks in smoke.probe_calibrated on host"),
+        (turn_into_pass, "the footer's counts"),
+        (change_verdict, "the footer's verdict"),
+        (swap_results, "in another order"),
+        (relax_check, "says something else of smoke.probe_calibrated"),
+        (other_suite, "version 0 of the suite"),
+        (invent_result, "'perfect' is not one of"),
+        (add_field, "'stars' was unexpected"),
+        (other_format, "its format is version 2"),
+    ],
+)
+def test_a_report_that_was_edited_is_refused_even_with_a_new_digest(change, said) -> None:
+    with pytest.raises(ReportError) as refusal:
+        verify(edited(change))
+    assert said in str(refusal.value)
+
+
+def test_a_changed_value_alone_shows_in_the_digest() -> None:
+    with pytest.raises(ReportError, match="digest"):
+        verify(to_json(report()).replace('"seconds": 1.5', '"seconds": 1.4'))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "not JSON"),
+        ("[]", "no report"),
+        ("{}", "required property"),
+        ('{"a": 1, "a": 1}', "stands twice"),
+        ('{"a": NaN}', "NaN"),
+        ("[" * 100_000, "not JSON"),
+        ('{"format_version": "x"}', "format_version"),
+    ],
+)
+def test_what_is_no_report_is_refused_with_what_it_is(text, said) -> None:
+    with pytest.raises(ReportError, match=said):
+        verify(text)
+
+
+def test_html_escapes_what_a_backend_said() -> None:
+    page = to_html(report("fail unsupported pass", NASTY.replace("\ud800", "")))
+    assert "<script>" not in page
+    assert 'href="javascript:' not in page
+    assert page.count("<table") >= 3
+    assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_markdown_keeps_a_message_inside_its_fence() -> None:
+    page = to_markdown(report("fail unsupported pass", "~~~~\n# not a heading"))
+    assert "~~~~~\n~~~~\n# not a heading\n~~~~~" in page
+
+
+def test_junit_counts_what_spoils_the_verdict_and_skips_the_rest() -> None:
+    root = ET.fromstring(to_junit(report("fail unsupported crash", NASTY)))
+    host, _simulated, verdict_suite = root
+    assert (host.get("tests"), host.get("failures"), host.get("errors")) == ("3", "1", "1")
+    assert host.get("skipped") == "1"
+    assert verdict_suite.get("failures") == "1"
+
+
+def test_junit_is_red_when_a_run_was_cut_short() -> None:
+    root = ET.fromstring(to_junit(report("pass pass not-run")))
+    assert root[-1].get("errors") == "1"
+
+
+def test_a_badge_has_words_and_numbers_and_no_percentage() -> None:
+    badge = json.loads(to_badge(report()))
+    assert badge["schemaVersion"] == 1
+    assert badge["message"] == "conforms: 4 pass, 2 unsupported"
+    assert "%" not in badge["message"]
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_every_result_can_be_shown_in_every_way(kind) -> None:
+    made = report(f"{kind} {kind} {kind}", "why")
+    for text in (to_html(made), to_markdown(made)):
+        assert kind in text
+    ET.fromstring(to_junit(made))
+    assert to_json(verify(to_json(made))) == to_json(made)

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from unidev import child_processes, numpy_plugin, plugins
+from unidev.backend import unsupported
+from unidev.conformance import child
+from unidev.conformance.runner import BackendMissingError, Plan, UsageError, run
+from unidev.conformance.verdict import judge
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev.conformance.configuration_run import Progress
+    from unidev.conformance.report import Report
+
+    RunFake = Callable[..., Report]
+
+FAKE = Path(__file__).with_name("fake_conformance_child.py")
+
+
+def fake_command(order: child.Order, *, events: Path, **_places: Path) -> list[str]:
+    only = ["--unidev-only", ",".join(order.only)] if order.only else []
+    exclude = ["--unidev-exclude", ",".join(order.exclude)] if order.exclude else []
+    return [sys.executable, str(FAKE), "--unidev-events", str(events), *only, *exclude]
+
+
+@pytest.fixture
+def run_fake(monkeypatch: pytest.MonkeyPatch) -> RunFake:
+    monkeypatch.setattr(child, "command", fake_command)
+
+    def go(checks: dict[str, str], *, timeout_s: float = 30, simulate: int = 0, **plan) -> Report:
+        monkeypatch.setenv("FAKE_CHECKS", json.dumps(checks))
+        seen: list[Progress] = []
+        made = Plan(backend="numpy", command="here", simulate=simulate, timeout_s=timeout_s, **plan)
+        return run(made, on_progress=seen.append, stop=child_processes.Interruption())
+
+    return go
+
+
+def results(report: Report) -> dict[str, str]:
+    return {each.check: each.result for each in report.results}
+
+
+def test_checks_that_all_pass_conform(run_fake) -> None:
+    report = run_fake({"a.one": "pass", "a.two": "pass"}, simulate=2)
+    assert [each.name for each in report.header.configurations] == ["host", "simulate-2"]
+    assert len(report.results) == 4
+    assert judge(report).exit_code == 0
+
+
+def test_by_default_the_host_one_and_four_devices_are_judged(run_fake) -> None:
+    report = run_fake({"a.one": "pass"}, simulate=None)
+    names = [each.name for each in report.header.configurations]
+    assert names == ["host", "simulate-1", "simulate-4"]
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("segv", "killed by SIGSEGV"),
+        ("abort", "killed by SIGABRT"),
+        ("exit", "exit code 7"),
+        ("half a line", "exit code 1"),
+    ],
+)
+def test_a_check_that_ends_the_process_is_a_crash_and_the_rest_goes_on(run_fake, how, said) -> None:
+    report = run_fake({"a.one": how, "a.two": "pass", "b.one": how, "b.two": "pass"})
+    assert results(report) == {"a.one": "crash", "a.two": "pass", "b.one": "crash", "b.two": "pass"}
+    assert said in report.results[0].message
+    assert judge(report).exit_code == 3
+
+
+def test_a_crash_shows_the_last_words_without_control_characters(run_fake) -> None:
+    message = run_fake({"a.one": "exit"}).results[0].message
+    assert "red" in message
+    assert "last words" in message
+    assert "\x1b" not in message
+
+
+def test_a_check_that_hangs_is_a_timeout_and_says_where(run_fake) -> None:
+    report = run_fake({"a.one": "hang", "a.two": "pass"}, timeout_s=2)
+    assert results(report) == {"a.one": "timeout", "a.two": "pass"}
+    assert "no sign of life for 2 s" in report.results[0].message
+    assert "in misbehave" in report.results[0].message
+    assert judge(report).exit_code == 3
+
+
+def test_what_failed_has_failed_whatever_else_crashed(run_fake) -> None:
+    report = run_fake({"a.one": "fail", "a.two": "segv"})
+    assert judge(report).exit_code == 1
+    assert len(judge(report).reasons) == 2
+
+
+@pytest.mark.parametrize("how", ["segv", "exit", "half a line"])
+def test_a_child_that_dies_at_the_start_leaves_no_verdict(run_fake, monkeypatch, how) -> None:
+    monkeypatch.setenv("FAKE_START", how)
+    report = run_fake({"a.one": "pass"})
+    assert report.results == ()
+    assert "before the first check" in report.header.configurations[0].interruptions[0]
+    assert judge(report).exit_code == 3
+
+
+def test_a_child_that_hangs_at_the_start_is_ended(run_fake, monkeypatch) -> None:
+    monkeypatch.setenv("FAKE_START", "hang")
+    report = run_fake({"a.one": "pass"}, timeout_s=1)
+    assert "no sign of life" in report.header.configurations[0].interruptions[0]
+
+
+def test_a_child_that_dies_between_checks_leaves_the_rest_not_run(run_fake) -> None:
+    report = run_fake({"a.one": "pass", "a.two": "before:exit", "a.three": "pass"})
+    assert results(report) == {"a.one": "pass", "a.two": "not-run", "a.three": "not-run"}
+    assert "between two checks" in report.results[1].message
+    assert judge(report).exit_code == 3
+
+
+def test_garbage_among_the_events_spoils_the_run_and_not_the_results(run_fake) -> None:
+    report = run_fake({"a.one": "garbage", "a.two": "pass"})
+    assert results(report) == {"a.one": "pass", "a.two": "pass"}
+    assert len(report.header.configurations[0].problems) == 2
+    assert judge(report).exit_code == 1
+
+
+def test_a_problem_of_the_run_fails_it(run_fake) -> None:
+    report = run_fake({"a.one": "problem", "a.two": "segv"})
+    assert report.header.configurations[0].problems == ("an expectation has expired",)
+    assert judge(report).exit_code == 1
+
+
+@pytest.mark.parametrize("how", ["segv", "hang"])
+def test_dying_or_hanging_after_the_last_check_changes_no_verdict(
+    run_fake, monkeypatch, how
+) -> None:
+    monkeypatch.setenv("FAKE_END", how)
+    report = run_fake({"a.one": "pass"}, timeout_s=2)
+    assert results(report) == {"a.one": "pass"}
+    assert judge(report).exit_code == 0
+    assert "ended badly after its last check" in " ".join(judge(report).limits)
+
+
+def test_a_selection_that_passes_is_no_conformance(run_fake) -> None:
+    report = run_fake({"a.one": "fail", "a.two": "pass"}, only=("a.two",))
+    assert results(report) == {"a.two": "pass"}
+    assert judge(report).name == "selection-passes"
+
+
+def test_each_result_says_how_to_run_it_again(run_fake, monkeypatch) -> None:
+    monkeypatch.setenv("UNIDEV_PLUGINS", "some.module:Plugin")
+    report = run_fake({"a.one": "pass"}, simulate=3)
+    assert report.results[1].reproduce == (
+        "UNIDEV_PLUGINS=some.module:Plugin unidev conform numpy --only a.one --simulate 3"
+    )
+
+
+def test_a_backend_without_a_simulator_is_judged_on_the_host_alone(run_fake, monkeypatch) -> None:
+    spec = numpy_plugin.unidev_register_backend()
+    spec = dataclasses.replace(spec, simulator=unsupported("it has none"))
+    monkeypatch.setattr(plugins, "backend_spec", lambda _name: spec)
+    report = run_fake({"a.one": "pass"}, simulate=4)
+    assert [each.name for each in report.header.configurations] == ["host"]
+    assert "no simulator (it has none)" in judge(report).limits[0]
+    assert judge(report).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("refusal", "error"), [("backend", BackendMissingError), ("usage", UsageError)]
+)
+def test_a_refusal_of_the_child_is_an_error_of_its_kind(
+    run_fake, monkeypatch, refusal, error
+) -> None:
+    monkeypatch.setenv("FAKE_START", f"refuse:{refusal}")
+    with pytest.raises(error, match="no such thing"):
+        run_fake({"a.one": "pass"})
+
+
+def test_devices_that_cannot_be_simulated_leave_no_verdict(run_fake, monkeypatch) -> None:
+    monkeypatch.setenv("FAKE_START", "refuse:simulator")
+    report = run_fake({"a.one": "pass"})
+    assert "no simulated devices to be had: no such thing" in judge(report).reasons[0]
+    assert judge(report).exit_code == 3
+
+
+def test_a_backend_that_is_not_there_is_missing() -> None:
+    with pytest.raises(BackendMissingError, match="there is no backend"):
+        run(
+            Plan(backend="nope", command=""),
+            on_progress=print,
+            stop=child_processes.Interruption(),
+        )
+
+
+def test_the_environment_of_a_child_is_neutral(monkeypatch, tmp_path) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = {
+        "PYTEST_ADDOPTS": "-k x", "PYTEST_PLUGINS": "evil", "PYTHONOPTIMIZE": "2",
+        "UNIDEV_BACKEND": "torch", "UNIDEV_SIMULATE": "9", "PYTHONPATH": "rel", "HOME": "/home",
+    }  # fmt: skip
+    kept = child.environment(2, given)
+    assert {name for name in kept if name.startswith(("PYTEST_", "UNIDEV_"))} == {
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD",
+        "UNIDEV_SIMULATE",
+    }
+    assert kept["UNIDEV_SIMULATE"] == "2"
+    assert "PYTHONOPTIMIZE" not in kept
+    assert kept["HOME"] == "/home"
+    assert str(tmp_path / "rel") in kept["PYTHONPATH"].split(os.pathsep)
+
+
+PROGRAM = """
+import sys
+sys.path.insert(0, {tests!r})
+from test_conformance_runner import fake_command
+from unidev.conformance import child
+child.command = fake_command
+from unidev.cli import main
+main(["conform", "numpy", "--only", "smoke.probe_calibrated", "--report", "report.json"])
+"""
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interruption_leaves_no_process_behind_and_a_report(tmp_path, number, code) -> None:
+    pids = tmp_path / "pids"
+    environment = {
+        **os.environ,
+        "FAKE_CHECKS": json.dumps({"smoke.probe_calibrated": "hang"}),
+        "FAKE_PIDS": str(pids),
+    }
+    program = PROGRAM.format(tests=str(FAKE.parent))
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, stdout=subprocess.PIPE
+    )
+    wait_for(pids.exists)
+    os.kill(parent.pid, number)
+    out, _ = parent.communicate(timeout=20)
+    assert parent.returncode == code
+    assert b"interrupted" in out
+    for pid in map(int, pids.read_text().split()):
+        wait_for(lambda pid=pid: not is_alive(pid))
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert document["footer"]["verdict"] == "incomplete"
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.05)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # Its end may not have been waited for by init yet.
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
