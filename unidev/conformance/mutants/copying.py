@@ -182,22 +182,23 @@ def copy_donates_its_source(backend: Any) -> None:
 
 
 @mutant("copy.copy_of_a_copy")
-def copies_take_turns_in_two_buffers(backend: Any) -> None:
-    """The third copy takes the memory of the first, which is in use: a loader's double buffer."""
+def copies_use_one_buffer_again(backend: Any) -> None:
+    """The next copy takes the memory of the last, which is in use: a loader's staging buffer."""
     import numpy as np
 
     copy = backend.copy_to
-    buffers: dict[Any, list[Any]] = {}
+    buffers: dict[Any, Any] = {}
 
     @replace(backend)
     def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        turns = buffers.setdefault((device, x.shape, x.dtype), [])
-        if len(turns) < 2:
-            turns.append(copy(self, x, device, non_blocking))
-            return turns[-1]
-        turns.reverse()
-        turns[-1].view(np.ndarray)[...] = x.view(np.ndarray)
-        return turns[-1].view()
+        kind = device, x.shape, x.dtype
+        if kind not in buffers:
+            buffers[kind] = copy(self, x, device, non_blocking)
+        buffer = buffers[kind]
+        if self.device_of(x) is not device or not np.shares_memory(x, buffer):
+            buffer.view(np.ndarray)[...] = x.view(np.ndarray)
+            return buffer.view()
+        return copy(self, x, device, non_blocking)
 
 
 @mutant("copy.variables_and_parameters")

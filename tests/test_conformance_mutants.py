@@ -1,0 +1,151 @@
+"""The suite can fail: every mutant is caught by the checks it names, and the reference by none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from conformance_children import Job, Told, mutant_job, run_all
+
+from unidev.child_processes import Interruption
+from unidev.conformance.catalog import all_checks
+from unidev.conformance.child import Order
+from unidev.conformance.configuration_run import ConfigurationRun
+from unidev.conformance.mutants import IDLE, MUTANTS, SOUND
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from unidev.conformance.mutants.mutant import Mutant
+
+REFERENCE_COUNTS = (0, 1, 4)
+FAILING = {name: each for name, each in MUTANTS.items() if each.result == "fail"}
+BREAKING = {name: each for name, each in MUTANTS.items() if each.result != "fail"}
+NOT_IN_NUMPY = {"copy.gradient_reaches_the_source"}
+"""Required where the framework has it, and NumPy has no autograd."""
+
+
+def jobs_of(mutants: Mapping[str, Mutant]) -> dict[str, Job]:
+    return {
+        name: mutant_job(name, each.caught_by, each.simulated_count)
+        for name, each in mutants.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
+    """What the child of each mutant told; all are run at once, as starting them is the cost."""
+    return run_all(jobs_of({**FAILING, **SOUND}), tmp_path_factory.mktemp("mutants"))
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_a_mutant_fails_each_check_that_it_names(name: str, told: dict[str, Told]) -> None:
+    for check in FAILING[name].caught_by:
+        assert told[name].results.get(check) == "fail", told[name].described(check)
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_variant_passes_what_its_broken_twins_fail(
+    name: str, told: dict[str, Told]
+) -> None:
+    for check in SOUND[name].caught_by:
+        assert told[name].results.get(check) == "pass", told[name].described(check)
+
+
+@pytest.mark.parametrize("name", BREAKING)
+def test_a_mutant_that_breaks_the_process_is_told_by_the_parent(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNIDEV_PLUGINS", f"unidev.conformance.mutants:{name}")
+    monkeypatch.setenv("UNIDEV_DISABLED_PLUGINS", "numpy")
+    mutant = BREAKING[name]
+    run = ConfigurationRun(
+        name=name,
+        backend=mutant.backend_name,
+        profile="tensor",
+        simulated=mutant.simulated_count,
+        only=(*mutant.caught_by, "smoke.create_and_read_back"),
+        timeout_s=6,
+        on_progress=lambda progress: None,
+    )
+    run.run(tmp_path, Interruption())
+    assert {check: how for check, (how, *_) in run.broken.items()} == dict.fromkeys(
+        mutant.caught_by, mutant.result
+    )
+    assert run.ends["smoke.create_and_read_back"].result == "pass"
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
+    orders = {
+        str(count): Order(backend="numpy", profile="tensor", simulated=count)
+        for count in REFERENCE_COUNTS
+    }
+    jobs = {name: Job(order=order, variables={}) for name, order in orders.items()}
+    return run_all(jobs, tmp_path_factory.mktemp("reference"))
+
+
+def test_the_reference_passes_all(reference: dict[str, Told]) -> None:
+    checks = {check.id for check in all_checks()}
+    for each in reference.values():
+        assert set(each.results) == checks, each.output[-3000:]
+        wrong = {
+            check: each.described(check)
+            for check, result in each.results.items()
+            if result not in ("pass", "unsupported", "not-applicable")
+        }
+        assert not wrong
+
+
+def test_the_reference_passes_each_required_check_in_some_configuration(
+    reference: dict[str, Told],
+) -> None:
+    passed = {
+        check for each in reference.values() for check, how in each.results.items() if how == "pass"
+    }
+    assert reference["4"].required - passed == NOT_IN_NUMPY
+
+
+def test_only_what_numpy_lacks_is_unsupported(reference: dict[str, Told]) -> None:
+    found = {
+        check
+        for each in reference.values()
+        for check, how in each.results.items()
+        if how == "unsupported"
+    }
+    assert found == NOT_IN_NUMPY
+
+
+def test_every_required_check_is_named_by_a_mutant() -> None:
+    named = {check for mutant in MUTANTS.values() for check in mutant.caught_by}
+    unseen = {check.id for check in all_checks() if check.required} - named
+    assert not unseen, "these checks were never seen to fail; write a mutant that each catches"
+
+
+def test_every_check_that_is_not_required_is_named_too() -> None:
+    named = {check for mutant in MUTANTS.values() for check in mutant.caught_by}
+    assert not {check.id for check in all_checks() if not check.required} - named
+
+
+def test_mutants_name_checks_that_exist() -> None:
+    known = {check.id for check in all_checks()}
+    named = {check for each in (*MUTANTS.values(), *SOUND.values()) for check in each.caught_by}
+    assert not named - known
+
+
+def test_each_mutant_says_what_is_broken_and_by_what_it_is_caught() -> None:
+    assert all(len(each.broken) > 20 and each.caught_by for each in MUTANTS.values())
+    assert len({each.broken for each in MUTANTS.values()}) == len(MUTANTS)
+
+
+def test_backends_that_do_nothing_pass_no_required_check(tmp_path: Path) -> None:
+    jobs = {
+        f"{name}-{count}": mutant_job(name, (), count, backend=name)
+        for name in IDLE
+        for count in (0, 3)
+    }
+    for name, each in run_all(jobs, tmp_path).items():
+        assert each.required, each.output[-3000:]
+        passed = {check for check in each.required if each.results.get(check) == "pass"}
+        assert not passed, f"{name} passes what is required"
