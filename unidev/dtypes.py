@@ -8,8 +8,6 @@ TYPE_CHECKING = False  # not typing's: importing that takes as long as all of un
 if TYPE_CHECKING:
     from typing import Any
 
-    import numpy as np
-
     from unidev.backend import Backend
 
 PORTABLE = (
@@ -26,14 +24,11 @@ def native_dtype(spec: object, backend: Backend) -> Any:
         UnsupportedDtypeError: the framework has no such dtype; lists those it has.
     """
     table = backend.dtypes
-    if isinstance(spec, str):
-        name: str | None = spec
-    elif any(type(spec) is type(own) and spec == own for own in table.values()):
-        return spec
-    else:
-        name = _numpy_name(spec)
+    name = spec if isinstance(spec, str) else _numpy_name(spec)
     if name is not None and name in table:
         return table[name]
+    if any(type(spec) is type(own) and spec == own for own in table.values()):
+        return spec
     if name is None and any(type(spec) is type(own) for own in table.values()):
         return spec  # one of the framework's own that has no NumPy name
     raise UnsupportedDtypeError(
@@ -57,8 +52,3 @@ def _numpy_name(spec: object) -> str | None:
         except TypeError:  # numpy.integer and the like stand for several
             return None
     return None
-
-
-def array_dtype(array: np.ndarray[Any, Any], backend: Backend) -> Any:
-    """The framework's dtype for the values of a NumPy array, kept as they are."""
-    return native_dtype(array.dtype, backend)

@@ -1,32 +1,30 @@
 """The framework in unidev's words: everything that the contract asks for."""
 
 from array import array
-from math import prod
 
 import numpy as np
 
 from minimal_backend.framework import Tensor
-from unidev import Backend, Device, Extent, unsupported
+from unidev import Backend, Device, Extent
 
-CODES = {"int8": "b", "uint8": "B", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
+DEVICES = {"host": ("cpu", 0), "chip": ("gpu", 0)}
 
 
 class MinimalBackend(Backend):
     tensor_types = (Tensor,)
-    dtypes = CODES
-    memory = unsupported("array.array keeps no count of its memory")
+    dtypes = {"int8": "b", "uint8": "B", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
 
     def device_count(self, kind: str) -> int:
         return 1
 
-    def native_device(self, kind: str, index: int) -> int:
-        return int(kind == "gpu")
+    def native_device(self, kind: str, index: int) -> str:
+        return "chip" if kind == "gpu" else "host"
 
     def parse_native(self, spec: object) -> tuple[str, int] | None:
-        return {0: ("cpu", 0), 1: ("gpu", 0)}.get(spec) if type(spec) is int else None
+        return DEVICES.get(spec) if isinstance(spec, str) else None
 
     def device_of(self, x: Tensor) -> Device:
-        return self.device("gpu" if x.device else "cpu", 0)
+        return self.device(*DEVICES[x.device])
 
     def copy_to(self, x: Tensor, device: Device, non_blocking: bool) -> Tensor:
         return Tensor(x.data[:], x.shape, device.native)
@@ -41,7 +39,7 @@ class MinimalBackend(Backend):
         return self.full(shape, 0, dtype, device)
 
     def full(self, shape: tuple[int, ...], value: float, dtype: str, device: Device) -> Tensor:
-        return Tensor(array(dtype, [value]) * prod(shape), shape, device.native)
+        return Tensor(array(dtype, np.full(shape, value, dtype).tobytes()), shape, device.native)
 
     def synchronize(self, device: Device) -> None:
         """Every call is done when it returns."""

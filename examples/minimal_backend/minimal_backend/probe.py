@@ -11,7 +11,7 @@ from unidev import Device, Probe
 class MinimalProbe(Probe):
     def make(self, values: np.ndarray, device: Device) -> Tensor:
         code = self.backend.dtypes[values.dtype.name]
-        return Tensor(array(code, values.tobytes()), values.shape, device.native)
+        return Tensor(array(code, values.tobytes())[:], values.shape, device.native)
 
     def read(self, x: Tensor) -> bytes:
         return x.data.tobytes()
@@ -27,6 +27,9 @@ class MinimalProbe(Probe):
 
     def write(self, x: Tensor, value: float) -> None:
         x.data[:] = array(x.dtype, np.full(len(x.data), value, x.dtype).tobytes())
+
+    def allocated_bytes(self, device: Device) -> int:
+        return super().allocated_bytes(self.backend.cpu)  # the chip's memory is the host's, too
 
     def global_state(self) -> dict[str, object]:
         return {}  # the framework has no globals
