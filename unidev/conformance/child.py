@@ -89,9 +89,16 @@ class Child:
         )
 
     def watch(
-        self, heed: Callable[[Event], None], *, timeout_s: float, stop: Interruption
+        self,
+        heed: Callable[[Event | None], None],
+        *,
+        timeout_s: float,
+        stop: Interruption,
     ) -> Ending:
-        """Give every event to ``heed`` as it comes, until the child has ended or must be."""
+        """Give every event to ``heed`` as it comes, until the child has ended or must be.
+
+        It gets None every now and then while nothing comes, so that who waits can be told.
+        """
         try:
             how = _Watch(self._process, self._reader, self._err, heed, timeout_s).until_end(stop)
         finally:
@@ -108,7 +115,7 @@ class _Watch:
         process: subprocess.Popen[bytes],
         reader: EventReader,
         err: Path,
-        heed: Callable[[Event], None],
+        heed: Callable[[Event | None], None],
         timeout_s: float,
     ) -> None:
         self.process, self.reader, self.err, self.heed = process, reader, err, heed
@@ -131,6 +138,7 @@ class _Watch:
                 child_processes.ask_for_traceback(self.process)
                 self.listen()
                 return "timed-out"
+            self.heed(None)
             time.sleep(_LOOK_S)
 
     def listen(self) -> None:

@@ -102,7 +102,6 @@ class ConfigurationRun:
             only=self.only,
             exclude=(*self.ends, *self.broken),
         )
-        self._say_where()
         self._running = None
         ending = Child(order, folder).watch(self._heed, timeout_s=self.timeout_s, stop=stop)
         if ending.how == "finished":
@@ -117,12 +116,13 @@ class ConfigurationRun:
         self._note_broken(self._running, ending)
         return bool(set(self.selected()) - set(self.ends) - set(self.broken))
 
-    def _heed(self, event: Event) -> None:
-        if isinstance(event, Session):
+    def _heed(self, event: Event | None) -> None:
+        if event is None:
+            self._say_where()
+        elif isinstance(event, Session):
             self.session = self.session or event
         elif isinstance(event, Start):
             self._running, self._running_since = event.check, time.monotonic()
-            self._say_where()
         elif isinstance(event, End):
             self.ends[event.check] = event
             self._running = None

@@ -204,18 +204,22 @@ def parse_event(line: bytes | str) -> Event:
 def plain(value: Any) -> Any:
     """``value`` as JSON can hold it without loss of meaning: what it cannot is spelt out."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return plain({each.name: getattr(value, each.name) for each in dataclasses.fields(value)})
-    if value is None or isinstance(value, (bool, int)):
-        return value
-    if isinstance(value, str):
-        return value.encode(errors="replace").decode()  # lone surrogates can stand in no file
-    if isinstance(value, float):
-        return value if math.isfinite(value) else repr(value)
+        value = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
     if isinstance(value, Mapping):
-        return {plain(str(key)): plain(each) for key, each in value.items()}
+        return {_text(key): plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(each) for each in value]
-    return value.hex() if isinstance(value, (bytes, bytearray)) else plain(str(value))
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return _text(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, (bytes, bytearray)):
+        return value.hex()
+    return str(value).encode(errors="replace").decode()  # no file can hold a lone surrogate
 
 
 def _event_or_problem(line: bytes) -> Event:

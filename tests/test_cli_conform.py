@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Protocol
+from xml.etree import ElementTree as ET
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ONLY = "smoke.create_and_read_back,copy.zero_d"
+
+
+class Unidev(Protocol):
+    def __call__(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]: ...
+
+
+@pytest.fixture
+def unidev(tmp_path: Path) -> Unidev:
+    """Runs the command line in a folder of its own, in a pipe."""
+
+    def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        kept = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+        return subprocess.run(
+            [sys.executable, "-m", "unidev", *words],
+            cwd=tmp_path,
+            env={**kept, **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return run
+
+
+def test_selected_checks_are_run_and_written_in_every_form(unidev, tmp_path) -> None:
+    done = unidev(
+        "conform", "numpy", "--only", ONLY, "--simulate", "2", "--report", "r.json", "--html",
+        "r.html", "--markdown", "r.md", "--junit", "r.xml", "--badge", "badge.json",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "2 checks in 2 configurations: 4 pass" in done.stdout
+    assert "no verdict on the rest" in done.stdout
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert document["header"]["command"].startswith("unidev conform numpy --only smoke.create")
+    assert [d["device"] for d in document["header"]["configurations"][1]["devices"]] == [
+        "cpu:0", "gpu:0", "gpu:1",
+    ]  # fmt: skip
+    assert "<html" in (tmp_path / "r.html").read_text()
+    assert (tmp_path / "r.md").read_text().startswith("# Conformance of numpy")
+    ET.parse(tmp_path / "r.xml")
+    assert json.loads((tmp_path / "badge.json").read_text())["message"].startswith("selection")
+
+    verified = unidev("conform", "--verify", "r.json")
+    assert (verified.returncode, verified.stderr) == (3, "")  # whole, and of a selection only
+    assert "r.json: whole. numpy: the selected checks pass" in verified.stdout
+
+
+def test_a_report_with_a_line_cut_out_is_refused_and_says_what_is_wrong(unidev, tmp_path) -> None:
+    assert unidev("conform", "numpy", "--only", ONLY, "--simulate", "0", "--report", "r.json")
+    lines = (tmp_path / "r.json").read_text().splitlines(keepends=True)
+    cut = next(i for i, line in enumerate(lines) if '"timeout_s"' in line)
+    (tmp_path / "r.json").write_text("".join(lines[:cut] + lines[cut + 1 :]))
+    done = unidev("conform", "--verify", "r.json")
+    assert done.returncode == 3
+    assert "r.json is not a whole report" in done.stderr
+    assert "timeout_s" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+HOSTILE_INI = """
+[pytest]
+addopts = -k nothing_at_all --strict-markers -p no:python
+python_files = nothing_*.py
+filterwarnings = error
+"""
+HOSTILE_CONFTEST = """
+raise SystemExit("a conftest.py of the author's was loaded")
+"""
+
+
+def test_the_folder_and_environment_of_the_author_do_not_leak_in(unidev, tmp_path) -> None:
+    (tmp_path / "pytest.ini").write_text(HOSTILE_INI)
+    (tmp_path / "conftest.py").write_text(HOSTILE_CONFTEST)
+    (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\naddopts = '--bogus'")
+    done = unidev(
+        "conform", "numpy", "--only", ONLY, "--simulate", "0",
+        PYTEST_ADDOPTS="-k nothing", PYTEST_PLUGINS="not_there", PYTHONOPTIMIZE="1",
+        UNIDEV_SIMULATE="9", UNIDEV_BACKEND="nope",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 checks in 1 configuration: 2 pass" in done.stdout
+
+
+BROKEN = """
+import unidev
+from unidev.numpy_backend import NumpyBackend
+from unidev.numpy_plugin import NumpySimulator
+
+class Broken(NumpyBackend):
+    def copy_to(self, x, device, non_blocking):
+        {copy}
+
+@unidev.hookimpl
+def unidev_register_backend():
+    return unidev.BackendSpec(
+        name="broken", contract_version=1, framework="numpy", install="pip install numpy",
+        load=lambda: Broken, namespaces=("unidev",){simulator},
+    )
+"""
+
+
+def broken(folder: Path, copy: str, simulator: str = ", simulator=NumpySimulator") -> None:
+    (folder / "broken.py").write_text(BROKEN.format(copy=copy, simulator=simulator))
+
+
+def conform_broken(unidev: Unidev, *words: str) -> subprocess.CompletedProcess[str]:
+    return unidev("conform", "broken", *words, UNIDEV_PLUGINS="broken")
+
+
+def test_a_backend_whose_copy_is_none_does_not_conform(unidev, tmp_path) -> None:
+    broken(tmp_path, "return x")
+    done = conform_broken(
+        unidev, "--only", "copy.disjoint_on_the_same_device,copy.zero_d", "--simulate", "0"
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "✗ fail copy.disjoint_on_the_same_device on host (required)" in done.stdout
+    assert "again: UNIDEV_PLUGINS=broken unidev conform broken --only copy.disj" in done.stdout
+
+
+def test_a_copy_that_kills_the_process_is_a_crash_and_the_rest_is_judged(unidev, tmp_path) -> None:
+    broken(tmp_path, "import os; os.abort()")
+    done = conform_broken(
+        unidev, "--only", f"{ONLY},copy.shape_kept,devices.unique", "--simulate", "0"
+    )
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "crash copy.zero_d on host" in done.stdout
+    assert "killed by SIGABRT" in done.stdout
+    assert "2 pass, 2 crash" in done.stdout
+
+
+def test_a_copy_that_hangs_is_a_timeout(unidev, tmp_path) -> None:
+    broken(tmp_path, "import time; time.sleep(600)")
+    done = conform_broken(
+        unidev, "--only", "copy.zero_d,devices.unique", "--simulate", "0", "--timeout", "3"
+    )
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert "timeout copy.zero_d on host" in done.stdout
+    assert "1 pass, 1 timeout" in done.stdout
+    assert "unidev: host: copy.zero_d" in done.stderr  # it took more than two seconds
+
+
+def test_a_backend_without_a_simulator_is_judged_without(unidev, tmp_path) -> None:
+    broken(tmp_path, "return x.copy()", simulator="")
+    done = conform_broken(unidev, "--only", ONLY)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "note: judged on the host's own devices alone: no simulator" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["conform"], 2, "which backend?"),
+        (["conform", "numpy", "--simulate", "65"], 2, "0<=x<=64"),
+        (["conform", "numpy", "--profile", "nope"], 2, "no profile 'nope'; there are: tensor"),
+        (["conform", "numpy", "--only", "copy.zero"], 2, "Did you mean copy.zero"),
+        (["conform", "numpy", "--only", ","], 2, "names no check"),
+        (["conform", "numpy", "--report", "no/such/r.json"], 2, "the folder of"),
+        (["conform", "numpy", "--timeout", "0"], 2, "x>0"),
+        (["conform", "numpy", "--verify", "r.json"], 2, "give no NAME"),
+        (["conform", "--verify", "gone.json"], 2, "cannot be read"),
+        (["conform", "nope"], 4, "there is no backend 'nope'; there are: numpy"),
+        (["confrom"], 2, "No such command"),
+    ],
+)
+def test_wrong_usage_is_a_clean_line_on_stderr(unidev, words, code, said) -> None:
+    done = unidev(*words)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_the_help_says_which_configurations_and_what_the_exit_codes_mean(unidev) -> None:
+    done = unidev("conform", "--help")
+    assert done.returncode == 0
+    told = " ".join(done.stdout.split())
+    assert "first on the host's own devices, then on 1 and on 4 simulated GPUs" in told
+    assert all(f"\n    {code} " in done.stdout for code in (0, 1, 2, 3, 4, 130))
+
+
+def test_the_list_of_checks_names_each_with_what_it_proves(unidev) -> None:
+    done = unidev("conform", "--list")
+    assert done.returncode == 0
+    line = next(x for x in done.stdout.splitlines() if x.startswith("copy.values_bit_exact "))
+    assert "required" in line
+    assert len(line.split()) > 4
+
+
+def test_output_in_a_pipe_is_plain_and_no_word_is_cut(unidev) -> None:
+    done = unidev("conform", "numpy", "--only", ONLY, "--simulate", "0", "-v", FORCE_COLOR="1")
+    assert "\x1b" not in done.stdout
+    assert "…" not in done.stdout
+    assert all(len(line.rstrip()) < 300 for line in done.stdout.splitlines())

@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from textwrap import dedent
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Unidev(Protocol):
+    def __call__(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]: ...
+
+
+@pytest.fixture
+def unidev(tmp_path: Path) -> Unidev:
+    """Runs the command line in a folder of its own, in a pipe."""
+
+    def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "unidev", *words],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    return run
+
+
+PLUGIN = """
+import unidev
+{top}
+
+def load():
+    {load}
+    from unidev.numpy_backend import NumpyBackend
+
+    class Strange(NumpyBackend):
+        memory = unidev.unsupported("nobody | counts", "https://example.org/why")
+        {body}
+
+    return Strange
+
+@unidev.hookimpl
+def unidev_register_backend():
+    return unidev.BackendSpec(
+        name="{name}", contract_version=1, framework="{framework}",
+        install="pip install {framework}", load=load,
+    )
+"""
+
+
+def plugin(
+    folder: Path,
+    name: str = "strange",
+    *,
+    top: str = "",
+    load: str = "",
+    body: str = "",
+    framework: str = "array",
+) -> str:
+    text = PLUGIN.format(name=name, top=top, load=load, body=body, framework=framework)
+    (folder / f"{name}.py").write_text(text)
+    return name
+
+
+def asked(unidev: Unidev, *words: str, **environment: str) -> dict[str, dict]:
+    """What `unidev info --json` says, by plugin; the document itself under ``""``."""
+    done = unidev("info", "--json", *words, **environment)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    return {"": document, **{each["plugin"]: each for each in document["plugins"]}}
+
+
+def test_the_table_shows_devices_and_which_is_chosen_and_why(unidev) -> None:
+    done = unidev("info", UNIDEV_BACKEND="numpy", UNIDEV_SIMULATE="3")
+    assert done.returncode == 0
+    assert "cpu:0, gpu:0 to gpu:2 (simulated)" in done.stdout
+    assert "chosen: numpy (UNIDEV_BACKEND=numpy)" in done.stdout
+    assert "UNIDEV_SIMULATE=3 (how many simulated GPUs there are)" in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("how", "state", "said"),
+    [
+        ({"load": "raise ValueError('no good')"}, "fails", "ValueError: no good"),
+        ({"top": "raise ValueError('at once')"}, "broken", "ValueError: at once"),
+        ({"top": "def ("}, "broken", "SyntaxError"),
+        ({"load": "import os; os.abort()"}, "crashes", "killed by SIGABRT"),
+        ({"load": "import os; os._exit(5)"}, "crashes", "exit code 5"),
+        ({"load": "import sys; sys.exit(5)"}, "fails", "SystemExit: 5"),
+        ({"framework": "not_there"}, "no framework", "Install it with: pip install not_there"),
+        ({"body": "def device_count(self, kind): raise OSError('bus')"}, "fails", "OSError: bus"),
+        ({"body": "kinds = 5"}, "fails", "TypeError"),
+    ],
+)
+def test_a_plugin_broken_in_any_way_is_a_line_and_the_rest_is_there(
+    unidev, tmp_path, how, state, said
+) -> None:
+    found = asked(unidev, UNIDEV_PLUGINS=plugin(tmp_path, **how), UNIDEV_BACKEND="numpy")
+    assert found["strange"]["state"] == state
+    assert said in found["strange"]["problem"]
+    assert found["numpy"]["state"] == "works"
+    assert found[""]["choice"]["name"] == "numpy"
+
+
+def test_a_plugin_that_kills_python_on_import_takes_nobody_with_it(unidev, tmp_path) -> None:
+    plugin(tmp_path, "killer", top="import os; os.abort()")
+    plugin(tmp_path, "fine")
+    found = asked(unidev, UNIDEV_PLUGINS="killer,fine")
+    assert found["killer"]["state"] == "crashes"
+    assert "UNIDEV_DISABLED_PLUGINS=killer" in found["killer"]["remedy"]
+    assert found["fine"]["state"] == "works"
+    assert "a plugin breaks the process" in found[""]["choice"]["reason"]
+
+
+def test_a_framework_that_hangs_is_ended_and_the_others_are_shown(unidev, tmp_path) -> None:
+    name = plugin(tmp_path, load="import time; time.sleep(600)")
+    began = time.monotonic()
+    done = unidev("info", "--timeout", "4", UNIDEV_PLUGINS=name)
+    assert time.monotonic() - began < 20
+    assert done.returncode == 0
+    assert "no answer within 4 s" in done.stdout
+    assert "numpy " in done.stdout
+    assert "unidev: asking strange: 2 s" in done.stderr
+
+
+def test_garbage_on_stdout_stays_out_of_ours(unidev, tmp_path) -> None:
+    name = plugin(tmp_path, load="print('{garbage' * 10_000)")
+    found = asked(unidev, UNIDEV_PLUGINS=name)
+    assert found["strange"]["state"] == "works"
+
+
+def test_tracebacks_are_shown_only_when_asked_for(unidev, tmp_path) -> None:
+    name = plugin(tmp_path, load="raise ValueError('no good')")
+    assert "Traceback" not in unidev("info", UNIDEV_PLUGINS=name).stdout
+    assert "Traceback" in unidev("info", "--verbose", UNIDEV_PLUGINS=name).stdout
+
+
+def test_two_plugins_of_one_backend_are_told_apart(unidev, tmp_path) -> None:
+    plugin(tmp_path, "one")
+    (tmp_path / "two.py").write_text((tmp_path / "one.py").read_text())
+    found = asked(unidev, UNIDEV_PLUGINS="one,two")
+    assert found["one"]["state"] == "works"
+    assert found["two"]["state"] == "broken"
+    assert "have a backend already, by one" in found["two"]["problem"]
+
+
+def test_a_plugin_switched_off_is_shown_as_such(unidev, tmp_path) -> None:
+    name = plugin(tmp_path)
+    done = unidev("info", UNIDEV_PLUGINS=name, UNIDEV_DISABLED_PLUGINS=name)
+    assert "strange (strange): disabled" in done.stdout
+    assert "take it out of there" in done.stdout
+
+
+def test_a_number_of_simulated_devices_that_cannot_be_is_said_not_raised(unidev) -> None:
+    done = unidev("info", UNIDEV_SIMULATE="many")
+    assert done.returncode == 0
+    assert "whole number from 1 to 64" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_the_other_distribution_named_unidev_is_noticed(unidev, tmp_path) -> None:
+    folder = tmp_path / "unidev-0.9.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: unidev\nVersion: 0.9\n")
+    done = unidev("info")
+    assert "notice: the distribution `unidev` 0.9" in done.stdout
+
+
+def test_a_misspelt_variable_is_noticed(unidev) -> None:
+    assert (
+        "not variables of unidev's own: UNIDEV_BACKED" in unidev("info", UNIDEV_BACKED="x").stdout
+    )
+
+
+def test_the_capability_table_is_read_off_the_backends(unidev, tmp_path) -> None:
+    done = unidev("info", "--capabilities", "--markdown", UNIDEV_PLUGINS=plugin(tmp_path))
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert lines[0] == "| | numpy | strange |"
+    row = next(line for line in lines if line.startswith("| `memory(device)`"))
+    assert row.endswith("| no (3) | no (4) |")
+    assert "4. nobody \\| counts (<https://example.org/why>)" in lines
+    simulated = next(line for line in lines if line.startswith("| simulated GPUs"))
+    assert simulated.endswith("| yes | no (1) |")
+
+
+def test_every_optional_ability_of_the_contract_is_in_the_table(unidev) -> None:
+    from unidev.backend import Backend, BackendSpec, Probe, Unsupported
+
+    optional = {
+        prefix + name
+        for prefix, cls in (("", Backend), ("", BackendSpec), ("probe.", Probe))
+        for name, value in vars(cls).items()
+        if isinstance(value, Unsupported)
+    }
+    assert optional <= set(asked(unidev)["numpy"]["capabilities"])
+
+
+def test_the_table_in_a_file_is_updated_and_checked(unidev, tmp_path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        dedent("""\
+        before
+        <!-- capabilities -->
+        old
+        <!-- /capabilities -->
+        after
+    """)
+    )
+    check = ["info", "--capabilities", "--check", "page.md"]
+    stale = unidev(*check)
+    assert (stale.returncode, "not current" in stale.stderr) == (1, True)
+    assert "old" in page.read_text()
+    assert unidev("info", "--capabilities", "--update", "page.md").returncode == 0
+    assert page.read_text().startswith("before\n<!-- capabilities -->\n| | numpy |")
+    assert page.read_text().endswith("<!-- /capabilities -->\nafter\n")
+    assert unidev(*check).returncode == 0
+
+
+def test_a_table_is_not_updated_while_a_backend_is_broken(unidev, tmp_path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- capabilities -->\nold\n<!-- /capabilities -->\n")
+    name = plugin(tmp_path, load="raise ValueError('no good')")
+    done = unidev("info", "--capabilities", "--update", "page.md", UNIDEV_PLUGINS=name)
+    assert done.returncode == 1
+    assert "left out: strange (fails)" in done.stderr
+    assert "old" in page.read_text()
+
+
+def test_a_file_without_markers_is_wrong_usage(unidev, tmp_path) -> None:
+    (tmp_path / "page.md").write_text("nothing")
+    done = unidev("info", "--capabilities", "--update", "page.md")
+    assert done.returncode == 2
+    assert "<!-- capabilities -->" in done.stderr
+
+
+def test_options_that_need_another_say_so(unidev) -> None:
+    done = unidev("info", "--markdown")
+    assert (done.returncode, "go with --capabilities" in done.stderr) == (2, True)
+
+
+def test_an_interruption_ends_every_child(tmp_path) -> None:
+    pids = tmp_path / "pid"
+    stay = f"import os, time; open({str(pids)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    environment = {**os.environ, "UNIDEV_PLUGINS": plugin(tmp_path, load=stay)}
+    parent = subprocess.Popen(
+        [sys.executable, "-m", "unidev", "info"], cwd=tmp_path, env=environment,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    while not (pids.exists() and pids.read_text()):
+        time.sleep(0.05)
+    parent.send_signal(signal.SIGINT)
+    assert parent.wait(20) == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pids.read_text()), 0)
+
+
+def test_help_and_version_come_without_importing_commands(unidev) -> None:
+    done = unidev("--help")
+    assert done.returncode == 0
+    assert "Judge a backend" in done.stdout
+    assert unidev("--version").stdout.startswith("unidev, version 0.1.0")
