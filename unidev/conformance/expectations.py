@@ -115,7 +115,10 @@ def load_expectations(backend: Backend) -> list[Expectation]:
         raise ExpectationError(f"{FILE} cannot be read: {error}") from error
     if set(content) - {"expected"}:
         raise ExpectationError(f"{FILE} has nothing but tables [[expected]], not {list(content)}")
-    return [_parsed(fields) for fields in content.get("expected", [])]
+    tables = content.get("expected", [])
+    if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
+        raise ExpectationError(f"{FILE}: each expectation is a table of its own, [[expected]]")
+    return [_parsed(fields) for fields in tables]
 
 
 def problems_of(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import tempfile
 import time
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,9 @@ class ConformanceSession:
         simulated = config.getoption("unidev_simulate")
         if simulated is not None:
             os.environ["UNIDEV_SIMULATE"] = str(simulated)  # children of checks inherit it
+        # Hypothesis keeps notes in the current folder, which is the author's.
+        self._notes = tempfile.TemporaryDirectory(prefix="unidev-conformance-")
+        os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", self._notes.name)
 
     # -- before the checks ------------------------------------------------------------------------
 
@@ -195,6 +199,7 @@ class ConformanceSession:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
+        self._notes.cleanup()
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Count the suite's results by their names."""
