@@ -137,13 +137,30 @@ def test_many_threads_ask_at_once_and_each_is_told_its_own():
 
 def test_an_array_without_memory_is_an_error_and_no_crash():
     none = mx.nd.NDArray(mx.nd.ndarray._new_empty_handle())
-    null = mx.np.ndarray(None)
-    for x in (none, null):
+    for x in (none, mx.np.ndarray(None), mx.nd.NDArray(mx.base.NDArrayHandle())):
         for ask in (unidev.device_of, unidev.to_numpy, lambda x: unidev.shares_memory(x, x)):
             with pytest.raises(DeletedTensorError):
                 ask(x)
         with pytest.raises(DeletedTensorError):
             unidev.copy_to(x, "gpu:0")
+
+
+def test_cudas_own_failure_to_count_is_an_error_of_unidevs(python):
+    done = python(
+        "import unidev\n"
+        "unidev.active_backend()\n"
+        "import mxnet as mx\n"
+        "def fail():\n"
+        "    raise mx.MXNetError('CUDA: unknown error')\n"
+        "mx.context.num_gpus = fail\n"
+        "try:\n"
+        "    unidev.num_gpus()\n"
+        "except unidev.FrameworkError as error:\n"
+        "    assert 'unknown error' in str(error)\n"
+        "else:\n"
+        "    raise SystemExit('no error')\n"
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_memory_of_a_cpu_is_unsupported_with_the_reason():

@@ -24,13 +24,14 @@ def make(cls):
 @pytest.mark.parametrize("cls", [mx.np.ndarray, mx.nd.NDArray])
 @pytest.mark.parametrize("target", ["cpu:0", "gpu:0", "gpu:3"])
 def test_a_copy_is_of_the_same_class_on_the_device_in_memory_of_its_own(cls, target):
-    x = make(cls)
-    y = unidev.copy_to(x, target)
-    assert type(y) is cls
-    assert str(unidev.device_of(y)) == target
-    assert not unidev.shares_memory(x, y)
-    x[:] = 9
-    assert unidev.to_numpy(y).tobytes() == VALUES.tobytes()
+    for spec in (target, unidev.as_device(target)):  # two ways through the core
+        x = make(cls)
+        y = unidev.copy_to(x, spec)
+        assert type(y) is cls
+        assert str(unidev.device_of(y)) == target
+        assert not unidev.shares_memory(x, y)
+        x[:] = 9
+        assert unidev.to_numpy(y).tobytes() == VALUES.tobytes()
 
 
 @pytest.mark.parametrize("stype", ["row_sparse", "csr"])
@@ -56,7 +57,7 @@ def test_the_gradient_reaches_the_source(cls, target, size):
     x = x if cls is mx.np.ndarray else x.as_nd_ndarray()
     x.attach_grad()
     with autograd.record():
-        y = unidev.copy_to(x, target)
+        y = unidev.copy_to(x, unidev.as_device(target))
         total = (y * y * 3).sum()
     total.backward()
     assert set(x.grad.asnumpy().tolist()) == {6.0}
@@ -70,7 +71,7 @@ def test_rows_share_the_storage_of_the_whole_and_disjoint_rows_share_it_too():
     assert not unidev.shares_memory(x, unidev.zeros((0, 3)))
     for view in (x[1:], x[2], x.detach()):
         assert unidev.shares_memory(view, x)
-        assert not unidev.shares_memory(unidev.copy_to(view, "cpu"), x)
+        assert not unidev.shares_memory(unidev.copy_to(view, unidev.cpu()), x)
 
 
 def test_the_extent_is_the_address_that_mxnet_itself_tells():
@@ -104,7 +105,7 @@ def test_bits_survive(dtype, bits, size):
     unsigned = np.resize(np.array(bits, f"uint{np.dtype(dtype).itemsize * 8}"), size)
     x = unidev.array(unsigned.view(dtype))
     for target in ("cpu", "gpu:0"):
-        y = unidev.copy_to(x, target)
+        y = unidev.copy_to(x, unidev.as_device(target))
         assert y.dtype == dtype
         assert unidev.to_numpy(y).tobytes() == unsigned.tobytes()
 
@@ -159,7 +160,7 @@ def every_shape():
     for shape in ((), (0,), (0, 3), (2, 3)):
         x = unidev.rand(shape)
         for y in (
-            x, unidev.copy_to(x, "cpu"), unidev.copy_to(x, "gpu:1"), unidev.zeros_like(x),
+            x, unidev.copy_to(x, unidev.cpu()), unidev.copy_to(x, "gpu:1"), unidev.zeros_like(x),
             unidev.full(shape, 2.5), unidev.array(x, dtype="float64"),
             unidev.copy_to(x.as_nd_ndarray(), "gpu:0"),
         ):  # fmt: skip
@@ -223,7 +224,7 @@ def test_what_does_not_fit_fails_in_the_call_that_asked(python):
         "unidev.synchronize()\n"
         "used = int(pathlib.Path('/proc/self/statm').read_text().split()[0])\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used * resource.getpagesize() + 2**27,) * 2)\n"
-        "for ask in (lambda: unidev.copy_to(x, 'cpu'), lambda: unidev.copy_to(x, 'gpu:0'),\n"
+        "for ask in (lambda: unidev.copy_to(x, unidev.cpu()), lambda: unidev.copy_to(x, 'gpu:0'),\n"
         "            lambda: unidev.zeros(2**26), lambda: unidev.ones(2**26)):\n"
         "    try:\n"
         "        ask()\n"
@@ -283,7 +284,7 @@ def test_a_loop_of_copies_gives_its_memory_back():
     unidev.copy_to(x, "gpu:0")
     before = used()
     for _ in range(50):
-        unidev.copy_to(x, "gpu:0"), unidev.copy_to(x, "cpu")
+        unidev.copy_to(x, "gpu:0"), unidev.copy_to(x, unidev.cpu())
     deadline = time.monotonic() + 20
     while used() - before >= 2**20:  # MXNet's engine frees after it has said that it is done
         assert time.monotonic() < deadline, f"{used() - before} bytes more than before"

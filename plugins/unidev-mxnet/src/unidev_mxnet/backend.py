@@ -24,6 +24,7 @@ from unidev import (
     UnsupportedOperation,
     unsupported,
 )
+from unidev.errors import framework_error
 from unidev_mxnet.contexts import SharedContext
 from unidev_mxnet.native_calls import ContextAnswer, get_context, numpy_shapes, split_answer
 
@@ -89,10 +90,18 @@ class MxnetBackend(Backend):
     # -- devices ---------------------------------------------------------------------------------
 
     def device_count(self, kind: str) -> int:
-        """One CPU, though MXNet takes any index for one; GPUs as CUDA counts them."""
+        """One CPU, though MXNet takes any index for one; GPUs as CUDA counts them.
+
+        0 also without a driver, or with one that is too old.
+        """
         if kind == "cpu":
             return 1
-        return self.simulated_count or int(mx.context.num_gpus())
+        if self.simulated_count:
+            return self.simulated_count
+        try:
+            return int(mx.context.num_gpus())
+        except mx.MXNetError as error:
+            raise framework_error(error, self.name, "counting GPUs") from error
 
     def native_device(self, kind: str, index: int) -> SharedContext:
         """A context that may be entered by anybody, any number of times."""
