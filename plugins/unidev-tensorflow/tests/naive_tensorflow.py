@@ -1,0 +1,32 @@
+"""What TensorFlow's own calls make of "copy"."""
+
+import unidev_tensorflow
+from unidev.conformance.mutants.naive import NaiveBackend
+
+
+def _identity(x, device):
+    import tensorflow as tf
+
+    with tf.device(device.native_name):
+        return tf.identity(x)
+
+
+def _add_zero(x, device):
+    import tensorflow as tf
+
+    with tf.device(device.native_name):
+        if x.dtype.is_floating or x.dtype.is_integer:
+            return x + tf.zeros([], x.dtype)
+        return tf.raw_ops.DeepCopy(x=x)
+
+
+def _constant(x, device):
+    import tensorflow as tf
+
+    with tf.device(device.native_name):
+        return tf.constant(x)
+
+
+identity = NaiveBackend("identity", unidev_tensorflow, _identity)
+add_zero = NaiveBackend("add_zero", unidev_tensorflow, _add_zero)
+constant = NaiveBackend("constant", unidev_tensorflow, _constant)

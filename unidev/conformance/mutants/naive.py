@@ -1,0 +1,90 @@
+"""Naive backends: a real framework's, where a copy is the call that most people would write.
+
+For the tests of plugins, which show that the suite sees through it. A module on the import path
+makes one, and ``judge`` runs checks on it in a child process::
+
+    to = NaiveBackend("to", unidev_torch, lambda x, device: x.to(device))
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+from unidev.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from unidev.backend import Backend, BackendSpec
+
+
+@dataclasses.dataclass(frozen=True, eq=False)  # pluggy keeps plugins in dicts: compare by `is`
+class NaiveBackend:
+    """A plugin like another, but for how its backend copies."""
+
+    name: str
+    plugin: Any
+    """The plugin that it is made of. (Its hook alone would be taken for one of this plugin's.)"""
+    copy: Callable[[Any, Any], Any]
+    """``copy(x, device)``, with a ``Device``."""
+
+    @hookimpl
+    def unidev_register_backend(self) -> BackendSpec:
+        """As the other plugin does, under another name."""
+        spec: BackendSpec = self.plugin.unidev_register_backend()
+        return dataclasses.replace(spec, name=f"naive_{self.name}", load=self.load)
+
+    def load(self) -> type[Backend]:
+        """The other plugin's backend, with another copy."""
+        copy = self.copy
+
+        class Naive(self.plugin.unidev_register_backend().load()):  # type: ignore[misc]  # known when it is loaded
+            """The backend, but for how it copies."""
+
+            def copy_to(self, x: Any, device: Any, non_blocking: bool) -> Any:
+                """The naive call."""
+                return copy(x, device)
+
+            def copy(self, x: Any) -> Any:
+                """The naive call, too."""
+                return copy(x, self.device_of(x))
+
+        return Naive
+
+
+def judge(
+    plugin: str, checks: tuple[str, ...], *, instead_of: str, simulated: int, folder: Path
+) -> Mapping[str, str]:
+    """What each of ``checks`` comes to for ``plugin``, run in child processes.
+
+    Args:
+        plugin: ``module:attribute`` of a ``NaiveBackend``; the module's folder is on the path.
+        checks: ids.
+        instead_of: the entry point of the plugin that it is made of, which is switched off.
+        simulated: how many simulated GPUs there are.
+        folder: for the files of the child processes.
+
+    Returns:
+        The results by check; ``crash`` and ``timeout`` are among them.
+    """
+    from unidev.child_processes import Interruption
+    from unidev.conformance.configuration_run import ConfigurationRun
+
+    run = ConfigurationRun(
+        name="naive",
+        backend=f"naive_{plugin.rpartition(':')[2]}",
+        profile="tensor",
+        simulated=simulated,
+        only=checks,
+        timeout_s=120,
+        on_progress=lambda progress: None,
+    )
+    variables = {"UNIDEV_PLUGINS": plugin, "UNIDEV_DISABLED_PLUGINS": instead_of}
+    with mock.patch.dict(os.environ, variables):
+        run.run(folder, Interruption())
+    broken = {check: how for check, (how, *_) in run.broken.items()}
+    return {check: end.result for check, end in run.ends.items()} | broken
