@@ -207,8 +207,6 @@ def test_handles_are_refused():
 
 
 def test_too_large_a_tensor_is_lack_of_memory():
-    for make in (unidev.zeros, unidev.ones, unidev.empty):
-        with pytest.raises(unidev.OutOfDeviceMemoryError):
-            make((1 << 45,), device="gpu:0")
-    with pytest.raises(unidev.FrameworkError):
-        unidev.zeros((1 << 40, 1 << 40), device="gpu:0")
+    # More than fits in 32 bits: as an int32 it would be 0. TensorFlow waits 10 s for memory.
+    with pytest.raises(unidev.OutOfDeviceMemoryError):
+        unidev.empty((1 << 45,), device="gpu:0")

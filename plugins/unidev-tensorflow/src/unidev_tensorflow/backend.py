@@ -135,9 +135,15 @@ class TensorFlowBackend(Backend):
         return super().copy(x)
 
     def from_numpy(self, array: Array, dtype: Any, device: Device) -> Any:
-        """``tf.constant`` copies what NumPy gives it."""
+        """``tf.constant`` copies what NumPy gives it.
+
+        Of several CPUs, simulated GPUs among them, into memory of the first, whatever the scope:
+        then it is copied once more.
+        """
         values = array.astype(dtype.as_numpy_dtype, copy=False)
-        return self._make(lambda: tf.constant(values, dtype=dtype), device)
+        first = self.cpu if self._devices.is_on_host(device) else device
+        made = self._make(lambda: tf.constant(values, dtype=dtype), first)
+        return made if device is first else self.copy_to(made, device, False)
 
     def to_numpy(self, x: Any) -> Array:
         """Of strings, an array of ``bytes`` objects, as TensorFlow's own."""
@@ -201,7 +207,7 @@ class TensorFlowBackend(Backend):
         """What the allocators of real GPUs say; there are none for CPUs, nor for simulated GPUs."""
         if self.simulated_count or not self.device_count("gpu"):
             return unsupported(  # type: ignore[no-any-return]
-                "TensorFlow has no allocator statistics on a CPU",
+                "TensorFlow tells neither what a CPU's allocator may take nor what is free",
                 "https://www.tensorflow.org/api_docs/python/tf/config/experimental/get_memory_info",
             )
         return self._gpu_memory

@@ -21,7 +21,7 @@ def gpu_memory(device: Device) -> Memory:
     """
     if device.kind != "gpu":
         raise UnsupportedOperation(
-            f"memory of {device}", "TensorFlow has no allocator statistics on a CPU"
+            f"memory of {device}", "TensorFlow tells no limit of a CPU's allocator"
         )
     # Not public, and nothing public tells the limit.
     from tensorflow.python.client import device_lib  # type: ignore[import-untyped]

@@ -26,9 +26,14 @@ class TensorFlowProbe(Probe):
     )
 
     def make(self, array: Array, device: Device) -> Any:
-        """``tf.constant`` copies; a constant of int32 is moved, since it stays off a GPU."""
+        """``tf.constant`` copies, into memory of the first CPU, from where it is brought over.
+
+        To a real GPU ``identity`` copies; between CPUs it does not.
+        """
+        on_host = device.kind == "cpu" or device.is_simulated
         with tf.device(device.native):
-            return tf.identity(tf.constant(array, dtype=tf.as_dtype(array.dtype)))
+            made = tf.constant(array, dtype=tf.as_dtype(array.dtype))
+            return tf.raw_ops.DeepCopy(x=made) if on_host else tf.identity(made)
 
     def read(self, x: Any) -> bytes:
         """The values that ``numpy`` gives, their bytes; of strings, the strings."""
@@ -66,6 +71,18 @@ class TensorFlowProbe(Probe):
             "tf.random": generator,
             "random": random.getstate(),
         }
+
+    def allocated_bytes(self, device: Device) -> int:
+        """What the device's own allocator counts; else, for host memory, the C library.
+
+        On CPUs, too, TensorFlow counts where it uses oneDNN, whose allocator keeps what was freed
+        and so hides it from the C library. Without oneDNN it has no count, and hides nothing.
+        """
+        name = f"{device.native.device_type}:{device.native.device_index}"
+        try:
+            return int(tf.config.experimental.get_memory_info(name)["current"])
+        except ValueError:
+            return super().allocated_bytes(device)
 
     def specials(self, device: Device) -> Mapping[str, Any]:
         """A variable, strings, a ragged and a sparse tensor, quantized and 8-bit numbers."""
