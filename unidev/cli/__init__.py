@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -16,7 +17,8 @@ _COMMANDS = {
 }
 """Each command and its line in the help, so that listing them imports none."""
 
-USAGE_ERROR = 2
+_SIGPIPE = 141
+"""What a shell sees of a program that a closed pipe ended."""
 
 
 class _LazyGroup(click.Group):
@@ -56,11 +58,16 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     try:
         code: Any = cli.main(given, prog_name="unidev", standalone_mode=False, obj=given)
+        sys.stdout.flush()  # here, where a closed pipe is handled
     except click.Abort:
         sys.exit(130)
     except click.ClickException as error:
         error.show(sys.stderr)
         sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The reader, such as `head`, has had enough. Python would complain once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(_SIGPIPE)
     except UnidevError as error:
         click.echo(f"unidev: {error}", err=True)
         sys.exit(1)

@@ -131,9 +131,12 @@ def _run(plan: object, outputs: dict[str, Path], *, verbose: bool) -> int:
     assert isinstance(plan, Plan)
     with noticing_interruption() as stop:
         report = run(plan, on_progress=ProgressLines(), stop=stop)
-    for kind, path in outputs.items():
-        write_file(path, _renderer(kind)(report))
-    print_report(report, console(), verbose=verbose)
+    print_report(report, console(), verbose=verbose)  # first: it cannot get lost on a full disk
+    try:
+        for kind, path in outputs.items():
+            write_file(path, _renderer(kind)(report))
+    except OSError as error:
+        raise click.UsageError(f"{path} cannot be written: {error.strerror}.") from error
     return stop.exit_code if stop else judge(report).exit_code
 
 

@@ -43,8 +43,10 @@ def write_file(path: Path, text: str) -> None:
     try:
         part.write_text(text, encoding="utf-8", newline="\n")
         part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    except OSError:
+        with contextlib.suppress(OSError):
+            part.unlink(missing_ok=True)
+        raise
 
 
 class ProgressLines:
