@@ -103,6 +103,17 @@ def test_foreign_tensor(bench: Bench) -> None:
     bench.expect(unidev.BackendMismatchError, unidev.as_in_device, [x], elsewhere)
 
 
+@check(needs=("probe.deleted",))
+def test_deleted_tensor(bench: Bench) -> None:
+    """A tensor whose memory was deleted is an error of its own to whoever needs the memory."""
+    for device, target in bench.ring():
+        x = bench.probe.deleted(device)
+        bench.expect(unidev.DeletedTensorError, unidev.copy_to, x, target)
+        bench.expect(unidev.DeletedTensorError, unidev.to_numpy, x)
+        if target is not device:
+            bench.expect(unidev.DeletedTensorError, unidev.as_in_device, x, target)
+
+
 @check(required=True)
 def test_tensors_on_different_devices(bench: Bench) -> None:
     """Tensors on two devices are refused where they have to be on one, two of one kind included."""

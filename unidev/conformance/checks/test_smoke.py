@@ -135,6 +135,9 @@ def _shown(value: object) -> str:
 @check(required=True)
 def test_other_backend_imports_nothing(bench: Bench) -> None:
     """Where another backend is selected, nothing of this one's framework is imported."""
+    in_use = unidev.zeros(3)
+    bench.oracle.check_device(in_use, bench.cpu, "in use here, or the check proves nothing")
+    bench.oracle.check_bytes(in_use, bytes(12), "in use here, or the check proves nothing")
     spec = bench.backend.spec
     modules = {cls.__module__ for cls in bench.backend.tensor_types}
     if type(bench.backend).__module__.partition(".")[0] != spec.framework:
