@@ -7,7 +7,12 @@ import tensorflow as tf
 import unidev
 from unidev_tensorflow import eager_copy as shortcut
 
-EXOTIC = ("float8_e5m2", "float8_e4m3fn", "float8_e4m3fnuz", "int4", "uint4")
+# Those that this TensorFlow has: float8_e4m3fnuz came after 2.16.
+EXOTIC = [
+    dtype.name
+    for name in ("float8_e5m2", "float8_e4m3fn", "float8_e4m3fnuz", "int4", "uint4")
+    if (dtype := getattr(tf.dtypes.experimental, name, None)) is not None
+]
 QUANTIZED = {"qint8": "int8", "quint8": "uint8", "qint16": "int16", "quint16": "uint16",
              "qint32": "int32"}  # fmt: skip
 
