@@ -1,6 +1,6 @@
 """The frameworks' own calls, against which unidev is measured.
 
-``x`` is a tensor on ``device``, ``native`` the framework's object for it, ``n`` a number of elements.
+``x`` is a tensor on ``device``, ``native`` the framework's object for it, ``n`` a size.
 """
 
 from __future__ import annotations

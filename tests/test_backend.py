@@ -6,8 +6,9 @@ import dataclasses
 import pytest
 
 import unidev
-from unidev.backend import Backend, BackendSpec, Probe, Simulator, Unsupported
+from unidev.backend import Backend, BackendSpec, Simulator, Unsupported
 from unidev.loading import load_backend
+from unidev.probe import Probe
 
 
 def test_the_contract_asks_for_a_dozen_methods_and_no_more() -> None:

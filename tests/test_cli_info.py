@@ -198,7 +198,8 @@ def test_the_capability_table_is_read_off_the_backends(unidev, tmp_path) -> None
 
 
 def test_every_optional_ability_of_the_contract_is_in_the_table(unidev) -> None:
-    from unidev.backend import Backend, BackendSpec, Probe, Unsupported
+    from unidev.backend import Backend, BackendSpec, Unsupported
+    from unidev.probe import Probe
 
     optional = {
         prefix + name

@@ -131,7 +131,7 @@ def test_leave_the_framework_as_found(two_gpus: None) -> None:
     assert not stack.scopes
 
 
-CONTRACT = {"", "backend", "device", "errors", "hookspecs", "simulation"}
+CONTRACT = {"", "backend", "device", "errors", "hookspecs", "probe", "simulation"}
 """The modules that plugins of strangers may use: the public names, and those that hold them."""
 OWN = {"numpy_backend", "numpy_plugin", "numpy_probe", "simulated_array", "python_data"}
 """Besides the contract, the embedded backend uses its own parts and the reading of Python data."""

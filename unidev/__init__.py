@@ -79,11 +79,11 @@ if TYPE_CHECKING:
         BackendSpec,
         Extent,
         Memory,
-        Probe,
         Simulator,
         unsupported,
     )
     from unidev.hookspecs import hookimpl
+    from unidev.probe import Probe
 
 __version__ = "0.1.0"
 
@@ -93,7 +93,7 @@ _FOR_PLUGINS = {
     "BackendSpec": "unidev.backend",
     "Extent": "unidev.backend",
     "Memory": "unidev.backend",
-    "Probe": "unidev.backend",
+    "Probe": "unidev.probe",
     "Simulator": "unidev.backend",
     "hookimpl": "unidev.hookspecs",
     "unsupported": "unidev.backend",

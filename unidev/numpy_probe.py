@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.backend import Probe, unsupported
+from unidev.backend import unsupported
+from unidev.probe import Probe
 from unidev.simulated_array import SimulatedArray
 
 if TYPE_CHECKING:

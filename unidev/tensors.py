@@ -64,7 +64,11 @@ def array(data: object, *, dtype: object = None, device: DeviceLike | None = Non
     target = default_device(device)
     backend = load_backend(target.backend)
     wanted = None if dtype is None else native_dtype(dtype, backend)
-    values = as_numpy(data, None if wanted is None else portable_name(wanted, backend))
+    name = None if wanted is None else portable_name(wanted, backend)
+    try:
+        values = as_numpy(data, name)
+    except MemoryError as error:
+        raise framework_error(error, "NumPy", "reading the data on the host") from error
     if wanted is None:
         wanted = native_dtype(values.dtype, backend)
     return _guarded(

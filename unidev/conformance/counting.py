@@ -20,9 +20,9 @@ from unidev.conformance.samples import BIG_BYTES, big
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.backend import Probe
     from unidev.conformance.evidence import Evidence
     from unidev.device import Device
+    from unidev.probe import Probe
 
 TOLERANCE_BYTES = 256 * 1024
 """Noise that is let pass: a thirtieth of what is measured with, ``samples.BIG_BYTES``."""

@@ -18,9 +18,10 @@ from unidev.conformance.outcomes import InconclusiveError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.backend import Extent, Probe
+    from unidev.backend import Extent
     from unidev.conformance.evidence import Evidence
     from unidev.device import Device
+    from unidev.probe import Probe
 
 _SHOWN_BYTES = 32
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unidev.backend import Backend, BackendSpec, Probe
+from unidev.backend import Backend, BackendSpec
 from unidev.hookspecs import hookimpl
 from unidev.numpy_plugin import NumpySimulator
+from unidev.probe import Probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable

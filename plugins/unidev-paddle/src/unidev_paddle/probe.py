@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.backend import Probe
+from unidev.probe import Probe
 from unidev_paddle.importing import import_paddle
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev.backend import Probe, unsupported
+from unidev.backend import unsupported
+from unidev.probe import Probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

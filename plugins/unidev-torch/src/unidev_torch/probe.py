@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unidev.backend import Extent, Probe
+from unidev.backend import Extent
+from unidev.probe import Probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
