@@ -12,6 +12,7 @@ from unidev.conformance.catalog import all_checks
 from unidev.conformance.child import Order
 from unidev.conformance.configuration_run import ConfigurationRun
 from unidev.conformance.mutants import IDLE, MUTANTS, SOUND
+from unidev.conformance.mutants.mutant import in_place_of, replace, replace_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 REFERENCE_COUNTS = (0, 1, 4)
 FAILING = {name: each for name, each in MUTANTS.items() if each.result == "fail"}
 BREAKING = {name: each for name, each in MUTANTS.items() if each.result != "fail"}
-NOT_IN_NUMPY = {"copy.gradient_reaches_the_source"}
+NO_GRADIENT = {"copy.gradient_reaches_the_source"}
 """Required where the framework has it, and NumPy has no autograd."""
+NOT_IN_NUMPY = {*NO_GRADIENT, "errors.deleted_tensor"}
 
 
 def jobs_of(mutants: Mapping[str, Mutant]) -> dict[str, Job]:
@@ -104,7 +106,7 @@ def test_the_reference_passes_each_required_check_in_some_configuration(
     passed = {
         check for each in reference.values() for check, how in each.results.items() if how == "pass"
     }
-    assert reference["4"].required - passed == NOT_IN_NUMPY
+    assert reference["4"].required - passed == NO_GRADIENT
 
 
 def test_only_what_numpy_lacks_is_unsupported(reference: dict[str, Told]) -> None:
@@ -137,6 +139,28 @@ def test_mutants_name_checks_that_exist() -> None:
 def test_each_mutant_says_what_is_broken_and_by_what_it_is_caught() -> None:
     assert all(len(each.broken) > 20 and each.caught_by for each in MUTANTS.values())
     assert len({each.broken for each in MUTANTS.values()}) == len(MUTANTS)
+
+
+def test_a_misspelt_mutation_is_an_error_and_breaks_nothing() -> None:
+    class Owner:
+        copy_to = None
+
+    def copy_too() -> None: ...
+
+    with pytest.raises(AttributeError, match="would break nothing"):
+        replace(Owner)(copy_too)
+    with pytest.raises(AttributeError, match="would break nothing"):
+        replace_value(Owner, "kindz", ())
+    with pytest.raises(LookupError, match="would break nothing"):
+        in_place_of(copy_too)(lambda: None)
+
+
+def test_a_mutant_has_its_address_and_no_other_name_has_one() -> None:
+    import unidev.conformance.mutants as package
+
+    assert package.copy_is_a_view is MUTANTS["copy_is_a_view"]
+    with pytest.raises(AttributeError, match="no attribute 'no_such_mutant'"):
+        _ = package.no_such_mutant
 
 
 def test_backends_that_do_nothing_pass_no_required_check(tmp_path: Path) -> None:

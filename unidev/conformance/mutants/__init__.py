@@ -23,6 +23,7 @@ from unidev.conformance.mutants import (
     autograd,
     copying,
     creating,
+    deleting,
     devices,
     idle,
     placing,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 _SUBJECTS = (
     suite, devices, creating, scopes, copying, values, placing, autograd, as_in_device, trees,
-    refusals, threads_and_memory,
+    refusals, deleting, threads_and_memory,
 )  # fmt: skip
 
 _ALL = {
