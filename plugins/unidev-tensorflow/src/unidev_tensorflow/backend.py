@@ -51,6 +51,7 @@ class TensorFlowBackend(Backend):
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
         super().__init__(spec, simulated_count)
         self._devices = LocalDevices(self)
+        self._by_name = self._devices.by_name
         register_gradient()
 
     @property
@@ -103,17 +104,18 @@ class TensorFlowBackend(Backend):
 
     def device_of(self, x: Any) -> Device:
         """What TensorFlow's ``device`` says."""
-        if type(x) is EAGER:
-            device = self._devices.by_name.get(x.device)
-            if device is not None:
-                return device
+        try:
+            if type(x) is EAGER:  # of others, a device may be the first of several
+                return self._by_name[x.device]
+        except KeyError:
+            pass  # not in the handler, lest its error be shown as the cause of another
         return self._find_device(x)
 
     def copy_to(self, x: Any, device: Device, non_blocking: bool) -> Any:  # noqa: ARG002
         """``DeepCopy``, recorded by tapes; of a variable, a tensor of its value."""
         devices = self._devices
         name = devices.full_names.get(device)
-        if name is not None and type(x) is EAGER and x.device in devices.by_name:
+        if name is not None and type(x) is EAGER and x.device in self._by_name:
             copied = eager_copy(x, name, devices.copied_by_name[name])
             if copied is not None:
                 return copied
@@ -210,12 +212,9 @@ class TensorFlowBackend(Backend):
                 "TensorFlow tells neither what a CPU's allocator may take nor what is free",
                 "https://www.tensorflow.org/api_docs/python/tf/config/experimental/get_memory_info",
             )
-        return self._gpu_memory
-
-    def _gpu_memory(self, device: Device) -> Memory:
         from unidev_tensorflow.gpu_memory import gpu_memory
 
-        return gpu_memory(device)
+        return gpu_memory
 
     def _copy_slowly(self, x: Any, device: Device) -> Any:
         if not is_symbolic(x) or not isinstance(x, tf.Tensor):
@@ -264,9 +263,9 @@ class TensorFlowBackend(Backend):
         if isinstance(x, COMPOSITES):
             return self._common_device(x)
         name = x.value.device if is_keras_variable(x) else x.device
-        if name not in self._devices.by_name:
+        if name not in self._by_name:
             self._devices.refresh()
-        device = self._devices.by_name.get(name)
+        device = self._by_name.get(name)
         if device is None:
             raise UnsupportedOperation(
                 f"the device {name or 'that TensorFlow does not tell'}",

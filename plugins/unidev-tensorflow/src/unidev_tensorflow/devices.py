@@ -26,7 +26,7 @@ class LocalDevices:
         self._simulated = backend.simulated_count
         self._counts: dict[str, int] = {}
         self.by_name: dict[str, Device] = {}
-        """Ours by TensorFlow's full name, as a tensor's ``device`` has it."""
+        """Ours by TensorFlow's full name, as a tensor's ``device`` has it; one dict for good."""
         self.copied_by_name: dict[str, frozenset[int]] = {}
         """Numbers of the dtypes that ``DeepCopy`` takes there."""
         self.full_names: dict[Device, str] = {}
@@ -80,12 +80,13 @@ class LocalDevices:
             for index in range(self._counts[kind]):
                 name = prefix + self.spec(kind, index).to_string().removeprefix("/")
                 by_name[name] = self._backend.device(kind, index)
-        self.full_names = {device: name for name, device in by_name.items()}
         self.copied_by_name = {
             name: CPU_NUMBERS if self.is_on_host(device) else GPU_NUMBERS
             for name, device in by_name.items()
         }
-        self.by_name = by_name
+        # In this order: another thread that finds a name finds the rest about it, too.
+        self.full_names = {device: name for name, device in by_name.items()}
+        self.by_name.update(by_name)  # names of before a cluster was joined no tensor has again
 
     def parse(self, spec: object) -> tuple[str, int] | None:
         """Kind and index that ``/GPU:1``, a DeviceSpec, or a logical or physical device means."""
