@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
-
-import pytest
-
 
 def test_registering_the_plugin_imports_no_framework(run_python):
     done = run_python(
@@ -29,19 +25,3 @@ def test_the_linkers_flags_are_as_they_were(run_python):
         """
     )
     assert done.stdout == "True True\n", done.stderr
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("tensorflow") is None,
-    reason="needs TensorFlow in the same environment: the session of all frameworks has it",
-)
-def test_paddle_opens_after_tensorflow(run_python):
-    done = run_python(
-        """
-        import tensorflow
-        import unidev
-        unidev.set_backend("paddle")
-        print(unidev.to_numpy(unidev.ones(2, device="gpu")).tolist(), int(tensorflow.ones(2)[0]))
-        """
-    )
-    assert done.stdout == "[1.0, 1.0] 1\n", done.stderr

@@ -13,14 +13,23 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-def import_paddle() -> ModuleType:
-    """``import paddle``, also in a process where TensorFlow is imported already.
+_kept: list[object] = []
 
-    Without care that order is a segmentation fault: both bring their own protobuf, and Paddle's
+
+def import_paddle() -> ModuleType:
+    """``import paddle``, also where TensorFlow is imported already, and in a thread that ends.
+
+    Without care the first is a segmentation fault: both bring their own protobuf, and Paddle's
     library takes TensorFlow's symbols for its own (seen with TensorFlow 2.21 and Paddle 3.3.1).
+
+    And what switches the dynamic graph on is a generator that Paddle keeps in the importing thread:
+    when that thread ends the generator is closed, and every thread from then on builds a static
+    graph (seen with 3.3.1, ``paddle.base.dygraph.base.enable_dygraph``). So it is kept here.
     """
     with _own_symbols_first():
-        return importlib.import_module("paddle")
+        paddle = importlib.import_module("paddle")
+    _kept.append(paddle.base.framework.global_var._functional_dygraph_context_manager)
+    return paddle
 
 
 @contextlib.contextmanager
