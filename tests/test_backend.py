@@ -78,7 +78,7 @@ def test_what_may_be_left_out_is_made_of_what_must_be_there() -> None:
     assert least.zeros((2,), numpy.dtypes["int8"], cpu).tolist() == [0, 0]
     x = unidev.array([1.5, 2.5])
     assert least.cast(x, numpy.dtypes["float64"], cpu).dtype == numpy.dtypes["float64"]
-    copied = least.copy(x)
+    copied = least.copy_if_there(x, least.device_of(x))
     assert copied.tolist() == x.tolist()
     assert not unidev.shares_memory(copied, x)
     assert (least.native_name("cpu", 0), least.hardware_name("cpu", 0)) == ("cpu", "cpu")

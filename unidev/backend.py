@@ -230,9 +230,13 @@ class Backend(ABC):
         """A tensor of zeros, made on the device itself."""
         return self.full(shape, 0, dtype, device)
 
-    def copy(self, x: Tensor) -> Tensor:
-        """What ``copy_to`` gives where ``x`` is already; for a backend that has a shorter way."""
-        return self.copy_to(x, self.device_of(x), False)
+    def copy_if_there(self, x: Tensor, device: Device) -> Tensor | None:
+        """What ``copy_to`` gives if ``x`` is on ``device`` already; else, or in doubt, None.
+
+        On the hot path: for a backend that answers both questions in fewer steps. ``device`` may
+        be anything here, a string or another backend's; what it raises sends unidev the long way.
+        """
+        return self.copy_to(x, device, False) if self.device_of(x) is device else None
 
     def cast(self, x: Tensor, dtype: Dtype, device: Device) -> Tensor:
         """``x`` as another dtype in new memory on ``device``; need not be differentiable."""

@@ -36,8 +36,8 @@ stale. Types of tensors are few, and live as long as their modules.
 device_getters: dict[type, Callable[[Any], Device]] = {}
 """The hottest path: ``device_of`` of the backend of a tensor's type; same keys as above."""
 
-copiers: dict[type, Callable[[Any], Any]] = {}
-"""Its ``copy``; same keys as above."""
+copiers: dict[type, Callable[[Any, Any], Any]] = {}
+"""Its ``copy_if_there``; same keys as above."""
 
 _types_of_no_tensor: weakref.WeakSet[type] = weakref.WeakSet()
 loading_lock = threading.RLock()
@@ -71,7 +71,7 @@ def backend_of_type(cls: type) -> Backend | None:
         _types_of_no_tensor.add(cls)
         return None
     backends_by_type[cls] = backend
-    copiers[cls] = backend.copy
+    copiers[cls] = backend.copy_if_there
     device_getters[cls] = backend.device_of  # last: whoever finds it here finds the backend, too
     return backend
 

@@ -54,9 +54,9 @@ def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
     (False, False)
     """
     try:
-        kind = type(x)
-        if device_getters[kind](x) is device:
-            return copiers[kind](x)  # type: ignore[no-any-return]
+        copied = copiers[type(x)](x, device)
+        if copied is not None:
+            return copied  # type: ignore[no-any-return]
     except Exception:  # noqa: BLE001, S110  whatever it was, the thorough way meets it again
         pass
     return _each(x, device, non_blocking, _copy)

@@ -169,21 +169,21 @@ class PaddleBackend(Backend):
             if not x.is_dense():  # nor is a distributed tensor
                 raise not_dense(x)
             if self.device_of(x) is device:
-                return self.copy(x)
+                return x.clone()
         except (RuntimeError, AttributeError):
             self.device_of(x)  # says so if it is deleted, or symbolic
             raise
         return (move_cut if x.stop_gradient else Move.apply)(x, device.native)
 
-    def copy(self, x: Tensor) -> Tensor:
-        """On an accelerator, ordered as its stream is; on the CPU, done when it returns."""
-        if _state._dygraph_tracer_ is None:
-            raise in_static_graph("copy_to")
-        if not x.is_dense():
-            raise not_dense(x)
-        if self._is_host_only and x.stop_gradient:
-            return copy_cut(x, self._host, True)  # a tenth faster than clone
-        return x.clone()
+    def copy_if_there(self, x: Tensor, device: Device) -> Tensor | None:
+        """``clone``, or where there is no gradient to keep what takes a tenth less."""
+        if _state._dygraph_tracer_ is None or not x.is_dense():
+            return None
+        if not self._is_host_only:
+            return x.clone() if self._devices[hash(x.place)] is device else None
+        if device is not self.cpu or not x._is_initialized():
+            return None
+        return copy_cut(x, self._host, True) if x.stop_gradient else x.clone()
 
     def cast(self, x: Tensor, dtype: Any, device: Device) -> Tensor:
         """By Paddle, on ``device``; without a gradient."""

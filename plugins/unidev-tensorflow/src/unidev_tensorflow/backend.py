@@ -125,16 +125,13 @@ class TensorFlowBackend(Backend):
             )
         return self._copy_slowly(x, device)
 
-    def copy(self, x: Any) -> Any:
-        """The same, where a tensor is."""
+    def copy_if_there(self, x: Any, device: Device) -> Any:
+        """The same, where a tensor is, without asking for more than its name of the device."""
         if type(x) is EAGER:
             name = x.device
-            numbers = self._devices.copied_by_name.get(name)
-            if numbers is not None:
-                copied = eager_copy(x, name, numbers)
-                if copied is not None:
-                    return copied
-        return super().copy(x)
+            if self._by_name[name] is device:
+                return eager_copy(x, name, self._devices.copied_by_name[name])
+        return None
 
     def from_numpy(self, array: Array, dtype: Any, device: Device) -> Any:
         """``tf.constant`` copies what NumPy gives it.

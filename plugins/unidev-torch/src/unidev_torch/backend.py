@@ -150,22 +150,19 @@ class TorchBackend(Backend):
         Of what ``non_blocking`` means to torch, only copies from an accelerator are safe: a copy
         from pinned memory goes on reading it after it has returned.
         """
-        if self.device_of(x) is device:
-            return self.copy(x)
+        is_here = self.device_of(x) is device
         tensors.check_copyable(x)
+        if is_here:
+            return x.clone()
         tensors.check_movable(x, is_simulated=self.simulated_count > 0)
         ordered = non_blocking and x.device.type in _STREAM_ORDERED
         return x.to(device.native, non_blocking=ordered, copy=True)
 
-    def copy(self, x: torch.Tensor) -> torch.Tensor:
-        """``clone``."""
-        try:
-            has_bytes = x.untyped_storage()
-        except (RuntimeError, ValueError):
-            has_bytes = None
-        if not has_bytes:  # empty, or a kind of tensor that is worth a closer look
-            tensors.check_copyable(x)
-        return _clone(x)
+    def copy_if_there(self, x: torch.Tensor, device: Device) -> torch.Tensor | None:
+        """``clone``, unless ``x`` is empty, freed, or of a kind that is worth a closer look."""
+        if self._devices[x.device] is device and x.untyped_storage():
+            return _clone(x)
+        return None
 
     def from_numpy(
         self, array: np.ndarray[Any, Any], dtype: torch.dtype, device: Device
