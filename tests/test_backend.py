@@ -66,7 +66,7 @@ class Least(load_backend("numpy").__class__):  # type: ignore[misc]
 
     zeros = Backend.zeros
     cast = Backend.cast
-    copy = Backend.copy
+    copy_if_there = Backend.copy_if_there
     native_name = Backend.native_name
     hardware_name = Backend.hardware_name
 
