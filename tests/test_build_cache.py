@@ -138,4 +138,6 @@ def test_whoever_waits_for_another_process_says_so(cache: Path, capsys, monkeypa
 def test_the_cache_is_the_platforms_unless_the_variable_says_where(monkeypatch) -> None:
     assert cache_folder().name == "unidev"
     monkeypatch.setenv("UNIDEV_CACHE", "elsewhere")
-    assert cache_folder() == Path("elsewhere")
+    assert cache_folder() == Path("elsewhere").absolute()
+    monkeypatch.setenv("UNIDEV_CACHE", "~/elsewhere")
+    assert cache_folder() == Path.home() / "elsewhere"

@@ -118,7 +118,7 @@ def test_a_broken_plugin_asked_for_by_name_says_how_it_is_broken(add_plugin, run
     assert broken.startswith("broken the plugin of backend 'broken' (theirs) is broken: ZeroDiv")
     assert "unidev info" in broken
     assert "UNIDEV_DISABLED_PLUGINS=broken" in broken
-    assert "there are: numpy (and broken plugins: theirs)" in other
+    assert "there are: numpy. Broken is the plugin theirs: ZeroDivisionError: at import." in other
 
 
 def test_two_plugins_with_one_backends_name_are_said_and_the_first_stays(

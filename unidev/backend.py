@@ -55,8 +55,10 @@ class Extent(NamedTuple):
 class Unsupported:
     """Stands where an ability would be; calling it raises :class:`UnsupportedOperation`."""
 
-    def __init__(self, reason: str, link: str | None = None) -> None:
-        self.operation = "this operation"
+    def __init__(
+        self, reason: str, link: str | None = None, operation: str = "this operation"
+    ) -> None:
+        self.operation = operation
         self.reason = reason
         self.link = link
 
@@ -73,14 +75,15 @@ class Unsupported:
         self()
 
 
-def unsupported(reason: str, link: str | None = None) -> Any:
+def unsupported(reason: str, link: str | None = None, *, operation: str = "") -> Any:
     """Say, in the place of an ability, that there is none, and why.
 
     Args:
         reason: one line for the user: what is missing, and in what.
         link: the framework's own page or issue about it.
+        operation: the ability's name, where it is not the name in the class that this stands for.
     """
-    return Unsupported(reason, link)
+    return Unsupported(reason, link, operation or "this operation")
 
 
 class Simulator(ABC):
@@ -124,10 +127,16 @@ class Backend(ABC):
     backend's own and is there, a tensor is an instance of ``tensor_types``, a shape is a tuple of
     non-negative ints and a dtype is the framework's own. What the framework itself raises of
     ``framework_errors`` reaches the user as :class:`FrameworkError`.
+
+    Of a tensor, unidev itself reads ``x.shape`` (an iterable of ints) and ``x.dtype`` (the
+    framework's own, as in ``dtypes``); all else it asks the backend.
     """
 
     kinds: tuple[str, ...] = ("cpu", "gpu")
-    """Kinds of device, in the order in which they are listed."""
+    """Kinds of device that there can be, in the order in which they are listed.
+
+    A backend without accelerators may leave ``gpu`` out; asking for one is then "not there".
+    """
     framework_errors: tuple[type[Exception], ...] = (
         RuntimeError, ValueError, TypeError, MemoryError,
     )  # fmt: skip
@@ -160,7 +169,7 @@ class Backend(ABC):
 
     @abstractmethod
     def device_count(self, kind: str) -> int:
-        """How many devices of ``kind`` there are now.
+        """How many devices of ``kind`` there are now; 0 of a kind that the framework has not.
 
         Creates no GPU context and allocates no device memory. Caches only what the framework has
         itself fixed for the life of the process.

@@ -44,7 +44,8 @@ def cached_build(name: str, key: str, filename: str, build: Callable[[Path], Non
 
 def cache_folder() -> Path:
     """Where built files are kept: ``UNIDEV_CACHE``, else the platform's place for caches."""
-    return Path(os.environ.get("UNIDEV_CACHE") or platformdirs.user_cache_dir("unidev"))
+    named = os.environ.get("UNIDEV_CACHE")
+    return Path(named or platformdirs.user_cache_dir("unidev")).expanduser().absolute()
 
 
 @contextlib.contextmanager

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     DeviceLike = Device | str | object
     """A Device, unidev's or the framework's spelling, or the framework's own device object."""
 
+KINDS = ("cpu", "gpu")
+"""What every backend understands, whatever it has."""
+
 
 def cpu() -> Device:
     """The host's device of the selected backend, ``cpu:0``."""
@@ -179,7 +182,7 @@ def _there(backend: Backend, kind: str, index: int) -> Device:
 def _kind_and_index(spec: object, backend: Backend) -> tuple[str, int]:
     if isinstance(spec, str):
         kind, colon, index = spec.partition(":")
-        if kind in backend.kinds and (not colon or _is_number(index)):
+        if kind in (*KINDS, *backend.kinds) and (not colon or _is_number(index)):
             return kind, _whole(int(index or 0))
     native = backend.parse_native(spec)
     if native is None:
@@ -221,10 +224,12 @@ def _makes_no_sense(spec: object, backend: Backend) -> str:
 
 
 def _not_there(device: Device, backend: Backend) -> str:
+    from unidev.backend import Unsupported
+
     message = f"{device} is not there: the {backend.name} backend has {_listed(backend)}."
     if device.kind == "gpu":
         message += f" try_gpu({device.index}) falls back to the CPU"
-        if device.index < MOST:
+        if device.index < MOST and not isinstance(backend.spec.simulator, Unsupported):
             message += f"; {VARIABLE}={device.index + 1}, set before Python starts, simulates GPUs"
         message += "."
     return message

@@ -168,12 +168,17 @@ class UnsupportedOperation(UnidevError, NotImplementedError):  # noqa: N818  the
         return type(self), (self.operation, self.reason, self.link)
 
 
+_EXHAUSTED = (
+    "out of memory", "resourceexhausted",  # CUDA's; TensorFlow's and XLA's
+    "allocate memory", "failed to allocate",  # torch's of the host; MXNet's
+)  # fmt: skip
+
+
 def framework_error(error: Exception, backend: str, doing: str) -> FrameworkError:
     """The error for what the framework itself raised while ``doing`` something."""
     said = f"{type(error).__name__}: {error}".strip()
     words = said.lower().replace("_", "")
-    exhausted = "out of memory" in words or "resourceexhausted" in words  # TensorFlow's, XLA's word
-    if isinstance(error, MemoryError) or exhausted:
+    if isinstance(error, MemoryError) or any(sign in words for sign in _EXHAUSTED):
         return OutOfDeviceMemoryError(
             f"{backend} has no memory left for {doing}. Free tensors that are not needed, or "
             f"take a smaller batch or another device. {said}"

@@ -131,10 +131,9 @@ def not_a_tensor(x: object) -> NotATensorError:
             "framework's own call and `device.native`."
         )
     else:
-        hint = (
-            "unidev.array(...) makes a tensor of numbers, lists and arrays. Backends here: "
-            f"{', '.join(sorted(backend_specs()))}."
-        )
+        hint = f"Tensors here are those of {', '.join(sorted(backend_specs()))}."
+        if isinstance(x, (int, float, complex, list, tuple)):
+            hint = "unidev.array(...) makes one of numbers and lists of them. " + hint
     return NotATensorError(f"a tensor is needed, and this is of type {kind_of(x)}. {hint}")
 
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 GROUP = "unidev"
 EMBEDDED = "numpy"
+OURS = ("mxnet", "paddle", "tensorflow", "torch")
+"""The plugins of unidev's own repository."""
 _HOOK = "unidev_register_backend"
 
 
@@ -98,7 +100,7 @@ def backend_spec(name: str) -> BackendSpec:
         if plugin.name == name and plugin.failure is not None:
             raise PluginError(
                 f"the plugin of backend {name!r} ({plugin.source}) is broken: {plugin.failure}. "
-                "`unidev info` shows its traceback; reinstall or update it, or switch it off with "
+                f"`unidev info` shows its traceback. {_remedy(plugin)}, or switch it off with "
                 f"UNIDEV_DISABLED_PLUGINS={name}.",
                 backend=name,
             )
@@ -108,14 +110,30 @@ def backend_spec(name: str) -> BackendSpec:
                 "there.",
                 backend=name,
             )
-    broken = [plugin.source for plugin in find_plugins() if plugin.failure is not None]
-    raise BackendNotFoundError(
-        f"there is no backend {shown(name)}; there are: {', '.join(sorted(specs))}"
-        + (f" (and broken plugins: {', '.join(broken)})" if broken else "")
-        + ". Each framework has a plugin of its own: `pip install "
-        "'./plugins/unidev-torch[framework]'` in unidev's repository; `unidev info` lists what is "
-        "installed.",
-        backend=name,
+    raise BackendNotFoundError(_not_found(name, sorted(specs)), backend=name)
+
+
+def _remedy(plugin: Plugin) -> str:
+    if plugin.distribution is None:
+        return "Is it spelled right in UNIDEV_PLUGINS, and is it on PYTHONPATH?"
+    return f"Install {plugin.distribution} again, or a newer one"
+
+
+def _not_found(name: str, there: list[str]) -> str:
+    from difflib import get_close_matches
+
+    message = f"there is no backend {shown(name)}; there are: {', '.join(there)}."
+    for plugin in find_plugins():
+        if plugin.failure is not None:
+            message += f" Broken is the plugin {plugin.source}: {plugin.failure}."
+    meant = get_close_matches(str(name).lower(), [*there, *OURS], 1)
+    if meant and meant[0] in there:
+        return f"{message} Did you mean {meant[0]!r}?"
+    ours = meant[0] if meant else "torch"
+    return (
+        f"{message} Each framework has a plugin of its own: `pip install "
+        f"'./plugins/unidev-{ours}[framework]'` in unidev's repository. `unidev info` lists what "
+        "is installed."
     )
 
 
@@ -129,6 +147,8 @@ def _try_plugin(point: EntryPoint, found: list[Plugin], disabled: list[str]) -> 
     if point.name in disabled and point.name != EMBEDDED:
         return Plugin(point.name, point.value, distribution, is_disabled=True)
     try:
+        if not all(part.isidentifier() for part in point.value.replace(":", ".").split(".")):
+            raise PluginError(f"{shown(point.value)} is neither `module` nor `module:attribute`.")
         spec = _registered(point.load(), point.value)
         _check_fields(spec, point.value)
         _check_alone(spec, found)

@@ -72,7 +72,7 @@ def array(data: object, *, dtype: object = None, device: DeviceLike | None = Non
     if wanted is None:
         wanted = native_dtype(values.dtype, backend)
     return _guarded(
-        backend, f"making a tensor of shape {values.shape} on {target}",
+        backend, lambda: f"making a tensor of shape {values.shape} on {target}",
         backend.from_numpy, values, wanted, target,
     )  # fmt: skip
 
@@ -184,7 +184,7 @@ def to_numpy(x: Any, /) -> np.ndarray[Any, Any]:
         UnsupportedDtypeError: NumPy has no such dtype; says how to read it.
     """
     backend = backend_of_tensor(x)
-    return _guarded(backend, "reading a tensor", backend.to_numpy, x)  # type: ignore[no-any-return]
+    return _guarded(backend, lambda: "reading a tensor", backend.to_numpy, x)  # type: ignore[no-any-return]
 
 
 def _new(
@@ -195,16 +195,19 @@ def _new(
     backend = load_backend(target.backend)
     wanted = native_dtype("float32" if dtype is None else dtype, backend)
     _ = target.native  # asks, the first time, whether it is there
-    doing = f"making a tensor of shape {sizes} on {target}"
-    return _guarded(backend, doing, getattr(backend, maker), sizes, *rest, wanted, target)
+    return _guarded(
+        backend, lambda: f"making a tensor of shape {sizes} on {target}",
+        getattr(backend, maker), sizes, *rest, wanted, target,
+    )  # fmt: skip
 
 
 def _new_like(maker: str, x: Any, rest: tuple[Any, ...], device: DeviceLike | None) -> Any:
     backend = backend_of_tensor(x)
     target = backend.device_of(x) if device is None else resolve_device(device, backend)
-    doing = f"making a tensor of shape {tuple(x.shape)} on {target}"
-    method = getattr(backend, maker)
-    return _guarded(backend, doing, method, tuple(x.shape), *rest, x.dtype, target)
+    return _guarded(
+        backend, lambda: f"making a tensor of shape {tuple(x.shape)} on {target}",
+        getattr(backend, maker), tuple(x.shape), *rest, x.dtype, target,
+    )  # fmt: skip
 
 
 def _random(distribution: str, shape: Shape, dtype: object, device: DeviceLike | None) -> Any:
@@ -236,7 +239,10 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
                 f"{error} (array makes tensors of the framework that its data comes from.)",
                 backend=error.backend,
             ) from None
-    doing = f"a copy of a tensor of shape {tuple(x.shape)} to {target}"
+
+    def doing() -> str:
+        return f"a copy of a tensor of shape {tuple(x.shape)} to {target}"
+
     wanted = x.dtype if dtype is None else native_dtype(dtype, backend)
     if wanted == x.dtype:
         return _guarded(backend, doing, backend.copy_to, x, target, False)
@@ -259,10 +265,12 @@ def _sizes(shape: object) -> tuple[int, ...]:
     return sizes
 
 
-def _guarded(backend: Backend, doing: str, method: Callable[..., Any], *arguments: Any) -> Any:
+def _guarded(
+    backend: Backend, doing: Callable[[], str], method: Callable[..., Any], *arguments: Any
+) -> Any:
     try:
         return method(*arguments)
     except UnidevError:
         raise
     except backend.framework_errors as error:
-        raise framework_error(error, backend.name, doing) from error
+        raise framework_error(error, backend.name, doing()) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Generator, Mapping, MappingView, Sequence, Set
 
 from unidev.errors import (
     CircularContainerError,
@@ -26,6 +26,9 @@ NAMESPACE = "unidev"
 
 PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
 """Leaves of which everybody knows that they are no tensors."""
+
+_LAZY = (Generator, map, filter, zip, enumerate, reversed)
+"""What may give tensors, once: looking would use it up."""
 
 _HARMLESS = (str, bytes, bytearray, memoryview, range)
 """Sequences whose items cannot be tensors."""
@@ -184,7 +187,8 @@ def _check_leaf(leaf: object, tree: object, position: int) -> None:
             f"{kind_of(leaf)}{f' at {at}' if at else ''} is a "
             "container that unidev does not know: its tensors would stay where they are. Say how "
             "to look into it: unidev.register_container(cls, flatten, unflatten), or, for a "
-            "dataclass, unidev.register_container(cls)."
+            "dataclass, unidev.register_container(cls). Of what gives its items one by one, give "
+            "list(...)."
         )
     if is_model(leaf):
         raise not_a_tensor(leaf)
@@ -193,6 +197,8 @@ def _check_leaf(leaf: object, tree: object, position: int) -> None:
 def _is_container(x: object) -> bool:
     if isinstance(x, tuple):  # a stranger's: torch.Size, for one, holds nothing but numbers
         return not PLAIN.issuperset(map(type, x))
+    if isinstance(x, (*_LAZY, MappingView)):
+        return True
     if isinstance(x, (Mapping, Sequence, Set)):
         from array import array  # numbers only, and since Python 3.10 a Sequence
 

@@ -208,6 +208,7 @@ class TensorFlowBackend(Backend):
             return unsupported(  # type: ignore[no-any-return]
                 "TensorFlow tells neither what a CPU's allocator may take nor what is free",
                 "https://www.tensorflow.org/api_docs/python/tf/config/experimental/get_memory_info",
+                operation="memory",
             )
         from unidev_tensorflow.gpu_memory import gpu_memory
 
