@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 import unidev
@@ -181,3 +183,23 @@ def test_a_device_object_of_another_framework_is_named_as_that(add_plugin, run_p
         UNIDEV_BACKEND="numpy",
     )
     assert said.splitlines() == ["<Device cpu:0 of other>", "other True", "other True"]
+
+
+def test_a_gpu_of_a_backend_without_any_kind_of_gpu_is_not_there(monkeypatch) -> None:
+    backend = unidev.active_backend()
+    monkeypatch.setattr(type(backend), "kinds", ("cpu",))
+    for ask in (lambda: unidev.as_device("gpu"), lambda: unidev.gpu(0)):
+        with pytest.raises(unidev.DeviceNotFoundError, match="gpu:0 is not there"):
+            ask()
+    assert [str(device) for device in unidev.list_devices()] == ["cpu:0"]
+
+
+def test_simulated_gpus_are_advised_only_where_they_can_be_had(monkeypatch) -> None:
+    with pytest.raises(unidev.DeviceNotFoundError, match="UNIDEV_SIMULATE=64"):
+        unidev.gpu(63)
+    backend = unidev.active_backend()
+    spec = dataclasses.replace(backend.spec, simulator=unidev.unsupported("none"))
+    monkeypatch.setattr(backend, "spec", spec)
+    with pytest.raises(unidev.DeviceNotFoundError) as refused:
+        unidev.gpu(63)
+    assert "UNIDEV_SIMULATE" not in str(refused.value)

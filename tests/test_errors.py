@@ -97,3 +97,17 @@ def test_whatever_is_shown_in_a_message_is_short_and_never_raises() -> None:
 @pytest.mark.parametrize("cls", CLASSES)
 def test_every_error_says_in_a_line_what_it_is(cls: type) -> None:
     assert (inspect.getdoc(cls) or "").splitlines()[0].endswith((".", "else."))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "CUDA out of memory. Tried to allocate 2 GiB", "RESOURCE_EXHAUSTED: OOM when allocating",
+        "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4503599627370496 bytes",
+        "Check failed: Failed to allocate CPU Memory",
+    ],
+)  # fmt: skip
+def test_the_frameworks_words_for_no_memory_are_known(said) -> None:
+    error = unidev.errors.framework_error(RuntimeError(said), "theirs", "making a tensor")
+    assert isinstance(error, unidev.OutOfDeviceMemoryError)
+    assert said in str(error)

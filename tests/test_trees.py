@@ -198,3 +198,18 @@ def test_containers_nested_too_deep_or_in_themselves_are_refused() -> None:
         for call in (moved, unidev.device_of, unidev.same_device):
             with pytest.raises(unidev.CircularContainerError, match=f"the {kind} contains itself"):
                 call(tree)
+
+
+@pytest.mark.parametrize(
+    "lazy",
+    [
+        lambda x: (item for item in [x]), lambda x: zip([x], [x], strict=True),
+        lambda x: map(str, [x]), lambda x: {"x": x}.values(), lambda x: enumerate([x]),
+    ],
+)  # fmt: skip
+def test_what_gives_its_items_one_by_one_is_refused_and_not_used_up(lazy) -> None:
+    x = unidev.ones(2)
+    batch = {"kept": x, "lazy": lazy(x)}
+    with pytest.raises(unidev.UnsupportedContainerError, match=r"\['lazy'\].*list\("):
+        unidev.copy_to(batch, "cpu")
+    assert len(list(batch["lazy"])) == 1
