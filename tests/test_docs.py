@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ DOCUMENTS = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
 )
 EXAMPLES = [
-    pytest.param(block, id=f"{path.relative_to(ROOT)}-{number}")
+    pytest.param(textwrap.dedent(block), id=f"{path.relative_to(ROOT)}-{number}")
     for path in DOCUMENTS
-    for number, block in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL))
+    for number, block in enumerate(
+        re.findall(r"```python\n(.*?)^ *```", path.read_text(), re.DOTALL | re.MULTILINE)
+    )
     if "import unidev" in block and "plugins" not in path.parts
 ]
 
