@@ -46,9 +46,11 @@ def _numpy_name(spec: object) -> str | None:
 
     if isinstance(spec, np.dtype):
         return str(spec.name)
-    if isinstance(spec, type) and issubclass(spec, np.generic):
-        try:
-            return str(np.dtype(spec).name)
-        except TypeError:  # numpy.integer and the like stand for several
-            return None
-    return None
+    if not (isinstance(spec, type) and issubclass(spec, np.generic)):
+        return None
+    several = (
+        np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact,
+        np.floating, np.complexfloating, np.flexible, np.character,
+    )  # fmt: skip
+    # Of what stands for several, older NumPy makes one, with a warning.
+    return None if spec in several else str(np.dtype(spec).name)
