@@ -174,6 +174,11 @@ def test_a_backend_without_a_simulator_is_judged_without(unidev, tmp_path) -> No
         (["conform", "numpy", "--timeout", "0"], 2, "x>0"),
         (["conform", "numpy", "--verify", "r.json"], 2, "give no NAME"),
         (["conform", "--verify", "gone.json"], 2, "cannot be read"),
+        (["conform", "numpy", "--timeout", "nan"], 2, "no number of seconds"),
+        (["conform", "numpy", "--report", "r", "--html", "./r"], 2, "--html are the same file"),
+        (["conform", "--verify", "r.json", "--simulate", "2"], 2, "give no --simulate with it"),
+        (["conform", "--verify", "r.json", "--html", "r.html"], 2, "give no --html with it"),
+        (["conform", "--verify", "."], 2, "is a directory"),
         (["conform", "nope"], 4, "there is no backend 'nope'; there are: numpy"),
         (["confrom"], 2, "No such command"),
     ],
@@ -228,3 +233,55 @@ def test_a_report_that_cannot_be_written_is_said_after_the_results(unidev, tmp_p
     assert done.returncode == 2
     assert "2 pass" in done.stdout
     assert "r.json cannot be written" in done.stderr
+
+
+def test_what_is_no_text_or_no_file_is_no_report(unidev, tmp_path) -> None:
+    (tmp_path / "r.bin").write_bytes(b"\x7fELF\xff\x00")
+    done = unidev("conform", "--verify", "r.bin")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "r.bin is no report: it is not text in UTF-8" in done.stderr
+    os.mkfifo(tmp_path / "pipe")
+    done = unidev("conform", "--verify", "pipe")
+    assert done.returncode == 2
+    assert "pipe is no regular file" in done.stderr
+
+
+def test_a_report_to_a_device_does_not_replace_the_device(tmp_path) -> None:
+    from unidev.cli.output import write_file
+
+    os.mkfifo(tmp_path / "pipe")
+    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_file(tmp_path / "pipe", "text")
+    assert os.read(reading, 9) == b"text"
+    os.close(reading)
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_a_single_check_is_counted_as_one_and_notes_have_one_blank_line(unidev) -> None:
+    done = unidev("conform", "numpy", "--only", "copy.zero_d", "--simulate", "0")
+    assert "(1 check in 1 configuration: 1 pass)" in done.stdout
+    assert "\n\nnote: " in done.stdout
+    assert "\n\n\n" not in done.stdout
+
+
+PROBES = {
+    "probe = 5": "the probe of backend 'broken' is no unidev.Probe: it is",
+    "probe = property(lambda self: 1 / 0)": "cannot be had: ZeroDivisionError",
+}
+
+
+@pytest.mark.parametrize("probe", PROBES)
+def test_a_probe_that_is_none_is_said_once(unidev, tmp_path, probe) -> None:
+    broken(tmp_path, f"return x.copy()\n\n    {probe}")
+    done = conform_broken(unidev, "--simulate", "0")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert done.stderr.count(PROBES[probe]) == 1
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_an_error_says_where_it_was_raised(unidev, tmp_path) -> None:
+    broken(tmp_path, "return None.shape")
+    done = conform_broken(unidev, "--only", "copy.zero_d", "--simulate", "0")
+    assert done.returncode == 1
+    assert "AttributeError: 'NoneType' object has no attribute 'shape'" in done.stdout
+    assert f"raised at {tmp_path / 'broken.py'}:8, in copy_to" in done.stdout

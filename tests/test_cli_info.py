@@ -274,3 +274,46 @@ def test_help_and_version_come_without_importing_commands(unidev) -> None:
     assert done.returncode == 0
     assert "Judge a backend" in done.stdout
     assert unidev("--version").stdout.startswith("unidev, version 0.1.0")
+    assert "\b" not in done.stdout
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["Examples:"] in lines
+    assert any(line[:2] == ["unidev", "info"] for line in lines)
+    assert any(line[:3] == ["unidev", "conform", "numpy"] for line in lines)
+
+
+def test_a_chosen_backend_that_is_not_there_is_said_with_what_to_do(unidev) -> None:
+    done = unidev("info", UNIDEV_BACKEND="nunpy")
+    assert "chosen: nunpy (UNIDEV_BACKEND=nunpy)" in done.stdout
+    assert "cannot be used: there is no backend 'nunpy'" in done.stdout
+    assert "Did you mean 'numpy'?" in done.stdout
+    assert "no backend 'nunpy'" in asked(unidev, UNIDEV_BACKEND="nunpy")[""]["choice"]["problem"]
+    assert asked(unidev, UNIDEV_BACKEND="numpy")[""]["choice"]["problem"] is None
+
+
+def test_a_chosen_backend_that_does_not_work_is_said_beside_the_choice(unidev, tmp_path) -> None:
+    done = unidev("info", UNIDEV_SIMULATE="abc", UNIDEV_BACKEND="numpy")
+    assert "cannot be used: fails:" in done.stdout
+    name = plugin(tmp_path, framework="not_there")
+    done = unidev("info", UNIDEV_PLUGINS=name, UNIDEV_BACKEND=name)
+    assert "cannot be used: no framework: not_there is not installed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("redirection", "said"),
+    [(">&-", "unidev: stdout is closed"), (">/dev/full", "No space left on device")],
+)
+@pytest.mark.parametrize("words", ["info", "info --json", "conform --list"])
+def test_an_output_that_takes_nothing_is_one_clean_line(tmp_path, words, redirection, said) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m unidev {words} {redirection}"],
+        cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf"])
+def test_a_timeout_that_is_no_number_of_seconds_is_wrong_usage(unidev, seconds) -> None:
+    done = unidev("info", "--timeout", seconds)
+    assert (done.returncode, "no number of seconds" in done.stderr) == (2, True)

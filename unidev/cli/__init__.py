@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from importlib import import_module
@@ -17,6 +18,18 @@ _COMMANDS = {
 }
 """Each command and its line in the help, so that listing them imports none."""
 
+_HELP = """
+One device layer for PyTorch, TensorFlow, PaddlePaddle, MXNet and NumPy.
+
+\b
+Examples:
+  unidev info                          what is installed, and which backend is chosen
+  unidev conform numpy --simulate 4    judge the NumPy backend
+"""
+
+_NO_OUTPUT = 2
+"""Where the output goes takes none: as when a report cannot be written."""
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 _SIGPIPE = 141
 """What a shell sees of a program that a closed pipe ended."""
 
@@ -41,21 +54,18 @@ class _LazyGroup(click.Group):
             formatter.write_dl(sorted(_COMMANDS.items()))
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_LazyGroup, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="unidev-core", prog_name="unidev")
 def cli() -> None:
-    r"""One device layer for PyTorch, TensorFlow, PaddlePaddle, MXNet and NumPy.
-
-    \b
-    Examples:
-      unidev info                          what is installed, and which backend is chosen
-      unidev conform numpy --simulate 4    judge the NumPy backend
-    """
+    """Every command's parent."""
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; ends the process with the command's exit code."""
     given = sys.argv[1:] if arguments is None else arguments
+    if sys.stdout is None:  # closed by who called, as by `>&-`; Python then has no stream for it
+        click.echo("unidev: stdout is closed, so there is nowhere to print to.", err=True)
+        sys.exit(_NO_OUTPUT)
     try:
         code: Any = cli.main(given, prog_name="unidev", standalone_mode=False, obj=given)
         sys.stdout.flush()  # here, where a closed pipe is handled
@@ -66,9 +76,19 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:
         # The reader, such as `head`, has had enough. Python would complain once more at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(_SIGPIPE)
+    except OSError as error:
+        if error.filename is not None or error.errno not in _FULL:
+            raise  # about a file or a process, not about a stream
+        _drop_output()
+        click.echo(f"unidev: the output cannot be written: {error.strerror}.", err=True)
+        sys.exit(_NO_OUTPUT)
     except UnidevError as error:
         click.echo(f"unidev: {error}", err=True)
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _drop_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

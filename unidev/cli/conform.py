@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
+
+from unidev.cli.options import finite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +69,7 @@ Examples:
 @click.option("--badge", type=_FILE, metavar="FILE", help="Write a badge (shields endpoint JSON).")
 @click.option(
     "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=120.0,
+    callback=finite,
     show_default=True, metavar="S", help="Seconds without a sign of life that end a check.",
 )  # fmt: skip
 @click.option("--verify", type=_FILE, metavar="FILE", help="Verify a report; run nothing.")
@@ -92,6 +96,7 @@ def command(  # noqa: PLR0913  one for each option
     if verify is not None:
         if name is not None:
             raise click.UsageError("--verify reads a report: give no NAME with it.")
+        _need_alone("--verify")
         return _verify(verify, verbose=verbose)
     if is_list:
         return _list(profile)
@@ -101,6 +106,7 @@ def command(  # noqa: PLR0913  one for each option
     outputs = {"json": report, "html": html, "markdown": markdown, "junit": junit, "badge": badge}
     for path in outputs.values():
         _need_folder(path)
+    _need_different(outputs)
 
     from unidev.conformance.runner import BackendMissingError, Plan, UsageError
 
@@ -163,11 +169,16 @@ def _verify(path: Path, *, verbose: bool) -> int:
     from unidev.conformance.verdict import SELECTION_PASSES, judge
     from unidev.conformance.verify import verify
 
+    if path.exists() and not path.is_file():  # a pipe that nobody writes to would be waited for
+        raise click.UsageError(f"{path} is no regular file, so it is no report.")
     try:
         report = verify(path.read_bytes().decode("utf-8"))
     except OSError as error:
         raise click.UsageError(f"{path} cannot be read: {error.strerror}.") from error
-    except (ReportError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        click.echo(f"unidev: {path} is no report: it is not text in UTF-8 ({error}).", err=True)
+        return INCOMPLETE
+    except ReportError as error:
         click.echo(f"unidev: {path} is not a whole report:", err=True)
         for line in str(error).splitlines():
             click.echo(f"  {line}", err=True)
@@ -229,6 +240,25 @@ def _need_folder(path: Path | None) -> None:
     # Before the run, not after minutes of it.
     if path is not None and not path.absolute().parent.is_dir():
         raise click.UsageError(f"the folder of {path} is not there.")
+
+
+def _need_different(outputs: dict[str, Path | None]) -> None:
+    options: dict[Path, str] = {}
+    for kind, path in outputs.items():
+        if path is not None:
+            option = "--report" if kind == "json" else f"--{kind}"
+            other = options.setdefault(path.resolve(), option)
+            if other != option:
+                raise click.UsageError(f"{other} and {option} are the same file, {path}.")
+
+
+def _need_alone(option: str) -> None:
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "")
+        is_idle = parameter.opts[0] not in (option, "-v") and given == ParameterSource.COMMANDLINE
+        if is_idle:
+            raise click.UsageError(f"{option} runs nothing: give no {parameter.opts[0]} with it.")
 
 
 def _need_extra() -> None:

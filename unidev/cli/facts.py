@@ -33,15 +33,17 @@ def gather(timeout_s: float, stop: Interruption) -> Answer:
     choice = overview.get("choice") or {
         "name": None,
         "reason": f"cannot be said: a plugin breaks the process ({overview.get('problem')})",
+        "problem": None,
     }
+    completed = [_completed(each, overview.get("plugins", [])) for each in plugins]
     return {
         "unidev": unidev.__version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "choice": choice,
+        "choice": {**choice, "problem": choice["problem"] or _problem_of(choice, completed)},
         "environment": environment(),
         "notices": notices(),
-        "plugins": [_completed(each, overview.get("plugins", [])) for each in plugins],
+        "plugins": completed,
     }
 
 
@@ -86,6 +88,15 @@ def _completed(answer: Answer, together: list[Answer]) -> Answer:
                 answer |= {name: other[name] for name in told}
     answer["remedy"] = _remedy(answer)
     return answer
+
+
+def _problem_of(choice: Answer, plugins: list[Answer]) -> str | None:
+    """Why the backend that is chosen cannot be used, as its plugin's own process told."""
+    for each in plugins:
+        if each["backend"] == choice["name"] is not None and each["state"] != "works":
+            told = [each["problem"], each["remedy"]]
+            return " ".join([f"{each['state']}:", *(said for said in told if said)])
+    return None
 
 
 def _remedy(answer: Answer) -> str | None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from unidev.cli.options import finite
+
 _HELP = """
 Show every plugin, its framework and its devices, which backend is chosen and why, and what fails
 to load and how to mend it.
@@ -48,6 +50,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 @click.option(
     "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=180.0,
+    callback=finite,
     show_default=True, metavar="S", help="Seconds after which a framework hangs.",
 )  # fmt: skip
 @click.option("-v", "--verbose", is_flag=True, help="Print tracebacks.")

@@ -30,6 +30,8 @@ def print_info(document: Answer, console: Console, *, verbose: bool) -> None:
     console.print()
     choice = document["choice"]
     console.print(Text(f"chosen: {choice['name'] or 'none'} ({choice['reason']})"))
+    if choice["problem"]:
+        console.print(Text(f"  cannot be used: {choice['problem']}", style="red"))
     for each in document["plugins"]:
         if each["problem"] or each["state"] == "disabled":
             _print_problem(each, console, verbose=verbose)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import unidev
 from unidev.errors import UnidevError
-from unidev.plugins import Plugin, find_plugins
+from unidev.plugins import Plugin, backend_spec, find_plugins
 from unidev.selection import backend_choice
 
 if TYPE_CHECKING:
@@ -32,9 +32,15 @@ def overview() -> Answer:
     answer: Answer = {"plugins": [_plugin(each) for each in find_plugins()]}
     try:
         choice = backend_choice()
-        answer["choice"] = {"name": choice.name, "reason": choice.reason}
     except UnidevError as error:
-        answer["choice"] = {"name": None, "reason": str(error)}
+        answer["choice"] = {"name": None, "reason": str(error), "problem": None}
+        return answer
+    problem = None
+    try:
+        backend_spec(choice.name)
+    except UnidevError as error:
+        problem = str(error)
+    answer["choice"] = {"name": choice.name, "reason": choice.reason, "problem": problem}
     return answer
 
 

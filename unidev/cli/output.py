@@ -39,6 +39,9 @@ def console() -> Console:
 
 def write_file(path: Path, text: str) -> None:
     """Write ``text`` whole or not at all, so that a full disk leaves no half report behind."""
+    if path.exists() and not path.is_file():  # a device or a pipe is written to, never replaced
+        path.write_text(text, encoding="utf-8", newline="\n")
+        return
     part = path.with_name(f"{path.name}.part")
     try:
         part.write_text(text, encoding="utf-8", newline="\n")
@@ -62,7 +65,7 @@ class ProgressLines:
         if now - self._said < QUIET_S:
             return
         self._said = now
-        doing = progress.check or "loading the backend"
+        doing = progress.check or progress.loading or "loading the backend"
         known = f" ({progress.done} of {progress.of})" if progress.of else ""
         print(  # noqa: T201  progress
             f"unidev: {progress.configuration}: {doing}{known}, {now - self._began:.0f} s",

@@ -6,12 +6,16 @@ from itertools import permutations, product
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import unidev
+from unidev.backend import Unsupported
 from unidev.conformance import samples
 from unidev.conformance.abilities import require_ability
 from unidev.conformance.counting import TOLERANCE_BYTES, Counter
 from unidev.conformance.evidence import Evidence
 from unidev.conformance.oracle import Oracle
 from unidev.conformance.outcomes import NotApplicableError
+from unidev.conformance.subject import Refusal
+from unidev.errors import shown
+from unidev.probe import Probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +29,26 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", bound=BaseException)
 T = TypeVar("T")
+
+
+def need_probe(backend: Backend) -> None:
+    """Every check asks the probe: one that is none is said once, in place of by each of them.
+
+    Raises:
+        Refusal: it is no ``Probe``. That it is declared unsupported is for the checks to say.
+    """
+    try:
+        probe = backend.probe
+    except Exception as error:  # a property may raise whatever
+        said = f"{type(error).__name__}: {error}"
+        raise Refusal(
+            "backend", f"the probe of backend {backend.name!r} cannot be had: {said}"
+        ) from error
+    if not isinstance(probe, (Probe, Unsupported)):
+        raise Refusal(
+            "backend",
+            f"the probe of backend {backend.name!r} is no unidev.Probe: it is {shown(probe)}.",
+        )
 
 
 class Bench:

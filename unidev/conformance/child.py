@@ -31,6 +31,8 @@ START_LIMIT_S = 900.0
 EXIT_LIMIT_S = 15.0
 """The most that a child may take to end after its last event."""
 _LOOK_S = 0.02
+_OURS = "unidev: "
+"""What a line of our own progress begins with."""
 
 _DROPPED = ("PYTHONOPTIMIZE", "PYTHONINSPECT", "PYTHONWARNINGS", "PYTHONSTARTUP", "UNIDEV_BACKEND")
 """``-O`` would take the asserts out of the checks; the others change what a check sees."""
@@ -78,6 +80,8 @@ class Child:
         ini = folder / "neutral.ini"
         ini.write_text(_INI, encoding="utf-8")
         self._out, self._err = folder / "stdout.txt", folder / "stderr.txt"
+        self._said: str | None = None
+        self._said_at = 0
         events = folder / "events.jsonl"
         self._reader = EventReader(events)
         self._process = child_processes.start(
@@ -87,6 +91,15 @@ class Child:
             out=self._out,
             err=self._err,
         )
+
+    def said(self) -> str | None:
+        """The last line of unidev's own progress on the child's stderr, such as of a build."""
+        size = self._err.stat().st_size
+        if size != self._said_at:
+            self._said_at = size
+            line = child_processes.tail(self._err, lines=1)
+            self._said = line[len(_OURS) :] if line.startswith(_OURS) else None
+        return self._said
 
     def watch(
         self,

@@ -37,6 +37,8 @@ class Progress:
     """The check that is running; None while the backend is being loaded."""
     done: int
     of: int
+    loading: str | None = None
+    """What the child itself says that it is doing, while the backend is being loaded."""
 
 
 @dataclass
@@ -61,6 +63,7 @@ class ConfigurationRun:
     remarks: list[str] = field(default_factory=list)
     _running: str | None = None
     _running_since: float = 0.0
+    _child: Child | None = None
 
     def run(self, folder: Path, stop: Interruption) -> None:
         """Start children, each for what its predecessors left, until nothing is left.
@@ -103,7 +106,8 @@ class ConfigurationRun:
             exclude=(*self.ends, *self.broken),
         )
         self._running = None
-        ending = Child(order, folder).watch(self._heed, timeout_s=self.timeout_s, stop=stop)
+        self._child = Child(order, folder)
+        ending = self._child.watch(self._heed, timeout_s=self.timeout_s, stop=stop)
         if ending.how == "finished":
             self._note_exit(ending)
             return False
@@ -168,5 +172,6 @@ class ConfigurationRun:
                 check=self._running,
                 done=len(self.ends) + len(self.broken),
                 of=len(self.selected()),
+                loading=self._child.said() if self._child and not self.session else None,
             )
         )

@@ -79,7 +79,8 @@ def summary(report: Report) -> str:
     """How many checks in how many configurations, and what came of them."""
     checks, configurations = len(report.selected), len(report.header.configurations)
     return (
-        f"{checks} checks in {configurations} configuration{'' if configurations == 1 else 's'}: "
+        f"{checks} check{'' if checks == 1 else 's'} in "
+        f"{configurations} configuration{'' if configurations == 1 else 's'}: "
         f"{counted(counts(report.results))}"
     )
 

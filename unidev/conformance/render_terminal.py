@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from unidev.conformance.report import Report, Result
 
+_MOST_NAMED = 3
+
 
 def print_report(report: Report, console: Console, *, verbose: bool = False) -> None:
     """Print what was judged, what came out, and all that is no pass, with a line to run it again.
@@ -40,8 +42,7 @@ def print_report(report: Report, console: Console, *, verbose: bool = False) -> 
     _print_configurations(report, console)
     if verbose:
         _print_matrix(report, console)
-    for result in remarkable(report):
-        _print_result(report, result, console)
+    _print_results(report, console)
     _print_verdict(report, console)
 
 
@@ -67,6 +68,33 @@ def _print_matrix(report: Report, console: Console) -> None:
     console.print()
 
 
+def _print_results(report: Report, console: Console) -> None:
+    found = list(remarkable(report))
+    missing: dict[tuple[str, str], list[str]] = {}
+    for result in found:
+        if result.result == "not-run":
+            missing.setdefault((result.configuration, result.message), []).append(result.check)
+        else:
+            _print_result(report, result, console)
+    for (configuration, message), checks in missing.items():
+        _print_missing(configuration, message, checks, console)
+    if found:
+        console.print()
+
+
+def _print_missing(configuration: str, message: str, checks: list[str], console: Console) -> None:
+    # After Ctrl-C these may be all: a block for each would hide what was found out.
+    look = LOOKS["not-run"]
+    more = len(checks) - _MOST_NAMED
+    named = ", ".join(checks[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    title = Text(f"{look.mark} not-run ", style=look.colour)
+    number = f"{len(checks)} check{'' if len(checks) == 1 else 's'}"
+    title.append(f"{number} on {configuration}: {named}", style="default")
+    console.print(title)
+    if message:
+        console.print(Text(indent(message, "    ")))
+
+
 def _print_result(report: Report, result: Result, console: Console) -> None:
     look = LOOKS[result.result]
     required = "required" if result.required else "optional"
@@ -81,7 +109,6 @@ def _print_result(report: Report, result: Result, console: Console) -> None:
 
 def _print_verdict(report: Report, console: Console) -> None:
     verdict = judge(report)
-    console.print()
     for reason in _reasons_beyond_results(report):
         console.print(Text(f"because: {reason}"))
     for limit in verdict.limits:

@@ -6,12 +6,13 @@ import datetime
 import os
 import tempfile
 import time
+import traceback
 import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from unidev.conformance.bench import Bench
+from unidev.conformance.bench import Bench, need_probe
 from unidev.conformance.catalog import PROFILES, Check, all_checks, check_of
 from unidev.conformance.events import End, Event, EventWriter, Finish, Problem, Refused, Start
 from unidev.conformance.expectations import (
@@ -74,6 +75,7 @@ class ConformanceSession:
                 # A framework that warns on import is not what is judged.
                 warnings.simplefilter("default")
                 self.backend = load_subject(self._name)
+                need_probe(self.backend)
         except Refusal as refusal:
             self._refuse(refusal.kind, str(refusal))
 
@@ -172,7 +174,7 @@ class ConformanceSession:
         each = _check(item)
         assert each is not None  # nothing else was kept
         error = call.excinfo.value if call.excinfo else None
-        verdict = judged(each, error, call.when, self._expected.get(each.id))
+        verdict = _located(judged(each, error, call.when, self._expected.get(each.id)), error)
         if before is None or before.is_good:  # an error while tearing down does not hide a failure
             item.stash[_VERDICT] = verdict
         self._verdicts[report.nodeid] = item.stash[_VERDICT]
@@ -220,6 +222,15 @@ class ConformanceSession:
     def _tell(self, event: Event) -> None:
         if self._writer is not None:
             self._writer.write(event)
+
+
+def _located(verdict: Verdict, error: BaseException | None) -> Verdict:
+    """The verdict; one of an error says where that was raised, which may be in the backend."""
+    if verdict.result != "error" or error is None or error.__traceback__ is None:
+        return verdict
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"raised at {frame.filename}:{frame.lineno}, in {frame.name}"
+    return Verdict("error", f"{verdict.message}\n{where}")
 
 
 def _adjust(report: pytest.TestReport, verdict: Verdict) -> None:
