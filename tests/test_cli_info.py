@@ -296,24 +296,3 @@ def test_a_chosen_backend_that_does_not_work_is_said_beside_the_choice(unidev, t
     name = plugin(tmp_path, framework="not_there")
     done = unidev("info", UNIDEV_PLUGINS=name, UNIDEV_BACKEND=name)
     assert "cannot be used: no framework: not_there is not installed" in done.stdout
-
-
-@pytest.mark.parametrize(
-    ("redirection", "said"),
-    [(">&-", "unidev: stdout is closed"), (">/dev/full", "No space left on device")],
-)
-@pytest.mark.parametrize("words", ["info", "info --json", "conform --list"])
-def test_an_output_that_takes_nothing_is_one_clean_line(tmp_path, words, redirection, said) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f"{sys.executable} -m unidev {words} {redirection}"],
-        cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert said in done.stderr
-
-
-@pytest.mark.parametrize("seconds", ["nan", "inf"])
-def test_a_timeout_that_is_no_number_of_seconds_is_wrong_usage(unidev, seconds) -> None:
-    done = unidev("info", "--timeout", seconds)
-    assert (done.returncode, "no number of seconds" in done.stderr) == (2, True)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 from xml.etree import ElementTree as ET
 
 import pytest
+from rich.console import Console
 
 from unidev.conformance import verify as verify_module
 from unidev.conformance.badge import to_badge
@@ -12,6 +14,7 @@ from unidev.conformance.events import Capability, CheckEntry, DeviceEntry
 from unidev.conformance.render_html import to_html
 from unidev.conformance.render_junit import to_junit
 from unidev.conformance.render_markdown import to_markdown
+from unidev.conformance.render_terminal import print_report
 from unidev.conformance.report import (
     RESULTS,
     Configuration,
@@ -272,3 +275,13 @@ def test_every_result_can_be_shown_in_every_way(kind) -> None:
         assert kind in text
     ET.fromstring(to_junit(made))
     assert to_json(verify(to_json(made))) == to_json(made)
+
+
+def test_checks_that_were_not_run_are_one_line_for_a_configuration() -> None:
+    out = io.StringIO()
+    print_report(report("not-run not-run not-run", "interrupted"), Console(file=out, width=200))
+    shown = out.getvalue()
+    named = "smoke.probe_calibrated, copy.gradient, copy.optional"
+    assert f"? not-run 3 checks on host: {named}\n    interrupted\n" in shown
+    assert shown.count("not-run 3 checks") == 2  # in two configurations
+    assert "again:" not in shown

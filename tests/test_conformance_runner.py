@@ -124,6 +124,16 @@ def test_a_child_that_dies_between_checks_leaves_the_rest_not_run(run_fake) -> N
     assert judge(report).exit_code == 3
 
 
+def test_what_a_child_says_while_it_loads_is_passed_on(monkeypatch) -> None:
+    line = "unidev: building the simulator: 4 s"
+    says = f"import sys, time; print({line!r}, file=sys.stderr, flush=True); time.sleep(1)"
+    monkeypatch.setattr(child, "command", lambda *_a, **_k: [sys.executable, "-c", says])
+    seen: list[Progress] = []
+    plan = Plan(backend="numpy", command="here", simulate=0)
+    run(plan, on_progress=seen.append, stop=child_processes.Interruption())
+    assert "building the simulator: 4 s" in [each.loading for each in seen]
+
+
 def test_garbage_among_the_events_spoils_the_run_and_not_the_results(run_fake) -> None:
     report = run_fake({"a.one": "garbage", "a.two": "pass"})
     assert results(report) == {"a.one": "pass", "a.two": "pass"}
