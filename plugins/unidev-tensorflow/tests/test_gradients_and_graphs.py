@@ -151,7 +151,8 @@ def test_the_errors_of_unidev_pass_through_a_function():
 
 
 def test_symbolic_tensors_of_keras_are_refused_with_a_reason():
-    keras = pytest.importorskip("keras")
+    import keras
+
     x = keras.Input((3,))
     for call in (unidev.device_of, lambda x: unidev.copy_to(x, "cpu"), unidev.to_numpy):
         with pytest.raises(unidev.UnsupportedOperation, match="KerasTensor"):
@@ -159,7 +160,8 @@ def test_symbolic_tensors_of_keras_are_refused_with_a_reason():
 
 
 def test_op_callbacks_see_copies():
-    callbacks = pytest.importorskip("tensorflow.python.framework.op_callbacks")
+    from tensorflow.python.framework import op_callbacks as callbacks
+
     seen = []
 
     def callback(op_type, *_rest, **_options):
