@@ -8,12 +8,11 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from unidev_paddle.threads import keep_dynamic
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import ModuleType
-
-
-_kept: list[object] = []
 
 
 def import_paddle() -> ModuleType:
@@ -22,13 +21,11 @@ def import_paddle() -> ModuleType:
     Without care the first is a segmentation fault: both bring their own protobuf, and Paddle's
     library takes TensorFlow's symbols for its own (seen with TensorFlow 2.21 and Paddle 3.3.1).
 
-    And what switches the dynamic graph on is a generator that Paddle keeps in the importing thread:
-    when that thread ends the generator is closed, and every thread from then on builds a static
-    graph (seen with 3.3.1, ``paddle.base.dygraph.base.enable_dygraph``). So it is kept here.
+    And Paddle would turn static when a thread ends that imported it (threads.py says why).
     """
     with _own_symbols_first():
         paddle = importlib.import_module("paddle")
-    _kept.append(paddle.base.framework.global_var._functional_dygraph_context_manager)
+    keep_dynamic(paddle.base.framework)
     return paddle
 
 
