@@ -28,6 +28,7 @@ from unidev.errors import (
     BackendError,
     BackendMismatchError,
     BackendNotFoundError,
+    CheckpointError,
     CircularContainerError,
     ContainerError,
     DeletedTensorError,
@@ -38,6 +39,8 @@ from unidev.errors import (
     FrameworkError,
     FrameworkNotInstalledError,
     InvalidDataError,
+    ModelError,
+    NotAModelError,
     NotATensorError,
     OutOfDeviceMemoryError,
     PluginError,
@@ -50,6 +53,8 @@ from unidev.errors import (
     UnsupportedOperation,
 )
 from unidev.generator import seed
+from unidev.gradients import no_grad, sgd, value_and_grad
+from unidev.placing import parameters, place
 from unidev.selection import active_backend, list_backends, set_backend, use_backend
 from unidev.simulation import simulate
 from unidev.tensors import (
@@ -73,6 +78,8 @@ TYPE_CHECKING = False  # not typing's: importing that takes as long as all of un
 if TYPE_CHECKING:
     from typing import Any
 
+    from unidev import nn as nn
+    from unidev.autograd import Autograd
     from unidev.backend import (
         CONTRACT_VERSION,
         Backend,
@@ -83,18 +90,28 @@ if TYPE_CHECKING:
         unsupported,
     )
     from unidev.hookspecs import hookimpl
+    from unidev.layers import Functions, Layers
+    from unidev.models import Models, Stored
     from unidev.probe import Probe
+    from unidev.training_probe import AutogradProbe, ModelProbe
 
 __version__ = "0.1.0"
 
 _FOR_PLUGINS = {
-    "CONTRACT_VERSION": "unidev.backend",
+    "Autograd": "unidev.autograd",
+    "AutogradProbe": "unidev.training_probe",
     "Backend": "unidev.backend",
     "BackendSpec": "unidev.backend",
+    "CONTRACT_VERSION": "unidev.backend",
     "Extent": "unidev.backend",
+    "Functions": "unidev.layers",
+    "Layers": "unidev.layers",
     "Memory": "unidev.backend",
+    "ModelProbe": "unidev.training_probe",
+    "Models": "unidev.models",
     "Probe": "unidev.probe",
     "Simulator": "unidev.backend",
+    "Stored": "unidev.models",
     "hookimpl": "unidev.hookspecs",
     "unsupported": "unidev.backend",
 }
@@ -102,11 +119,14 @@ _FOR_PLUGINS = {
 __all__ = [
     "CONTRACT_VERSION",
     "AmbiguousBackendError",
+    "Autograd",
+    "AutogradProbe",
     "Backend",
     "BackendError",
     "BackendMismatchError",
     "BackendNotFoundError",
     "BackendSpec",
+    "CheckpointError",
     "CircularContainerError",
     "ContainerError",
     "DeletedTensorError",
@@ -118,8 +138,14 @@ __all__ = [
     "Extent",
     "FrameworkError",
     "FrameworkNotInstalledError",
+    "Functions",
     "InvalidDataError",
+    "Layers",
     "Memory",
+    "ModelError",
+    "ModelProbe",
+    "Models",
+    "NotAModelError",
     "NotATensorError",
     "OutOfDeviceMemoryError",
     "PluginError",
@@ -127,6 +153,7 @@ __all__ = [
     "ScopeError",
     "SimulationError",
     "Simulator",
+    "Stored",
     "TensorError",
     "UnidevError",
     "UnsupportedContainerError",
@@ -149,15 +176,19 @@ __all__ = [
     "list_backends",
     "list_devices",
     "memory",
+    "no_grad",
     "num_gpus",
     "ones",
     "ones_like",
+    "parameters",
+    "place",
     "rand",
     "randn",
     "register_container",
     "same_device",
     "seed",
     "set_backend",
+    "sgd",
     "shares_memory",
     "simulate",
     "synchronize",
@@ -166,14 +197,17 @@ __all__ = [
     "try_gpu",
     "unsupported",
     "use_backend",
+    "value_and_grad",
     "zeros",
     "zeros_like",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FOR_PLUGINS:
-        from importlib import import_module
+    from importlib import import_module
 
+    if name in _FOR_PLUGINS:
         return getattr(import_module(_FOR_PLUGINS[name]), name)
+    if name == "nn":
+        return import_module("unidev.nn")
     raise AttributeError(f"module 'unidev' has no attribute {name!r}")

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from unidev.autograd import Autograd
+    from unidev.layers import Functions, Layers
+    from unidev.models import Models
     from unidev.probe import Probe
 
     Tensor = Any
@@ -142,7 +145,7 @@ class Backend(ABC):
     )  # fmt: skip
     """What the framework raises when it fails."""
     model_types: tuple[type, ...] = ()
-    """Models, which the transfer verbs refuse."""
+    """Models, optimizers and the like, which the transfer verbs refuse."""
 
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
         """Made once in a process. ``simulated_count`` is 0 on the machine's own devices."""
@@ -274,3 +277,18 @@ class Backend(ABC):
 
     memory: Callable[[Device], Memory] = unsupported("the backend has no allocator statistics")
     """What a device has in use, free and in all. May create the device's context."""
+
+    # Parts, each in a module of its own. Override with a ``functools.cached_property`` that imports
+    # it when it is first asked for.
+
+    models: Models = unsupported("the backend does not look into models")
+    """Placing models, their parameters, and checkpoints: ``unidev/models.py``."""
+
+    autograd: Autograd = unsupported("the backend has no automatic differentiation")
+    """Gradients: ``unidev/autograd.py``."""
+
+    layers: Layers = unsupported("the backend has no layers")
+    """Behind ``unidev.nn``: ``unidev/layers.py``."""
+
+    functions: Functions = unsupported("the backend has no functions of neural networks")
+    """Behind ``unidev.nn.functional``: ``unidev/layers.py``."""

@@ -15,13 +15,13 @@ _MOST_NAMED = 20
 
 
 def device_of(x: object, /) -> Device:
-    """The device that holds ``x``, or that all tensors of a container share.
+    """The device that holds ``x``, or that all tensors of a container or a model share.
 
     Neither copies nor waits.
 
     Raises:
         NotATensorError: ``x`` is no tensor, or holds none.
-        DeviceMismatchError: the container's tensors are on several devices; names each by its path.
+        DeviceMismatchError: the tensors in it are on several devices; names each by its path.
         UnsupportedOperation: a graph is being traced, or the tensor lies on several devices.
 
     >>> import unidev
@@ -44,7 +44,7 @@ def device_of(x: object, /) -> Device:
 
 
 def same_device(*xs: object) -> bool:
-    """Whether all tensors, in all arguments and their containers, are on one device.
+    """Whether all tensors, in all arguments, their containers and models, are on one device.
 
     Tensors of two frameworks never are. True of no tensors at all.
 
@@ -61,8 +61,8 @@ def same_device(*xs: object) -> bool:
 def check_same_device(*xs: object, **named: object) -> None:
     """Raise DeviceMismatchError unless all tensors are on one device.
 
-    The message names each argument (or path in a container) and its device; arguments without a
-    name are ``args[0]``, ``args[1]``.
+    The message names each argument (or path in a container or model) and its device; arguments
+    without a name are ``args[0]``, ``args[1]``.
 
     >>> import unidev
     >>> unidev.check_same_device(x=unidev.zeros(3), y=unidev.ones(3))

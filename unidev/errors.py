@@ -16,6 +16,9 @@
     │   ├── DeletedTensorError          (RuntimeError)  its memory has been freed
     │   ├── UnsupportedDtypeError       (TypeError)     the framework cannot hold that dtype
     │   └── InvalidDataError            (ValueError)    a shape, value or seed that cannot be
+    ├── ModelError
+    │   ├── NotAModelError              (TypeError)     no model of any backend
+    │   └── CheckpointError             (ValueError)    a file that cannot be loaded into this model
     ├── ContainerError
     │   ├── UnsupportedContainerError   (TypeError)     its tensors would stay behind
     │   └── CircularContainerError      (ValueError)    a container that contains itself
@@ -32,7 +35,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 class UnidevError(Exception):
@@ -118,6 +121,26 @@ class UnsupportedDtypeError(TensorError, TypeError):
 
 class InvalidDataError(TensorError, ValueError):
     """A shape, a value or a seed that cannot be."""
+
+
+class ModelError(UnidevError):
+    """Something about a model."""
+
+
+class NotAModelError(ModelError, TypeError):
+    """A model was needed."""
+
+
+class CheckpointError(ModelError, ValueError):
+    """A checkpoint that is broken, or is not this model's; nothing was loaded.
+
+    Attributes:
+        problems: all that is wrong, each in a line.
+    """
+
+    def __init__(self, message: str, *, problems: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
 
 
 class ContainerError(UnidevError):

@@ -115,10 +115,15 @@ def backend_of_tensor(x: object) -> Backend:
     return backend
 
 
+def backend_of_model_type(x: object) -> Backend | None:
+    """The backend one of whose ``model_types`` ``x`` is, or None."""
+    backend = backend_of_namespace(type(x))
+    return backend if backend is not None and isinstance(x, backend.model_types) else None
+
+
 def is_model(x: object) -> bool:
     """Whether ``x`` is a model of a framework."""
-    backend = backend_of_namespace(type(x))
-    return backend is not None and isinstance(x, backend.model_types)
+    return backend_of_model_type(x) is not None
 
 
 def not_a_tensor(x: object) -> NotATensorError:
@@ -127,8 +132,8 @@ def not_a_tensor(x: object) -> NotATensorError:
 
     if is_model(x):
         hint = (
-            "It is a model: copy_to and as_in_device move tensors. Move the model with the "
-            "framework's own call and `device.native`."
+            "It is a model: copy_to and as_in_device move tensors. unidev.place(model, device) "
+            "moves a model, in place."
         )
     else:
         hint = f"Tensors here are those of {', '.join(sorted(backend_specs()))}."

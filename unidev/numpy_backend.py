@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from unidev.device import Device
+    from unidev.numpy_models import NumpyModels
     from unidev.numpy_probe import NumpyProbe
 
     Array = np.ndarray[Any, Any]
@@ -34,6 +35,7 @@ class NumpyBackend(Backend):
     """Arrays of NumPy, and of its subclasses."""
 
     native_scope = unsupported("NumPy has no default device", "https://numpy.org/doc/stable/")
+    autograd = unsupported("NumPy has no autograd")
     memory = unsupported("NumPy keeps no count of its memory, and its devices share the host's")
 
     @property
@@ -52,6 +54,13 @@ class NumpyBackend(Backend):
         from unidev.numpy_probe import NumpyProbe
 
         return NumpyProbe(self)
+
+    @cached_property
+    def models(self) -> NumpyModels:  # type: ignore[override]  # read-only is enough here
+        """Containers of arrays."""
+        from unidev.numpy_models import NumpyModels
+
+        return NumpyModels(self)
 
     def device_count(self, kind: str) -> int:
         """One CPU; as many GPUs as are simulated."""

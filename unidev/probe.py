@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from unidev.backend import Backend, Extent
     from unidev.device import Device
+    from unidev.training_probe import AutogradProbe, ModelProbe
 
     Tensor = Any
     Array = np.ndarray[Any, Any]
@@ -79,3 +80,11 @@ class Probe(ABC):
         "the framework does not delete a tensor that is in use"
     )
     """A tensor on the device whose memory was deleted or donated."""
+
+    # For the profile ``train``; see ``unidev/training_probe.py``.
+
+    autograd: AutogradProbe = unsupported("the framework has no autograd")
+    """Gradients in more detail."""
+
+    models: ModelProbe = unsupported("the backend has no models to be judged by")
+    """Sample models and optimizers."""

@@ -11,7 +11,7 @@ from unidev.errors import (
     kind_of,
     shown,
 )
-from unidev.loading import backend_of_type, is_model, not_a_tensor
+from unidev.loading import backend_of_model_type, backend_of_type, is_model, not_a_tensor
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -119,17 +119,42 @@ def map_tensors(function: Callable[[Any, Backend], Any], tree: T) -> T:
     return _unflatten(structure, leaves, tree) if changed else tree
 
 
-def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]:
-    """Each tensor of ``tree`` with its path, such as ``batch['mask']``, and its backend."""
+def tensors_of(tree: object) -> list[tuple[Any, Backend]]:
+    """Each tensor of ``tree`` with its backend, in order; one that stands twice is given twice.
+
+    Raises as ``map_tensors`` does.
+    """
     leaves, _ = _flatten(tree)
-    paths: list[str] | None = None
+    found = []
     for position, leaf in enumerate(leaves):
         backend = backend_of_type(type(leaf))
         if backend is None:
             _check_leaf(leaf, tree, position)
+        else:
+            found.append((leaf, backend))
+    return found
+
+
+def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]:
+    """Each tensor of ``tree`` with its path, such as ``batch['mask']``, and its backend.
+
+    Those of a model in it, or of a model that it is, too: ``model.encoder.weight``.
+    """
+    leaves, _ = _flatten(tree)
+    paths: list[str] | None = None
+    for position, leaf in enumerate(leaves):
+        backend = backend_of_type(type(leaf))
+        model_backend = backend_of_model_type(leaf) if backend is None else None
+        if backend is None and model_backend is None:
+            _check_leaf(leaf, tree, position)
             continue
         paths = paths or _paths(tree)
-        yield name + paths[position], leaf, backend
+        path = name + paths[position]
+        if backend is not None:
+            yield path, leaf, backend
+        elif model_backend is not None:
+            for within, tensor in model_backend.models.tensors(leaf).items():
+                yield (f"{path}.{within}" if path else within), tensor, model_backend
 
 
 def path_of(tree: object, position: int) -> str:
@@ -179,9 +204,9 @@ def _paths(tree: object) -> list[str]:
 
 
 def _check_leaf(leaf: object, tree: object, position: int) -> None:
-    if leaf is tree and not _is_container(leaf):
+    if leaf is tree and not is_container(leaf):
         raise not_a_tensor(leaf)
-    if _is_container(leaf):
+    if is_container(leaf):
         at = path_of(tree, position)
         raise UnsupportedContainerError(
             f"{kind_of(leaf)}{f' at {at}' if at else ''} is a "
@@ -194,7 +219,8 @@ def _check_leaf(leaf: object, tree: object, position: int) -> None:
         raise not_a_tensor(leaf)
 
 
-def _is_container(x: object) -> bool:
+def is_container(x: object) -> bool:
+    """Whether ``x`` holds, or may hold, other things: known to unidev or not."""
     if isinstance(x, tuple):  # a stranger's: torch.Size, for one, holds nothing but numbers
         return not PLAIN.issuperset(map(type, x))
     if isinstance(x, (*_LAZY, MappingView)):

@@ -72,7 +72,7 @@ def dataclass_skipped(backend: Any) -> None:
     """Its tensors stay where they are, and nothing is said: accelerate's ``send_to_device``."""
     from unidev import trees
 
-    is_container, map_tensors = trees._is_container, trees.map_tensors
+    sees_container, map_tensors = trees.is_container, trees.map_tensors
 
     def is_dataclass(x: object) -> bool:
         return hasattr(type(x), "__dataclass_fields__")
@@ -84,8 +84,8 @@ def dataclass_skipped(backend: Any) -> None:
         return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=trees.NAMESPACE)
 
     @replace(trees)
-    def _is_container(x: object) -> bool:
-        return is_container(x) and not is_dataclass(x)
+    def is_container(x: object) -> bool:
+        return sees_container(x) and not is_dataclass(x)
 
     @in_place_of(map_tensors)
     def mapped(function: Any, tree: Any) -> Any:

@@ -1,0 +1,210 @@
+"""Gradients by each framework's autograd, and the plainest step with them."""
+
+from __future__ import annotations
+
+import functools
+
+from unidev.errors import (
+    BackendMismatchError,
+    InvalidDataError,
+    NotATensorError,
+    UnidevError,
+    framework_error,
+    kind_of,
+    shown,
+)
+from unidev.loading import is_model
+from unidev.placing import backend_of_model
+from unidev.selection import active_backend
+from unidev.trees import map_tensors, tensors_of
+
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Any, TypeVar
+
+    from unidev.backend import Backend
+
+    P = TypeVar("P")
+
+
+def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, Any]]:
+    """A function that gives what ``function`` gives, and its gradient by the first argument.
+
+    Args:
+        function: takes a model, or a tensor or nested container of floating-point tensors, and
+            whatever else; gives the loss, a tensor of one element.
+
+    Returns:
+        A function of the same arguments that gives ``(loss, gradients)``. The loss is cut off from
+        autograd. Gradients are new tensors, each on the device of its parameter: of a container, in
+        one of the same make; of a model, in a dict by the names of ``parameters``, those that are
+        not frozen. Of what the loss does not depend on, the gradient is zeros. What the framework
+        keeps in the parameters themselves (``x.grad``) is left as it was.
+
+    Raises, when it is called:
+        InvalidDataError: the loss is not one number, or depends on none of the parameters.
+        NotATensorError: the first argument holds nothing to differentiate by.
+        UnsupportedOperation: the framework has no autograd.
+
+    Semantics: ``jax.value_and_grad``.
+
+        loss, gradients = unidev.value_and_grad(loss_of)(net, batch)
+        unidev.sgd(net, gradients, lr=0.1)
+    """
+
+    @functools.wraps(function)
+    def evaluate(parameters: Any, /, *arguments: Any, **options: Any) -> tuple[Any, Any]:
+        if is_model(parameters):
+            backend = backend_of_model(parameters)
+            named = backend.models.trainable(parameters)
+            if not named:
+                raise NotATensorError(f"no parameter of this {kind_of(parameters)} can be trained.")
+            loss, found = _gradients(
+                backend, lambda: function(parameters, *arguments, **options), list(named.values())
+            )
+            return loss, dict(zip(named, found, strict=True))
+        unique, backend = _unique(parameters)
+        leaves = {key: backend.autograd.leaf(x) for key, x in unique.items()}
+        given = map_tensors(lambda x, _: leaves[id(x)], parameters)
+        loss, found = _gradients(
+            backend, lambda: function(given, *arguments, **options), list(leaves.values())
+        )
+        by_id = dict(zip(leaves, found, strict=True))
+        return loss, map_tensors(lambda x, _: by_id[id(x)], parameters)
+
+    return evaluate
+
+
+def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
+    """Take a step down: each parameter less ``lr`` times its gradient.
+
+    In place where tensors are mutable, and otherwise in new tensors, so that this holds everywhere:
+
+        parameters = unidev.sgd(parameters, gradients, lr=0.1)
+
+    Args:
+        parameters: a model, or a tensor or nested container of them.
+        gradients: as ``value_and_grad`` gives them; of a model, any of its names may be left out.
+        lr: the learning rate, a number.
+
+    Returns:
+        ``parameters`` itself; where tensors are immutable, a container of new ones.
+
+    Raises:
+        InvalidDataError: names, shapes or devices differ; says which. Nothing is changed.
+    """
+    if isinstance(lr, bool) or not isinstance(lr, (int, float)):
+        raise InvalidDataError(f"lr, the learning rate, is a number, not {shown(lr)}.")
+    if is_model(parameters):
+        backend = backend_of_model(parameters)
+        pairs = _by_name(backend.models.parameters(parameters), gradients)
+        _descend(backend, pairs, lr)
+        return parameters
+    unique, backend = _unique(parameters)
+    pairs = _in_order(parameters, gradients)
+    new = _descend(backend, list({id(x): (x, slope) for x, slope in pairs}.values()), lr)
+    by_id = dict(zip(unique, new, strict=True))
+    return map_tensors(lambda x, _: by_id[id(x)], parameters)
+
+
+def no_grad() -> AbstractContextManager[Any]:
+    """``with unidev.no_grad():`` records nothing for gradients, in this thread, until it ends.
+
+    Of the selected backend.
+
+    Raises:
+        UnsupportedOperation: it has no autograd.
+    """
+    return active_backend().autograd.no_grad()
+
+
+def _gradients(
+    backend: Backend, loss_of: Callable[[], Any], leaves: Sequence[Any]
+) -> tuple[Any, list[Any]]:
+    def checked() -> Any:
+        loss = loss_of()
+        shape = getattr(loss, "shape", None)
+        if shape is None or any(size != 1 for size in shape):
+            found = kind_of(loss) if shape is None else f"a tensor of shape {tuple(shape)}"
+            raise InvalidDataError(f"the loss has to be a tensor of one element, and is {found}.")
+        return loss
+
+    try:
+        loss, found = backend.autograd.gradients(checked, leaves)
+    except UnidevError:
+        raise
+    except backend.framework_errors as error:
+        raise framework_error(error, backend.name, "computing gradients") from error
+    if all(slope is None for slope in found):
+        raise InvalidDataError(
+            "the loss depends on none of the parameters: compute it from what the function gets."
+        )
+    return loss, [
+        _zeros_like(backend, leaf) if slope is None else slope
+        for leaf, slope in zip(leaves, found, strict=True)
+    ]
+
+
+def _zeros_like(backend: Backend, x: Any) -> Any:
+    return backend.zeros(tuple(x.shape), x.dtype, backend.device_of(x))
+
+
+def _unique(parameters: Any) -> tuple[dict[int, Any], Backend]:
+    """Each tensor once, by its id, and the backend that all are of."""
+    found = tensors_of(parameters)
+    if not found:
+        raise NotATensorError(f"there is no tensor in this {kind_of(parameters)}.")
+    backend = found[0][1]
+    for _, other in found:
+        if other is not backend:
+            raise BackendMismatchError(
+                f"tensors of two backends, {backend.name} and {other.name}, among the parameters.",
+                backend=other.name,
+            )
+    return {id(x): x for x, _ in found}, backend
+
+
+def _by_name(named: Mapping[str, Any], gradients: Any) -> list[tuple[Any, Any]]:
+    if not isinstance(gradients, dict):
+        raise InvalidDataError(
+            f"the gradients of a model are a dict, by its parameters' names, not a "
+            f"{kind_of(gradients)}."
+        )
+    unknown = [name for name in gradients if name not in named]
+    if unknown:
+        raise InvalidDataError(
+            f"the model has no parameter {shown(unknown[0])}; it has: {', '.join(named)}."
+        )
+    return [(named[name], slope) for name, slope in gradients.items()]
+
+
+def _in_order(parameters: Any, gradients: Any) -> list[tuple[Any, Any]]:
+    xs, slopes = tensors_of(parameters), tensors_of(gradients)
+    if len(xs) != len(slopes):
+        raise InvalidDataError(
+            f"{len(xs)} tensors among the parameters, and {len(slopes)} among the gradients."
+        )
+    return [(x, slope) for (x, _), (slope, _) in zip(xs, slopes, strict=True)]
+
+
+def _descend(backend: Backend, pairs: list[tuple[Any, Any]], lr: float) -> Sequence[Any]:
+    device_of = backend.device_of
+    for x, slope in pairs:
+        if type(x) is not type(slope) and not isinstance(slope, backend.tensor_types):
+            raise NotATensorError(f"a gradient is of type {kind_of(slope)}, and no tensor.")
+        if tuple(x.shape) != tuple(slope.shape):
+            raise InvalidDataError(
+                f"a parameter has shape {tuple(x.shape)}, and its gradient {tuple(slope.shape)}."
+            )
+        if device_of(x) is not device_of(slope):
+            raise InvalidDataError(
+                f"a parameter is on {device_of(x)}, and its gradient on {device_of(slope)}."
+            )
+    try:
+        return backend.autograd.descend([x for x, _ in pairs], [slope for _, slope in pairs], lr)
+    except UnidevError:
+        raise
+    except backend.framework_errors as error:
+        raise framework_error(error, backend.name, "a step of sgd") from error

@@ -1,0 +1,193 @@
+"""Layers to build one model everywhere: the framework's own, with the same weights on each.
+
+    net = unidev.nn.sequential(unidev.nn.dense(4, 8), unidev.nn.relu(), unidev.nn.dense(8, 2))
+
+Small on purpose: what an example needs. Images are ``(batch, channels, height, width)`` on every
+framework. Weights are drawn by unidev's generator, so that after one ``unidev.seed`` they are the
+same, to float32, on each; the layers are of the selected backend, and on the device of the
+innermost ``with device:``, else on ``cpu:0``. ``functional`` has the functions for writing a net by
+hand. A backend that has no layers says so with ``UnsupportedOperation``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unidev.generator import draw
+from unidev.nn import functional as functional
+from unidev.nn.arguments import fraction, pair, size
+from unidev.placing import backend_of_model
+from unidev.scopes import innermost_device
+from unidev.selection import active_backend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from unidev.layers import Layers
+    from unidev.nn.arguments import Pair
+
+    Array = np.ndarray[Any, Any]
+    Model = Any
+
+__all__ = [
+    "avg_pool2d",
+    "batch_norm",
+    "conv2d",
+    "dense",
+    "dropout",
+    "eval_mode",
+    "flatten",
+    "functional",
+    "max_pool2d",
+    "relu",
+    "sequential",
+    "tanh",
+    "train_mode",
+]
+
+
+def dense(inputs: int, outputs: int, *, bias: bool = True) -> Model:
+    """A layer ``x @ weight.T + bias``: ``(batch, inputs)`` to ``(batch, outputs)``.
+
+    Weights are uniform, as Glorot has them, and biases zero.
+
+    Raises:
+        InvalidDataError: a size is no whole number from 1.
+        UnsupportedOperation: the backend has no layers.
+    """
+    inputs, outputs = size("inputs", inputs), size("outputs", outputs)
+    weight = _glorot((outputs, inputs), inputs, outputs)
+    offset = _zeros(outputs) if bias else None
+    return _made(lambda layers: layers.dense(weight, offset))
+
+
+def conv2d(  # noqa: PLR0913  what a convolution is told, everywhere
+    in_channels: int,
+    out_channels: int,
+    kernel_size: Pair,
+    *,
+    stride: Pair = 1,
+    padding: Pair = 0,
+    bias: bool = True,
+) -> Model:
+    """A convolution: ``(batch, in_channels, height, width)`` to ``(batch, out_channels, …)``.
+
+    Weights are uniform, as Glorot has them, and biases zero. ``kernel_size``, ``stride`` and
+    ``padding`` (zeros on either side) are whole numbers, or pairs ``(height, width)``.
+
+    Raises:
+        InvalidDataError: a size cannot be.
+        UnsupportedOperation: the backend has no layers.
+    """
+    in_channels = size("in_channels", in_channels)
+    out_channels = size("out_channels", out_channels)
+    height, width = pair("kernel_size", kernel_size)
+    steps, edge = pair("stride", stride), pair("padding", padding, least=0)
+    weight = _glorot(
+        (out_channels, in_channels, height, width),
+        in_channels * height * width,
+        out_channels * height * width,
+    )
+    offset = _zeros(out_channels) if bias else None
+    return _made(lambda layers: layers.conv2d(weight, offset, steps, edge))
+
+
+def avg_pool2d(kernel_size: Pair, *, stride: Pair | None = None) -> Model:
+    """Means of windows of ``kernel_size``, ``stride`` (by default as far as it is large) apart."""
+    window, steps = _window(kernel_size, stride)
+    return _made(lambda layers: layers.avg_pool2d(window, steps))
+
+
+def max_pool2d(kernel_size: Pair, *, stride: Pair | None = None) -> Model:
+    """Maxima of windows of ``kernel_size``, ``stride`` (by default as far as it is large) apart."""
+    window, steps = _window(kernel_size, stride)
+    return _made(lambda layers: layers.max_pool2d(window, steps))
+
+
+def flatten() -> Model:
+    """``(batch, …)`` to ``(batch, rest)``, in the order channels, height, width."""
+    return _made(lambda layers: layers.flatten())
+
+
+def relu() -> Model:
+    """``max(x, 0)``."""
+    return _made(lambda layers: layers.relu())
+
+
+def tanh() -> Model:
+    """``tanh(x)``."""
+    return _made(lambda layers: layers.tanh())
+
+
+def batch_norm(features: int, *, momentum: float = 0.9, epsilon: float = 1e-5) -> Model:
+    """Batch normalisation of axis 1, of ``(batch, features)`` or images of ``features`` channels.
+
+    While training, ``running = momentum * running + (1 - momentum) * of this batch``. Whether the
+    running variance is that of the batch or of its population is the framework's own.
+    """
+    count = size("features", features)
+    kept, small = fraction("momentum", momentum), fraction("epsilon", epsilon)
+    return _made(lambda layers: layers.batch_norm(count, kept, small))
+
+
+def dropout(rate: float) -> Model:
+    """While training, zeros in place of ``rate`` of the elements; the others are scaled up.
+
+    Which ones is drawn by the framework's own generator.
+    """
+    share = fraction("rate", rate)
+    return _made(lambda layers: layers.dropout(share))
+
+
+def sequential(*layers: Model) -> Model:
+    """One layer after the other. The layers are those given, not copies of them."""
+    backend = backend_of_model(layers[0]) if layers else active_backend()
+    return backend.layers.sequential(layers)
+
+
+def train_mode(model: Model, /) -> Model:
+    """Make ``model`` train from now on, as a new one does: dropout drops, batch norm counts.
+
+    Returns ``model``.
+
+    Raises:
+        UnsupportedOperation: models of this kind have no such mode; says what to do.
+    """
+    backend_of_model(model).layers.set_mode(model, is_training=True)
+    return model
+
+
+def eval_mode(model: Model, /) -> Model:
+    """Make ``model`` infer from now on; returns it. As ``train_mode``, the other way round."""
+    backend_of_model(model).layers.set_mode(model, is_training=False)
+    return model
+
+
+def _made(make: Callable[[Layers], Model]) -> Model:
+    backend = active_backend()
+    made = make(backend.layers)
+    device = innermost_device(backend.name)
+    if device is not None and device is not backend.cpu:
+        backend.models.place(made, device)
+    return made
+
+
+def _window(kernel_size: Pair, stride: Pair | None) -> tuple[tuple[int, int], tuple[int, int]]:
+    window = pair("kernel_size", kernel_size)
+    return window, window if stride is None else pair("stride", stride)
+
+
+def _glorot(shape: tuple[int, ...], fan_in: int, fan_out: int) -> Array:
+    import numpy as np
+
+    limit = np.float32((6.0 / (fan_in + fan_out)) ** 0.5)
+    drawn: Array = (draw("random", shape, "float32") * np.float32(2) - np.float32(1)) * limit
+    return drawn
+
+
+def _zeros(count: int) -> Array:
+    import numpy as np
+
+    return np.zeros(count, dtype="float32")

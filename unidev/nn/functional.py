@@ -1,0 +1,129 @@
+"""Functions for writing a net by hand: each framework's own, with one meaning.
+
+Differentiable wherever the framework has autograd. Images are ``(batch, channels, height, width)``,
+weights have their outputs first. The result is on the device of ``x``, where the other tensors have
+to be as well: ``DeviceMismatchError``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from unidev.checks import check_same_device
+from unidev.errors import (
+    InvalidDataError,
+    NotATensorError,
+    UnidevError,
+    UnsupportedOperation,
+    framework_error,
+)
+from unidev.loading import backend_of_tensor
+from unidev.nn.arguments import pair
+
+if TYPE_CHECKING:
+    from unidev.nn.arguments import Pair
+
+    Tensor = Any
+
+__all__ = [
+    "avg_pool2d",
+    "conv2d",
+    "linear",
+    "mean_squared_error",
+    "relu",
+    "softmax_cross_entropy",
+    "tanh",
+]
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x @ weight.T + bias``: ``(…, inputs)`` to ``(…, outputs)``.
+
+    ``weight`` is ``(outputs, inputs)``.
+    """
+    return _call("linear", {"x": x, "weight": weight, "bias": bias})
+
+
+def conv2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: Pair = 1,
+    padding: Pair = 0,
+) -> Tensor:
+    """Cross-correlation of images with ``weight``, ``(out, in, height, width)``, and ``bias``.
+
+    ``stride`` and ``padding`` (zeros on either side) are whole numbers, or ``(height, width)``.
+    """
+    steps, edge = pair("stride", stride), pair("padding", padding, least=0)
+    return _call("conv2d", {"x": x, "weight": weight, "bias": bias}, steps, edge)
+
+
+def avg_pool2d(x: Tensor, kernel_size: Pair, *, stride: Pair | None = None) -> Tensor:
+    """Means of windows of ``kernel_size``, ``stride`` (by default as far as it is large) apart."""
+    window = pair("kernel_size", kernel_size)
+    steps = window if stride is None else pair("stride", stride)
+    return _call("avg_pool2d", {"x": x}, window, steps)
+
+
+def relu(x: Tensor) -> Tensor:
+    """``max(x, 0)``."""
+    return _call("relu", {"x": x})
+
+
+def tanh(x: Tensor) -> Tensor:
+    """``tanh(x)``."""
+    return _call("tanh", {"x": x})
+
+
+def softmax_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """The mean over the batch of -log softmax(logits)[label], zero-d.
+
+    ``logits`` is ``(batch, classes)``, ``labels`` int64 of shape ``(batch,)``.
+    """
+    _check_shapes(len(_shape(logits)) == 2 and _shape(labels) == _shape(logits)[:1],
+                  logits=logits, labels=labels)  # fmt: skip
+    return _call("softmax_cross_entropy", {"logits": logits, "labels": labels})
+
+
+def mean_squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
+    """The mean over all elements of the squared difference, zero-d; both are of one shape."""
+    # A framework would broadcast (n, 1) against (n,) to (n, n), and say nothing.
+    _check_shapes(_shape(predictions) == _shape(targets), predictions=predictions, targets=targets)
+    return _call("mean_squared_error", {"predictions": predictions, "targets": targets})
+
+
+def _call(name: str, tensors: dict[str, Tensor], *options: Any) -> Tensor:
+    backend = backend_of_tensor(next(iter(tensors.values())))
+    given = {key: x for key, x in tensors.items() if x is not None}
+    if len(given) > 1:
+        _check_together(given)
+    try:
+        return getattr(backend.functions, name)(*tensors.values(), *options)
+    except UnidevError:
+        raise
+    except backend.framework_errors as error:
+        shapes = ", ".join(f"{key} {_shape(x)}" for key, x in given.items())
+        raise framework_error(error, backend.name, f"{name} of {shapes}") from error
+
+
+def _check_together(tensors: dict[str, Tensor]) -> None:
+    # Traced into a graph, a tensor has no device yet.
+    with contextlib.suppress(UnsupportedOperation):
+        if len({backend_of_tensor(x).device_of(x) for x in tensors.values()}) > 1:
+            check_same_device(**tensors)  # raises, and says it well
+
+
+def _shape(x: Tensor) -> tuple[Any, ...]:
+    try:
+        return tuple(x.shape)
+    except AttributeError as error:
+        raise NotATensorError(f"a tensor is needed, and this is a {type(x).__name__}.") from error
+
+
+def _check_shapes(fits: bool, **tensors: Tensor) -> None:
+    if not fits:
+        found = " and ".join(f"{name} {_shape(x)}" for name, x in tensors.items())
+        raise InvalidDataError(f"these shapes do not fit together: {found}.")

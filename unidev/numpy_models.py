@@ -1,0 +1,110 @@
+"""NumPy's models: dicts and lists of arrays, nested or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.errors import InvalidDataError, UnsupportedOperation, kind_of
+from unidev.models import Models, Stored
+from unidev.trees import is_container
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from unidev.device import Device
+
+    Array = np.ndarray[Any, Any]
+
+
+class Slot:
+    """An array, and every place at which it stands."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.places: list[tuple[Any, Any]] = []
+        """Containers, and the keys in them."""
+
+
+class NumpyModels(Models):
+    """Arrays cannot move: the containers stay the same objects, and get other arrays."""
+
+    takes_containers = True
+
+    def parameters(self, model: Any) -> Mapping[str, Array]:
+        """Every array; one that stands twice under its first name."""
+        unique: dict[int, tuple[str, Array]] = {}
+        for name, array in self.tensors(model).items():
+            unique.setdefault(id(array), (name, array))
+        return dict(unique.values())
+
+    def trainable(self, model: Any) -> Mapping[str, Array]:
+        """NumPy freezes none."""
+        return self.parameters(model)
+
+    def tensors(self, model: Any) -> Mapping[str, Array]:
+        """By the keys that lead there, with dots between them."""
+        found: dict[str, Array] = {}
+        for path, _, _, array in self._walk(model, (), ()):
+            name = ".".join(path)
+            if name in found:
+                raise InvalidDataError(f"two arrays of this model are called {name!r}.")
+            found[name] = array
+        return found
+
+    def parts(self, model: Any, optimizer: Any) -> Sequence[Slot]:
+        """One slot for each array, at however many places it stands."""
+        if optimizer is not None:
+            raise UnsupportedOperation("placing an optimizer", "NumPy has none")
+        slots: dict[int, Slot] = {}
+        for path, container, key, array in self._walk(model, (), ()):
+            if not isinstance(container, (dict, list)):
+                raise UnsupportedOperation(
+                    f"placing the array {'.'.join(path)!r} of a {kind_of(container)}",
+                    "only dicts and lists can get another array in place; use those, or "
+                    "as_in_device(x, device), which gives a new container",
+                )
+            slots.setdefault(id(array), Slot(array)).places.append((container, key))
+        return list(slots.values())
+
+    def is_on(self, part: Slot, device: Device) -> bool:
+        """Where its array is."""
+        return self.backend.device_of(part.array) is device
+
+    def twin(self, part: Slot, device: Device) -> Slot:
+        """An array that stands nowhere yet."""
+        return Slot(self.backend.copy_to(part.array, device, False))
+
+    def swap(self, part: Slot, twin: Slot) -> None:
+        """Put the other array wherever this one stands."""
+        part.array, twin.array = twin.array, part.array
+        for container, key in part.places:
+            container[key] = part.array
+
+    def stored(self, model: Any) -> Mapping[str, Stored]:
+        """All arrays."""
+        return {name: Stored(array) for name, array in self.tensors(model).items()}
+
+    def write(self, x: Array, values: Array) -> None:
+        """``x[...] = values``."""
+        x[...] = values
+
+    def _walk(
+        self, node: Any, path: tuple[str, ...], above: tuple[int, ...]
+    ) -> Iterator[tuple[tuple[str, ...], Any, Any, Array]]:
+        """Each array: its path, the container that it stands in, and its key there."""
+        if id(node) in above:
+            raise InvalidDataError(f"this model contains itself, at {'.'.join(path)!r}.")
+        items: Any = node.items() if isinstance(node, dict) else enumerate(node)
+        for key, child in items:
+            here = (*path, str(key))
+            if isinstance(child, np.ndarray):
+                yield here, node, key, child
+            elif isinstance(child, (dict, list, tuple)):
+                yield from self._walk(child, here, (*above, id(node)))
+            elif is_container(child):
+                raise UnsupportedOperation(
+                    f"looking into the {kind_of(child)} at {'.'.join(here)!r} of a model",
+                    "NumPy's models are dicts, lists and tuples of arrays",
+                )
