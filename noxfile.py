@@ -89,3 +89,4 @@ def benchmarks(session: nox.Session) -> None:
     install(session, *FRAMEWORKS, more=("accelerate", "array-api-compat", "lightning-fabric"))
     session.run("python", "benchmarks/overhead.py")
     session.run("python", "benchmarks/copies.py")
+    session.run("python", "benchmarks/models.py")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from measure import Row, compare
+from measure import Row, compare, peak_bytes
 from own_calls import OWN_CALLS
 from table import main
 
@@ -44,22 +44,16 @@ def _peak_row(backend: str, device: unidev.Device) -> Row:
     size = 32 * 8 * MIB
     unidev.copy_to({"warm": unidev.zeros(4, device=device)}, device)
     unidev.synchronize(device)
-    before = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
-    copied = unidev.copy_to(tree, device)
-    unidev.synchronize(device)
-    peak = _status("VmHWM") - before
-    assert unidev.device_of(copied) is device
+
+    def copy() -> None:
+        copied = unidev.copy_to(tree, device)
+        unidev.synchronize(device)
+        assert unidev.device_of(copied) is device
+
+    peak = peak_bytes(copy)
     return Row(
         backend, "peak while copying a tree", "its size", peak, size, peak / size, 1.05, "bytes"
     )
-
-
-def _status(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(field):
-            return int(line.split()[1]) * 1024
-    raise LookupError(field)
 
 
 if __name__ == "__main__":

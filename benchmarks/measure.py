@@ -5,7 +5,11 @@ from __future__ import annotations
 import gc
 import statistics
 import timeit
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROUNDS = 41
 ROUND_S = 0.004
@@ -24,7 +28,9 @@ class Row(NamedTuple):
     unit: str = "s"
 
 
-def compare(ours: str, theirs: str, names: dict[str, Any]) -> tuple[float, float, float]:
+def compare(
+    ours: str, theirs: str, names: dict[str, Any], rounds: int = ROUNDS
+) -> tuple[float, float, float]:
     """Median seconds a call of each, and the median of the rounds' ratios.
 
     Statements, not functions: a call in between would be a part of what is measured.
@@ -32,7 +38,7 @@ def compare(ours: str, theirs: str, names: dict[str, Any]) -> tuple[float, float
     timers = [timeit.Timer(statement, globals=names) for statement in (ours, theirs)]
     calls = [_calls_a_round(timer) for timer in timers]
     times: list[list[float]] = [[], []]
-    for round_ in range(ROUNDS):
+    for round_ in range(rounds):
         gc.collect()
         for which in (0, 1) if round_ % 2 else (1, 0):
             times[which].append(timers[which].timeit(calls[which]) / calls[which])
@@ -40,6 +46,25 @@ def compare(ours: str, theirs: str, names: dict[str, Any]) -> tuple[float, float
     return statistics.median(times[0]), statistics.median(times[1]), statistics.median(ratios)
 
 
+def peak_bytes(use: Callable[[], object]) -> int:
+    """By how much resident memory is up at its peak while ``use`` runs; Linux only."""
+    gc.collect()
+    before = _status("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
+    use()
+    return _status("VmHWM") - before
+
+
+def _status(field: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+    raise LookupError(field)
+
+
 def _calls_a_round(timer: timeit.Timer) -> int:
+    first = timer.timeit(1)
+    if first > 20 * ROUND_S:  # so long that more would not tell more
+        return 1
     timer.timeit(3)
     return max(1, int(ROUND_S / max(timer.timeit(3) / 3, 1e-9)))

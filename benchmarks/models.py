@@ -1,0 +1,122 @@
+"""What models cost: placing them, a step of training, saving; as ratios, and memory at the peak.
+
+Moves go between the CPU and ``gpu:0``, which is simulated (UNIDEV_SIMULATE=1) unless that is set to
+0; simulated devices share the host's memory, so that times there are those of copies on the host.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from measure import Row, compare, peak_bytes
+from own_models import OWN_MODEL_CALLS
+from table import main
+
+import unidev
+from unidev import nn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WIDTH, DEPTH = 3162, 10
+"""DEPTH dense layers of WIDTH x WIDTH: 100 million parameters."""
+PARAMETERS_BYTES = WIDTH * WIDTH * DEPTH * 4
+
+
+def rows_of(backend: str, spec: str) -> Iterator[Row]:
+    """The rows of one backend."""
+    if backend not in OWN_MODEL_CALLS:  # NumPy has no models of its own
+        return
+    yield from _training_rows(backend, spec)
+    yield from _moving_rows(backend)
+    yield from _saving_rows(backend)
+
+
+def _training_rows(backend: str, spec: str) -> Iterator[Row]:
+    device = unidev.as_device(spec)
+    with device:
+        names: dict[str, Any] = {
+            **vars(unidev),
+            "net": _digits_net(),
+            "own_net": _digits_net(),
+            "X": unidev.rand((64, 1, 8, 8)),
+            "y": unidev.array([n % 10 for n in range(64)]),
+        }
+    exec(OWN_MODEL_CALLS[backend].setup, names)
+    functional = nn.functional
+
+    def loss_of(net: Any, images: Any, labels: Any) -> Any:
+        return functional.softmax_cross_entropy(net(images), labels)
+
+    names["step"] = unidev.value_and_grad(loss_of)
+    ours = "loss, gradients = step(net, X, y)\nsgd(net, gradients, lr=0.1)\nsynchronize()"
+    times = compare(ours, "own_step()\nsynchronize()", names)
+    yield Row(backend, "value_and_grad + sgd, digits net, batch 64", "by hand", *times, 1.1)
+
+
+def _digits_net() -> Any:
+    unidev.seed(1)
+    return nn.sequential(
+        nn.conv2d(1, 16, 3, padding=1), nn.tanh(), nn.avg_pool2d(2),
+        nn.conv2d(16, 32, 3, padding=1), nn.tanh(), nn.avg_pool2d(2),
+        nn.flatten(), nn.dense(32 * 2 * 2, 64), nn.tanh(), nn.dense(64, 10),
+    )  # fmt: skip
+
+
+def _moving_rows(backend: str) -> Iterator[Row]:
+    own = OWN_MODEL_CALLS[backend]
+    here, there = unidev.cpu(), unidev.gpu(0)
+    names: dict[str, Any] = {
+        **vars(unidev), "net": _large(), "here": here.native, "there": there.native, "gpu": there,
+        "other": _large(), "own_net": _digits_net(),
+    }  # fmt: skip
+    exec(own.setup, names)
+    times = compare(
+        "place(net, gpu); place(net, 'cpu'); synchronize()",
+        f"{own.move}; synchronize()",
+        names,
+        rounds=9,
+    )
+    yield Row(backend, "place 100 million, there and back", own.moved_by, *times, 1.1)
+    peak = peak_bytes(lambda: unidev.place(names["net"], there))
+    ratio = peak / PARAMETERS_BYTES
+    yield Row(
+        backend, "peak while placing", "its size", peak, PARAMETERS_BYTES, ratio, 1.05, "bytes"
+    )
+    if backend == "torch":
+        many = nn.sequential(*(nn.dense(2, 2) for _ in range(500)))
+        names |= {"many": many, "cpu_device": here}
+        stay = compare("place(many, cpu_device)", "many.to(here)", names)
+        yield Row(backend, "place 1,000 parameters, there", "Module.to", *stay, 0.3)
+
+
+def _saving_rows(backend: str) -> Iterator[Row]:
+    own = OWN_MODEL_CALLS[backend]
+    with tempfile.TemporaryDirectory() as folder:
+        names: dict[str, Any] = {
+            **vars(unidev), "net": _large(), "other": _large(), "own_net": _digits_net(),
+            "path": str(Path(folder) / "own.safetensors"),
+            "ours": Path(folder) / "ours.safetensors", "os": os,
+        }  # fmt: skip
+        exec(own.setup, names)
+        flush = "\nfile = os.open(path, os.O_RDONLY); os.fsync(file); os.close(file)"
+        save = "save_parameters(net, ours)"
+        flushed = compare(save, own.save + flush, names, rounds=5)
+        yield Row(backend, "save_parameters 400 MB", "safetensors, flushed", *flushed, 1.1)
+        peak = peak_bytes(lambda: unidev.load_parameters(names["net"], names["ours"]))
+        share = peak / PARAMETERS_BYTES
+        yield Row(
+            backend, "peak while loading", "the file", peak, PARAMETERS_BYTES, share, 1.0, "bytes"
+        )
+
+
+def _large() -> Any:
+    return nn.sequential(*(nn.dense(WIDTH, WIDTH, bias=False) for _ in range(DEPTH)))
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("UNIDEV_SIMULATE", "1")
+    main(__doc__ or "", rows_of)

@@ -1,0 +1,107 @@
+"""What one would write without unidev: moving a model, a step of training, saving.
+
+``other`` is a model like unidev's, ``there`` and ``here`` the framework's objects for two devices,
+``X`` and ``y`` a batch, ``path`` a file.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class OwnModelCalls(NamedTuple):
+    """Statements of one framework."""
+
+    setup: str
+    """Defines ``own_step()``."""
+    move: str
+    """There and back."""
+    moved_by: str
+    """The name of that move, for the table."""
+    save: str
+
+
+OWN_MODEL_CALLS = {
+    "torch": OwnModelCalls(
+        """
+import safetensors.torch, torch
+
+weights = list(own_net.parameters())
+
+def own_step():
+    loss = torch.nn.functional.cross_entropy(own_net(X), y)
+    gradients = torch.autograd.grad(loss, weights)
+    with torch.no_grad():
+        for weight, gradient in zip(weights, gradients):
+            weight -= 0.1 * gradient
+    return loss.detach()
+""",
+        move="other.to(there); other.to(here)",
+        moved_by="Module.to",
+        save="safetensors.torch.save_file(other.state_dict(), path)",
+    ),
+    "tensorflow": OwnModelCalls(
+        """
+import safetensors.tensorflow, tensorflow as tf
+
+weights = [variable.value for variable in own_net.trainable_variables]
+
+def own_step():
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=own_net(X))
+        )
+    for weight, gradient in zip(weights, tape.gradient(loss, weights)):
+        weight.assign_sub(0.1 * gradient)
+    return loss
+
+def copied(variables, device):
+    with tf.device(device):
+        return [tf.raw_ops.DeepCopy(x=variable.value) for variable in variables]
+""",
+        # Keras has no move: this copies its arrays, and does nothing with them.
+        move="copied(other.variables, there); copied(other.variables, here)",
+        moved_by="copying the arrays",
+        save="safetensors.tensorflow.save_file("
+        "{str(i): v.value.value() for i, v in enumerate(other.variables)}, path)",
+    ),
+    "paddle": OwnModelCalls(
+        """
+import paddle, safetensors.paddle
+
+weights = own_net.parameters()
+
+def own_step():
+    loss = paddle.nn.functional.cross_entropy(own_net(X), y)
+    gradients = paddle.grad(loss, weights)
+    with paddle.no_grad():
+        for weight, gradient in zip(weights, gradients):
+            weight.subtract_(0.1 * gradient)
+    return loss.detach()
+""",
+        move="other.to(there); other.to(here)",
+        moved_by="Layer.to",
+        save="safetensors.paddle.save_file(dict(other.state_dict()), path)",
+    ),
+    "mxnet": OwnModelCalls(
+        """
+import mxnet as mx, safetensors.numpy
+
+weights = list(own_net.collect_params().values())
+loss_function = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+
+def own_step():
+    with mx.util.np_shape(True), mx.util.np_array(True):
+        with mx.autograd.record():
+            loss = loss_function(own_net(X), y).mean()
+        loss.backward()
+        for weight in weights:
+            weight.data()[:] -= 0.1 * weight.grad()
+    return loss
+""",
+        move="other.collect_params().reset_ctx(there); other.collect_params().reset_ctx(here)",
+        moved_by="reset_ctx",
+        save="safetensors.numpy.save_file("
+        "{k: v.data().asnumpy() for k, v in other.collect_params().items()}, path)",
+    ),
+}
