@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from unidev.errors import BackendMismatchError
 from unidev.generator import draw
 from unidev.nn import functional as functional
 from unidev.nn.arguments import fraction, pair, size
@@ -142,9 +143,20 @@ def dropout(rate: float) -> Model:
 
 
 def sequential(*layers: Model) -> Model:
-    """One layer after the other. The layers are those given, not copies of them."""
-    backend = backend_of_model(layers[0]) if layers else active_backend()
-    return backend.layers.sequential(layers)
+    """One layer after the other. The layers are those given, not copies of them.
+
+    Raises:
+        NotAModelError: something given is no layer.
+        BackendMismatchError: the layers are of different frameworks.
+    """
+    backends = [backend_of_model(layer) for layer in layers] or [active_backend()]
+    for other in backends:
+        if other is not backends[0]:
+            raise BackendMismatchError(
+                f"layers of two backends, {backends[0].name} and {other.name}, in one sequential.",
+                backend=other.name,
+            )
+    return backends[0].layers.sequential(layers)
 
 
 def train_mode(model: Model, /) -> Model:
