@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from unidev.device import Device
+    from unidev.numpy_functions import NumpyFunctions
+    from unidev.numpy_layers import NumpyLayers
     from unidev.numpy_models import NumpyModels
     from unidev.numpy_probe import NumpyProbe
 
@@ -37,6 +39,13 @@ class NumpyBackend(Backend):
     native_scope = unsupported("NumPy has no default device", "https://numpy.org/doc/stable/")
     autograd = unsupported("NumPy has no autograd")
     memory = unsupported("NumPy keeps no count of its memory, and its devices share the host's")
+
+    @cached_property
+    def model_types(self) -> tuple[type, ...]:  # type: ignore[override]  # read-only is enough here
+        """Layers of ``unidev.nn``, which exist only once their module is imported."""
+        from unidev.numpy_layers import Layer
+
+        return (Layer,)
 
     @property
     def tensor_types(self) -> tuple[type, ...]:
@@ -57,10 +66,24 @@ class NumpyBackend(Backend):
 
     @cached_property
     def models(self) -> NumpyModels:  # type: ignore[override]  # read-only is enough here
-        """Containers of arrays."""
+        """Containers of arrays, and layers."""
         from unidev.numpy_models import NumpyModels
 
         return NumpyModels(self)
+
+    @cached_property
+    def layers(self) -> NumpyLayers:  # type: ignore[override]  # read-only is enough here
+        """Forward only."""
+        from unidev.numpy_layers import NumpyLayers
+
+        return NumpyLayers(self)
+
+    @cached_property
+    def functions(self) -> NumpyFunctions:  # type: ignore[override]  # read-only is enough here
+        """Forward only."""
+        from unidev.numpy_functions import NumpyFunctions
+
+        return NumpyFunctions(self)
 
     def device_count(self, kind: str) -> int:
         """One CPU; as many GPUs as are simulated."""

@@ -1,4 +1,4 @@
-"""NumPy's models: dicts and lists of arrays, nested or not."""
+"""NumPy's models: dicts and lists of arrays, nested or not, and layers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from unidev.errors import InvalidDataError, UnsupportedOperation, kind_of
 from unidev.models import Models, Stored
+from unidev.numpy_layers import Buffers, Layer
 from unidev.trees import is_container
 
 if TYPE_CHECKING:
@@ -33,10 +34,11 @@ class NumpyModels(Models):
     takes_containers = True
 
     def parameters(self, model: Any) -> Mapping[str, Array]:
-        """Every array; one that stands twice under its first name."""
+        """Every array but the buffers of layers; one that stands twice under its first name."""
         unique: dict[int, tuple[str, Array]] = {}
-        for name, array in self.tensors(model).items():
-            unique.setdefault(id(array), (name, array))
+        for name, (container, array) in self._named(model).items():
+            if not isinstance(container, Buffers):
+                unique.setdefault(id(array), (name, array))
         return dict(unique.values())
 
     def trainable(self, model: Any) -> Mapping[str, Array]:
@@ -45,13 +47,7 @@ class NumpyModels(Models):
 
     def tensors(self, model: Any) -> Mapping[str, Array]:
         """By the keys that lead there, with dots between them."""
-        found: dict[str, Array] = {}
-        for path, _, _, array in self._walk(model, (), ()):
-            name = ".".join(path)
-            if name in found:
-                raise InvalidDataError(f"two arrays of this model are called {name!r}.")
-            found[name] = array
-        return found
+        return {name: array for name, (_, array) in self._named(model).items()}
 
     def parts(self, model: Any, optimizer: Any) -> Sequence[Slot]:
         """One slot for each array, at however many places it stands."""
@@ -87,8 +83,18 @@ class NumpyModels(Models):
         return {name: Stored(array) for name, array in self.tensors(model).items()}
 
     def write(self, x: Array, values: Array) -> None:
-        """``x[...] = values``."""
-        x[...] = values
+        """``x[...] = values``, which a simulated array refuses of values on the host."""
+        x.view(np.ndarray)[...] = values
+
+    def _named(self, model: Any) -> dict[str, tuple[Any, Array]]:
+        """Each array by its name, and the container that it stands in."""
+        found: dict[str, tuple[Any, Array]] = {}
+        for path, container, _, array in self._walk(model, (), ()):
+            name = ".".join(path)
+            if name in found:
+                raise InvalidDataError(f"two arrays of this model are called {name!r}.")
+            found[name] = container, array
+        return found
 
     def _walk(
         self, node: Any, path: tuple[str, ...], above: tuple[int, ...]
@@ -96,15 +102,22 @@ class NumpyModels(Models):
         """Each array: its path, the container that it stands in, and its key there."""
         if id(node) in above:
             raise InvalidDataError(f"this model contains itself, at {'.'.join(path)!r}.")
-        items: Any = node.items() if isinstance(node, dict) else enumerate(node)
-        for key, child in items:
-            here = (*path, str(key))
+        for name, container, key in _entries(node):
+            here, child = (*path, name), container[key]
             if isinstance(child, np.ndarray):
-                yield here, node, key, child
-            elif isinstance(child, (dict, list, tuple)):
+                yield here, container, key, child
+            elif isinstance(child, (dict, list, tuple, Layer)):
                 yield from self._walk(child, here, (*above, id(node)))
             elif is_container(child):
                 raise UnsupportedOperation(
                     f"looking into the {kind_of(child)} at {'.'.join(here)!r} of a model",
                     "NumPy's models are dicts, lists and tuples of arrays",
                 )
+
+
+def _entries(node: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The names of what is in ``node``, each with the container that it stands in and its key."""
+    if isinstance(node, Layer):
+        return node.entries()
+    keys = node if isinstance(node, dict) else range(len(node))
+    return ((str(key), node, key) for key in keys)
