@@ -147,7 +147,11 @@ class Models(ABC):
         """
 
     def read(self, x: Tensor) -> Array:
-        """The values of ``x`` on the host, as NumPy has them; of bfloat16, its bits as uint16."""
+        """The values of ``x`` on the host, as NumPy has them; of bfloat16, its bits as uint16.
+
+        May be the memory of ``x`` itself, of any strides: who asks looks at it before anything else
+        changes, writes nothing to it, and copies what is to stay. Saving is faster without a copy.
+        """
         return self.backend.to_numpy(x)
 
     @abstractmethod
