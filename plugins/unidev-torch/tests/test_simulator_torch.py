@@ -163,3 +163,28 @@ def test_many_operations_run() -> None:
         x.log_normal_(),
     ]  # fmt: skip
     assert {result.device for result in results} == {SIM}
+
+
+def test_a_module_moved_by_torch_keeps_its_parameters_and_ties_as_on_a_gpu() -> None:
+    net = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    net[1].weight = net[0].weight
+    parameter = net[0].weight
+    net(torch.ones(2, 3)).sum().backward()
+    gradient = parameter.grad
+    for target in (SIM, torch.device("cpu"), torch.device("sim:2")):
+        net.to(target)
+        assert net[0].weight is net[1].weight is parameter
+        assert parameter.device == target
+        assert parameter.grad is gradient
+        assert gradient is not None
+        assert gradient.device == target
+        net(torch.ones(2, 3, device=target)).sum().backward()
+
+
+def test_data_is_not_exchanged_with_what_is_not_dense() -> None:
+    x = torch.ones(3, device=SIM)
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        x.data = torch.eye(3).to_sparse()
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        x.data = torch.ones(3, device="meta")
+    assert x.device == SIM

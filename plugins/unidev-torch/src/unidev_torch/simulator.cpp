@@ -104,6 +104,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Tensor", &at::native::set_tensor_);
   m.impl("is_set_to", &at::native::is_set_to);
   m.impl("record_stream", &unidev_sim::record_stream);
+  m.impl("_has_compatible_shallow_copy_type", &unidev_sim::has_compatible_shallow_copy_type);
 
   m.impl("as_strided", &at::native::as_strided_tensorimpl);
   m.impl("view", &at::native::view);

@@ -118,4 +118,15 @@ inline at::Tensor& set_nothing(at::Tensor& self) {
 
 inline void record_stream(at::Tensor&, c10::Stream) {}
 
+// torch asks before `x.data = y` and in Module.to. It says yes between the CPU and the accelerators
+// that it knows (c10/core/TensorImpl.h), and would say no of these: Module.to then makes new
+// parameters, unties tied ones and orphans optimizers, as it does on no real GPU. Dense tensors
+// here are plain TensorImpls like the CPU's, so that yes is right.
+inline bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
+  const auto is_dense = [](const at::Tensor& tensor) {
+    return tensor.layout() == c10::kStrided && (tensor.is_cpu() || tensor.device().type() == kSim);
+  };
+  return is_dense(self) && is_dense(from);
+}
+
 } // namespace unidev_sim
