@@ -23,6 +23,18 @@ LABELS = {
     "probe.gradient": "gradients, also through `copy_to`",
     "probe.deleted": "tensors that the framework deletes while in use",
     "probe.allocated_bytes": "allocated bytes can be counted",
+    "models": "models: `place`, `parameters`, checkpoints",
+    "autograd": "`value_and_grad`, `sgd`, `no_grad`",
+    "layers": "`unidev.nn`: layers",
+    "functions": "`unidev.nn.functional`",
+    "probe.autograd": "gradients that the conformance suite can judge",
+    "probe.autograd.second_order": "gradients of gradients",
+    "probe.autograd.is_differentiable": "tensors have a flag that says whether they are "
+    "differentiable",
+    "probe.models": "models that the conformance suite can judge",
+    "probe.models.add_hook": "models have hooks",
+    "probe.models.unbuilt": "models whose parameters come into being at the first call",
+    "probe.models.spread": "models mirrored on several devices",
 }
 """Words for readers; an ability that has none here is shown by its own name."""
 

@@ -31,6 +31,10 @@ def _tensor(backend: Backend) -> Any:
     return backend.probe.make(_matrix(), backend.device("cpu", 0))
 
 
+def _model(backend: Backend) -> Any:
+    return backend.probe.models.model()
+
+
 _TRIALS: dict[str, Trial] = {
     "native_scope": lambda backend, call: call(backend.device("cpu", 0)),
     "extents": lambda backend, call: call(_tensor(backend)),
@@ -41,8 +45,23 @@ _TRIALS: dict[str, Trial] = {
     ),
     "probe.deleted": lambda backend, call: call(backend.device("cpu", 0)),
     "probe.allocated_bytes": lambda backend, call: call(backend.device("cpu", 0)),
+    "models": lambda backend, part: part.parameters({"x": _tensor(backend)}),
+    "autograd": lambda backend, part: part.leaf(_tensor(backend)),
+    "layers": lambda _, part: part.relu(),
+    "functions": lambda backend, part: part.relu(_tensor(backend)),
+    "probe.autograd": lambda backend, part: part.gradients(
+        lambda x: x, [_matrix()], [backend.device("cpu", 0)]
+    ),
+    "probe.autograd.second_order": lambda backend, call: call(
+        lambda x: x, _matrix(), backend.device("cpu", 0)
+    ),
+    "probe.autograd.is_differentiable": lambda backend, call: call(_tensor(backend)),
+    "probe.models": lambda _, part: part.model(),
+    "probe.models.add_hook": lambda backend, call: call(_model(backend), lambda: None),
+    "probe.models.unbuilt": lambda _, call: call(),
+    "probe.models.spread": lambda _, call: call(),
 }  # fmt: skip
-"""Each ability, and a call of it that makes sense."""
+"""Each ability, and a call of it that makes sense: of a part, a call of one of its methods."""
 
 
 def capabilities(backend: Backend) -> dict[str, Capability]:
@@ -53,7 +72,7 @@ def capabilities(backend: Backend) -> dict[str, Capability]:
     }
     for name in _TRIALS:
         if not name.startswith("probe.") or found["probe"].supported:
-            found[name] = _capability(_resolve(backend, name))
+            found[name] = _capability(_resolve(backend, name)[1])
     if found.get("probe.allocated_bytes", found["probe"]).supported:
         found["probe.allocated_bytes"] = _counted(backend)
     return found
@@ -66,12 +85,12 @@ def require_ability(backend: Backend, name: str) -> None:
         NotSupportedError: it declines, and the call does raise ``UnsupportedOperation``.
         AssertionError: it declines, and yet the call does something else.
     """
-    ability = _resolve(backend, name)
+    declined, ability = _resolve(backend, name)
     declines = isinstance(ability, Unsupported)
     if not declines and name != "probe.allocated_bytes":
         return
     try:
-        result = _TRIALS[name](backend, ability)
+        result = _TRIALS[declined](backend, ability)
     except UnsupportedOperation as refusal:
         # The default of allocated_bytes asks the C library, and may decline only when called.
         raise NotSupportedError(refusal.reason, refusal.link) from refusal
@@ -87,11 +106,17 @@ def require_ability(backend: Backend, name: str) -> None:
         )
 
 
-def _resolve(backend: Backend, name: str) -> Any:
+def _resolve(backend: Backend, name: str) -> tuple[str, Any]:
+    """The ability; or the part of the backend that it would be in, if that is declined already."""
     found: Any = backend
+    so_far: list[str] = []
     for part in name.split("."):
+        so_far.append(part)
         found = getattr(found, part)
-    return found
+        # Of `probe` itself there is no trial: who has none to ask cannot be held to anything.
+        if isinstance(found, Unsupported) and so_far != ["probe"]:
+            break
+    return ".".join(so_far), found
 
 
 def _reason(ability: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
     from unidev.conformance.events import CheckEntry
 
-PROFILES = ("tensor",)
+PROFILES = ("tensor", "train")
 GROUPS = (
     "smoke", "devices", "create", "copy", "as_in_device", "trees", "errors", "threads", "memory",
     "many",
+    "gradients", "value_and_grad", "models", "placing", "failures", "nested", "layers",
+    "functional", "checkpoints",
 )  # fmt: skip
 """In this order they run: a probe that lies is found before anything is judged by it."""
 
@@ -38,6 +40,8 @@ class Check:
     required: bool
     needs: tuple[str, ...]
     """Abilities without which the check, required or not, may be ``unsupported``."""
+    also_in: tuple[str, ...] = ()
+    """More profiles that it belongs to."""
 
     @property
     def group(self) -> str:
@@ -58,7 +62,11 @@ class Check:
 
 
 def check(
-    *, required: bool = False, profile: str = "tensor", needs: tuple[str, ...] = ()
+    *,
+    required: bool = False,
+    profile: str = "tensor",
+    needs: tuple[str, ...] = (),
+    also_in: tuple[str, ...] = (),
 ) -> Callable[[Function], Function]:
     """Make a test function a check: ``test_zero_d`` in ``test_copy.py`` is ``copy.zero_d``.
 
@@ -66,14 +74,17 @@ def check(
         required: whether a backend that fails it does not conform.
         profile: the set that it belongs to.
         needs: abilities, as ``abilities.py`` names them, that the check cannot do without.
+        also_in: more profiles that the check belongs to.
     """
 
     def mark(function: Function) -> Function:
         group = function.__module__.rpartition(".")[2].removeprefix("test_")
         name = function.__name__.removeprefix("test_")
         summary = inspect.getdoc(function) or ""
-        made = Check(f"{group}.{name}", summary.partition("\n")[0], profile, required, needs)
-        if profile not in PROFILES or group not in GROUPS:
+        made = Check(
+            f"{group}.{name}", summary.partition("\n")[0], profile, required, needs, also_in
+        )
+        if not {profile, *also_in} <= set(PROFILES) or group not in GROUPS:
             raise ValueError(f"{made.id}: unknown profile or group")
         setattr(function, _ATTRIBUTE, made)
         return function
@@ -89,6 +100,19 @@ def check_of(function: object) -> Check | None:
 
 def all_checks(profile: str = "tensor") -> list[Check]:
     """Every check of the profile, in the order in which they run."""
+    return [
+        replace(each, profile=profile, also_in=())
+        for each in _every_check()
+        if profile in (each.profile, *each.also_in)
+    ]
+
+
+def every_check() -> dict[str, Check]:
+    """The checks of all profiles, by id."""
+    return {each.id: each for each in _every_check()}
+
+
+def _every_check() -> list[Check]:
     package = importlib.import_module(_CHECKS)
     found: dict[str, list[Check]] = {group: [] for group in GROUPS}
     for info in pkgutil.iter_modules(package.__path__):
@@ -97,6 +121,6 @@ def all_checks(profile: str = "tensor") -> list[Check]:
         module = importlib.import_module(f"{_CHECKS}.{info.name}")
         for function in vars(module).values():
             each = check_of(function)
-            if each is not None and each.profile == profile:
+            if each is not None:
                 found[each.group].append(each)
     return [each for group in GROUPS for each in found[group]]

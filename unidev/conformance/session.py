@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from unidev.conformance.bench import Bench, need_probe
-from unidev.conformance.catalog import PROFILES, Check, all_checks, check_of
+from unidev.conformance.catalog import PROFILES, Check, all_checks, check_of, every_check
 from unidev.conformance.events import End, Event, EventWriter, Finish, Problem, Refused, Start
 from unidev.conformance.expectations import (
     Configuration,
@@ -93,8 +93,9 @@ class ConformanceSession:
         left_out: list[pytest.Item] = []
         for item in items:
             each = _check(item)
-            # A function beside the checks that is none of them is a test of somebody else's.
-            (kept if each is not None and self._is_asked(each.id) else left_out).append(item)
+            # Other profiles' checks; and a function that is none is a test of somebody else's.
+            is_ours = each is not None and each.id in known and self._is_asked(each.id)
+            (kept if is_ours else left_out).append(item)
         order = list(known)
         kept.sort(key=lambda item: order.index(_id(item)))
         for item in kept:
@@ -114,7 +115,8 @@ class ConformanceSession:
         here = Configuration(backend.simulated_count, framework_version(backend))
         try:
             expectations = load_expectations(backend)
-            self._problems = problems_of(expectations, checks, today)
+            # A file is for all profiles: what another one has is no unknown check.
+            self._problems = problems_of(expectations, every_check(), today)
             self._expected = expected_failures(expectations, checks, today, here)
         except ExpectationError as error:
             self._problems = [str(error)]

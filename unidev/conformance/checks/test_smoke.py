@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from unidev.device import Device
 
 
-@check(required=True)
+@check(required=True, also_in=("train",))
 def test_probe_calibrated(bench: Bench) -> None:
     """The probe says "same" of a view, "different" of two live tensors, and reads what is there."""
     for device in bench.devices:
