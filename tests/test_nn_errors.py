@@ -1,0 +1,96 @@
+"""What ``unidev.nn`` refuses, on NumPy: sizes, layers, arguments of layers, and gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import unidev
+from unidev import nn
+from unidev.loading import load_backend
+
+
+@pytest.fixture(autouse=True)
+def on_numpy(two_gpus: None) -> None:
+    unidev.seed(3)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: nn.dense(0, 2), "inputs is a whole number from 1, not 0"),
+        (lambda: nn.dense(2, 2.5), "outputs is a whole number from 1, not 2.5"),
+        (lambda: nn.dense(2, True), "outputs is a whole number from 1, not True"),
+        (lambda: nn.conv2d(1, -1, 3), "out_channels is a whole number from 1, not -1"),
+        (lambda: nn.conv2d("1", 1, 3), "in_channels is a whole number from 1, not '1'"),
+        (lambda: nn.conv2d(1, 1, (3, 3, 3)), "kernel_size is a whole number or a pair of them"),
+        (lambda: nn.conv2d(1, 1, 3, stride=0), "stride is a whole number from 1, not 0"),
+        (lambda: nn.conv2d(1, 1, 3, padding=-1), "padding is a whole number from 0, not -1"),
+        (lambda: nn.conv2d(1, 1, 3, padding="same"), "padding is a whole number from 0"),
+        (lambda: nn.avg_pool2d((2, 0)), "kernel_size is a whole number from 1, not 0"),
+        (lambda: nn.max_pool2d(2, stride=(1,)), "stride is a whole number or a pair of them"),
+        (lambda: nn.batch_norm(None), "features is a whole number from 1, not None"),
+        (lambda: nn.batch_norm(2, momentum=1), "momentum is a number from 0 to below 1, not 1"),
+        (lambda: nn.batch_norm(2, epsilon="x"), "epsilon is a number from 0 to below 1, not 'x'"),
+        (lambda: nn.dropout(1.0), "rate is a number from 0 to below 1, not 1.0"),
+        (lambda: nn.dropout(float("nan")), "rate is a number from 0 to below 1, not nan"),
+    ],
+)
+def test_an_argument_that_cannot_be_is_refused_by_name(make: Any, said: str) -> None:
+    with pytest.raises(unidev.InvalidDataError) as caught:
+        make()
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("what", [3, "relu", None, np.ones(3), [1], np.tanh])
+def test_sequential_refuses_what_is_no_layer(what: Any) -> None:
+    with pytest.raises(unidev.NotAModelError):
+        nn.sequential(nn.relu(), what)
+
+
+@pytest.mark.parametrize("x", [[[1.0, 2.0]], 3.0, None, np.float32(1)])
+def test_a_layer_refuses_what_is_no_array(x: Any) -> None:
+    with pytest.raises(unidev.NotATensorError, match="takes an array, not a "):
+        nn.sequential(nn.dense(2, 2))(x)
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "said"),
+    [
+        (lambda: nn.dense(4, 2), (3, 5), "a weight of shape (2, 4), (outputs, inputs)"),
+        (lambda: nn.conv2d(3, 2, 1), (2, 1, 5, 5), "a weight of shape (2, 3, 1, 1)"),
+        (lambda: nn.conv2d(1, 2, 3), (1, 5, 5), "images of shape (1, 5, 5)"),
+        (lambda: nn.conv2d(1, 2, 3), (1, 1, 2, 5), "a window of 3 by 3 does not fit"),
+        (lambda: nn.avg_pool2d(3), (1, 1, 5, 2), "a window of 3 by 3 does not fit"),
+        (lambda: nn.max_pool2d(2), (5, 5), "images of shape (5, 5)"),
+        (lambda: nn.batch_norm(3), (4, 2), "batch_norm of 3 features"),
+        (lambda: nn.batch_norm(3), (4, 3, 2), "batch_norm of 3 features"),
+    ],
+)
+def test_a_shape_that_does_not_fit_is_refused_with_both_shapes(
+    layer: Any, shape: tuple[int, ...], said: str
+) -> None:
+    with pytest.raises(unidev.InvalidDataError) as caught:
+        layer()(np.ones(shape, "f4"))
+    assert said in str(caught.value)
+
+
+def test_a_backend_without_layers_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(load_backend("numpy")), "layers", unidev.unsupported("it has none"))
+    for make in (lambda: nn.dense(2, 2), nn.relu, nn.sequential):
+        with pytest.raises(unidev.UnsupportedOperation, match="it has none"):
+            make()
+
+
+def test_numpy_has_no_gradients_and_says_so() -> None:
+    layer = nn.dense(2, 2)
+    for ask in (
+        lambda: unidev.value_and_grad(lambda layer, x: layer(x).sum())(layer, unidev.ones((1, 2))),
+        lambda: unidev.value_and_grad(lambda x: x.sum())(unidev.ones((1, 2))),
+        lambda: unidev.sgd(layer, {"bias": unidev.zeros(2)}, lr=0.1),
+        unidev.no_grad,
+    ):
+        with pytest.raises(unidev.UnsupportedOperation, match="NumPy has no autograd"):
+            ask()

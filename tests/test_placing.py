@@ -1,0 +1,282 @@
+"""``place``, ``parameters``, and the questions about devices that are asked of models."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import unidev
+from unidev import nn
+from unidev.loading import load_backend
+
+
+@pytest.fixture(autouse=True)
+def on_numpy(two_gpus: None) -> None:
+    unidev.seed(0)
+
+
+def container() -> dict[str, Any]:
+    return {
+        "layers": [{"weight": unidev.rand((3, 2)), "bias": unidev.zeros(3)}, unidev.ones(2)],
+        "name": "first",
+        "steps": 3,
+        "nothing": None,
+    }
+
+
+def layers() -> Any:
+    return nn.sequential(nn.dense(4, 3), nn.sequential(nn.batch_norm(3), nn.relu()))
+
+
+# -- place ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [container, layers])
+@pytest.mark.parametrize("device", ["gpu:1", unidev.Device("numpy", "gpu", 0), "cpu"])
+def test_place_gives_the_same_model_there_with_the_same_values(make: Any, device: Any) -> None:
+    model = make()
+    tensors = load_backend("numpy").models.tensors
+    before = {name: unidev.to_numpy(x) for name, x in tensors(model).items()}
+    assert unidev.place(model, device) is model
+    assert unidev.device_of(model) is unidev.as_device(device)
+    assert {name: x.tobytes() for name, x in tensors(model).items()} == {
+        name: x.tobytes() for name, x in before.items()
+    }
+
+
+@pytest.mark.parametrize("make", [container, layers])
+def test_a_model_that_is_there_is_not_touched(make: Any) -> None:
+    model = unidev.place(make(), "gpu:1")
+    before = list(load_backend("numpy").models.tensors(model).values())
+    unidev.place(model, "gpu:1")
+    after = load_backend("numpy").models.tensors(model).values()
+    assert all(x is y for x, y in zip(before, after, strict=True))
+
+
+def test_what_is_there_already_stays_while_the_rest_comes() -> None:
+    model = [unidev.zeros(2, device="gpu:0"), unidev.ones(2)]
+    there = model[0]
+    unidev.place(model, "gpu:0")
+    assert model[0] is there
+    assert unidev.device_of(model) is unidev.gpu(0)
+
+
+def test_the_containers_stay_the_same_objects_and_the_rest_stays() -> None:
+    model = container()
+    first = model["layers"][0]
+    unidev.place(model, "gpu:0")
+    assert model["layers"][0] is first
+    assert (model["name"], model["steps"], model["nothing"]) == ("first", 3, None)
+
+
+def test_an_array_that_stands_twice_stays_one() -> None:
+    tied = unidev.ones(2)
+    model = {"encoder": [tied], "decoder": {"weight": tied}}
+    unidev.place(model, "gpu:1")
+    assert model["encoder"][0] is model["decoder"]["weight"]
+    assert model["encoder"][0] is not tied
+
+
+def test_a_layer_that_stands_twice_stays_one_and_moves_once() -> None:
+    shared = nn.dense(2, 2)
+    net = nn.sequential(shared, nn.relu(), shared)
+    x = unidev.rand((3, 2))
+    expected = unidev.to_numpy(net(x))
+    unidev.place(net, "gpu:1")
+    assert net.layers[0] is net.layers[2] is shared
+    assert unidev.to_numpy(net(unidev.copy_to(x, "gpu:1"))).tobytes() == expected.tobytes()
+
+
+def test_the_mode_is_kept() -> None:
+    net = nn.eval_mode(nn.sequential(nn.dropout(0.5)))
+    x = unidev.ones(8, device="gpu:0")
+    assert unidev.place(net, "gpu:0")(x) is x
+
+
+@pytest.mark.parametrize("error", [MemoryError, ValueError, KeyboardInterrupt])
+def test_what_fails_half_way_leaves_the_model_where_it_was(
+    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
+) -> None:
+    backend = load_backend("numpy")
+    copies: list[object] = []
+
+    def copy_two(x: Any, device: Any, non_blocking: bool) -> Any:
+        if len(copies) == 2:
+            raise error("no more")
+        copies.append(x)
+        return type(backend).copy_to(backend, x, device, non_blocking)
+
+    model = container()
+    before = backend.models.tensors(model)
+    monkeypatch.setattr(backend, "copy_to", copy_two)
+    expected = {
+        MemoryError: unidev.OutOfDeviceMemoryError,
+        ValueError: unidev.FrameworkError,
+        KeyboardInterrupt: KeyboardInterrupt,
+    }[error]
+    with pytest.raises(expected) as caught:
+        unidev.place(model, "gpu:1")
+    assert error is KeyboardInterrupt or "it is where it was" in str(caught.value)
+    assert len(copies) == 2
+    after = backend.models.tensors(model)
+    assert all(after[name] is x for name, x in before.items())
+
+
+def test_a_device_that_is_not_there_is_an_error_and_nothing_moves() -> None:
+    model = container()
+    with pytest.raises(unidev.DeviceNotFoundError):
+        unidev.place(model, "gpu:7")
+    with pytest.raises(unidev.DeviceSpecError):
+        unidev.place(model, "toaster")
+    assert unidev.device_of(model) is unidev.cpu()
+
+
+def test_numpy_has_no_optimizer_to_take_along() -> None:
+    with pytest.raises(unidev.UnsupportedOperation, match="NumPy has none"):
+        unidev.place(layers(), "gpu:0", optimizer=object())
+
+
+def test_arrays_in_a_tuple_cannot_be_replaced_and_the_message_says_which() -> None:
+    model = {"pair": (unidev.zeros(2), unidev.ones(2))}
+    with pytest.raises(unidev.UnsupportedOperation, match=r"'pair.0' of a tuple.*as_in_device"):
+        unidev.place(model, "gpu:0")
+    assert unidev.device_of(model) is unidev.cpu()
+
+
+# -- what is no model ----------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Unknown:
+    weight: Any
+
+
+@pytest.mark.parametrize("ask", [lambda x: unidev.place(x, "cpu"), unidev.parameters])
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        (np.zeros(3), "this is a tensor"),
+        (np.float32(3), "of type numpy.float32"),
+        (3.5, "of type float"),
+        ("model", "of type str"),
+        (None, "of type NoneType"),
+        (object(), "of type object"),
+        (nn.dense, "of type function"),
+        (np.ndarray, "of type type"),
+        (unidev.Device("numpy", "cpu", 0), "of type unidev.device.Device"),
+        (SimpleNamespace(weight=np.zeros(2)), "of type types.SimpleNamespace"),
+        ({}, "the tensors here are of none"),
+        ([], "the tensors here are of none"),
+        ((), "of type tuple"),
+        ({"name": "first", "steps": [3]}, "the tensors here are of none"),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+def test_what_is_no_model_is_refused_by_name(ask: Any, what: Any, said: str) -> None:
+    with pytest.raises(unidev.NotAModelError) as caught:
+        ask(what)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("ask", [lambda x: unidev.place(x, "gpu:0"), unidev.parameters])
+@pytest.mark.parametrize(
+    "what",
+    [{1, 2}, [Unknown(np.zeros(2))], collections.UserDict(a=np.zeros(2)), (x for x in [1])],
+    ids=["a set", "a dataclass", "a mapping of a stranger", "a generator"],
+)
+def test_a_container_that_nobody_knows_is_refused(ask: Any, what: Any) -> None:
+    with pytest.raises(unidev.UnsupportedContainerError):
+        ask(what)
+
+
+def test_a_model_that_contains_itself_is_refused() -> None:
+    model: dict[str, Any] = {"weight": unidev.zeros(2)}
+    model["self"] = model
+    with pytest.raises(unidev.CircularContainerError):
+        unidev.place(model, "gpu:0")
+
+
+def test_a_model_is_no_tensor_and_the_verbs_name_place() -> None:
+    for verb in (unidev.copy_to, unidev.as_in_device):
+        for x in (layers(), {"net": layers()}):
+            with pytest.raises(unidev.NotATensorError, match=r"unidev\.place\(model, device\)"):
+                verb(x, "gpu:0")
+
+
+def test_a_container_of_two_frameworks_or_of_one_without_models_is_no_model(run_python) -> None:
+    minimal = Path(__file__).parent.parent / "examples" / "minimal_backend"
+    said = run_python(
+        """
+        import unidev
+        with unidev.use_backend("minimal"):
+            theirs = unidev.zeros(2)
+        with unidev.use_backend("numpy"):
+            ours = unidev.zeros(2)
+        for model in ([ours, theirs], [theirs]):
+            for ask in (lambda x: unidev.place(x, "cpu"), unidev.parameters):
+                try:
+                    ask(model)
+                except (unidev.NotAModelError, unidev.UnsupportedOperation) as error:
+                    print(type(error).__name__, error)
+        """,
+        PYTHONPATH=str(minimal),
+        UNIDEV_PLUGINS="minimal_backend",
+    ).splitlines()
+    assert [line.split()[0] for line in said] == ["NotAModelError"] * 2 + [
+        "UnsupportedOperation"
+    ] * 2
+    assert all("minimal and numpy" in line for line in said[:2])
+    assert all("does not look into models" in line for line in said[2:])
+
+
+# -- parameters, and where they are --------------------------------------------------------------
+
+
+def test_parameters_have_names_in_order_and_write_through() -> None:
+    net, model = layers(), container()
+    assert list(unidev.parameters(net)) == ["0.weight", "0.bias", "1.0.weight", "1.0.bias"]
+    assert list(unidev.parameters(model)) == ["layers.0.weight", "layers.0.bias", "layers.1"]
+    unidev.parameters(model)["layers.1"][...] = 5
+    assert model["layers"][1].tolist() == [5, 5]
+
+
+def test_a_tied_parameter_stands_once_under_its_first_name() -> None:
+    tied = unidev.ones(2)
+    model = {"a": tied, "b": [unidev.zeros(1), tied]}
+    assert list(unidev.parameters(model)) == ["a", "b.0"]
+
+
+def test_the_device_of_a_model_is_that_of_its_tensors_or_an_error_that_names_them() -> None:
+    net = layers()
+    assert unidev.device_of(net) is unidev.cpu()
+    unidev.place(net.layers[0], "gpu:1")
+    with pytest.raises(unidev.DeviceMismatchError) as caught:
+        unidev.device_of(net)
+    assert "0.weight: gpu:1" in str(caught.value)
+    assert "1.0.running_mean: cpu:0" in str(caught.value)
+
+
+def test_a_layer_without_tensors_has_no_device() -> None:
+    with pytest.raises(unidev.NotATensorError, match="no tensor in this Relu"):
+        unidev.device_of(nn.relu())
+    assert unidev.place(nn.relu(), "gpu:1") is not None
+
+
+def test_check_same_device_names_paths_in_models_and_batches() -> None:
+    net = unidev.place(layers(), "gpu:1")
+    batch = {"image": unidev.zeros((2, 4), device="gpu:1"), "mask": unidev.ones(2)}
+    with pytest.raises(unidev.DeviceMismatchError) as caught:
+        unidev.check_same_device(net=net, batch=batch)
+    found = {name: str(device) for name, device in caught.value.devices.items()}
+    assert found["net.0.weight"] == found["net.1.0.running_var"] == "gpu:1"
+    assert found["batch['image']"] == "gpu:1"
+    assert found["batch['mask']"] == "cpu:0"
+    unidev.check_same_device(net=net, image=batch["image"])
+    assert unidev.same_device(net, batch["image"])
+    assert not unidev.same_device(net, batch)
