@@ -126,12 +126,13 @@ class Models(ABC):
         swapped = []
         try:
             for pair in zip(parts, twins, strict=True):
+                swapped.append(pair)  # first: Ctrl-C may come when the swap is just done
                 self.swap(*pair)
-                swapped.append(pair)
             return self.finish(model, optimizer, device)
         except BaseException:
-            for pair in reversed(swapped):
-                self.swap(*pair)
+            for part, twin in reversed(swapped):
+                if self.is_on(part, device):
+                    self.swap(part, twin)
             raise
 
     # -- checkpoints -------------------------------------------------------------------------------
