@@ -108,6 +108,19 @@ def test_values_of_the_host_are_written_into_the_same_memory(
     assert unidev.to_numpy(seen).tolist() == [0, 2, 4]
 
 
+def test_reading_takes_no_copy_of_numpys_own_arrays_and_refuses_what_has_no_values(
+    models: NumpyModels,
+) -> None:
+    for device in ("cpu", "gpu:1"):
+        x = unidev.ones((2, 3), device=device)
+        assert type(models.read(x.T)) is np.ndarray
+        assert unidev.shares_memory(models.read(x.T), x)
+    with pytest.raises(unidev.UnsupportedDtypeError):
+        models.read(np.array([object()]))
+    with pytest.raises(unidev.UnidevError):
+        models.read(np.ma.masked_array([1, 2], mask=[True, False]))
+
+
 @pytest.mark.parametrize("device", ["cpu", "gpu:1"])
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 def test_a_copy_of_a_model_is_whole_apart_and_there(

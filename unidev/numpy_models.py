@@ -9,6 +9,7 @@ import numpy as np
 from unidev.errors import InvalidDataError, UnsupportedOperation, kind_of
 from unidev.models import Models, Stored
 from unidev.numpy_layers import Buffers, Layer
+from unidev.simulated_array import SimulatedArray
 from unidev.trees import is_container
 
 if TYPE_CHECKING:
@@ -85,6 +86,12 @@ class NumpyModels(Models):
     def read(self, x: Array) -> Array:
         """A view, also of a simulated array."""
         return x.view(np.ndarray)
+
+    def read(self, x: Array) -> Array:
+        """The array's own memory; of a stranger's subclass, a copy, if that can be read at all."""
+        if type(x) in (np.ndarray, SimulatedArray) and not x.dtype.hasobject:
+            return x.view(np.ndarray)
+        return self.backend.to_numpy(x)
 
     def write(self, x: Array, values: Array) -> None:
         """``x[...] = values``, which a simulated array refuses of values on the host."""
