@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations, product
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import unidev
 from unidev.backend import Unsupported
@@ -203,6 +203,12 @@ class Bench:
         if device not in self._counters:
             self._counters[device] = Counter(self.probe, self.evidence, device)
         return self._counters[device]
+
+    # -- outcomes ---------------------------------------------------------------------------------
+
+    def not_applicable(self, why: str) -> NoReturn:
+        """End the check as ``not-applicable``."""
+        raise NotApplicableError(why)
 
     # -- abilities --------------------------------------------------------------------------------
 

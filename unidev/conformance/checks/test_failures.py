@@ -1,0 +1,126 @@
+"""``place`` that fails half way: the model is where it was, whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import unidev
+from unidev.conformance.catalog import check
+from unidev.conformance.oracle import shown
+from unidev.conformance.sample_models import Sample
+from unidev.conformance.spying import Calls, failing_at
+
+if TYPE_CHECKING:
+    from unidev.conformance.bench import Bench
+    from unidev.device import Device
+
+_BOTH = ("models", "probe.models")
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_no_memory_half_way(bench: Bench) -> None:
+    """Whichever part finds no memory on the device, the model is where it was, whole."""
+    for source, target in bench.pairs():
+        count = _calls_of(bench, "twin", source, target)
+        for number in sorted({1, 2, count // 2, count - 1, count}):
+            if 1 <= number <= count:
+                _check_failure(bench, "twin", number, source, target)
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_failure_while_swapping(bench: Bench) -> None:
+    """A failure after some parts have moved brings those back, memory and all."""
+    for source, target in bench.pairs():
+        count = _calls_of(bench, "swap", source, target)
+        for number in sorted({1, 2, count // 2, count}):
+            if 1 <= number <= count:
+                _check_failure(bench, "swap", number, source, target)
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_failure_at_the_end(bench: Bench) -> None:
+    """A failure in what comes after the move brings everything back."""
+    for source, target in bench.pairs():
+        _check_failure(bench, "finish", 1, source, target)
+
+
+def _calls_of(bench: Bench, method: str, source: Device, target: Device) -> int:
+    """How often ``method`` is called in one move, which must be at least once for each tensor."""
+    sample = Sample.trained_on(bench, source)
+    with Calls(bench.backend.models, method) as calls:
+        sample.place(target)
+    assert calls.count, (
+        f"{source} to {target}: nothing went through `{method}`, so a failure there cannot be seen"
+    )
+    bench.evidence.add("calls", f"{method}, {source} to {target}: {calls.count}")
+    return calls.count
+
+
+def _check_failure(bench: Bench, method: str, number: int, source: Device, target: Device) -> None:
+    where = f"{source} to {target}, no memory in `{method}` for the {number}th time"
+    sample, twin = Sample.trained_on(bench, source), Sample.trained_on(bench, source)
+    before, memory = sample.contents(), sample.memory()
+    with Calls(bench.backend.models, method, failing_at(number, MemoryError("no memory"))):
+        bench.expect(
+            unidev.OutOfDeviceMemoryError,
+            unidev.place, sample.model, target, optimizer=sample.optimizer,
+        )  # fmt: skip
+    check_whole(bench, sample, before, memory, where)
+    # It is whole if it goes on as if nothing had been.
+    sample.step()
+    twin.step()
+    sample.check_like(twin, f"{where}, after another step")
+    sample.place(target)
+    sample.check_on(target, f"{where}, and then placed")
+
+
+def check_whole(
+    bench: Bench, sample: Sample, before: dict[str, bytes], memory: dict[str, Any], where: str
+) -> None:
+    """Everything is where it was, on the memory that it had, with the numbers that it had."""
+    sample.check_on(sample.device, where)
+    sample.check_contents(before, where)
+    for name, x in sample.state().items():
+        bench.oracle.check_device(x, sample.device, f"{where}: {name}")
+    after = sample.memory()
+    for name, extents in memory.items():
+        assert extents == after[name], (
+            f"{where}: {name} was on {shown(extents)}, and is on {shown(after[name])}"
+        )
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_interrupted(bench: Bench) -> None:
+    """An interrupt half way is passed on, and the model is where it was, whole."""
+    for source, target in bench.pairs():
+        for method in ("twin", "swap"):
+            sample = Sample.trained_on(bench, source)
+            before, memory = sample.contents(), sample.memory()
+            where = f"{source} to {target}, interrupted in `{method}`"
+            with Calls(bench.backend.models, method, failing_at(2, KeyboardInterrupt())):
+                assert _is_interrupted(sample, target), f"{where}: the interrupt was swallowed"
+            check_whole(bench, sample, before, memory, where)
+
+
+def _is_interrupted(sample: Sample, target: Device) -> bool:
+    try:
+        unidev.place(sample.model, target, optimizer=sample.optimizer)
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_device_that_is_not_there(bench: Bench) -> None:
+    """A device that is not there, or makes no sense, is an error, and nothing has moved."""
+    for device in bench.devices:
+        sample = Sample.trained_on(bench, device)
+        before, memory = sample.contents(), sample.memory()
+        for spec, kind in (
+            ("gpu:4000", unidev.DeviceNotFoundError),
+            ("cpu:1", unidev.DeviceNotFoundError),
+            ("nowhere", unidev.DeviceSpecError),
+        ):
+            bench.expect(kind, unidev.place, sample.model, spec)
+            bench.expect(kind, unidev.place, sample.model, spec, optimizer=sample.optimizer)
+        check_whole(bench, sample, before, memory, f"on {device}, after the errors")

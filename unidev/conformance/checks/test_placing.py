@@ -1,0 +1,246 @@
+"""``place``: a model moves in place, and stays what it was."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import unidev
+from unidev.conformance.catalog import check
+from unidev.conformance.oracle import overlapping_bytes, shown
+from unidev.conformance.outcomes import NotApplicableError
+from unidev.conformance.sample_models import INPUT, Sample
+from unidev.conformance.spying import Calls
+
+if TYPE_CHECKING:
+    from unidev.conformance.bench import Bench
+
+_BOTH = ("models", "probe.models")
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_same_object_returned(bench: Bench) -> None:
+    """The model that comes back is the one that was given, alone and with an optimizer."""
+    for source, target in bench.ring():
+        sample = Sample.trained_on(bench, source)
+        assert sample.place_alone(target) is sample.model, f"{source} to {target}: another model"
+        placed = bench.works(unidev.place, sample.model, source, optimizer=sample.optimizer)
+        where = f"{target} to {source}, with an optimizer"
+        assert isinstance(placed, tuple), f"{where}: a {type(placed).__name__}, and no pair"
+        assert placed[0] is sample.model, f"{where}: another model"
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_everything_arrives(bench: Bench) -> None:
+    """Parameters, buffers and gradients are on the device, with the numbers that they had."""
+    for source, target in bench.ring():
+        sample = Sample.trained_on(bench, source)
+        where = f"{source} to {target}"
+        before, memory = sample.contents(), sample.memory()
+        sample.place(target)
+        sample.check_on(target, where)
+        sample.check_contents(before, where)
+        if source is target:
+            continue
+        # No address was freed before all twins were there, so none can have been given out again.
+        after = sample.memory()
+        for name in memory:
+            shared = overlapping_bytes(memory[name], after[name])
+            assert not shared, (
+                f"{where}: {name} is on the memory that it was on: {shown(memory[name])}"
+            )
+        bench.evidence.add("arrived", f"{where}: {sorted(after)}")
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_parameter_objects_stay(bench: Bench) -> None:
+    """The parameter objects, and the submodules, are the very same ones."""
+    for source, target in bench.ring():
+        sample = Sample.on(bench, source)
+        before = list(sample.probe.objects(sample.model))
+        sample.place_alone(target)
+        after = list(sample.probe.objects(sample.model))
+        same = [a is b for a, b in zip(before, after, strict=True)]
+        assert all(same), f"{source} to {target}: {same.count(False)} objects are other ones"
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_earlier_optimizer_trains(bench: Bench) -> None:
+    """An optimizer made before the move trains the model as one that was never moved."""
+    for source, target in bench.ring():
+        moved, unmoved = Sample.on(bench, source), Sample.on(bench, source)
+        moved.place_alone(target)
+        for count in (1, 2):
+            moved.step()
+            unmoved.step()
+            where = f"{source} to {target}, after {count} steps"
+            moved.check_like(unmoved, where)
+            moved.check_on(target, where)
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_ties_stay(bench: Bench) -> None:
+    """Tied weights are one tensor still, before and after a step."""
+    for source, target in bench.ring():
+        sample = Sample.on(bench, source)
+        sample.place(target)
+        _check_tied(bench, sample, f"{source} to {target}")
+        sample.step()
+        _check_tied(bench, sample, f"{source} to {target}, after a step")
+
+
+def _check_tied(bench: Bench, sample: Sample, where: str) -> None:
+    for a, b in sample.probe.tied(sample.model):
+        one = list(bench.oracle.storage(a)) == list(bench.oracle.storage(b))
+        assert one, f"{where}: tied weights have come apart: each has its own memory"
+        assert bench.probe.read(a) == bench.probe.read(b), f"{where}: tied weights differ"
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_shared_submodules_stay(bench: Bench) -> None:
+    """A submodule that stands at two places is one object still."""
+    for source, target in bench.ring():
+        sample = Sample.on(bench, source)
+        sample.place_alone(target)
+        for a, b in sample.probe.shared(sample.model):
+            assert a is b, f"{source} to {target}: a shared submodule became two"
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_frozen_stays(bench: Bench) -> None:
+    """What was frozen is frozen, what was not is not, and a step leaves the frozen alone."""
+    for source, target in bench.ring():
+        sample = Sample.on(bench, source)
+        before = sample.probe.frozen(sample.model)
+        sample.place(target)
+        where = f"{source} to {target}"
+        after = sample.probe.frozen(sample.model)
+        assert after == before, f"{where}: frozen was {sorted(before)}, and is {sorted(after)}"
+        numbers = sample.contents()
+        sample.step()
+        changed = [name for name in before if sample.contents()[name] != numbers[name]]
+        assert not changed, f"{where}: a step changes {changed}, which is frozen"
+
+
+@check(required=True, profile="train", needs=("models", "probe.models.add_hook"))
+def test_hooks_stay(bench: Bench) -> None:
+    """Hooks are called still, each once for what it was called for before."""
+    for source, target in bench.ring():
+        sample = Sample.on(bench, source)
+        calls: list[str] = []
+        sample.probe.add_hook(sample.model, partial(calls.append, "called"))
+        sample.forward()
+        expected = len(calls)
+        assert expected, f"{source}: the probe's hook is not called even before the move"
+        sample.place_alone(target)
+        sample.forward()
+        found = len(calls) - expected
+        assert found == expected, f"{source} to {target}: called {found} times, not {expected}"
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_mode_stays(bench: Bench) -> None:
+    """A model in training goes on training, one in inference goes on with that."""
+    for source, target in bench.ring():
+        sample = Sample.on(bench, source)
+        if sample.probe.is_training(sample.model) is None:
+            bench.not_applicable("the framework's models have no mode")
+        sample.place_alone(target)
+        assert sample.probe.is_training(sample.model) is True, (
+            f"{source} to {target}: training, and then no more"
+        )
+        sample.probe.set_inference(sample.model)
+        sample.place_alone(source)
+        assert sample.probe.is_training(sample.model) is False, (
+            f"{target} to {source}: inference, and then training"
+        )
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_forward_to_the_bit(bench: Bench) -> None:
+    """On the same kind of device the output has the same bits; on another it is close."""
+    for source, target in bench.ring():
+        sample = Sample.trained_on(bench, source)
+        before, numbers = sample.forward(), sample.output()
+        sample.place(target)
+        where = f"{source} to {target}"
+        if source.kind == target.kind:
+            assert sample.forward() == before, f"{where}: the output has other bits"
+        far = abs(sample.output() - numbers).max()
+        assert far <= 1e-4 * max(1.0, abs(numbers).max()), f"{where}: the output is off by {far}"
+        x = sample.probe.forward(sample.model, sample.x)
+        bench.oracle.check_device(x, target, f"{where}: the output")
+        sample.place(source)
+        assert sample.forward() == before, f"{where} and back: the output has other bits"
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_already_there_is_not_touched(bench: Bench) -> None:
+    """A model that is there already has the same memory afterwards, however the device is spelt."""
+    for device in bench.devices:
+        sample = Sample.trained_on(bench, device)
+        before, memory = sample.contents(), sample.memory()
+        with Calls(bench.backend.models, "twin") as calls:
+            for spelling in (device, str(device), device.native):
+                bench.works(unidev.place, sample.model, spelling)
+                bench.works(unidev.place, sample.model, spelling, optimizer=sample.optimizer)
+        assert not calls.count, f"{device}: {calls.count} parts were copied, and none had to move"
+        after = sample.memory()
+        moved = [name for name in memory if memory[name] != after[name]]
+        assert not moved, f"{device}: other memory than before in {moved}"
+        sample.check_contents(before, f"on {device} already")
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_optimizer_state_moves(bench: Bench) -> None:
+    """An optimizer's state comes along, and the optimizer that comes back goes on from there."""
+    for source, target in bench.ring():
+        moved, unmoved = Sample.trained_on(bench, source), Sample.trained_on(bench, source)
+        before = moved.contents()
+        moved.place(target)
+        where = f"{source} to {target}"
+        moved.check_contents(before, where)
+        state = moved.state()
+        assert state, f"{where}: the optimizer has no state any more"
+        for name, x in state.items():
+            bench.oracle.check_device(x, target, f"{where}: {name}")
+        for count in (1, 2):
+            moved.step()
+            unmoved.step()
+            moved.check_like(unmoved, f"{where}, and {count} steps more")
+        bench.evidence.add("state", sorted(state))
+
+
+@check(required=True, profile="train", needs=("models", "probe.models.unbuilt"))
+def test_unbuilt(bench: Bench) -> None:
+    """A model that is not built is placed when it is, or is an error that says how to build it."""
+    for device in bench.devices:
+        probe = bench.probe.models
+        model = probe.unbuilt()
+        try:
+            placed = unidev.place(model, device)
+        except unidev.UnsupportedOperation as refusal:
+            said = str(refusal)
+            assert "build" in said or "built" in said or "initial" in said or "call" in said, (
+                f"the refusal does not say how to build it: {said}"
+            )
+            bench.evidence.add("refused", said)
+            probe.forward(model, bench.make(INPUT, bench.cpu))
+            bench.works(unidev.place, model, device)
+        else:
+            assert placed is model, f"unbuilt, to {device}: another model"
+        probe.forward(model, bench.make(INPUT, device))
+        tensors: dict[str, Any] = dict(probe.tensors(model))
+        assert tensors, f"built on {device}, and no tensors in it"
+        for name, x in tensors.items():
+            bench.oracle.check_device(x, device, f"an unbuilt model, to {device}: {name}")
+
+
+@check(required=True, profile="train", needs=("models", "probe.models.spread"))
+def test_spread_is_refused(bench: Bench) -> None:
+    """A model that lies on several devices is not placed on one: an error says so."""
+    if len(bench.gpus()) < 2:
+        raise NotApplicableError("it takes two GPUs to spread a model")
+    for device in bench.devices:
+        model = bench.probe.models.spread()
+        bench.expect(unidev.UnsupportedOperation, unidev.place, model, device)
