@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
     from unidev.backend import BackendSpec
     from unidev.device import Device
+    from unidev_torch.autograd import TorchAutograd
+    from unidev_torch.functions import TorchFunctions
+    from unidev_torch.layers import TorchLayers
+    from unidev_torch.models import TorchModels
     from unidev_torch.probe import TorchProbe
 
 _ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
@@ -61,6 +65,34 @@ class TorchBackend(Backend):
         from unidev_torch.probe import TorchProbe
 
         return TorchProbe(self)
+
+    @cached_property
+    def models(self) -> TorchModels:  # type: ignore[override]
+        """Modules."""
+        from unidev_torch.models import TorchModels
+
+        return TorchModels(self)
+
+    @cached_property
+    def autograd(self) -> TorchAutograd:  # type: ignore[override]
+        """``torch.autograd``."""
+        from unidev_torch.autograd import TorchAutograd
+
+        return TorchAutograd(self)
+
+    @cached_property
+    def layers(self) -> TorchLayers:  # type: ignore[override]
+        """``torch.nn``."""
+        from unidev_torch.layers import TorchLayers
+
+        return TorchLayers(self)
+
+    @cached_property
+    def functions(self) -> TorchFunctions:  # type: ignore[override]
+        """``torch.nn.functional``."""
+        from unidev_torch.functions import TorchFunctions
+
+        return TorchFunctions(self)
 
     # -- devices ------------------------------------------------------------------------------
 

@@ -1,0 +1,77 @@
+"""Torch's autograd."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from unidev.autograd import Autograd
+from unidev.errors import UnsupportedDtypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+
+
+class TorchAutograd(Autograd):
+    """Through ``torch.autograd.grad``, which leaves ``x.grad`` alone."""
+
+    def leaf(self, x: torch.Tensor) -> torch.Tensor:
+        """``detach`` shares memory; what requires a gradient and has no history stays itself.
+
+        Raises:
+            UnsupportedDtypeError: there are no gradients by whole numbers.
+        """
+        if x.requires_grad and x.is_leaf:
+            return x
+        if not (x.is_floating_point() or x.is_complex()):
+            raise UnsupportedDtypeError(
+                f"there is no gradient by a tensor of {x.dtype}: of whole numbers make x.float()."
+            )
+        return x.detach().requires_grad_()
+
+    def gradients(
+        self, loss_of: Callable[[], torch.Tensor], leaves: Sequence[torch.Tensor]
+    ) -> tuple[torch.Tensor, Sequence[torch.Tensor | None]]:
+        """Recorded inside ``torch.no_grad`` and ``torch.inference_mode``, too."""
+        with torch.inference_mode(False), torch.enable_grad():
+            loss = loss_of()
+            if not loss.requires_grad:
+                return loss.detach(), [None] * len(leaves)
+            found = torch.autograd.grad(loss, leaves, allow_unused=True)
+            return loss.detach(), _each_its_own(found)
+
+    def no_grad(self) -> AbstractContextManager[Any]:
+        """``torch.no_grad``."""
+        return torch.no_grad()
+
+    def descend(
+        self,
+        parameters: Sequence[torch.Tensor],
+        gradients: Sequence[torch.Tensor],
+        lr: float,
+    ) -> Sequence[torch.Tensor]:
+        """All in one call, as torch's optimizers do it."""
+        if parameters:
+            with torch.no_grad():
+                torch._foreach_add_(list(parameters), list(gradients), alpha=-lr)
+        return parameters
+
+
+def _each_its_own(
+    gradients: Sequence[torch.Tensor | None],
+) -> list[torch.Tensor | None]:
+    """Gradients that share no memory: torch gives one tensor for both operands of a sum."""
+    seen: set[int] = set()
+    own: list[torch.Tensor | None] = []
+    for gradient in gradients:
+        x = gradient
+        if x is not None and x.layout is torch.strided:
+            address = x.untyped_storage().data_ptr()
+            if (address and address in seen) or 0 in x.stride():
+                x = x.clone(memory_format=torch.contiguous_format)
+                address = x.untyped_storage().data_ptr()
+            seen.add(address)
+        own.append(x)
+    return own

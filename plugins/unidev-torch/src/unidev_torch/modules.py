@@ -1,0 +1,183 @@
+"""What hangs on a ``Module``, by its path, and modules that cannot be moved as a whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from unidev.errors import NotAModelError, UnsupportedOperation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+LAZY = (UninitializedBuffer, UninitializedParameter)
+
+_FULLY_SHARDED = frozenset({"FullyShardedDataParallel", "FSDPModule"})
+"""By name: importing them takes as long as torch itself."""
+
+
+def check_module(model: object) -> None:
+    """Refuse an optimizer, which the transfer verbs know for a thing of torch's, as a model is.
+
+    Raises:
+        NotAModelError: it is one.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise NotAModelError(
+            f"this is an optimizer, a {type(model).__name__}, and no model: "
+            "place(model, device, optimizer=optimizer) moves it along with its model."
+        )
+
+
+def is_on(model: torch.nn.Module, native: torch.device) -> bool:
+    """Whether all of ``model`` is there for certain; False where that takes a closer look."""
+    # On the hot path: no generators, no calls but torch's own.
+    parameter_type, tensor_type = torch.nn.Parameter, torch.Tensor
+    odd = (torch.jit.ScriptModule, DistributedDataParallel)
+    seen: set[int] = set()
+    todo: list[torch.nn.Module | None] = [model]
+    while todo:
+        module = todo.pop()
+        if module is None or id(module) in seen:
+            continue
+        seen.add(id(module))
+        if isinstance(module, odd) or "_packed_params" in module.__dict__:
+            return False
+        for x in module._parameters.values():
+            if x is not None:
+                if type(x) is not parameter_type or x.device != native:
+                    return False
+                gradient = x.grad
+                if gradient is not None and gradient.device != native:
+                    return False
+        for y in module._buffers.values():
+            if y is not None and (
+                type(y) is not tensor_type or y.device != native or y.requires_grad
+            ):
+                return False
+        todo.extend(module._modules.values())
+    return True
+
+
+def named_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Parameters and buffers, persistent or not, and then the gradient of each, as ``NAME.grad``.
+
+    A tied one under each of its names, where that stands in different modules.
+    """
+    for prefix, module in model.named_modules():
+        for own in (module._parameters, module._buffers):
+            for key, x in own.items():
+                if x is not None:
+                    name = f"{prefix}.{key}" if prefix else key
+                    yield name, x
+                    if x.is_leaf and x.grad is not None:
+                        yield f"{name}.grad", x.grad
+
+
+def lazy_name(model: torch.nn.Module) -> str | None:
+    """The path of a parameter or buffer that does not exist yet."""
+    return next((name for name, x in named_tensors(model) if isinstance(x, LAZY)), None)
+
+
+def check_movable(model: torch.nn.Module) -> None:
+    """Refuse a model of which something would stay behind, or come apart.
+
+    Raises:
+        UnsupportedOperation: says what of it, and what to do.
+    """
+    for name, module in model.named_modules():
+        at = f"placing {name!r}, a {type(module).__name__}," if name else _placing(module)
+        if isinstance(module, DistributedDataParallel):
+            raise UnsupportedOperation(
+                at, "its communication is laid out for where it was made: place the module first"
+            )
+        if not _FULLY_SHARDED.isdisjoint(cls.__name__ for cls in type(module).__mro__):
+            raise UnsupportedOperation(
+                at, "its parameters are spread over devices: place the module before it is sharded"
+            )
+        if isinstance(module, torch.jit.ScriptModule):
+            _check_script(module, at)
+        elif any(isinstance(value, torch.ScriptObject) for value in module.__dict__.values()):
+            raise UnsupportedOperation(
+                at,
+                "it holds packed (quantized) weights, which torch cannot move: place it first, "
+                "quantize it then",
+            )
+    for name, x in named_tensors(model):
+        _check_tensor(name, x)
+
+
+def _check_script(module: Any, at: str) -> None:
+    if not hasattr(module, "graph"):
+        return
+    for node in module.graph.findAllNodes("prim::Constant"):
+        if node.hasAttribute("value") and node.kindOf("value") == "t" and node.t("value").dim():
+            raise UnsupportedOperation(
+                at,
+                "its graph holds tensors as constants (torch.jit.freeze): place it first, or load "
+                "it with torch.jit.load(file, map_location=...)",
+            )
+
+
+def _check_tensor(name: str, x: torch.Tensor) -> None:
+    if x.device.type == "meta":
+        raise UnsupportedOperation(
+            f"placing {name!r}",
+            "it is on 'meta', without memory: model.to_empty(device=...) gives it some, to fill",
+        )
+    if type(x).__name__ == "DTensor":
+        raise UnsupportedOperation(
+            f"placing {name!r}", "it is a DTensor, spread over several devices"
+        )
+    if is_traceable_wrapper_subclass(x):
+        raise UnsupportedOperation(
+            f"placing {name!r}",
+            f"it is a {type(x).__name__}, which wraps other tensors: build the model there",
+        )
+    if not x.is_leaf and not name.endswith(".grad"):
+        raise UnsupportedOperation(
+            f"placing {name!r}", "it is a buffer with a history: register x.detach() in its place"
+        )
+
+
+def _placing(model: torch.nn.Module) -> str:
+    return f"placing a {type(model).__name__}"
+
+
+def move_what_else(model: torch.nn.Module, native: torch.device) -> None:
+    """Whatever modules with an ``_apply`` of their own keep beside what is registered.
+
+    That is how ``Module.to`` reaches it: tensors in lists, say, and the flat weights of RNNs. If
+    one of them fails, what the others moved is put back.
+    """
+    own = [module for module in model.modules() if type(module)._apply is not _APPLY]
+    moved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
+
+    def move(x: torch.Tensor) -> torch.Tensor:
+        if x.device == native:
+            return x
+        y = x.to(native)
+        moved[id(y)] = (y, x)
+        return y
+
+    try:
+        for module in own:
+            _apply(module, move)
+    except BaseException:
+        for module in own:
+            _apply(module, lambda y: moved.get(id(y), (y, y))[1])
+        raise
+
+
+_APPLY = torch.nn.Module._apply
+
+
+def _apply(module: torch.nn.Module, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    if isinstance(module, torch.nn.RNNBase):
+        module.flatten_parameters()  # all that its own does besides, where it matters: on CUDA
+    else:
+        module._apply(function)  # type: ignore[no-untyped-call]
