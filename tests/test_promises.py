@@ -24,7 +24,8 @@ FREE = """
     import unidev
     new = {name.partition(".")[0] for name in set(sys.modules) - before}
     costly = {"numpy", "pluggy", "optree", "typing", "dataclasses", "re", "inspect", "filelock",
-              "platformdirs", "click", "rich", "torch", "tensorflow", "paddle", "mxnet"}
+              "platformdirs", "click", "rich", "json", "safetensors", "xxhash", "torch",
+              "tensorflow", "paddle", "mxnet"}
     print(sorted(new & costly), "importlib.metadata" in sys.modules)
 """
 
@@ -224,12 +225,13 @@ def test_every_public_function_has_a_summary_of_one_line() -> None:
 RAISES = {
     "arange", "array", "as_device", "copy_to", "device_of", "full", "gpu", "memory",
     "register_container", "same_device", "seed", "set_backend", "shares_memory", "simulate",
-    "to_numpy", "try_gpu", "use_backend", "active_backend",
+    "to_numpy", "try_gpu", "use_backend", "active_backend", "load_parameters", "save_parameters",
 }  # fmt: skip
 EXAMPLES = {
     "active_backend", "arange", "array", "as_device", "as_in_device", "check_same_device",
     "copy_to", "device_of", "list_backends", "list_devices", "register_container",
-    "same_device", "seed", "shares_memory", "try_gpu", "zeros",
+    "same_device", "seed", "shares_memory", "try_gpu", "zeros", "load_parameters",
+    "save_parameters",
 }  # fmt: skip
 
 

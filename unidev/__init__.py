@@ -10,6 +10,7 @@ Importing unidev imports no framework, nor NumPy. What only authors of backends 
 
 from __future__ import annotations
 
+from unidev.checkpoints import load_parameters, save_parameters
 from unidev.checks import check_same_device, device_of, same_device, shares_memory
 from unidev.device import Device
 from unidev.devices import (
@@ -175,6 +176,7 @@ __all__ = [
     "hookimpl",
     "list_backends",
     "list_devices",
+    "load_parameters",
     "memory",
     "no_grad",
     "num_gpus",
@@ -186,6 +188,7 @@ __all__ = [
     "randn",
     "register_container",
     "same_device",
+    "save_parameters",
     "seed",
     "set_backend",
     "sgd",

@@ -15,22 +15,27 @@ BEAT_S = 2.0
 
 
 @contextlib.contextmanager
-def announced(what: str) -> Iterator[None]:
+def announced(what: str, *, at_once: bool = True) -> Iterator[None]:
     """Say ``what`` is being done, every two seconds that it still is, and how long it took.
 
-    Whole lines on stderr, so that it reads the same in a terminal, a pipe and a log.
+    Whole lines on stderr, so that it reads the same in a terminal, a pipe and a log. What is mostly
+    quick is not announced ``at_once``: of that nothing is said unless it takes two seconds.
     """
     started = time.monotonic()
     done = threading.Event()
+    spoken = False
 
     def say(state: str) -> None:
+        nonlocal spoken
+        spoken = True
         print(f"unidev: {what}: {state}", file=sys.stderr, flush=True)  # noqa: T201  progress
 
     def beat() -> None:
         while not done.wait(BEAT_S):
             say(f"{time.monotonic() - started:.0f} s")
 
-    say("started")
+    if at_once:
+        say("started")
     thread = threading.Thread(target=beat, name="unidev-progress", daemon=True)
     thread.start()
     try:
@@ -38,8 +43,10 @@ def announced(what: str) -> Iterator[None]:
     except BaseException:
         done.set()
         thread.join()
-        say("failed")
+        if spoken:
+            say("failed")
         raise
     done.set()
     thread.join()
-    say(f"done in {time.monotonic() - started:.1f} s")
+    if spoken:
+        say(f"done in {time.monotonic() - started:.1f} s")
