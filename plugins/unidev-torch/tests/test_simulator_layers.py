@@ -33,6 +33,11 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
         lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)),
         (2, 3, 8, 8),
     ),
+    "batch norm without statistics": (
+        lambda: nn.BatchNorm1d(3, track_running_stats=False),
+        (4, 3),
+    ),
+    "instance norm": (lambda: nn.InstanceNorm1d(3, track_running_stats=True), (2, 3, 5)),
     "layer norm": (lambda: nn.LayerNorm(3), (2, 3)),
     "group norm": (lambda: nn.GroupNorm(2, 4), (2, 4, 3)),
     "average pooling": (lambda: nn.AvgPool2d(2), (2, 3, 4, 4)),
@@ -58,6 +63,8 @@ def test_a_layer_agrees_with_the_cpu(name: str) -> None:
     expected, found = first(on_cpu(x)), first(on_sim(y))
     expected.square().sum().backward()
     found.square().sum().backward()
+    for name, buffer in on_cpu.named_buffers():  # running statistics
+        torch.testing.assert_close(on_sim.get_buffer(name).cpu(), buffer)
 
     assert found.device == SIM
     torch.testing.assert_close(found.cpu(), expected)

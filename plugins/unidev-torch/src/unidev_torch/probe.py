@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unidev.device import Device
+    from unidev_torch.probe_autograd import TorchAutogradProbe
+    from unidev_torch.probe_models import TorchModelProbe
 
     Array = np.ndarray[Any, Any]
 
@@ -23,13 +26,23 @@ if TYPE_CHECKING:
 class TorchProbe(Probe):
     """Probe of the torch backend."""
 
+    @cached_property
+    def autograd(self) -> TorchAutogradProbe:  # type: ignore[override]  # read-only is enough here
+        """Gradients in more detail."""
+        from unidev_torch.probe_autograd import TorchAutogradProbe
+
+        return TorchAutogradProbe(self.backend)
+
+    @cached_property
+    def models(self) -> TorchModelProbe:  # type: ignore[override]
+        """A sample module, and an optimizer."""
+        from unidev_torch.probe_models import TorchModelProbe
+
+        return TorchModelProbe(self.backend)
+
     def make(self, array: Array, device: Device) -> torch.Tensor:
         """The array's bytes, seen as the dtype of the same name."""
-        dtype = getattr(torch, array.dtype.name)
-        if array.nbytes == 0:
-            return torch.empty(array.shape, dtype=dtype, device=_native(device))
-        raw = torch.frombuffer(bytearray(array.tobytes()), dtype=torch.uint8)
-        return raw.view(dtype).reshape(array.shape).to(_native(device), copy=True)
+        return make(array, device)
 
     def read(self, x: torch.Tensor) -> bytes:
         """The elements as bytes on the host, whatever the dtype; of a COO tensor, both parts."""
@@ -120,6 +133,15 @@ class TorchProbe(Probe):
         x = torch.ones(4, device=_native(device))
         x.untyped_storage().resize_(0)
         return x
+
+
+def make(array: Array, device: Device) -> torch.Tensor:
+    """What ``TorchProbe.make`` does."""
+    dtype = getattr(torch, array.dtype.name)
+    if array.nbytes == 0:
+        return torch.empty(array.shape, dtype=dtype, device=_native(device))
+    raw = torch.frombuffer(bytearray(array.tobytes()), dtype=torch.uint8)
+    return raw.view(dtype).reshape(array.shape).to(_native(device), copy=True)
 
 
 def _parts(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

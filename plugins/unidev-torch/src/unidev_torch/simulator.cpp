@@ -118,6 +118,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&fallback>());
   m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&fallback>());
 
+  m.impl("native_batch_norm", &unidev_sim::native_batch_norm);
   m.impl("native_dropout", &unidev_sim::native_dropout);
 
   m.impl("_thnn_fused_lstm_cell", &unidev_sim::lstm_cell);

@@ -1,10 +1,11 @@
 // What torch asks accelerators for as one operation, and has no fitting CPU kernel for: LSTM and GRU
-// cells, after the formulas of torch's aten/src/ATen/native/RNN.cpp, and dropout.
+// cells, after the formulas of torch's aten/src/ATen/native/RNN.cpp, dropout and batch norm.
 #pragma once
 
 #include "simulator_tensors.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/_native_batch_norm_legit.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones_like.h>
@@ -85,6 +86,20 @@ inline std::tuple<at::Tensor, at::Tensor> native_dropout(
   const at::Tensor mask =
       at::empty_like(input, input.options().dtype(c10::kBool)).bernoulli_(1 - rate);
   return {input * mask * scale, mask};
+}
+
+// Its schema does not say that it changes the running statistics, so that the fallback would not
+// bring them back. That of the newer operation does.
+inline std::tuple<at::Tensor, at::Tensor, at::Tensor> native_batch_norm(
+    const at::Tensor& input, const std::optional<at::Tensor>& weight,
+    const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& running_mean,
+    const std::optional<at::Tensor>& running_var, bool training, double momentum, double eps) {
+  const auto is_there = [](const std::optional<at::Tensor>& x) { return x && x->defined(); };
+  if (!is_there(running_mean) || !is_there(running_var)) {
+    return at::_native_batch_norm_legit(input, weight, bias, training, momentum, eps);
+  }
+  at::Tensor mean = *running_mean, var = *running_var;
+  return at::_native_batch_norm_legit(input, weight, bias, mean, var, training, momentum, eps);
 }
 
 } // namespace unidev_sim
