@@ -11,7 +11,7 @@ import numpy as np
 
 import unidev
 import unidev_paddle
-from unidev.backend import Backend, Extent, Memory, unsupported
+from unidev.backend import Extent, Memory, unsupported
 from unidev.errors import (
     DeletedTensorError,
     UnsupportedDtypeError,
@@ -20,6 +20,7 @@ from unidev.errors import (
 from unidev_paddle import devices, memory
 from unidev_paddle.copying import Move, copy_cut, move_cut
 from unidev_paddle.importing import import_paddle
+from unidev_paddle.optional_parts import OptionalParts
 from unidev_paddle.refusals import in_static_graph, not_dense, symbolic
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from unidev.backend import BackendSpec
     from unidev.device import Device
-    from unidev_paddle.probe import PaddleProbe
 
     Tensor = Any
     Array = np.ndarray[Any, Any]
@@ -50,7 +50,7 @@ paddle.jit.ignore_module([unidev, unidev_paddle])
 _state = paddle.base.framework.global_var
 
 
-class PaddleBackend(Backend):
+class PaddleBackend(OptionalParts):
     """Tensors and Parameters of Paddle's dynamic graph, dense ones."""
 
     framework_errors = (
@@ -89,13 +89,6 @@ class PaddleBackend(Backend):
     def dtypes(self) -> Mapping[str, Any]:
         """All that Paddle computes on but float8; a ``uint16`` array means bfloat16 to it."""
         return {name: getattr(paddle, name) for name in _NAMES}
-
-    @cached_property
-    def probe(self) -> PaddleProbe:  # type: ignore[override]  # read-only is enough here
-        """Paddle's probe."""
-        from unidev_paddle.probe import PaddleProbe
-
-        return PaddleProbe(self)
 
     # -- devices ----------------------------------------------------------------------------------
 

@@ -1,0 +1,74 @@
+"""Paddle's autograd."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unidev.autograd import Autograd
+from unidev_paddle.copying import move_cut
+from unidev_paddle.importing import import_paddle
+from unidev_paddle.refusals import in_static_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
+
+    Tensor = Any
+
+paddle: Any = import_paddle()
+operations: Any = paddle._C_ops
+
+
+class PaddleAutograd(Autograd):
+    """By ``paddle.grad``, which writes no ``x.grad``."""
+
+    def leaf(self, x: Tensor) -> Tensor:
+        """``x`` if it is a leaf that is not stopped, else a detached tensor that is."""
+        if x.is_leaf and not x.stop_gradient:
+            return x
+        cut = x.detach()
+        cut.stop_gradient = False
+        return cut
+
+    def gradients(
+        self, loss_of: Callable[[], Tensor], leaves: Sequence[Tensor]
+    ) -> tuple[Tensor, Sequence[Tensor | None]]:
+        """Recorded inside ``no_grad`` too."""
+        if not paddle.in_dynamic_mode():
+            raise in_static_graph("value_and_grad")
+        with paddle.enable_grad():
+            loss = loss_of()
+        if loss.stop_gradient:
+            return loss.detach(), [None] * len(leaves)
+        found = paddle.grad([loss], list(leaves), allow_unused=True)
+        return loss.detach(), [
+            slope if slope is None else self._beside(leaf, slope)
+            for leaf, slope in zip(leaves, found, strict=True)
+        ]
+
+    def no_grad(self) -> AbstractContextManager[Any]:
+        """Of this thread."""
+        scope: AbstractContextManager[Any] = paddle.no_grad()
+        return scope
+
+    def descend(
+        self, parameters: Sequence[Tensor], gradients: Sequence[Tensor], lr: float
+    ) -> Sequence[Tensor]:
+        """In place."""
+        with paddle.no_grad():
+            for x, slope in zip(parameters, gradients, strict=True):
+                step = operations.scale(slope, lr, 0.0, True)
+                if x.place.is_custom_place():
+                    # What Paddle computes on the CPU for a device gets new memory, and x would part
+                    # from what shares its own; assign keeps it.
+                    operations.assign_out_(operations.subtract(x, step), x)
+                else:
+                    operations.subtract_(x, step)
+        return parameters
+
+    def _beside(self, leaf: Tensor, slope: Tensor) -> Tensor:
+        # Of an embedding's weight on a simulated device, Paddle leaves the gradient on the CPU.
+        device = self.backend.device_of(leaf)
+        if self.backend.device_of(slope) is device:
+            return slope
+        return move_cut(slope, device.native)

@@ -1,0 +1,54 @@
+"""The parts of the backend that are imported when they are first asked for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from unidev.backend import Backend
+
+if TYPE_CHECKING:
+    from unidev_paddle.autograd import PaddleAutograd
+    from unidev_paddle.functions import PaddleFunctions
+    from unidev_paddle.layers import PaddleLayers
+    from unidev_paddle.models import PaddleModels
+    from unidev_paddle.probe import PaddleProbe
+
+
+class OptionalParts(Backend):
+    """What a ``Backend`` may do besides."""
+
+    @cached_property
+    def probe(self) -> PaddleProbe:  # type: ignore[override]  # read-only is enough here
+        """Paddle's probe."""
+        from unidev_paddle.probe import PaddleProbe
+
+        return PaddleProbe(self)
+
+    @cached_property
+    def models(self) -> PaddleModels:  # type: ignore[override]  # read-only is enough here
+        """Layers."""
+        from unidev_paddle.models import PaddleModels
+
+        return PaddleModels(self)
+
+    @cached_property
+    def autograd(self) -> PaddleAutograd:  # type: ignore[override]  # as above
+        """``paddle.grad``."""
+        from unidev_paddle.autograd import PaddleAutograd
+
+        return PaddleAutograd(self)
+
+    @cached_property
+    def layers(self) -> PaddleLayers:  # type: ignore[override]  # as above
+        """``paddle.nn``."""
+        from unidev_paddle.layers import PaddleLayers
+
+        return PaddleLayers(self)
+
+    @cached_property
+    def functions(self) -> PaddleFunctions:  # type: ignore[override]  # as above
+        """``paddle.nn.functional``."""
+        from unidev_paddle.functions import PaddleFunctions
+
+        return PaddleFunctions(self)
