@@ -63,8 +63,8 @@ def test_a_layer_agrees_with_the_cpu(name: str) -> None:
     expected, found = first(on_cpu(x)), first(on_sim(y))
     expected.square().sum().backward()
     found.square().sum().backward()
-    for name, buffer in on_cpu.named_buffers():  # running statistics
-        torch.testing.assert_close(on_sim.get_buffer(name).cpu(), buffer)
+    for path, buffer in on_cpu.named_buffers():  # running statistics
+        torch.testing.assert_close(on_sim.get_buffer(path).cpu(), buffer)
 
     assert found.device == SIM
     torch.testing.assert_close(found.cpu(), expected)
