@@ -25,6 +25,7 @@ from unidev import (
     unsupported,
 )
 from unidev.errors import framework_error
+from unidev_mxnet.allocation import NO_CPU_STATISTICS, allocate, gpu_memory
 from unidev_mxnet.contexts import SharedContext
 from unidev_mxnet.native_calls import ContextAnswer, get_context, numpy_shapes, split_answer
 
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from unidev import BackendSpec, Device, Extent
+    from unidev_mxnet.autograd import MxnetAutograd
+    from unidev_mxnet.functions import MxnetFunctions
+    from unidev_mxnet.layers import MxnetLayers
+    from unidev_mxnet.models import MxnetModels
     from unidev_mxnet.probe import MxnetProbe
 
     Array = np.ndarray[Any, Any]
@@ -45,8 +50,6 @@ _SPELLING = re.compile(r"(cpu|gpu)\((-?\d{1,10})\)", re.ASCII)
 
 _SMALL = 2**18
 """Elements that an operator may allocate by itself: at most 2 MiB, and half the time."""
-
-_NO_CPU_STATISTICS = "MXNet keeps no count of what it has allocated on a CPU"
 
 
 class MxnetBackend(Backend):
@@ -86,6 +89,34 @@ class MxnetBackend(Backend):
         from unidev_mxnet.probe import MxnetProbe
 
         return MxnetProbe(self)
+
+    @cached_property
+    def models(self) -> MxnetModels:  # type: ignore[override]  # read-only is enough
+        """Gluon's models."""
+        from unidev_mxnet.models import MxnetModels
+
+        return MxnetModels(self)
+
+    @cached_property
+    def autograd(self) -> MxnetAutograd:  # type: ignore[override]  # read-only is enough
+        """MXNet's autograd."""
+        from unidev_mxnet.autograd import MxnetAutograd
+
+        return MxnetAutograd(self)
+
+    @cached_property
+    def layers(self) -> MxnetLayers:  # type: ignore[override]  # read-only is enough
+        """Gluon's layers."""
+        from unidev_mxnet.layers import MxnetLayers
+
+        return MxnetLayers(self)
+
+    @cached_property
+    def functions(self) -> MxnetFunctions:  # type: ignore[override]  # read-only is enough
+        """MXNet's operators."""
+        from unidev_mxnet.functions import MxnetFunctions
+
+        return MxnetFunctions(self)
 
     # -- devices ---------------------------------------------------------------------------------
 
@@ -157,8 +188,8 @@ class MxnetBackend(Backend):
     def memory(self) -> Callable[[Device], Memory]:  # type: ignore[override]  # read-only is enough
         """CUDA's count of a GPU's memory, other processes' included; creates a CUDA context."""
         if self.simulated_count == 0 and self.device_count("gpu"):
-            return _gpu_memory
-        refusal = unsupported(_NO_CPU_STATISTICS)
+            return gpu_memory
+        refusal = unsupported(NO_CPU_STATISTICS)
         refusal.operation = "memory"
         return refusal  # type: ignore[no-any-return]
 
@@ -171,7 +202,7 @@ class MxnetBackend(Backend):
             if isinstance(x, BaseSparseNDArray):
                 return x.copyto(device.native)
             make = mx.np.empty if isinstance(x, mx.np.ndarray) else mx.nd.empty
-            return x.copyto(_allocate(make, x.shape, x.dtype, device.native))
+            return x.copyto(allocate(make, x.shape, x.dtype, device.native))
 
     def copy_if_there(self, x: Any, device: Device) -> Any:
         """``mx.np.copy``, which takes half the time of ``copyto``."""
@@ -181,7 +212,7 @@ class MxnetBackend(Backend):
             shape = x.shape
             if math.prod(shape) <= _SMALL:
                 return mx.np.copy(x)
-            return mx.np.copy(x, out=_allocate(mx.np.empty, shape, x.dtype, x.ctx))
+            return mx.np.copy(x, out=allocate(mx.np.empty, shape, x.dtype, x.ctx))
 
     def from_numpy(self, array: Array, dtype: np.dtype[Any], device: Device) -> Any:
         """Blocks until the values are there."""
@@ -211,7 +242,7 @@ class MxnetBackend(Backend):
     def empty(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Any:
         """Allocated in this call."""
         with numpy_shapes():
-            return _allocate(mx.np.empty, shape, dtype, device.native)
+            return allocate(mx.np.empty, shape, dtype, device.native)
 
     def zeros(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Any:
         """Filled on the device."""
@@ -265,20 +296,3 @@ class MxnetBackend(Backend):
                 "ones; unset UNIDEV_SIMULATE to use those",
             )
         raise DeletedTensorError("the array has no memory yet: nothing was written to it.")
-
-
-def _allocate(make: Callable[..., Any], shape: tuple[int, ...], dtype: Any, context: Any) -> Any:
-    """An array whose memory is there on return, unlike that of MXNet's operators' results."""
-    try:
-        return make(shape, dtype=dtype, ctx=context)
-    except mx.MXNetError as error:
-        if "Failed to allocate" in str(error):  # on a CPU; CUDA says "out of memory" itself
-            raise MemoryError(str(error).strip()) from error
-        raise
-
-
-def _gpu_memory(device: Device) -> Memory:
-    if device.kind != "gpu":
-        raise UnsupportedOperation("memory", _NO_CPU_STATISTICS)
-    free, total = mx.context.gpu_memory_info(device.index)
-    return Memory(total - free, free, total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import mxnet as mx  # type: ignore[import-untyped]
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from unidev import Device
+    from unidev_mxnet.probe_autograd import MxnetAutogradProbe
+    from unidev_mxnet.probe_models import MxnetModelProbe
 
     Array = np.ndarray[Any, Any]
 
@@ -23,6 +26,20 @@ class MxnetProbe(Probe):
     """Probe of MXNet. Each method gives its thread NumPy's meaning of shapes while it runs."""
 
     deleted = unsupported("MXNet frees no array that is in use")
+
+    @cached_property
+    def autograd(self) -> MxnetAutogradProbe:  # type: ignore[override]  # read-only is enough
+        """Of gradients."""
+        from unidev_mxnet.probe_autograd import MxnetAutogradProbe
+
+        return MxnetAutogradProbe(self.backend)
+
+    @cached_property
+    def models(self) -> MxnetModelProbe:  # type: ignore[override]  # read-only is enough
+        """Of Gluon's models."""
+        from unidev_mxnet.probe_models import MxnetModelProbe
+
+        return MxnetModelProbe(self.backend)
 
     def make(self, array: Array, device: Device) -> Any:
         """``mx.np.array``."""

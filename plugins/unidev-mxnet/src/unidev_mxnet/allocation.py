@@ -1,0 +1,34 @@
+"""Allocating memory, and asking how much there is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import mxnet as mx  # type: ignore[import-untyped]
+
+from unidev import Memory, UnsupportedOperation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev import Device
+
+NO_CPU_STATISTICS = "MXNet keeps no count of what it has allocated on a CPU"
+
+
+def allocate(make: Callable[..., Any], shape: tuple[int, ...], dtype: Any, context: Any) -> Any:
+    """An array whose memory is there on return, unlike that of MXNet's operators' results."""
+    try:
+        return make(shape, dtype=dtype, ctx=context)
+    except mx.MXNetError as error:
+        if "Failed to allocate" in str(error):  # on a CPU; CUDA says "out of memory" itself
+            raise MemoryError(str(error).strip()) from error
+        raise
+
+
+def gpu_memory(device: Device) -> Memory:
+    """CUDA's count."""
+    if device.kind != "gpu":
+        raise UnsupportedOperation("memory", NO_CPU_STATISTICS)
+    free, total = mx.context.gpu_memory_info(device.index)
+    return Memory(total - free, free, total)

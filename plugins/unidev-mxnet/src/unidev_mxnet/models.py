@@ -1,0 +1,216 @@
+"""Gluon's models: what hangs on one, moving it, reading and writing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from mxnet import autograd  # type: ignore[import-untyped]
+from mxnet.gluon import Block, HybridBlock, Parameter  # type: ignore[import-untyped]
+
+from unidev import UnsupportedOperation
+from unidev.models import Models, Stored
+from unidev_mxnet.blocks import (
+    array_of,
+    blocks_of,
+    hidden_parameters,
+    is_buffer,
+    parameters_of,
+    spread,
+    unbuilt,
+)
+from unidev_mxnet.memory import (
+    ParameterTwin,
+    copy_of,
+    exchange_arrays,
+    exchange_parameters,
+    wait_for,
+)
+from unidev_mxnet.native_calls import numpy_shapes
+from unidev_mxnet.trainers import check_trainer, state_arrays, take_along
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from unidev import Device
+
+    Array = np.ndarray[Any, Any]
+    Tensor = Any
+    Model = Any
+    Part = Any
+
+
+class MxnetModels(Models):
+    """``gluon.Block``, ``Parameter`` and ``ParameterDict``.
+
+    A part is a ``Parameter``, or an array of an optimizer's state. Both stay the objects they are,
+    and so do the arrays of a parameter: only handles are exchanged, see ``memory.py``.
+    """
+
+    # -- what hangs on a model ---------------------------------------------------------------------
+
+    def parameters(self, model: Model) -> Mapping[str, Tensor]:
+        """By structural names (``0.weight``); running statistics and constants are buffers."""
+        return {
+            name: array_of(name, parameter)
+            for name, parameter in _unique(parameters_of(model))
+            if not is_buffer(parameter)
+        }
+
+    def trainable(self, model: Model) -> Mapping[str, Tensor]:
+        """Those whose ``grad_req`` is not ``'null'``."""
+        return {
+            name: array_of(name, parameter)
+            for name, parameter in _unique(parameters_of(model))
+            if parameter.grad_req != "null" and not is_buffer(parameter)
+        }
+
+    def tensors(self, model: Model) -> Mapping[str, Tensor]:
+        """A tied one under its first name; each copy, where a parameter is on several devices."""
+        found: dict[str, Tensor] = {}
+        for name, parameter in _unique(_all_parameters(model)):
+            arrays = parameter._data or ()
+            for array in arrays:
+                found[name if len(arrays) == 1 else f"{name}@{array.ctx}"] = array
+            for array in parameter._grad or ():
+                found[f"{name}.grad" if len(arrays) == 1 else f"{name}.grad@{array.ctx}"] = array
+        return found
+
+    # -- moving it ---------------------------------------------------------------------------------
+
+    def parts(self, model: Model, optimizer: Any) -> Sequence[Part]:
+        """Parameters, deferred ones too, then the arrays of the ``Trainer``'s state."""
+        if optimizer is not None:
+            check_trainer(optimizer)
+        if isinstance(model, Block):
+            for _, block in blocks_of(model):
+                block._check_container_with_block()  # Gluon's warning of blocks it does not see
+        found = []
+        for name, parameter in _unique(_all_parameters(model)):
+            _check_movable(name, parameter)
+            found.append(parameter)
+        return [*found, *(state_arrays(optimizer) if optimizer is not None else ())]
+
+    def twin(self, part: Part, device: Device) -> Part:
+        """Of a deferred parameter, that it is to come into being there."""
+        if isinstance(part, Parameter):
+            return ParameterTwin(self.backend, part, device)
+        return copy_of(self.backend, part, device)
+
+    def swap(self, part: Part, twin: Part) -> None:
+        """Waits for the twin first: what MXNet could not do is raised here."""
+        wait_for(twin)
+        if isinstance(part, Parameter):
+            exchange_parameters(part, twin)
+        else:
+            exchange_arrays(part, twin)
+
+    def is_on(self, part: Part, device: Device) -> bool:
+        """With its gradient."""
+        if isinstance(part, Parameter):
+            return self._is_there(part, device)
+        return self.backend.device_of(part) is device
+
+    def is_placed(self, model: Model, device: Device) -> bool:
+        """Asks MXNet where each array is."""
+        is_there = self._is_there
+        return all(
+            is_there(parameter, device) and parameter._stype == "default"
+            for _, parameter in _all_parameters(model)
+        )
+
+    def finish(self, model: Model, optimizer: Any, device: Device) -> Any:
+        """Lets go of old memory in compiled graphs; the ``Trainer`` goes on as it is."""
+        if optimizer is not None:
+            for parameter in optimizer._params:
+                if not self._is_there(parameter, device):
+                    raise UnsupportedOperation(
+                        "placing an optimizer of parameters that are elsewhere",
+                        f"it also trains {parameter.name!r}, on {parameter.list_ctx()[0]}: place "
+                        f"the model that has it on {device} first",
+                    )
+        if isinstance(model, Block):
+            _forget_static_memory(model)
+        if optimizer is not None:
+            take_along(optimizer, device.native)
+        return optimizer
+
+    # -- checkpoints -------------------------------------------------------------------------------
+
+    def stored(self, model: Model) -> Mapping[str, Stored]:
+        """All parameters, as ``save_parameters`` does, by each of their names."""
+        from unidev_mxnet.layers import portable_names
+
+        renamed = portable_names(model)
+        found = {}
+        for name, parameter in parameters_of(model):
+            _check_dense(name, parameter)
+            found[renamed.get(name, name)] = Stored(array_of(name, parameter))
+        return found
+
+    def read(self, x: Tensor) -> Array:
+        """Waits; always a copy."""
+        self.backend.device_of(x)
+        with numpy_shapes():
+            values: Array = x.asnumpy()
+        return values if values.dtype.fields is None else values.view(np.uint16)
+
+    def write(self, x: Tensor, values: Array) -> None:
+        """Blocks until the values are there."""
+        with numpy_shapes(), autograd.pause():
+            x._sync_copyfrom(values.view(x.dtype) if _is_bfloat16(x) else values)
+
+    # -- one parameter -----------------------------------------------------------------------------
+
+    def _is_there(self, parameter: Parameter, device: Device) -> bool:
+        arrays, gradients = parameter._data, parameter._grad
+        if arrays is None:
+            deferred = parameter._deferred_init
+            return bool(deferred) and deferred[1] == [device.native]
+        device_of = self.backend.device_of
+        return (
+            len(arrays) == 1
+            and device_of(arrays[0]) is device
+            and (gradients is None or device_of(gradients[0]) is device)
+        )
+
+
+def _all_parameters(model: Model) -> Iterator[tuple[str, Parameter]]:
+    yield from parameters_of(model)
+    yield from hidden_parameters(model)
+
+
+def _unique(named: Iterable[tuple[str, Parameter]]) -> Iterator[tuple[str, Parameter]]:
+    seen = set()
+    for name, parameter in named:
+        if id(parameter) not in seen:
+            seen.add(id(parameter))
+            yield name, parameter
+
+
+def _check_movable(name: str, parameter: Parameter) -> None:
+    _check_dense(name, parameter)
+    if parameter._data is None and not parameter._deferred_init:
+        raise unbuilt(name, parameter)
+    contexts = parameter._ctx_list if parameter._data else parameter._deferred_init[1]
+    if len(contexts) != 1:
+        raise spread(name, parameter)
+
+
+def _check_dense(name: str, parameter: Parameter) -> None:
+    if parameter._stype != "default":
+        raise UnsupportedOperation(
+            f"placing or reading {name!r}, whose storage is {parameter._stype},",
+            "its rows are in the kvstore of its Trainer, and not in the model",
+        )
+
+
+def _forget_static_memory(model: Block) -> None:
+    """A graph hybridized with ``static_alloc`` holds arrays of where it last ran; made anew."""
+    for _, block in blocks_of(model):
+        if isinstance(block, HybridBlock) and block._cached_op and not block._backend:
+            block._cached_op = None
+
+
+def _is_bfloat16(x: Tensor) -> bool:
+    return np.dtype(x.dtype).fields is not None
