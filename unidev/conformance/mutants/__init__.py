@@ -31,6 +31,7 @@ from unidev.conformance.mutants import (
     scopes,
     suite,
     threads_and_memory,
+    training,
     trees,
     values,
 )
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 _SUBJECTS = (
     suite, devices, creating, scopes, copying, values, placing, autograd, as_in_device, trees,
-    refusals, deleting, threads_and_memory,
+    refusals, deleting, threads_and_memory, training,
 )  # fmt: skip
 
 _ALL = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -40,6 +41,8 @@ class Mutant:
     """What those checks must come out as."""
     simulated_count: int
     """How many simulated GPUs it takes to see it."""
+    profile: str
+    """The profile of the checks that it names."""
     breaks: Breaks
     breaks_on_discovery: bool
     """Whether it breaks when its plugin is found, and not when its backend is loaded."""
@@ -77,7 +80,11 @@ class Mutant:
 
 
 def mutant(
-    *caught_by: str, result: str = "fail", simulated_count: int = 2, on_discovery: bool = False
+    *caught_by: str,
+    result: str = "fail",
+    simulated_count: int = 2,
+    profile: str = "tensor",
+    on_discovery: bool = False,
 ) -> Callable[[Breaks], Mutant]:
     """Make a mutant of the function that breaks the backend; its docstring says how."""
 
@@ -88,8 +95,29 @@ def mutant(
             caught_by=caught_by,
             result=result,
             simulated_count=simulated_count,
+            profile=profile,
             breaks=breaks,
             breaks_on_discovery=on_discovery,
+        )
+
+    return make
+
+
+def training_mutant(
+    *caught_by: str, result: str = "fail", simulated_count: int = 2
+) -> Callable[[Breaks], Mutant]:
+    """As ``mutant``, of the reference that has training: see ``reference_training``."""
+
+    def make(breaks: Breaks) -> Mutant:
+        @functools.wraps(breaks)
+        def breaks_training(backend: Any) -> None:
+            from unidev.conformance.mutants.reference_training import train
+
+            train(backend)
+            breaks(backend)
+
+        return mutant(*caught_by, result=result, simulated_count=simulated_count, profile="train")(
+            breaks_training
         )
 
     return make
