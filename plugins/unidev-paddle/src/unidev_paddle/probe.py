@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from unidev.device import Device
+    from unidev_paddle.probe_autograd import PaddleAutogradProbe
+    from unidev_paddle.probe_models import PaddleModelProbe
 
     Tensor = Any
     Array = np.ndarray[Any, Any]
@@ -23,6 +26,20 @@ core: Any = paddle.base.core
 
 class PaddleProbe(Probe):
     """Probe of the Paddle backend."""
+
+    @cached_property
+    def autograd(self) -> PaddleAutogradProbe:  # type: ignore[override]  # read-only is enough
+        """Gradients."""
+        from unidev_paddle.probe_autograd import PaddleAutogradProbe
+
+        return PaddleAutogradProbe(self.backend)
+
+    @cached_property
+    def models(self) -> PaddleModelProbe:  # type: ignore[override]  # as above
+        """Models and optimizers."""
+        from unidev_paddle.probe_models import PaddleModelProbe
+
+        return PaddleModelProbe(self.backend)
 
     def make(self, array: Array, device: Device) -> Tensor:
         """``to_tensor``, which copies; bfloat16 by its bits, which is how Paddle takes it."""
