@@ -115,6 +115,13 @@ class ModelProbe(ABC):
     def optimizer_tensors(self, optimizer: Optimizer) -> Mapping[str, Tensor]:
         """Its state after a step, but for counters that the framework keeps on the CPU."""
 
+    def earlier_optimizer(self, model: Model) -> Optimizer:
+        """One that goes on training ``model`` when that is placed without it, before any step.
+
+        Override with ``unsupported(...)`` where an optimizer has to be given to ``place``.
+        """
+        return self.optimizer(model)
+
     add_hook: Callable[[Model, Callable[[], None]], None] = unsupported(
         "the framework's models have no hooks"
     )

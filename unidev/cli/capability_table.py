@@ -32,6 +32,7 @@ LABELS = {
     "probe.autograd.is_differentiable": "tensors have a flag that says whether they are "
     "differentiable",
     "probe.models": "models that the conformance suite can judge",
+    "probe.models.earlier_optimizer": "an optimizer made before `place(model, device)` trains on",
     "probe.models.add_hook": "models have hooks",
     "probe.models.unbuilt": "models whose parameters come into being at the first call",
     "probe.models.spread": "models mirrored on several devices",

@@ -57,6 +57,7 @@ _TRIALS: dict[str, Trial] = {
     ),
     "probe.autograd.is_differentiable": lambda backend, call: call(_tensor(backend)),
     "probe.models": lambda _, part: part.model(),
+    "probe.models.earlier_optimizer": lambda backend, call: call(_model(backend)),
     "probe.models.add_hook": lambda backend, call: call(_model(backend), lambda: None),
     "probe.models.unbuilt": lambda _, call: call(),
     "probe.models.spread": lambda _, call: call(),

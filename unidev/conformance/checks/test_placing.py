@@ -64,11 +64,12 @@ def test_parameter_objects_stay(bench: Bench) -> None:
         assert all(same), f"{source} to {target}: {same.count(False)} objects are other ones"
 
 
-@check(required=True, profile="train", needs=_BOTH)
+@check(required=True, profile="train", needs=("models", "probe.models.earlier_optimizer"))
 def test_earlier_optimizer_trains(bench: Bench) -> None:
     """An optimizer made before the move trains the model as one that was never moved."""
     for source, target in bench.ring():
         moved, unmoved = Sample.on(bench, source), Sample.on(bench, source)
+        moved.optimizer = moved.probe.earlier_optimizer(moved.model)
         moved.place_alone(target)
         for count in (1, 2):
             moved.step()
