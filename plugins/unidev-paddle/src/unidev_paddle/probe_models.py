@@ -114,10 +114,9 @@ class PaddleModelProbe(ModelProbe):
             optimizer.step()
 
     def optimizer_tensors(self, optimizer: Optimizer) -> Mapping[str, Tensor]:
-        """``state_dict``."""
-        return {
-            name: x for name, x in optimizer.state_dict().items() if isinstance(x, paddle.Tensor)
-        }
+        """``state_dict``, by position: names in it are numbered through the process."""
+        state = optimizer.state_dict().values()
+        return {f"state.{number}": x for number, x in enumerate(state)}
 
     def add_hook(self, model: Layer, call: Callable[[], None]) -> None:
         """After the forward."""
