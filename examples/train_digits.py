@@ -1,0 +1,208 @@
+"""Train a convolutional net to read handwritten digits, the same on every framework.
+
+A small LeNet learns the 1,797 images of 8 by 8 pixels that come with scikit-learn:
+
+    UNIDEV_BACKEND=torch python examples/train_digits.py
+
+The backend is torch, tensorflow, paddle or mxnet; NumPy computes no gradients. It trains on the
+first GPU if there is one (with UNIDEV_SIMULATE=1, a simulated one), prints loss and accuracy after
+each epoch, and draws both into digits.png. After one seed, the nets of all frameworks start from
+the same weights and see the same batches.
+"""
+
+import argparse
+import json
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+import unidev
+from unidev import nn
+from unidev.nn import functional as F
+
+BATCH_SIZE = 32
+LEARNING_RATE = 0.3
+TRAINING_IMAGES = 1437  # the other 360 are for testing
+
+
+def load_data():
+    """Images and labels to train with, and to test with, as NumPy arrays."""
+    from sklearn.datasets import load_digits
+
+    images, labels = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(images))
+    images = images[order].reshape(-1, 1, 8, 8).astype("float32")
+    labels = labels[order].astype("int64")
+    seen = images[:TRAINING_IMAGES]
+    images = (images - seen.mean()) / seen.std()
+    split = TRAINING_IMAGES
+    return (images[:split], labels[:split]), (images[split:], labels[split:])
+
+
+def make_net():
+    """A LeNet for images of 8 by 8 pixels."""
+    return nn.sequential(
+        nn.conv2d(1, 16, 5, padding=2),
+        nn.tanh(),
+        nn.avg_pool2d(2),
+        nn.conv2d(16, 32, 3, padding=1),
+        nn.tanh(),
+        nn.avg_pool2d(2),
+        nn.flatten(),
+        nn.dense(128, 64),
+        nn.tanh(),
+        nn.dense(64, 10),
+    )
+
+
+def batches(data, seed):
+    """Pairs of images and labels, in an order drawn with ``seed``; each image once."""
+    images, labels = data
+    order = np.random.default_rng(seed).permutation(len(images))
+    for start in range(0, len(order), BATCH_SIZE):
+        chosen = order[start : start + BATCH_SIZE]
+        yield images[chosen], labels[chosen]
+
+
+def loss_of(net, X, y):
+    """What training makes small."""
+    return F.softmax_cross_entropy(net(X), y)
+
+
+def train_epoch(net, data, seed, step_done):
+    """See each image once, learn from it, and give the mean loss."""
+    device = unidev.device_of(net)
+    total = 0.0
+    for images, labels in batches(data, seed):
+        X, y = unidev.array(images, device=device), unidev.array(labels, device=device)
+        loss, gradients = unidev.value_and_grad(loss_of)(net, X, y)
+        unidev.sgd(net, gradients, lr=LEARNING_RATE)
+        total += unidev.to_numpy(loss).item() * len(labels)
+        step_done()
+    return total / len(data[0])
+
+
+def evaluate(net, data):
+    """The net's outputs for all images, their mean loss, and the share that it reads right."""
+    device = unidev.device_of(net)
+    images, labels = data
+    with unidev.no_grad():
+        outputs = net(unidev.array(images, device=device))
+        loss = F.softmax_cross_entropy(outputs, unidev.array(labels, device=device))
+    outputs = unidev.to_numpy(outputs)
+    return outputs, unidev.to_numpy(loss).item(), float((outputs.argmax(1) == labels).mean())
+
+
+def train(net, epochs, seed, first=1):
+    """Train for some epochs, and give the loss and the test accuracy after each."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    training, testing = load_data()
+    losses, accuracies = [], []
+    steps = epochs * -(-len(training[0]) // BATCH_SIZE)
+    # A bar on a terminal; in a pipe, the lines alone.
+    with Progress(disable=not Console().is_terminal) as progress:
+        bar = progress.add_task("training", total=steps)
+        for epoch in range(first, first + epochs):
+            loss = train_epoch(net, training, [seed, epoch], lambda: progress.advance(bar))
+            _, _, accuracy = evaluate(net, testing)
+            print(f"epoch {epoch:2}: loss {loss:.4f}, test accuracy {accuracy:.4f}", flush=True)
+            losses.append(loss)
+            accuracies.append(accuracy)
+    return losses, accuracies
+
+
+def plot(losses, accuracies, title, path):
+    """Draw loss and accuracy over the epochs into a PNG file."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    figure = Figure(figsize=(8, 3.5), layout="constrained")
+    figure.suptitle(title)
+    epochs = range(1, len(losses) + 1)
+    curves = {"training loss": losses, "test accuracy": accuracies}
+    for axes, (label, values) in zip(figure.subplots(1, 2), curves.items(), strict=True):
+        axes.plot(epochs, values, marker="o")
+        axes.set(xlabel="epoch", ylabel=label)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.grid(alpha=0.3)
+    figure.savefig(path, format="png", dpi=150)
+
+
+def check_installed(**modules):
+    """Leave with a word about what is missing, if something is."""
+    missing = [package for module, package in modules.items() if find_spec(module) is None]
+    if missing:
+        sys.exit(
+            f"this example needs {' and '.join(missing)}: pip install {' '.join(missing)}, or, in "
+            "unidev's repository, pip install '.[examples]'"
+        )
+
+
+def whole_number(least):
+    """What reads a whole number from ``least``."""
+
+    def read(text):
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"a whole number from {least}, not {text!r}")
+        return int(text)
+
+    return read
+
+
+def new_file(text):
+    """A path in a folder that is there."""
+    if not Path(text).parent.is_dir() or Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"no file can be written to {text!r}")
+    return Path(text)
+
+
+def arguments():
+    """What the command line says."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--epochs", type=whole_number(1), default=15, metavar="N",
+        help="how often each image is seen (default: 15)")  # fmt: skip
+    add("--seed", type=whole_number(0), default=0, metavar="N",
+        help="for the weights and the batches (default: 0)")  # fmt: skip
+    add("--plot", type=new_file, default="digits.png", metavar="FILE",
+        help="where the curves are drawn, as PNG (default: digits.png)")  # fmt: skip
+    add("--json", type=new_file, metavar="FILE", help="where the numbers are written, if anywhere")
+    return parser.parse_args()
+
+
+def main():
+    """Train, draw and report."""
+    given = arguments()
+    check_installed(sklearn="scikit-learn", matplotlib="matplotlib", rich="rich")
+    start = time.perf_counter()
+    unidev.seed(given.seed)
+    net = unidev.place(make_net(), unidev.try_gpu())
+    device = unidev.device_of(net)
+    losses, accuracies = train(net, given.epochs, given.seed)
+    seconds = time.perf_counter() - start
+    plot(losses, accuracies, f"{device.backend}, {device}", given.plot)
+    print(f"test accuracy {accuracies[-1]:.4f} on {device} of {device.backend} in {seconds:.1f} s")
+    print(f"loss and accuracy are drawn in {given.plot}")
+    if given.json:
+        found = {
+            "backend": device.backend,
+            "device": str(device),
+            "losses": losses,
+            "accuracies": accuracies,
+            "seconds": seconds,
+        }
+        given.json.write_text(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except (unidev.UnsupportedOperation, unidev.BackendError) as error:
+        sys.exit(f"train_digits.py: {error}")
