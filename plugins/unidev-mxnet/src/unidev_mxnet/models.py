@@ -27,7 +27,7 @@ from unidev_mxnet.memory import (
     wait_for,
 )
 from unidev_mxnet.native_calls import numpy_shapes
-from unidev_mxnet.trainers import check_trainer, state_arrays, take_along
+from unidev_mxnet.trainers import check_trainer, follow, go_on, state_arrays, trainers_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -120,19 +120,30 @@ class MxnetModels(Models):
         )
 
     def finish(self, model: Model, optimizer: Any, device: Device) -> Any:
-        """Lets go of old memory in compiled graphs; the ``Trainer`` goes on as it is."""
-        if optimizer is not None:
-            for parameter in optimizer._params:
-                if not self._is_there(parameter, device):
-                    raise UnsupportedOperation(
-                        "placing an optimizer of parameters that are elsewhere",
-                        f"it also trains {parameter.name!r}, on {parameter.list_ctx()[0]}: place "
-                        f"the model that has it on {device} first",
-                    )
+        """Lets go of old memory in compiled graphs, and tells each ``Trainer`` where it is now.
+
+        The one that is given goes on as it is. Others follow: parameters know theirs, which else
+        would look for them where they were.
+        """
+        for parameter in optimizer._params if optimizer is not None else ():
+            if not self._is_there(parameter, device):
+                raise UnsupportedOperation(
+                    "placing an optimizer of parameters that are elsewhere",
+                    f"it also trains {parameter.name!r}, on {parameter.list_ctx()[0]}: place the "
+                    f"model that has it on {device} first",
+                )
+        trainers = trainers_of(parameter for _, parameter in parameters_of(model))
+        others = [
+            trainer
+            for trainer in trainers
+            if trainer is not optimizer and self._are_there(trainer._params, device)
+        ]
         if isinstance(model, Block):
             _forget_static_memory(model)
+        for trainer in others:
+            follow(trainer, device.native)
         if optimizer is not None:
-            take_along(optimizer, device.native)
+            go_on(optimizer, device.native)
         return optimizer
 
     # -- checkpoints -------------------------------------------------------------------------------
@@ -161,6 +172,9 @@ class MxnetModels(Models):
             x._sync_copyfrom(values.view(x.dtype) if _is_bfloat16(x) else values)
 
     # -- one parameter -----------------------------------------------------------------------------
+
+    def _are_there(self, parameters: Iterable[Parameter], device: Device) -> bool:
+        return all(self._is_there(parameter, device) for parameter in parameters)
 
     def _is_there(self, parameter: Parameter, device: Device) -> bool:
         arrays, gradients = parameter._data, parameter._grad

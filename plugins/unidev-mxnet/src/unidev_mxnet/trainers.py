@@ -9,7 +9,7 @@ import mxnet as mx  # type: ignore[import-untyped]
 from unidev import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     Tensor = Any
 
@@ -42,16 +42,32 @@ def state_arrays(trainer: Any) -> list[Tensor]:
     return list(found.values())
 
 
-def take_along(trainer: Any, context: Any) -> None:
+def go_on(trainer: Any, context: Any) -> None:
     """Have ``trainer`` go on as if its parameters had always been on ``context``.
 
     An optimizer counts updates by the number of the device: on another one Adam would begin anew.
-    https://github.com/apache/mxnet/blob/1.9.1/python/mxnet/optimizer/optimizer.py#L405
+    https://github.com/apache/mxnet/blob/1.9.1/python/mxnet/optimizer/optimizer.py#L398
     """
     for optimizer in (trainer._optimizer, *(updater.optimizer for updater in trainer._updaters)):
         counts = optimizer._index_update_count
         optimizer._all_index_update_counts[context.device_id] = counts
     trainer._contexts = [context]
+
+
+def follow(trainer: Any, context: Any) -> None:
+    """``go_on``, and have each state follow its weight at the next update.
+
+    That is MXNet's own way with states that were loaded from a file.
+    """
+    for updater in trainer._updaters:
+        updater.states_synced = dict.fromkeys(updater.states, False)
+    go_on(trainer, context)
+
+
+def trainers_of(parameters: Iterable[Any]) -> list[Any]:
+    """The last ``Trainer`` that was made for each, once; not those that have a kvstore."""
+    found = {id(parameter._trainer): parameter._trainer for parameter in parameters}
+    return [trainer for trainer in found.values() if trainer and trainer._kvstore is None]
 
 
 def _arrays_in(value: Any) -> Iterator[Tensor]:
