@@ -91,6 +91,7 @@ if TYPE_CHECKING:
         unsupported,
     )
     from unidev.hookspecs import hookimpl
+    from unidev.installation import Build, Installation, Wheel
     from unidev.layers import Functions, Layers
     from unidev.models import Models, Stored
     from unidev.probe import Probe
@@ -103,9 +104,11 @@ _FOR_PLUGINS = {
     "AutogradProbe": "unidev.training_probe",
     "Backend": "unidev.backend",
     "BackendSpec": "unidev.backend",
+    "Build": "unidev.installation",
     "CONTRACT_VERSION": "unidev.backend",
     "Extent": "unidev.backend",
     "Functions": "unidev.layers",
+    "Installation": "unidev.installation",
     "Layers": "unidev.layers",
     "Memory": "unidev.backend",
     "ModelProbe": "unidev.training_probe",
@@ -113,6 +116,7 @@ _FOR_PLUGINS = {
     "Probe": "unidev.probe",
     "Simulator": "unidev.backend",
     "Stored": "unidev.models",
+    "Wheel": "unidev.installation",
     "hookimpl": "unidev.hookspecs",
     "unsupported": "unidev.backend",
 }
@@ -127,6 +131,7 @@ __all__ = [
     "BackendMismatchError",
     "BackendNotFoundError",
     "BackendSpec",
+    "Build",
     "CheckpointError",
     "CircularContainerError",
     "ContainerError",
@@ -140,6 +145,7 @@ __all__ = [
     "FrameworkError",
     "FrameworkNotInstalledError",
     "Functions",
+    "Installation",
     "InvalidDataError",
     "Layers",
     "Memory",
@@ -160,6 +166,7 @@ __all__ = [
     "UnsupportedContainerError",
     "UnsupportedDtypeError",
     "UnsupportedOperation",
+    "Wheel",
     "active_backend",
     "arange",
     "array",

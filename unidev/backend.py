@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unidev.autograd import Autograd
+    from unidev.installation import Installation
     from unidev.layers import Functions, Layers
     from unidev.models import Models
     from unidev.probe import Probe
@@ -292,3 +293,6 @@ class Backend(ABC):
 
     functions: Functions = unsupported("the backend has no functions of neural networks")
     """Behind ``unidev.nn.functional``: ``unidev/layers.py``."""
+
+    installation: Installation = unsupported("nobody says what the framework was built for")
+    """What ``unidev doctor`` asks: ``unidev/installation.py``."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from unidev.device import Device
     from unidev.numpy_functions import NumpyFunctions
+    from unidev.numpy_installation import NumpyInstallation
     from unidev.numpy_layers import NumpyLayers
     from unidev.numpy_models import NumpyModels
     from unidev.numpy_probe import NumpyProbe
@@ -84,6 +85,13 @@ class NumpyBackend(Backend):
         from unidev.numpy_functions import NumpyFunctions
 
         return NumpyFunctions(self)
+
+    @cached_property
+    def installation(self) -> NumpyInstallation:  # type: ignore[override]  # as above
+        """For the CPU alone."""
+        from unidev.numpy_installation import NumpyInstallation
+
+        return NumpyInstallation(self)
 
     def device_count(self, kind: str) -> int:
         """One CPU; as many GPUs as are simulated."""

@@ -27,6 +27,7 @@ LABELS = {
     "autograd": "`value_and_grad`, `sgd`, `no_grad`",
     "layers": "`unidev.nn`: layers",
     "functions": "`unidev.nn.functional`",
+    "installation": "`unidev doctor`: what the framework was built for",
     "probe.autograd": "gradients that the conformance suite can judge",
     "probe.autograd.second_order": "gradients of gradients",
     "probe.autograd.is_differentiable": "tensors have a flag that says whether they are "

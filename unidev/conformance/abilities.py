@@ -49,6 +49,7 @@ _TRIALS: dict[str, Trial] = {
     "autograd": lambda backend, part: part.leaf(_tensor(backend)),
     "layers": lambda _, part: part.relu(),
     "functions": lambda backend, part: part.relu(_tensor(backend)),
+    "installation": lambda _, part: part.build(),
     "probe.autograd": lambda backend, part: part.gradients(
         lambda x: x, [_matrix()], [backend.device("cpu", 0)]
     ),
