@@ -14,6 +14,7 @@ from unidev.errors import UnidevError
 
 _COMMANDS = {
     "conform": "Judge a backend: does it keep unidev's promises?",
+    "doctor": "Why is there no GPU, or why is it not used?",
     "info": "Show the plugins, frameworks and devices there are, and what is chosen.",
 }
 """Each command and its line in the help, so that listing them imports none."""
@@ -24,6 +25,7 @@ One device layer for PyTorch, TensorFlow, PaddlePaddle, MXNet and NumPy.
 \b
 Examples:
   unidev info                          what is installed, and which backend is chosen
+  unidev doctor                        why is there no GPU, or why is it not used?
   unidev conform numpy --simulate 4    judge the NumPy backend
 """
 

@@ -9,6 +9,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from unidev import child_processes
@@ -17,6 +18,7 @@ from unidev.plugins import EMBEDDED, plugin_points
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Mapping, Sequence
     from importlib.metadata import EntryPoint
 
     from unidev.child_processes import Interruption
@@ -81,13 +83,49 @@ def ask_all(timeout_s: float, stop: Interruption) -> tuple[Answer, list[Answer]]
     ]
 
 
-def _start_plugin(point: EntryPoint, points: list[EntryPoint], folder: Path) -> _Inquiry:
+def ask_plugins(
+    kind: str,
+    points: Sequence[EntryPoint],
+    timeout_s: float,
+    stop: Interruption,
+    environment: Mapping[str, str],
+) -> list[Answer]:
+    """Each plugin's answer to one kind of question, and what it printed, in order."""
+    every = list(plugin_points())
+    with tempfile.TemporaryDirectory(prefix="unidev-asks-", ignore_cleanup_errors=True) as top:
+        inquiries: list[_Inquiry] = []
+        try:
+            for number, point in enumerate(points):
+                folder = Path(top) / str(number)
+                inquiries.append(_start_plugin(point, every, folder, kind, environment))
+            _wait(inquiries, timeout_s, stop)
+        finally:
+            answers = [each.answer(timeout_s) for each in inquiries]
+        said = [
+            child_processes.tail(each.folder / "err", each.folder / "out") for each in inquiries
+        ]
+    return [
+        {**_unasked(point), **answer, "said": lines}
+        for point, answer, lines in zip(points, answers, said, strict=True)
+    ]
+
+
+def _start_plugin(
+    point: EntryPoint,
+    points: list[EntryPoint],
+    folder: Path,
+    kind: str = "plugin",
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> _Inquiry:
     # The others are switched off there, so that one that crashes on import takes none with it.
     others = {each.name for each in points} - {point.name, EMBEDDED}
     given = os.environ.get("UNIDEV_DISABLED_PLUGINS", "")
     disabled = ",".join([given, *sorted(others)])
     return _start(
-        point.name, folder, ["plugin", point.value], {"UNIDEV_DISABLED_PLUGINS": disabled}
+        point.name,
+        folder,
+        [kind, point.value],
+        {**environment, "UNIDEV_DISABLED_PLUGINS": disabled},
     )
 
 

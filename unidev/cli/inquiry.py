@@ -1,8 +1,8 @@
-"""What a child of ``unidev info`` does: asks one thing, and writes the answer to a file.
+"""What a child of ``unidev info`` and ``unidev doctor`` does: asks one thing, into a file.
 
 ``python -m unidev.cli.inquiry overview FILE`` asks which plugins there are and what is chosen;
-``… plugin FILE SOURCE`` loads one plugin and its framework. A file, since a framework may print
-anything to stdout.
+``… plugin FILE SOURCE`` loads one plugin and its framework; ``… installation FILE SOURCE`` asks
+what that framework was built for. A file, since a framework may print anything to stdout.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import unidev
+from unidev.backend import Unsupported
 from unidev.errors import UnidevError
 from unidev.plugins import Plugin, backend_spec, find_plugins
 from unidev.selection import backend_choice
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from unidev.backend import BackendSpec
 
     Answer = dict[str, Any]
@@ -46,11 +49,20 @@ def overview() -> Answer:
 
 def ask_plugin(source: str) -> Answer:
     """What one plugin, its framework and its devices are like; imports the framework."""
+    return _asked(source, _ask_framework)
+
+
+def ask_installation(source: str) -> Answer:
+    """What the framework of one plugin was built for, and how many GPUs it can use."""
+    return _asked(source, _ask_installation)
+
+
+def _asked(source: str, ask: Callable[[BackendSpec], Answer]) -> Answer:
     plugin = next(each for each in find_plugins() if each.source == source)
     answer = _plugin(plugin)
     if plugin.spec is not None:
         try:
-            answer |= _ask_framework(plugin.spec)
+            answer |= _no_framework(plugin.spec) or ask(plugin.spec)
         except Exception as error:  # noqa: BLE001  what a stranger's backend raises is the answer
             said = (
                 str(error) if isinstance(error, UnidevError) else f"{type(error).__name__}: {error}"
@@ -75,12 +87,29 @@ def _plugin(plugin: Plugin) -> Answer:
     }
 
 
+def _no_framework(spec: BackendSpec) -> Answer | None:
+    if find_spec(spec.framework) is not None:
+        return None
+    return {
+        "state": "no framework",
+        "problem": f"{spec.framework} is not installed. Install it with: {spec.install}",
+    }
+
+
+def _ask_installation(spec: BackendSpec) -> Answer:
+    unidev.set_backend(spec.name)
+    backend = unidev.active_backend()
+    from unidev.conformance.subject import framework_version
+
+    answer: Answer = {"state": "works", "framework_version": framework_version(backend)}
+    installation = backend.installation
+    if isinstance(installation, Unsupported):
+        return {**answer, "build": None, "gpus_seen": backend.device_count("gpu")}
+    build = dataclasses.asdict(installation.build())
+    return {**answer, "build": build, "gpus_seen": installation.usable_gpus()}
+
+
 def _ask_framework(spec: BackendSpec) -> Answer:
-    if find_spec(spec.framework) is None:
-        return {
-            "state": "no framework",
-            "problem": f"{spec.framework} is not installed. Install it with: {spec.install}",
-        }
     unidev.set_backend(spec.name)
     unidev.list_devices()  # what follows keeps errors to itself; here they are the answer
     from unidev.conformance.subject import described
@@ -99,7 +128,10 @@ def _ask_framework(spec: BackendSpec) -> Answer:
 def main(arguments: list[str]) -> None:
     """Ask, and write the answer whole or not at all."""
     kind, file, *rest = arguments
-    answer = overview() if kind == "overview" else ask_plugin(rest[0])
+    if kind == "overview":
+        answer = overview()
+    else:
+        answer = (ask_plugin if kind == "plugin" else ask_installation)(rest[0])
     part = Path(f"{file}.part")
     part.write_text(json.dumps(answer), encoding="utf-8")
     os.replace(part, file)

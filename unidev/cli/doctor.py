@@ -1,0 +1,65 @@
+"""``unidev doctor``: why is there no GPU, or why is it not used?"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import click
+
+from unidev.cli.options import finite
+
+_HELP = """
+Why is there no GPU, or why is it not used? The causes, the first thing to mend first, each with
+what was found and what to do.
+
+The drivers and the machine are asked here; each framework is asked in a process of its own, all at
+once, and none of them touches a GPU.
+
+\b
+Exit codes:
+  0    every framework that is installed sees every GPU that the driver sees
+  1    not so; also where there is no GPU
+  2    wrong usage
+  130  interrupted by Ctrl-C
+
+\b
+Examples:
+  unidev doctor
+  unidev doctor --backend torch
+  unidev doctor --json
+"""
+
+
+@click.command(name="doctor", help=_HELP, short_help="Why is there no GPU, or is it not used?")
+@click.option("--json", "is_json", is_flag=True, help="Everything, as JSON.")
+@click.option("--backend", metavar="NAME", help="Look at this backend's framework alone.")
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=180.0,
+    callback=finite,
+    show_default=True, metavar="S", help="Seconds after which a framework hangs.",
+)  # fmt: skip
+def command(*, is_json: bool, backend: str | None, timeout_s: float) -> int:
+    """Ask, then tell."""
+    from unidev.child_processes import noticing_interruption
+    from unidev.doctor.diagnosis import diagnose, is_healthy
+    from unidev.doctor.examination import UnknownBackendError, examine
+
+    with noticing_interruption() as stop:
+        try:
+            case = examine(os.environ, backend, timeout_s, stop)
+        except UnknownBackendError as error:
+            raise click.UsageError(str(error)) from error
+    if stop:
+        return stop.exit_code
+    findings = diagnose(case)
+    if is_json:
+        from unidev.doctor.document import to_document
+
+        click.echo(json.dumps(to_document(case, findings), indent=1, ensure_ascii=False))
+    else:
+        from unidev.cli.output import console
+        from unidev.doctor.text import print_diagnosis
+
+        print_diagnosis(case, findings, console())
+    return 0 if is_healthy(case, findings) else 1

@@ -1,0 +1,53 @@
+"""From a case to its causes, the first thing to mend first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unidev.doctor.driver_causes import driver
+from unidev.doctor.environment_causes import fork, variables
+from unidev.doctor.facts import WORKS
+from unidev.doctor.framework_causes import frameworks, unexplained
+from unidev.doctor.hardware_causes import no_gpu, simulated
+from unidev.doctor.memory_causes import memory
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unidev.doctor.facts import Case, Finding
+
+RANKING = (
+    "simulated", "fork", "no-gpu", "wsl", "reserved", "nouveau", "container", "no-device-files",
+    "no-permission", "no-driver", "driver-mismatch", "driver-fails", "visible-devices",
+    "no-framework", "framework-broken", "cpu-only-wheel", "other-wheel", "driver-too-old",
+    "library-missing", "no-code", "unexplained", "two-frameworks", "memory-taken",
+)  # fmt: skip
+"""What lies below comes first: nothing above it works before it is mended.
+
+Among what is blocking, that is; what is only worth knowing follows after, in the same order.
+"""
+
+_CAUSES = (simulated, fork, no_gpu, driver, variables, frameworks, memory)
+
+
+def diagnose(case: Case) -> list[Finding]:
+    """Every cause, the first thing to mend first."""
+    found = [finding for cause in _CAUSES for finding in cause(case)]
+    found += unexplained(case, found)
+    return sorted(
+        found,
+        key=lambda each: (not each.is_blocking, RANKING.index(each.cause), each.backend or ""),
+    )
+
+
+def is_healthy(case: Case, findings: Sequence[Finding]) -> bool:
+    """Whether there is a GPU, and every framework sees every one that the driver sees."""
+    able = [each for each in case.frameworks if each.takes_gpus]
+    return (
+        bool(case.machine.gpus)
+        and bool(able)
+        and not any(each.is_blocking for each in findings)
+        and all(
+            each.state == WORKS and (each.gpus_seen or 0) >= case.expected(each) for each in able
+        )
+    )

@@ -1,0 +1,90 @@
+"""The diagnosis as JSON: the schema that ``docs/doctor.md`` describes."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from typing import TYPE_CHECKING, Any
+
+import unidev
+from unidev.doctor.diagnosis import is_healthy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unidev.doctor.facts import Case, Finding, Framework
+
+SCHEMA = 1
+"""Raised when a field goes away or changes its meaning; new fields may come without."""
+
+
+def to_document(case: Case, findings: Sequence[Finding]) -> dict[str, Any]:
+    """Everything, as plain values."""
+    return {
+        "schema": SCHEMA,
+        "unidev": unidev.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "healthy": is_healthy(case, findings),
+        "findings": [_finding(each) for each in findings],
+        "frameworks": [_framework(case, each) for each in case.frameworks],
+        "machine": _machine(case),
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "cause": finding.cause,
+        "title": finding.title,
+        "blocking": finding.is_blocking,
+        "backend": finding.backend,
+        "evidence": list(finding.evidence),
+        "remedies": [dataclasses.asdict(each) for each in finding.remedies],
+        "link": finding.link,
+    }
+
+
+def _framework(case: Case, framework: Framework) -> dict[str, Any]:
+    build = framework.build
+    return {
+        "backend": framework.backend,
+        "framework": framework.framework,
+        "version": framework.version,
+        "state": framework.state,
+        "problem": framework.problem,
+        "gpus_seen": framework.gpus_seen,
+        "gpus_expected": case.expected(framework),
+        "build": None
+        if build is None
+        else {
+            **dataclasses.asdict(build),
+            "architectures": list(build.architectures),
+            "missing": list(build.missing),
+            "wheels": [each._asdict() for each in build.wheels],
+        },
+    }
+
+
+def _machine(case: Case) -> dict[str, Any]:
+    machine = case.machine
+    return {
+        "system": machine.system,
+        "distribution": machine.distribution,
+        "wsl": machine.is_wsl,
+        "container": machine.container,
+        "pci_devices": machine.pci_count,
+        "gpus_on_bus": [dataclasses.asdict(each) for each in machine.gpus_on_bus],
+        "nvidia_kernel": machine.nvidia_kernel,
+        "device_files": [
+            {"path": each.path, "accessible": each.is_accessible} for each in machine.device_files
+        ],
+        "drivers": [_listed(dataclasses.asdict(each)) for each in machine.drivers],
+        "environment": dict(machine.environment),
+    }
+
+
+def _listed(value: Any) -> Any:
+    """Tuples as the lists that JSON makes of them."""
+    if isinstance(value, dict):
+        return {name: _listed(each) for name, each in value.items()}
+    return [_listed(each) for each in value] if isinstance(value, (list, tuple)) else value

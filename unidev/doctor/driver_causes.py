@@ -1,0 +1,237 @@
+"""A GPU is there, and its driver is not, or does not answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unidev.doctor.facts import (
+    FAILS,
+    MAKERS,
+    MISMATCH,
+    NO_LIBRARY,
+    NOT_ASKED,
+    Finding,
+    Remedy,
+)
+from unidev.doctor.hardware_causes import has_gpu
+from unidev.doctor.remedies import (
+    CONTAINER_PAGES,
+    DRIVER_PAGES,
+    install_driver,
+    start_container,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from unidev.doctor.facts import Case, Driver, Machine
+
+_WSL_PAGE = "https://docs.nvidia.com/cuda/wsl-user-guide/index.html"
+_NOUVEAU_PAGE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/index.html"
+_FILES = {"cuda": ("/dev/nvidia",), "rocm": ("/dev/kfd", "/dev/dri/"), "xpu": ("/dev/dri/",)}
+_KERNEL_DRIVERS = {"cuda": ("nvidia",), "rocm": ("amdgpu",), "xpu": ("i915", "xe")}
+
+
+def driver(case: Case) -> Iterator[Finding]:
+    """The first thing that is wrong between the bus and the driver's own library."""
+    machine = case.machine
+    for accelerator in _concerned(machine):
+        if machine.is_wsl:
+            found = _wsl(machine)
+        else:
+            found = (
+                _reserved(machine, accelerator)
+                or _nouveau(machine, accelerator)
+                or _no_files(machine, accelerator)
+                or _no_permission(machine, accelerator)
+                or _no_kernel_driver(machine, accelerator)
+                or _nvidia_library(machine, accelerator)
+            )
+        if found is not None:
+            yield found
+
+
+def _concerned(machine: Machine) -> list[str]:
+    """The maker to look at: a laptop's own graphics matter only where there is nothing better."""
+    for accelerator in ("cuda", "rocm", "xpu"):
+        if has_gpu(machine, accelerator):
+            works = bool(machine.driver(accelerator).gpus) and _reached(machine, accelerator)
+            return [] if works else [accelerator]
+    return []
+
+
+def _reached(machine: Machine, accelerator: str) -> bool:
+    """Of AMD's and Intel's GPUs the kernel tells even where programs cannot reach them."""
+    if accelerator == "cuda":
+        return True
+    return all(
+        any(each.is_accessible for each in machine.files(prefix)) for prefix in _FILES[accelerator]
+    )
+
+
+def _wsl(machine: Machine) -> Finding | None:
+    if machine.gpus:
+        return None
+    has_file = bool(machine.files("/dev/dxg"))
+    told = machine.driver("cuda")
+    return Finding(
+        "wsl",
+        "Windows does not lend its GPU to this WSL.",
+        (f"/dev/dxg is {'there' if has_file else 'not there'}", *_words(told)),
+        (
+            Remedy("Update WSL, from Windows; only WSL 2 has GPUs.", "wsl --update"),
+            Remedy("Install NVIDIA's driver in Windows, and none inside WSL: it would cover the "
+                   "one that Windows lends."),
+        ),
+        _WSL_PAGE,
+    )  # fmt: skip
+
+
+def _reserved(machine: Machine, accelerator: str) -> Finding | None:
+    on_bus = machine.on_bus(accelerator)
+    if not on_bus or any(each.driver != "vfio-pci" for each in on_bus):
+        return None
+    return Finding(
+        "reserved",
+        "The GPU is reserved for a virtual machine.",
+        tuple(f"{each.address}: kernel driver vfio-pci" for each in on_bus),
+        (Remedy(f"Run in that virtual machine, or give the GPU back to {_kernel(accelerator)}."),),
+    )
+
+
+def _nouveau(machine: Machine, accelerator: str) -> Finding | None:
+    taken = [each for each in machine.on_bus(accelerator) if each.driver == "nouveau"]
+    if not taken or machine.driver(accelerator).gpus:
+        return None
+    return Finding(
+        "nouveau",
+        "The GPU is driven by nouveau, which cannot compute with CUDA.",
+        tuple(f"{each.address}: kernel driver nouveau" for each in taken),
+        install_driver(machine, "cuda"),
+        _NOUVEAU_PAGE,
+    )
+
+
+def _no_files(machine: Machine, accelerator: str) -> Finding | None:
+    is_driven = _is_driven(machine, accelerator) or bool(machine.driver(accelerator).gpus)
+    is_loaded = is_driven or (accelerator == "cuda" and machine.nvidia_kernel is not None)
+    absent = [prefix for prefix in _FILES[accelerator] if not machine.files(prefix)]
+    if not is_loaded or not absent:
+        return None
+    evidence = (
+        f"the kernel has {MAKERS[accelerator]}'s driver"
+        + (f" {machine.nvidia_kernel}" if accelerator == "cuda" and machine.nvidia_kernel else ""),
+        f"no file {' or '.join(each + '*' for each in absent)} is there",
+    )
+    if machine.container:
+        asked = machine.environment.get("NVIDIA_VISIBLE_DEVICES")
+        more = [f"NVIDIA_VISIBLE_DEVICES={asked}"] if asked is not None else []
+        return Finding(
+            "container",
+            "This container was started without the GPU's device files.",
+            (f"this is a container ({machine.container})", *evidence, *more),
+            start_container(accelerator),
+            CONTAINER_PAGES[accelerator],
+        )
+    remedy = Remedy("Make them: NVIDIA's own helper does.", "sudo nvidia-modprobe -u -c=0")
+    if accelerator != "cuda":
+        remedy = Remedy("Load the driver again.", f"sudo modprobe {_kernel(accelerator)}")
+    return Finding(
+        "no-device-files", "The GPU's device files are not there.", evidence, (remedy,),
+        DRIVER_PAGES[accelerator],
+    )  # fmt: skip
+
+
+def _no_permission(machine: Machine, accelerator: str) -> Finding | None:
+    shut = [
+        each
+        for prefix in _FILES[accelerator]
+        for each in machine.files(prefix)
+        if not each.is_accessible
+    ]
+    if not shut or (accelerator == "cuda" and machine.driver("cuda").gpus):
+        return None
+    groups = "render,video"
+    remedy = Remedy(
+        "Let this user use them, and log in again.", f'sudo usermod -aG {groups} "$USER"'
+    )
+    if accelerator == "cuda":
+        remedy = Remedy("Let every user use them.", "sudo chmod 0666 /dev/nvidia*")
+    if machine.container:
+        remedy = start_container(accelerator)[0]
+    return Finding(
+        "no-permission",
+        "This user may not use the GPU's device files.",
+        tuple(f"{each.path} cannot be read and written" for each in shut),
+        (remedy,),
+        DRIVER_PAGES[accelerator],
+    )
+
+
+def _no_kernel_driver(machine: Machine, accelerator: str) -> Finding | None:
+    told = machine.driver(accelerator)
+    is_loaded = _is_driven(machine, accelerator) or (
+        accelerator == "cuda" and machine.nvidia_kernel is not None
+    )
+    if told.gpus or is_loaded:
+        return None
+    names = [each.address for each in machine.on_bus(accelerator)]
+    return Finding(
+        "no-driver",
+        f"{MAKERS[accelerator]}'s driver is not installed, or not loaded.",
+        (
+            *(
+                f"{name}: a GPU of {MAKERS[accelerator]}, with no driver of its own"
+                for name in names
+            ),
+            *_words(told),
+        ),
+        install_driver(machine, accelerator),
+        DRIVER_PAGES[accelerator],
+    )
+
+
+def _nvidia_library(machine: Machine, accelerator: str) -> Finding | None:
+    told = machine.driver("cuda")
+    if accelerator != "cuda" or told.gpus or told.state == NOT_ASKED:
+        return None
+    loaded = (f"kernel module {machine.nvidia_kernel}",) if machine.nvidia_kernel else ()
+    if told.state == MISMATCH:
+        return Finding(
+            "driver-mismatch",
+            "NVIDIA's driver was updated, and the old one is still loaded.",
+            (*_words(told), *loaded),
+            (Remedy("Restart the machine.", "sudo reboot"),),
+        )
+    if told.state == NO_LIBRARY and machine.container:
+        return Finding(
+            "container",
+            "This container was started without the libraries of NVIDIA's driver.",
+            (f"this is a container ({machine.container})", *_words(told), *loaded),
+            start_container("cuda"),
+            CONTAINER_PAGES["cuda"],
+        )
+    return Finding(
+        "driver-fails",
+        "NVIDIA's driver does not answer.",
+        (*_words(told), *loaded),
+        (
+            Remedy("See what it says itself.", "nvidia-smi"),
+            *install_driver(machine, "cuda"),
+        ),
+        DRIVER_PAGES["cuda"],
+    )  # fmt: skip
+
+
+def _words(told: Driver) -> tuple[str, ...]:
+    if told.message:
+        return (f"NVML: {told.message}",)
+    return ("NVML finds no GPU",) if told.accelerator == "cuda" and told.state != FAILS else ()
+
+
+def _is_driven(machine: Machine, accelerator: str) -> bool:
+    return any(each.driver in _KERNEL_DRIVERS[accelerator] for each in machine.on_bus(accelerator))
+
+
+def _kernel(accelerator: str) -> str:
+    return _KERNEL_DRIVERS[accelerator][0]

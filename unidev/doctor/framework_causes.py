@@ -1,0 +1,254 @@
+"""GPUs and drivers that work, and a framework that cannot use them as it was built."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from unidev.doctor.facts import MAKERS, WORKS, Finding, Remedy
+from unidev.doctor.remedies import install_driver, install_wheel, major
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from unidev.doctor.facts import Case, Framework
+    from unidev.installation import Build
+
+_MINOR_VERSIONS = (
+    "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"
+)
+_OLDEST_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
+"""The oldest driver of Linux for each major version of CUDA, from the page above."""
+_CODE = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
+
+
+def frameworks(case: Case) -> Iterator[Finding]:
+    """What is wrong with each framework; nothing where none is installed but that."""
+    able = [each for each in case.frameworks if each.takes_gpus]
+    if not able:
+        yield _none(case)
+    for each in able:
+        if each.state != WORKS:
+            yield _broken(each)
+        elif each.build is not None:
+            yield from _built(case, each, each.build)
+
+
+def _none(case: Case) -> Finding:
+    others = ", ".join(each.backend for each in case.frameworks) or "none"
+    return Finding(
+        "no-framework",
+        "No framework that uses GPUs is installed with its plugin.",
+        (f"installed: {others}",),
+        (
+            Remedy("Install one, and its plugin, from unidev's repository.",
+                   "pip install . './plugins/unidev-torch[framework]'"),
+        ),
+        is_blocking=bool(case.machine.gpus),
+    )  # fmt: skip
+
+
+def _broken(framework: Framework) -> Finding:
+    return Finding(
+        "framework-broken",
+        f"{framework.framework} is installed, and does not load.",
+        tuple(part for part in (framework.problem, *framework.said.splitlines()[-3:]) if part),
+        (Remedy("See where it fails.", "unidev info --verbose"),),
+        backend=framework.backend,
+    )
+
+
+def _built(case: Case, framework: Framework, build: Build) -> Iterator[Finding]:
+    there = list(dict.fromkeys(gpu.accelerator for gpu in case.machine.gpus))
+    if build.accelerator is None:
+        yield _cpu_only(case, framework, build, there)
+    elif there and build.accelerator not in there:
+        yield _for_another(case, framework, build, there)
+    elif there:
+        yield from _driver_too_old(case, framework, build)
+        yield from _missing(framework, build)
+        yield from _no_code(case, framework, build)
+
+
+def _cpu_only(case: Case, framework: Framework, build: Build, there: Sequence[str]) -> Finding:
+    has_none = f"no build of {framework.framework} for {_makers(there)} is known"
+    fits = not there or any(each.accelerator in there for each in build.wheels)
+    on_bus = [gpu.accelerator for gpu in case.machine.gpus_on_bus]
+    wanted = there or on_bus or [each.accelerator for each in build.wheels[:1]]
+    return Finding(
+        "cpu-only-wheel",
+        f"{_version(framework)} is a build for the CPU alone.",
+        (f"{framework.framework} says that it was built with no accelerator",
+         *(() if fits else (has_none,))),
+        install_wheel(build, wanted, case.machine.driver("cuda").cuda_version),
+        build.page,
+        is_blocking=bool(there),
+        backend=framework.backend,
+    )  # fmt: skip
+
+
+def _for_another(case: Case, framework: Framework, build: Build, there: Sequence[str]) -> Finding:
+    return Finding(
+        "other-wheel",
+        f"{_version(framework)} is a build for GPUs of another maker.",
+        (
+            f"built for {build.accelerator} {build.version or ''}".rstrip(),
+            *(f"there is: {gpu.name} ({gpu.accelerator})" for gpu in case.machine.gpus),
+        ),
+        install_wheel(build, there, case.machine.driver("cuda").cuda_version),
+        build.page,
+        backend=framework.backend,
+    )
+
+
+def _driver_too_old(case: Case, framework: Framework, build: Build) -> Iterator[Finding]:
+    driver = case.machine.driver("cuda")
+    if build.accelerator != "cuda" or not build.version or not driver.cuda_version:
+        return
+    wanted, known = major(build.version), major(driver.cuda_version)
+    # Before CUDA 11 each version asked for a driver of its own.
+    is_old = wanted > known or (
+        wanted == known < 11 and _pair(build.version) > _pair(driver.cuda_version)
+    )
+    # NVIDIA's forward compatibility packages let some cards run what is newer than their driver.
+    if not is_old or framework.gpus_seen:
+        return
+    oldest = _OLDEST_DRIVER.get(wanted)
+    needed = f"{oldest} or newer" if oldest else f"for CUDA {build.version}"
+    yield Finding(
+        "driver-too-old",
+        f"NVIDIA's driver is too old for {_version(framework)}.",
+        (
+            f"driver {driver.version} runs CUDA up to {driver.cuda_version}",
+            f"{framework.framework} has CUDA {build.version}, which needs driver {needed}",
+        ),
+        (
+            *install_driver(case.machine, "cuda"),
+            *_older_wheel(build, driver.cuda_version),
+        ),
+        _MINOR_VERSIONS,
+        backend=framework.backend,
+    )
+
+
+def _older_wheel(build: Build, newest: str) -> tuple[Remedy, ...]:
+    found = install_wheel(build, ["cuda"], newest)[0]
+    if found.command is None:
+        where = f": {build.page}" if build.page else ""
+        return (Remedy(f"Or install a build for CUDA {major(newest)}{where}"),)
+    return (Remedy(f"Or keep the driver. {found.text}", found.command),)
+
+
+def _missing(framework: Framework, build: Build) -> Iterator[Finding]:
+    if not build.missing:
+        return
+    is_cudnn = any("cudnn" in each for each in build.missing)
+    needs = f"{framework.framework} was built with cuDNN {build.cudnn}" if build.cudnn else ""
+    name = "cuDNN" if is_cudnn else "libraries of its accelerator"
+    best = [each for each in build.wheels if each.accelerator == build.accelerator]
+    yield Finding(
+        "library-missing",
+        f"{_version(framework)} does not find {name}.",
+        (
+            *(f"no {each} is found" for each in build.missing),
+            *([needs] if is_cudnn and needs else []),
+        ),
+        (
+            Remedy("Install it with its libraries.", best[0].command)
+            if best
+            else Remedy("Install the libraries where the loader finds them."),
+        ),
+        build.page,
+        backend=framework.backend,
+    )
+
+
+def _no_code(case: Case, framework: Framework, build: Build) -> Iterator[Finding]:
+    lacking = [
+        gpu
+        for gpu in case.machine.gpus
+        if gpu.accelerator == build.accelerator
+        and gpu.architecture
+        and not has_code(build.architectures, gpu.architecture)
+    ]
+    if not lacking or "HSA_OVERRIDE_GFX_VERSION" in case.machine.environment:
+        return
+    yield Finding(
+        "no-code",
+        f"{_version(framework)} has no code for {lacking[0].name}.",
+        (
+            *(f"GPU {gpu.index}, {gpu.name}, is {gpu.architecture}" for gpu in lacking),
+            f"{framework.framework} has code for {', '.join(build.architectures)}",
+        ),
+        (
+            Remedy(
+                "Install a build that has code for it: a newer one for a newer GPU, an older one "
+                "for an older GPU.",
+                next((w.command for w in build.wheels if w.accelerator == build.accelerator), None),
+            ),
+        ),
+        build.page,
+        backend=framework.backend,
+    )
+
+
+def has_code(architectures: Sequence[str], wanted: str) -> bool:
+    """Whether a build for these has code that runs on a GPU of architecture ``wanted``.
+
+    A cubin runs on its own major version from its minor version on; PTX is compiled for anything
+    newer. What ends in ``a`` runs on just that, in ``f`` on its family.
+    https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#compute-capability-compatibility
+    """
+    if not architectures:
+        return True  # nobody knows
+    own = _CODE.fullmatch(wanted)
+    if own is None:  # AMD's are compared as they stand, but for features such as :xnack-
+        return wanted in {each.partition(":")[0] for each in architectures}
+    target = int(own[2]), int(own[3])
+    for each in architectures:
+        code = _CODE.fullmatch(each)
+        if code is None:
+            continue
+        has = int(code[2]), int(code[3])
+        if code[4] == "a":
+            runs = has == target
+        elif code[1] == "compute" and not code[4]:
+            runs = has <= target
+        else:
+            runs = has[0] == target[0] and has <= target
+        if runs:
+            return True
+    return False
+
+
+def unexplained(case: Case, found: Sequence[Finding]) -> Iterator[Finding]:
+    """A framework sees fewer GPUs than the driver, and nothing that was found says why."""
+    for each in case.frameworks:
+        is_told = any(
+            finding.is_blocking and finding.backend in (None, each.backend) for finding in found
+        )
+        if is_told or not each.takes_gpus or each.state != WORKS or each.gpus_seen is None:
+            continue
+        expected = case.expected(each)
+        if each.gpus_seen < expected:
+            yield Finding(
+                "unexplained",
+                f"{_version(each)} sees {each.gpus_seen} of {expected} GPUs, and nothing that was "
+                "looked at says why.",
+                tuple(each.said.splitlines()[-5:]) or ("it printed nothing",),
+                (Remedy("What it prints may say more."),),
+                None if each.build is None else each.build.page,
+                backend=each.backend,
+            )
+
+
+def _version(framework: Framework) -> str:
+    return f"{framework.framework} {framework.version or ''}".rstrip()
+
+
+def _makers(accelerators: Sequence[str]) -> str:
+    return " or ".join(MAKERS[each] for each in accelerators)
+
+
+def _pair(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])

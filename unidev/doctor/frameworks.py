@@ -1,0 +1,64 @@
+"""Asking the frameworks, each in a process of its own, all at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unidev.cli.asking import ask_plugins
+from unidev.doctor.facts import Framework
+from unidev.installation import Build, Wheel
+from unidev.plugins import EMBEDDED, plugin_points
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from unidev.child_processes import Interruption
+
+    Answer = dict[str, Any]
+
+_REAL = {"UNIDEV_SIMULATE": "0"}
+"""The machine's own devices are asked for; simulated ones follow from the variable alone."""
+_LEFT_OUT = ("no framework", "disabled")
+
+
+def ask_frameworks(
+    backend: str | None, timeout_s: float, stop: Interruption
+) -> tuple[Framework, ...]:
+    """Every framework that is installed with its plugin, or that of ``backend`` alone.
+
+    NumPy is asked only by name: it has no GPUs.
+    """
+    answers = ask_plugins("installation", _points(backend), timeout_s, stop, _REAL)
+    found = [to_framework(each) for each in answers if each["state"] not in _LEFT_OUT]
+    if backend is None:
+        return tuple(found)
+    return tuple(each for each in found if each.backend == backend)
+
+
+def _points(backend: str | None) -> list[EntryPoint]:
+    points = list(plugin_points())
+    # An entry point has the backend's name, as a rule; else all are asked, and one is kept.
+    named = [each for each in points if each.name == backend]
+    return named or [each for each in points if each.name != EMBEDDED]
+
+
+def to_framework(answer: Answer) -> Framework:
+    """What a plugin's process told."""
+    return Framework(
+        backend=answer["backend"] or answer["plugin"],
+        framework=answer["framework"] or answer["plugin"],
+        state=answer["state"],
+        version=answer["framework_version"],
+        problem=answer["problem"],
+        build=to_build(answer.get("build")),
+        gpus_seen=answer.get("gpus_seen"),
+        said=answer["said"],
+    )
+
+
+def to_build(told: Answer | None) -> Build | None:
+    """A ``Build`` that came as JSON."""
+    if told is None:
+        return None
+    lists = {name: tuple(told[name]) for name in ("architectures", "missing")}
+    return Build(**{**told, **lists, "wheels": tuple(Wheel(*each) for each in told["wheels"])})

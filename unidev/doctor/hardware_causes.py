@@ -1,0 +1,79 @@
+"""No GPU at all: nothing on the bus, or simulated ones in place of the real."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unidev.doctor.facts import Finding, Remedy
+from unidev.doctor.remedies import set_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from unidev.doctor.facts import Case, Machine
+
+_SIMULATE = "UNIDEV_SIMULATE"
+
+
+def no_gpu(case: Case) -> Iterator[Finding]:
+    """No NVIDIA, AMD or Intel GPU is on the bus."""
+    if not lacks_hardware(case.machine):
+        return
+    machine = case.machine
+    if machine.pci_count is None:
+        seen = f"no GPU's driver answers, and {machine.system} shows no PCI bus to look at"
+    else:
+        seen = f"PCI devices on the bus: {machine.pci_count}, of NVIDIA, AMD or Intel GPUs: none"
+    yield Finding(
+        "no-gpu",
+        "This machine has no GPU.",
+        (seen, "no device file of a GPU is there: /dev/nvidia*, /dev/kfd, /dev/dri/renderD*"),
+        (
+            Remedy(
+                "Run on a machine that has one; a virtual machine has one only if it is given one."
+            ),
+            Remedy(
+                "To write and test code for GPUs here, simulate some.",
+                set_variable(machine, _SIMULATE, "2"),
+            ),
+        ),
+    )
+
+
+def lacks_hardware(machine: Machine) -> bool:
+    """Whether nothing at all speaks for a GPU."""
+    makers = ("cuda", "rocm", "xpu")
+    return not machine.gpus and not any(has_gpu(machine, accelerator) for accelerator in makers)
+
+
+def has_gpu(machine: Machine, accelerator: str) -> bool:
+    """Whether anything speaks for a GPU of that maker, used or not."""
+    if machine.on_bus(accelerator) or machine.driver(accelerator).gpus:
+        return True
+    # A machine without sysfs shows no bus; and under WSL the GPU is on the bus of Windows.
+    if accelerator == "cuda":
+        files = machine.files("/dev/nvidia")
+        return bool(files or machine.nvidia_kernel or machine.is_wsl)
+    return accelerator == "rocm" and bool(machine.files("/dev/kfd"))
+
+
+def simulated(case: Case) -> Iterator[Finding]:
+    """``UNIDEV_SIMULATE`` is set: what programs see as GPUs are none."""
+    value = case.machine.environment.get(_SIMULATE, "").strip()
+    if not value.isdigit() or int(value) == 0:
+        return
+    real = case.machine.gpus
+    title = f"{_SIMULATE} is set: unidev's gpu:0 to gpu:{int(value) - 1} are simulated."
+    if value == "1":
+        title = f"{_SIMULATE} is set: unidev's gpu:0 is simulated."
+    yield Finding(
+        "simulated",
+        title,
+        (
+            f"{_SIMULATE}={value}: they are memory of the host, and compute on the CPU",
+            *(f"the real {gpu.name} is not used while that is set" for gpu in real),
+        ),
+        (Remedy("To have the machine's own devices, unset it.",
+                set_variable(case.machine, _SIMULATE, None)),),
+        is_blocking=bool(real),
+    )  # fmt: skip

@@ -1,0 +1,91 @@
+"""GPUs that are seen, and whose memory somebody else has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unidev.doctor.facts import Finding, Remedy
+from unidev.doctor.remedies import set_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from unidev.doctor.facts import Case, Gpu, GpuProcess, Machine
+
+_LEAST_FREE = 0.1
+"""With less than this part of its memory free, a GPU is as good as taken."""
+
+_GREEDY = {
+    "TensorFlow": ("TF_FORCE_GPU_ALLOW_GROWTH", "true",
+                   "https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth"),
+    "JAX": ("XLA_PYTHON_CLIENT_PREALLOCATE", "false",
+            "https://docs.jax.dev/en/latest/gpu_memory_allocation.html"),
+}  # fmt: skip
+"""Frameworks that take all of a GPU's memory when they first use it, and how to stop them."""
+
+
+def memory(case: Case) -> Iterator[Finding]:
+    """A GPU's memory is taken, by a process that is named."""
+    for gpu in case.machine.gpus:
+        if gpu.used_bytes is None or not gpu.total_bytes:
+            continue
+        if gpu.total_bytes - gpu.used_bytes < _LEAST_FREE * gpu.total_bytes:
+            yield _taken(case.machine, gpu)
+
+
+def _taken(machine: Machine, gpu: Gpu) -> Finding:
+    holders = sorted(gpu.processes, key=lambda each: each.used_bytes or 0, reverse=True)
+    frameworks = list(dict.fromkeys(name for each in holders for name in each.frameworks))
+    greedy = [name for name in frameworks if name in _GREEDY]
+    assert gpu.used_bytes is not None
+    evidence = (
+        f"{size(gpu.used_bytes)} of {size(gpu.total_bytes or 0)} are taken",
+        *(_holder(each) for each in holders),
+        *(() if holders else ("the driver does not say by whom: another container, or user",)),
+    )
+    is_between = len(frameworks) > 1
+    return Finding(
+        "two-frameworks" if is_between else "memory-taken",
+        f"{' and '.join(frameworks)} share GPU {gpu.index}, and {(greedy or frameworks)[0]} has "
+        "taken its memory."
+        if is_between
+        else f"The memory of GPU {gpu.index} is taken by {_whom(holders)}.",
+        evidence,
+        tuple(_remedies(machine, greedy, holders)),
+        _GREEDY[greedy[0]][2] if greedy else None,
+        is_blocking=False,
+    )
+
+
+def _remedies(
+    machine: Machine, greedy: Sequence[str], holders: Sequence[GpuProcess]
+) -> Iterator[Remedy]:
+    for name in greedy:
+        variable, value, _ = _GREEDY[name]
+        yield Remedy(
+            f"{name} takes all memory at once; let it take what it needs, from its start on.",
+            set_variable(machine, variable, value),
+        )
+    if holders:
+        stop = f"kill {holders[0].pid}"
+        if machine.system == "Windows":
+            stop = f"Stop-Process -Id {holders[0].pid}"
+        yield Remedy("Wait for that process, or end it if it is yours and no longer needed.", stop)
+    yield Remedy("Or use another GPU.")
+
+
+def _whom(holders: Sequence[GpuProcess]) -> str:
+    if not holders:
+        return "somebody else"
+    return f"process {holders[0].pid}" + (f" ({holders[0].name})" if holders[0].name else "")
+
+
+def _holder(process: GpuProcess) -> str:
+    has = "an unknown amount" if process.used_bytes is None else size(process.used_bytes)
+    inside = f", with {' and '.join(process.frameworks)}" if process.frameworks else ""
+    return f"process {process.pid}: {process.name or 'name unknown'}: {has}{inside}"
+
+
+def size(count: int) -> str:
+    """Bytes for people; the exact number too."""
+    return f"{count / 2**30:.1f} GiB ({count:,} bytes)"

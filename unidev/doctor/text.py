@@ -1,0 +1,113 @@
+"""The diagnosis for people: causes in their order, then what every framework sees."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from unidev.doctor.diagnosis import is_healthy
+from unidev.doctor.facts import MAKERS, WORKS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from unidev.doctor.facts import Case, Driver, Finding, Framework
+
+
+def print_diagnosis(case: Case, findings: Sequence[Finding], console: Console) -> None:
+    """Print all of it."""
+    healthy = is_healthy(case, findings)
+    console.print(Text(_verdict(case, healthy=healthy), style="bold green" if healthy else "bold"))
+    for number, finding in enumerate(findings, start=1):
+        console.print()
+        _print_finding(number, finding, console)
+    if case.frameworks:
+        console.print()
+        console.print(_table(case))
+    if case.machine.gpus:
+        console.print()
+        for driver in case.machine.drivers:
+            _print_driver(driver, console)
+
+
+def _verdict(case: Case, *, healthy: bool) -> str:
+    count = len(case.machine.gpus)
+    if healthy:
+        return f"Every framework sees every GPU: {count}."
+    if not count:
+        return "No GPU can be used: no driver sees one."
+    able = [each for each in case.frameworks if each.takes_gpus]
+    if not able:
+        return f"There {_are(count)}, and no framework to use {'it' if count == 1 else 'them'}."
+    short = [each for each in able if (each.gpus_seen or 0) < case.expected(each)]
+    if not short:
+        return f"There {_are(count)}, and something keeps {'it' if count == 1 else 'them'} unused."
+    return f"There {_are(count)}, and {', '.join(each.backend for each in short)} " + (
+        "does not see all." if len(short) == 1 else "do not see all."
+    )
+
+
+def _are(count: int) -> str:
+    return "is 1 GPU" if count == 1 else f"are {count} GPUs"
+
+
+def _print_finding(number: int, finding: Finding, console: Console) -> None:
+    style = "bold red" if finding.is_blocking else "yellow"
+    console.print(Text(f"{number}. {finding.title}", style=style))
+    for line in finding.evidence:
+        console.print(Text(f"   found: {line}"))
+    for remedy in finding.remedies:
+        console.print(Text(f"   do:    {remedy.text}"))
+        if remedy.command:
+            console.print(Text(f"          {remedy.command}", style="cyan"))
+    if finding.link:
+        console.print(Text(f"   see:   {finding.link}"))
+
+
+def _table(case: Case) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("backend", "framework", "built for", "GPUs seen"):
+        table.add_column(column, overflow="fold")
+    for each in case.frameworks:
+        seen = "?" if each.gpus_seen is None else str(each.gpus_seen)
+        table.add_row(
+            Text(each.backend),
+            Text(f"{each.framework} {each.version or ''}".rstrip()),
+            Text(built_for(each)),
+            Text(f"{seen} of {case.expected(each)}" if each.takes_gpus else "none, ever"),
+        )
+    return table
+
+
+def built_for(framework: Framework) -> str:
+    """``CUDA 12.6``, ``the CPU alone``, or that it is not known."""
+    build = framework.build
+    if framework.state != WORKS:
+        return framework.state
+    if build is None:
+        return "not known"
+    if build.accelerator is None:
+        return "the CPU alone"
+    name = {"rocm": "ROCm"}.get(build.accelerator, build.accelerator.upper())
+    return f"{name} {build.version or ''}".rstrip()
+
+
+def _print_driver(driver: Driver, console: Console) -> None:
+    maker = MAKERS[driver.accelerator]
+    runs = f", CUDA up to {driver.cuda_version}" if driver.cuda_version else ""
+    for gpu in driver.gpus:
+        free = ""
+        if gpu.total_bytes and gpu.used_bytes is not None:
+            left = (gpu.total_bytes - gpu.used_bytes) / 2**30
+            free = f", {left:.1f} of {gpu.total_bytes / 2**30:.1f} GiB free"
+        architecture = f", {gpu.architecture}" if gpu.architecture else ""
+        version = f" {driver.version}" if driver.version else ""
+        console.print(
+            Text(
+                f"{maker}'s driver{version}{runs}: GPU {gpu.index}, {gpu.name}{architecture}{free}"
+            )
+        )
