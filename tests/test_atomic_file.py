@@ -1,0 +1,159 @@
+"""Replacing a file whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from unidev.atomic_file import SUFFIX, replacing
+
+POSIX = pytest.mark.skipif(os.name != "posix", reason="permissions, links and devices are POSIX's")
+
+
+def write(path: Path, content: bytes) -> None:
+    with replacing(str(path)) as file:
+        file.write(content)
+
+
+def fail(file: IO[bytes], error: type[BaseException]) -> None:
+    file.write(b"half")
+    raise error
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_the_old_file_is_there_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write(path, b"old")
+    with replacing(str(path)) as file:
+        file.write(b"new")
+        file.flush()
+        assert path.read_bytes() == b"old"
+        (part,) = set(os.listdir(tmp_path)) - {"file"}
+        assert part.startswith(".file.")
+        assert part.endswith(SUFFIX)
+    assert path.read_bytes() == b"new"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_it_is_on_the_disk_before_it_gets_the_name_and_the_name_then(
+    tmp_path: Path, monkeypatch
+) -> None:
+    done = []
+    for name in ("fsync", "replace"):
+        call = getattr(os, name)
+
+        def noted(*given: object, name: str = name, call=call) -> object:
+            is_folder = name == "fsync" and stat.S_ISDIR(os.fstat(given[0]).st_mode)  # type: ignore[call-overload]
+            done.append("folder" if is_folder else name)
+            return call(*given)
+
+        monkeypatch.setattr(os, name, noted)
+    write(tmp_path / "file", b"new")
+    assert done == ["fsync", "replace", "folder"][: 3 if hasattr(os, "O_DIRECTORY") else 2]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_what_fails_or_is_interrupted_leaves_the_old_file_alone(tmp_path: Path, error) -> None:
+    path = tmp_path / "file"
+    for before in ([], ["file"]):
+        with pytest.raises(error), replacing(str(path)) as file:
+            fail(file, error)
+        assert os.listdir(tmp_path) == before
+        write(path, b"old")
+    assert path.read_bytes() == b"old"
+
+
+def test_a_rename_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch) -> None:
+    def fails(*_: object) -> None:
+        raise OSError("no")
+
+    monkeypatch.setattr(os, "replace", fails)
+    with pytest.raises(OSError, match="no"):
+        write(tmp_path / "file", b"new")
+    assert os.listdir(tmp_path) == []
+
+
+@POSIX
+def test_permissions_are_those_that_open_would_give(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write(tmp_path / "new", b"")
+        (tmp_path / "opened").write_bytes(b"")
+        assert mode(tmp_path / "new") == mode(tmp_path / "opened") == 0o640
+        (tmp_path / "private").write_bytes(b"old")
+        (tmp_path / "private").chmod(0o600)
+        write(tmp_path / "private", b"new")
+        assert mode(tmp_path / "private") == 0o600
+    finally:
+        os.umask(before)
+
+
+@POSIX
+def test_a_symbolic_link_stays_and_what_it_points_at_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    target, link = tmp_path / "folder" / "target", tmp_path / "link"
+    link.symlink_to(target)
+    for content in (b"first", b"second"):
+        write(link, content)
+        assert link.is_symlink()
+        assert not target.is_symlink()
+        assert target.read_bytes() == content
+    assert os.listdir(tmp_path / "folder") == ["target"]
+    round_and_round = tmp_path / "loop"
+    round_and_round.symlink_to(round_and_round)
+    with pytest.raises(OSError, match="symbolic link"):
+        write(round_and_round, b"")
+    assert round_and_round.is_symlink()
+
+
+def test_a_folder_that_is_missing_or_in_the_way_is_an_oserror(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        write(tmp_path / "missing" / "file", b"")
+    with pytest.raises(IsADirectoryError):
+        write(tmp_path, b"")
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(NotADirectoryError if os.name == "posix" else OSError):
+        write(tmp_path / "file" / "file", b"")
+
+
+@POSIX
+def test_a_device_or_a_pipe_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path(os.devnull)):
+        with pytest.raises(OSError, match="cannot be replaced"):
+            write(path, b"")
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+@POSIX
+def test_what_may_not_be_written_is_refused_and_stays(tmp_path: Path, monkeypatch) -> None:
+    protected = tmp_path / "protected"
+    protected.write_bytes(b"old")
+    opened = os.open
+
+    def as_a_user(path: str, flags: int, *more: int) -> int:  # root may write to anything
+        if flags & os.O_WRONLY and path == str(protected):
+            raise PermissionError(13, "Permission denied", path)
+        return opened(path, flags, *more)
+
+    monkeypatch.setattr(os, "open", as_a_user)
+    with pytest.raises(PermissionError):
+        write(protected, b"new")
+    assert protected.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["protected"]
+
+
+@POSIX
+@pytest.mark.skipif(sys.platform == "darwin", reason="its names are counted in characters")
+def test_a_name_may_be_as_long_as_the_folder_takes(tmp_path: Path) -> None:
+    for name in ("x" * 255, "名" * 85):
+        write(tmp_path / name, b"new")
+        assert (tmp_path / name).read_bytes() == b"new"
