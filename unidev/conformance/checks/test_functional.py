@@ -1,0 +1,163 @@
+"""``unidev.nn.functional``: values, devices and gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import unidev
+from unidev.conformance import neural
+from unidev.conformance.catalog import check
+from unidev.conformance.layered import IMAGES, ROWS, check_close, tolerance
+from unidev.nn import functional
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev.conformance.bench import Bench
+    from unidev.device import Device
+
+    Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A function, its tensors, and what it should give."""
+
+    name: str
+    arrays: tuple[Array, ...]
+    reference: Callable[..., Array]
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def call(self, *tensors: Any) -> Any:
+        """The function of these tensors."""
+        return getattr(functional, self.name)(*tensors, **self.options)
+
+    @property
+    def given(self) -> str:
+        """For messages."""
+        return f"{self.name} {[each.shape for each in self.arrays]} {self.options or ''}".strip()
+
+
+_SMALL = IMAGES[:, :2, :4, :4]
+_WEIGHT = np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4)
+_KERNEL = np.linspace(-1, 1, 3 * 2 * 3 * 2, dtype="float32").reshape(3, 2, 3, 2)
+_BIAS = np.array([0.5, -0.25, 1.0], "float32")
+_LABELS = np.array([2, 0, 3, 3, 1])
+
+CASES = (
+    Case("linear", (ROWS, _WEIGHT), lambda x, w: neural.linear(x, w, None)),
+    Case("linear", (ROWS, _WEIGHT, _BIAS), neural.linear),
+    Case("linear", (ROWS.reshape(5, 1, 4), _WEIGHT, _BIAS), neural.linear),
+    Case(
+        "conv2d", (_SMALL, _KERNEL), lambda x, w: neural.conv2d(x, w, None, (1, 1), (0, 0))
+    ),
+    Case(
+        "conv2d", (_SMALL, _KERNEL, _BIAS),
+        lambda x, w, b: neural.conv2d(x, w, b, (2, 1), (1, 2)),
+        {"stride": (2, 1), "padding": (1, 2)},
+    ),
+    Case(
+        "avg_pool2d", (_SMALL,), lambda x: neural.avg_pool2d(x, (2, 2), (2, 2)), {"kernel_size": 2}
+    ),
+    Case(
+        "avg_pool2d", (_SMALL,), lambda x: neural.avg_pool2d(x, (3, 2), (1, 2)),
+        {"kernel_size": (3, 2), "stride": (1, 2)},
+    ),
+    Case("relu", (ROWS + np.float32(0.05),), lambda x: np.maximum(x, 0)),
+    Case("tanh", (ROWS,), np.tanh),
+    Case(
+        "mean_squared_error", (ROWS, ROWS[::-1] * np.float32(0.5)),
+        lambda a, b: ((a - b) ** 2).mean(),
+    ),
+    Case("softmax_cross_entropy", (ROWS, _LABELS), neural.softmax_cross_entropy),
+    Case("softmax_cross_entropy", (ROWS * np.float32(90), _LABELS), neural.softmax_cross_entropy),
+)  # fmt: skip
+
+
+@check(required=True, profile="train", needs=("functions",))
+def test_values(bench: Bench) -> None:
+    """Each function gives what it says, where its tensors are."""
+    for device in bench.devices:
+        for case in CASES:
+            tensors = [bench.make(array, device) for array in case.arrays]
+            y = bench.works(case.call, *tensors)
+            expected = np.asarray(case.reference(*map(_exact, case.arrays)))
+            check_close(bench, y, expected, device, f"{case.given} on {device}")
+            for x, array in zip(tensors, case.arrays, strict=True):
+                bench.oracle.check_bytes(x, array.tobytes(), f"{case.given}: what it was given")
+
+
+def _exact(array: Array) -> Array:
+    return array if array.dtype.kind == "i" else array.astype("float64")
+
+
+@check(required=True, profile="train", needs=("functions",))
+def test_mixed_devices(bench: Bench) -> None:
+    """Tensors on two devices are an error that names each; nothing is moved by itself."""
+    for here, there in bench.pairs():
+        for case in CASES:
+            for odd in range(1, len(case.arrays)):
+                tensors = [
+                    bench.make(array, there if position == odd else here)
+                    for position, array in enumerate(case.arrays)
+                ]
+                error = bench.expect(unidev.DeviceMismatchError, case.call, *tensors)
+                found = sorted({str(device) for device in error.devices.values()})
+                assert found == sorted({str(here), str(there)}), (
+                    f"{case.given}: the error names {error.devices}"
+                )
+
+
+@check(required=True, profile="train", needs=("functions",))
+def test_shapes_that_do_not_fit(bench: Bench) -> None:
+    """Losses of shapes that a framework would broadcast are an error."""
+    for device in bench.devices:
+        rows, column = bench.make(ROWS, device), bench.make(ROWS[:, :1].copy(), device)
+        flat, labels = bench.make(ROWS[:, 0].copy(), device), bench.make(_LABELS[:4], device)
+        of = functional
+        bench.expect(unidev.InvalidDataError, of.mean_squared_error, rows, column)
+        bench.expect(unidev.InvalidDataError, of.mean_squared_error, column, flat)
+        bench.expect(unidev.InvalidDataError, of.softmax_cross_entropy, rows, labels)
+
+
+@check(required=True, profile="train", needs=("functions", "autograd"))
+def test_gradients(bench: Bench) -> None:
+    """The gradient of each function is that of finite differences, where its tensor is."""
+    for device in bench.devices:
+        for case in CASES:
+            _check_gradients(bench, case, device)
+
+
+def _check_gradients(bench: Bench, case: Case, device: Device) -> None:
+    counted = [a for a in case.arrays if a.dtype.kind == "f"]
+    rest = [bench.make(a, device) for a in case.arrays if a.dtype.kind != "f"]
+    fixed = [a for a in case.arrays if a.dtype.kind != "f"]
+    with device:
+        shape = tuple(case.reference(*map(_exact, case.arrays)).shape)
+        target = np.zeros(shape, "float32")
+
+    def loss_of(xs: Any) -> Any:
+        y = case.call(*xs, *rest)
+        return y if shape == () else functional.mean_squared_error(y, bench.make(target, device))
+
+    def reference(*xs: Array) -> Array:
+        y = case.reference(*xs, *fixed)
+        return np.asarray(y if shape == () else (y**2).mean())
+
+    xs = [bench.make(a, device) for a in counted]
+    loss, slopes = bench.works(unidev.value_and_grad(loss_of), xs)
+    where = f"{case.given} on {device}"
+    bench.oracle.check_device(loss, device, f"{where}: the loss")
+    expected = neural.slopes(reference, counted)
+    for position, (slope, wanted) in enumerate(zip(slopes, expected, strict=True)):
+        found = unidev.to_numpy(slope)
+        off = float(abs(found - wanted).max() / max(1.0, abs(wanted).max()))
+        assert off <= 10 * tolerance(device), (
+            f"{where}: the gradient by tensor {position} is off by {off:g}: {found.tolist()}, not "
+            f"{wanted.tolist()}"
+        )
+        bench.oracle.check_device(slope, device, f"{where}: the gradient by tensor {position}")
+        bench.evidence.add("off by", f"{where}, tensor {position}: {off:g}")

@@ -1,0 +1,251 @@
+"""``unidev.nn``: the same layers, with the same weights, on every framework."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import unidev
+from unidev import nn
+from unidev.conformance import neural
+from unidev.conformance.catalog import check
+from unidev.conformance.differentiating import times, total
+from unidev.conformance.layered import (
+    IMAGES,
+    ROWS,
+    called,
+    check_close,
+    check_layer,
+    made_on,
+    portable,
+)
+
+if TYPE_CHECKING:
+    from unidev.conformance.bench import Bench
+
+    Array = np.ndarray[Any, Any]
+
+_NEEDS = ("layers", "models")
+
+
+@check(required=True, profile="train", needs=_NEEDS)
+def test_same_seed_same_weights(bench: Bench) -> None:
+    """After one seed the weights are those that unidev's generator draws, on every device."""
+    for device in bench.devices:
+        unidev.seed(7)
+        dense = made_on(device, lambda: nn.dense(4, 3))
+        conv = made_on(device, lambda: nn.conv2d(3, 5, (3, 2)))
+        after = unidev.to_numpy(unidev.rand(2))
+        unidev.seed(7)
+        expected = _glorot((3, 4), 4, 3), _glorot((5, 3, 3, 2), 3 * 6, 5 * 6)
+        drawn = unidev.to_numpy(unidev.rand(2))
+        assert np.array_equal(after, drawn), f"{device}: the layers drew more numbers, or fewer"
+        for layer, weight in zip((dense, conv), expected, strict=True):
+            found = portable(bench, layer)
+            assert set(found) == {"weight", "bias"}, f"{device}: it stores {sorted(found)}"
+            where = f"a weight {weight.shape} on {device}"
+            assert found["weight"].shape == weight.shape, f"{where} is {found['weight'].shape}"
+            assert found["weight"].tobytes() == weight.tobytes(), f"{where} is not what was drawn"
+            assert not found["bias"].any(), f"{device}: biases are not zeros"
+            where = f"a layer made within {device}"
+            assert unidev.device_of(layer) is device, f"{where} is on {unidev.device_of(layer)}"
+
+
+def _glorot(shape: tuple[int, ...], fan_in: int, fan_out: int) -> Array:
+    limit = np.float32((6.0 / (fan_in + fan_out)) ** 0.5)
+    drawn = unidev.to_numpy(unidev.rand(shape, device="cpu"))
+    found: Array = (drawn * np.float32(2) - np.float32(1)) * limit
+    return found
+
+
+@check(required=True, profile="train", needs=_NEEDS)
+def test_dense(bench: Bench) -> None:
+    """``dense`` is x @ weight.T + bias."""
+    for bias in (True, False):
+        check_layer(
+            bench,
+            lambda bias=bias: nn.dense(4, 3, bias=bias),  # type: ignore[misc]
+            ROWS,
+            lambda has: neural.linear(ROWS, has["weight"], has.get("bias")),
+            f"dense, bias={bias}",
+        )
+
+
+@check(required=True, profile="train", needs=_NEEDS)
+def test_conv2d(bench: Bench) -> None:
+    """``conv2d`` is the cross-correlation, with strides and zeros around, height before width."""
+    cases: tuple[tuple[Any, Any, Any], ...] = (
+        ((3, 3), (1, 1), (0, 0)), ((3, 2), (2, 1), (1, 0)), ((2, 3), (1, 3), (1, 2)),
+        ((1, 1), (2, 2), (0, 0)),
+    )  # fmt: skip
+    for kernel, stride, padding in cases:
+        for bias in (True, False):
+            check_layer(
+                bench,
+                lambda k=kernel, s=stride, p=padding, b=bias: nn.conv2d(  # type: ignore[misc]
+                    3, 4, k, stride=s, padding=p, bias=b
+                ),
+                IMAGES,
+                lambda has, s=stride, p=padding: neural.conv2d(  # type: ignore[misc]
+                    IMAGES, has["weight"], has.get("bias"), s, p
+                ),
+                f"conv2d {kernel}, stride={stride}, padding={padding}, bias={bias}",
+            )
+
+
+@check(required=True, profile="train", needs=_NEEDS)
+def test_pools(bench: Bench) -> None:
+    """Pools take means and maxima of whole windows, and drop what is left at the edge."""
+    cases: tuple[tuple[Any, Any], ...] = (((2, 2), None), ((3, 2), (1, 3)), ((2, 3), (2, 2)))
+    for kernel, stride in cases:
+        for name in ("avg_pool2d", "max_pool2d"):
+            make, reference = getattr(nn, name), getattr(neural, name)
+            check_layer(
+                bench,
+                lambda m=make, k=kernel, s=stride: m(k, stride=s),  # type: ignore[misc]
+                IMAGES,
+                lambda _, r=reference, k=kernel, s=stride: r(IMAGES, k, s or k),  # type: ignore[misc]
+                f"{name} {kernel}, stride={stride}",
+            )
+
+
+@check(required=True, profile="train", needs=_NEEDS)
+def test_flatten_and_activations(bench: Bench) -> None:
+    """``flatten`` goes by channels, height, width; ``relu`` and ``tanh`` are themselves."""
+    check_layer(bench, nn.flatten, IMAGES, lambda _: IMAGES.reshape(2, -1), "flatten of images")
+    check_layer(bench, nn.flatten, ROWS, lambda _: ROWS, "flatten of rows")
+    for values in (ROWS, IMAGES):
+        check_layer(bench, nn.relu, values, lambda _, v=values: np.maximum(v, 0), "relu")  # type: ignore[misc]
+        check_layer(bench, nn.tanh, values, lambda _, v=values: np.tanh(v), "tanh")  # type: ignore[misc]
+
+
+@check(required=True, profile="train", needs=_NEEDS)
+def test_batch_norm(bench: Bench) -> None:
+    """Of rows and of images: by the batch while training, by what was counted afterwards."""
+    for values in (ROWS, IMAGES):
+        for in_net in (False, True):
+            for device in bench.devices:
+                _check_batch_norm(bench, values, in_net, device)
+
+
+def _check_batch_norm(bench: Bench, values: Array, in_net: bool, device: Any) -> None:
+    features = values.shape[1]
+    norm = made_on(device, lambda: nn.batch_norm(features, momentum=0.75, epsilon=1e-3))
+    layer = nn.sequential(norm) if in_net else norm
+    where = f"batch_norm of {values.shape} on {device}" + (", in sequential" if in_net else "")
+    has = portable(bench, norm)
+    names = {"weight", "bias", "running_mean", "running_var"}
+    assert set(has) == names, f"{where}: it stores {sorted(has)}"
+    for name, value in (("weight", 1), ("bias", 0), ("running_mean", 0), ("running_var", 1)):
+        assert (has[name] == value).all(), f"{where}: {name} begins with {has[name]}"
+    means, variances = neural.statistics(values.astype("float64"))
+    nn.train_mode(layer)
+    y = called(bench, layer, values, device)
+    expected = neural.batch_norm(values, means, variances, 1e-3)
+    check_close(bench, y, expected, device, f"{where}, training")
+    after = portable(bench, norm)
+    assert np.allclose(after["running_mean"], 0.25 * means, atol=1e-4), (
+        f"{where}: the running mean is {after['running_mean']}, not {0.25 * means}"
+    )
+    count = values.size // features
+    either = [0.75 + 0.25 * v for v in (variances, variances * count / (count - 1))]
+    assert any(np.allclose(after["running_var"], v, rtol=1e-3) for v in either), (
+        f"{where}: the running variance is {after['running_var']}, not {either[0]}"
+    )
+    nn.eval_mode(layer)
+    y = called(bench, layer, values, device)
+    expected = neural.batch_norm(values, after["running_mean"], after["running_var"], 1e-3)
+    check_close(bench, y, expected, device, f"{where}, inference")
+    again = portable(bench, norm)
+    assert all(np.array_equal(again[n], after[n]) for n in names), f"{where}: inference counts"
+
+
+@check(required=True, profile="train", needs=_NEEDS)
+def test_dropout(bench: Bench) -> None:
+    """While training some elements are zero and the others scaled up; afterwards all are there."""
+    values = np.ones((40, 50), "float32")
+    for device in bench.devices:
+        for layer in (nn.dropout(0.25), nn.sequential(nn.dropout(0.25))):
+            nn.eval_mode(layer)
+            y = called(bench, layer, values, device)
+            check_close(bench, y, values, device, f"dropout on {device}, inference")
+            nn.train_mode(layer)
+            found = unidev.to_numpy(called(bench, layer, values, device))
+            kept = np.isclose(found, 1 / 0.75, atol=1e-5)
+            share = 1 - kept.mean()
+            assert ((found == 0) | kept).all(), (
+                f"dropout on {device}, training: elements are {np.unique(found)[:8]}, not 0 and 4/3"
+            )
+            # 2,000 elements: five standard deviations are 0.05.
+            assert abs(share - 0.25) < 0.05, f"dropout on {device}: {share:.3f} are dropped of 0.25"
+
+
+@check(required=True, profile="train", needs=_NEEDS)
+def test_sequential(bench: Bench) -> None:
+    """A whole net: portable names, layers that are those given, and the right numbers."""
+    for device in bench.devices:
+        conv = made_on(device, lambda: nn.conv2d(3, 4, 3, padding=1))
+        dense = made_on(device, lambda: nn.dense(4 * 3 * 3, 2))
+        net = nn.sequential(conv, nn.relu(), nn.max_pool2d(2), nn.flatten(), dense)
+        nn.eval_mode(net)
+        has = portable(bench, net)
+        names = {"0.weight", "0.bias", "4.weight", "4.bias"}
+        assert set(has) == names, f"on {device}: it stores {sorted(has)}, not {sorted(names)}"
+        h = neural.conv2d(IMAGES, has["0.weight"], has["0.bias"], (1, 1), (1, 1))
+        h = neural.max_pool2d(np.maximum(h, 0), (2, 2), (2, 2)).reshape(2, -1)
+        expected = neural.linear(h, has["4.weight"], has["4.bias"])
+        check_close(bench, called(bench, net, IMAGES, device), expected, device, f"on {device}")
+        inner = nn.sequential(net, nn.tanh())
+        check_close(
+            bench, called(bench, inner, IMAGES, device), np.tanh(expected), device,
+            f"sequential in sequential on {device}",
+        )  # fmt: skip
+        twice = nn.sequential(net, nn.dense(2, 2))
+        assert unidev.shares_memory(
+            next(iter(unidev.parameters(twice).values())),
+            next(iter(unidev.parameters(conv).values())),
+        ), f"on {device}: sequential made layers of its own"
+
+
+@check(required=True, profile="train", needs=("layers", "models", "autograd"))
+def test_gradients(bench: Bench) -> None:
+    """Gradients of a net of layers are those of finite differences, by each of its parameters."""
+    images = IMAGES[:, :2, :5, :4]
+    for device in bench.devices:
+        net = made_on(device, _small_net)
+        nn.eval_mode(net)
+        has = portable(bench, net)
+        names = ["0.weight", "0.bias", "4.weight", "4.bias"]
+
+        def reference(*given: Array) -> Array:
+            h = neural.conv2d(images, given[0], given[1], (1, 1), (1, 1))
+            h = neural.avg_pool2d(np.tanh(h), (2, 2), (2, 2)).reshape(2, -1)
+            return neural.linear(h, given[2], given[3]) ** 2
+
+        expected = neural.slopes(reference, [has[name] for name in names])
+
+        def loss_of(net: Any, x: Any) -> Any:
+            y = net(x)
+            return total(bench, times(y, y))
+
+        x = bench.make(images, device)
+        _, slopes = bench.works(unidev.value_and_grad(loss_of), net, x)
+        stored = bench.backend.models.stored(net)
+        parameters = unidev.parameters(net)
+        for name, slope in zip(names, expected, strict=True):
+            own = [n for n, p in parameters.items() if unidev.shares_memory(p, stored[name].tensor)]
+            assert len(own) == 1, f"on {device}: {name} is none of {list(parameters)}"
+            found, axes = slopes[own[0]], stored[name].axes
+            bench.oracle.check_device(found, device, f"the gradient of {name}")
+            values = unidev.to_numpy(found)
+            values = values if axes is None else values.transpose(axes)
+            off = float(abs(values - slope).max() / max(1.0, abs(slope).max()))
+            assert off < 1e-2, f"on {device}: the gradient of {name} is off by {off:g}: {values}"
+            bench.evidence.add("off by", f"{name} on {device}: {off:g}")
+
+
+def _small_net() -> Any:
+    return nn.sequential(
+        nn.conv2d(2, 3, 3, padding=1), nn.tanh(), nn.avg_pool2d(2), nn.flatten(), nn.dense(12, 2)
+    )
