@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from unidev.layers import Functions, Layers
     from unidev.models import Models, Stored
     from unidev.probe import Probe
+    from unidev.tracer import Movement, Tracer
     from unidev.training_probe import AutogradProbe, ModelProbe
 
 __version__ = "0.1.0"
@@ -113,9 +114,11 @@ _FOR_PLUGINS = {
     "Memory": "unidev.backend",
     "ModelProbe": "unidev.training_probe",
     "Models": "unidev.models",
+    "Movement": "unidev.tracer",
     "Probe": "unidev.probe",
     "Simulator": "unidev.backend",
     "Stored": "unidev.models",
+    "Tracer": "unidev.tracer",
     "Wheel": "unidev.installation",
     "hookimpl": "unidev.hookspecs",
     "unsupported": "unidev.backend",
@@ -152,6 +155,7 @@ __all__ = [
     "ModelError",
     "ModelProbe",
     "Models",
+    "Movement",
     "NotAModelError",
     "NotATensorError",
     "OutOfDeviceMemoryError",
@@ -162,6 +166,7 @@ __all__ = [
     "Simulator",
     "Stored",
     "TensorError",
+    "Tracer",
     "UnidevError",
     "UnsupportedContainerError",
     "UnsupportedDtypeError",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from unidev.layers import Functions, Layers
     from unidev.models import Models
     from unidev.probe import Probe
+    from unidev.tracer import Tracer
 
     Tensor = Any
     """The framework's own tensor: unidev wraps none."""
@@ -290,6 +291,9 @@ class Backend(ABC):
 
     layers: Layers = unsupported("the backend has no layers")
     """Behind ``unidev.nn``: ``unidev/layers.py``."""
+
+    tracer: Tracer = unsupported("the backend does not see the framework's own transfers")
+    """Tells them: ``unidev/tracer.py``."""
 
     functions: Functions = unsupported("the backend has no functions of neural networks")
     """Behind ``unidev.nn.functional``: ``unidev/layers.py``."""

@@ -84,10 +84,6 @@ class NumpyModels(Models):
         return {name: Stored(array) for name, array in self.tensors(model).items()}
 
     def read(self, x: Array) -> Array:
-        """A view, also of a simulated array."""
-        return x.view(np.ndarray)
-
-    def read(self, x: Array) -> Array:
         """The array's own memory; of a stranger's subclass, a copy, if that can be read at all."""
         if type(x) in (np.ndarray, SimulatedArray) and not x.dtype.hasobject:
             return x.view(np.ndarray)
