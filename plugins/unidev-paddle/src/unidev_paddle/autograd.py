@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unidev.autograd import Autograd
 from unidev_paddle.copying import move_cut
 from unidev_paddle.importing import import_paddle
@@ -38,10 +40,12 @@ class PaddleAutograd(Autograd):
             raise in_static_graph("value_and_grad")
         with paddle.enable_grad():
             loss = loss_of()
+        # A copy: of a view, detach is one too, and a step in place would change the loss.
+        cut = loss.detach().clone()
         if loss.stop_gradient:
-            return loss.detach(), [None] * len(leaves)
+            return cut, [None] * len(leaves)
         found = paddle.grad([loss], list(leaves), allow_unused=True)
-        return loss.detach(), [
+        return cut, [
             slope if slope is None else self._beside(leaf, slope)
             for leaf, slope in zip(leaves, found, strict=True)
         ]
@@ -69,6 +73,15 @@ class PaddleAutograd(Autograd):
     def _beside(self, leaf: Tensor, slope: Tensor) -> Tensor:
         # Of an embedding's weight on a simulated device, Paddle leaves the gradient on the CPU.
         device = self.backend.device_of(leaf)
+        slope = slope if slope.is_dense() else _of_rows(slope, leaf)
         if self.backend.device_of(slope) is device:
             return slope
         return move_cut(slope, device.native)
+
+
+def _of_rows(slope: Tensor, leaf: Tensor) -> Tensor:
+    """Dense, of the rows that are not zero, in which one may stand twice (``sparse=True``)."""
+    values = slope._get_tensor_from_selected_rows()
+    rows = np.array(slope.value().get_selected_rows().rows(), np.int64)
+    zeros = operations.full(leaf.shape, 0, values.dtype, values.place)
+    return operations.index_add(zeros, paddle.to_tensor(rows, place=values.place), values, 0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unidev.errors import UnsupportedOperation
 from unidev.models import Models, Stored
 from unidev_paddle.importing import import_paddle
@@ -22,8 +24,6 @@ from unidev_paddle.walking import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    import numpy as np
 
     from unidev.device import Device
 
@@ -122,13 +122,18 @@ class PaddleModels(Models):
         }
 
     def read(self, x: Tensor) -> Array:
-        """A copy; Paddle has bfloat16 as its bits."""
+        """The memory of ``x`` itself, if that is the CPU's."""
         self.backend.device_of(x)  # Paddle gives an empty array for a deleted tensor
-        values: Array = x.numpy()
-        return values
+        # NumPy has no bfloat16; Paddle gives int16 for uint16, which means bfloat16 to it.
+        is_bfloat16 = x.dtype == paddle.bfloat16
+        shown = x.detach().view(paddle.int16) if is_bfloat16 else x.detach()
+        values: Array = np.from_dlpack(shown) if x.place.is_cpu_place() else shown.numpy()
+        return values.view(np.uint16) if is_bfloat16 else values
 
     def write(self, x: Tensor, values: Array) -> None:
         """Into the same memory; ``set_value`` would give it another, on Paddle's default device."""
+        if 0 in x.shape:  # copy_ would leave it on the CPU
+            return
         x.copy_(paddle.to_tensor(values, place=paddle.CPUPlace()), True)
         x._bump_inplace_version()  # copy_ does not; a backward that needs the old values then fails
 
