@@ -15,6 +15,7 @@ from unidev_tensorflow.devices import LocalDevices
 from unidev_tensorflow.eager_copy import DTYPES, eager_copy
 from unidev_tensorflow.extents import extents, host_array
 from unidev_tensorflow.gradients import register_gradient
+from unidev_tensorflow.keras_there import make_layers
 from unidev_tensorflow.kinds import (
     COMPOSITES,
     DISTRIBUTED,
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
 
     from unidev.backend import Array, BackendSpec, Extent
     from unidev.device import Device
+    from unidev.layers import Layers
+    from unidev_tensorflow.autograd import TensorFlowAutograd
+    from unidev_tensorflow.functions import TensorFlowFunctions
+    from unidev_tensorflow.models import TensorFlowModels
     from unidev_tensorflow.probe import TensorFlowProbe
 
 
@@ -75,6 +80,32 @@ class TensorFlowBackend(Backend):
         from unidev_tensorflow.probe import TensorFlowProbe
 
         return TensorFlowProbe(self)
+
+    @cached_property
+    def models(self) -> TensorFlowModels:  # type: ignore[override]  # read-only is enough here
+        """Keras's, if Keras is imported, and ``tf.Module``."""
+        from unidev_tensorflow.models import TensorFlowModels
+
+        return TensorFlowModels(self)
+
+    @cached_property
+    def autograd(self) -> TensorFlowAutograd:  # type: ignore[override]
+        """Tapes."""
+        from unidev_tensorflow.autograd import TensorFlowAutograd
+
+        return TensorFlowAutograd(self)
+
+    @cached_property
+    def layers(self) -> Layers:  # type: ignore[override]
+        """Keras's, where it runs on TensorFlow."""
+        return make_layers(self)
+
+    @cached_property
+    def functions(self) -> TensorFlowFunctions:  # type: ignore[override]
+        """``tf.nn``."""
+        from unidev_tensorflow.functions import TensorFlowFunctions
+
+        return TensorFlowFunctions(self)
 
     def device_count(self, kind: str) -> int:
         """What is configured and visible; kept once TensorFlow's runtime has started."""
@@ -183,6 +214,10 @@ class TensorFlowBackend(Backend):
             return filled if named else tf.cast(filled, dtype)
 
         return self._make(make, device)
+
+    def is_on_host(self, device: Device) -> bool:
+        """Whether the device's memory is the host's: of CPUs, and of simulated GPUs."""
+        return self._devices.is_on_host(device)
 
     def synchronize(self, device: Device) -> None:  # noqa: ARG002
         """Wait for every device: TensorFlow has no call for one. Starts no runtime."""

@@ -34,6 +34,28 @@ def is_keras_variable(x: object) -> bool:
     return keras is not None and isinstance(x, keras.Variable)
 
 
+def is_keras_layer(x: object) -> bool:
+    """Whether ``x`` is one of Keras's layers or models."""
+    keras = _keras()
+    return keras is not None and isinstance(x, keras.Layer)
+
+
+def is_chain(layer: Any) -> bool:
+    """Whether it is Keras's own kind of model that is known by its layers' order."""
+    return hasattr(layer, "operations") or isinstance(layer, _keras().Sequential)
+
+
+def common_build() -> Any:
+    """``build`` of a model whose class has none of its own."""
+    return _keras().Model.build
+
+
+def portable_layers() -> tuple[type, ...]:
+    """What ``unidev.nn`` makes; empty as long as it has made nothing."""
+    ours = sys.modules.get("unidev_tensorflow.keras_layers")
+    return () if ours is None else (ours.PortableLayer,)
+
+
 def is_symbolic(x: object) -> bool:
     """Whether ``x`` stands for a value in a graph, TensorFlow's or Keras's."""
     keras = _keras()

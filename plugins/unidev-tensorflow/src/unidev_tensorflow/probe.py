@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
     from unidev.backend import Array
     from unidev.device import Device
+    from unidev_tensorflow.probe_autograd import TensorFlowAutogradProbe
+    from unidev_tensorflow.probe_models import TensorFlowModelProbe
 
 
 class TensorFlowProbe(Probe):
@@ -25,6 +28,20 @@ class TensorFlowProbe(Probe):
     deleted = unsupported(
         "TensorFlow keeps the memory of a tensor or a variable as long as anything refers to it"
     )
+
+    @cached_property
+    def autograd(self) -> TensorFlowAutogradProbe:  # type: ignore[override]
+        """By tapes."""
+        from unidev_tensorflow.probe_autograd import TensorFlowAutogradProbe
+
+        return TensorFlowAutogradProbe(self.backend)
+
+    @cached_property
+    def models(self) -> TensorFlowModelProbe:  # type: ignore[override]
+        """Of Keras's models; imports Keras."""
+        from unidev_tensorflow.probe_models import TensorFlowModelProbe
+
+        return TensorFlowModelProbe(self.backend)
 
     def make(self, array: Array, device: Device) -> Any:
         """``tf.constant`` copies, into memory of the first CPU, from where it is brought over.

@@ -1,0 +1,82 @@
+"""Functions that were traced before a variable moved: they go on with its old memory."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import warnings
+import weakref
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf  # type: ignore[import-untyped]
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_warned: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def traced_with(variables: Iterable[Any]) -> list[Any]:
+    """The program's own ``tf.function``s that hold the memory of one of ``variables``.
+
+    Keras's own are left out: it makes new ones. Quick where none holds any; else every object of
+    the process is looked at, as TensorFlow keeps no list of its functions.
+    """
+    held = {
+        id(variable._handle)
+        for variable in variables
+        if sys.getrefcount(variable._handle) > _references_of_a_new_variable()
+    }
+    if not held:
+        return []
+    function_type = type(_example)
+    return [
+        found
+        for found in gc.get_objects()
+        if type(found) is function_type and not _is_kerass(found) and _holds(found, held)
+    ]
+
+
+def warn_once(functions: Iterable[Any]) -> None:
+    """Name those that nobody was warned of yet."""
+    new = [function for function in functions if function not in _warned]
+    if not new:
+        return
+    _warned.update(new)
+    names = ", ".join(sorted(_name(function) for function in new))
+    warnings.warn(
+        f"traced before the model moved, and still on its old memory, which nothing else sees any "
+        f"more: {names}. Make such a tf.function again after place(model, device).",
+        stacklevel=6,  # the line that calls place,
+    )
+
+
+def _holds(function: Any, handles: set[int]) -> bool:
+    # Not _list_all_concrete_functions(), which traces those that were not called yet.
+    return any(
+        id(captured) in handles
+        for concrete in function._function_cache.values()
+        for captured in concrete.captured_inputs
+    )
+
+
+def _is_kerass(function: Any) -> bool:
+    return str(getattr(function.python_function, "__module__", "")).partition(".")[0] == "keras"
+
+
+def _name(function: Any) -> str:
+    python_function = function.python_function
+    name = getattr(python_function, "__qualname__", None) or repr(python_function)
+    return str(name).replace("<locals>.", "")
+
+
+@cache
+def _references_of_a_new_variable() -> int:
+    (variable,) = [tf.Variable(0.0)]
+    return max(sys.getrefcount(variable._handle) for variable in [variable])
+
+
+@tf.function  # type: ignore[untyped-decorator]
+def _example() -> None:
+    """Never called: the type of such functions has no public name."""
