@@ -41,6 +41,13 @@ def test_strided_copies_move_whole_elements_of_every_size(name):
     assert np.array_equal(x[:, ::2, 1:].clone().numpy(), values[:, ::2, 1:])
 
 
+@pytest.mark.parametrize("name", ["bool", "float16", "float32", "complex64", "complex128"])
+def test_empty_tensors_of_every_dtype_land_there(name):
+    x = unidev.zeros((0, 3), dtype=name, device=GPU)
+    assert unidev.device_of(x) is GPU
+    assert unidev.device_of(unidev.copy_to(x, "gpu:2")) is unidev.gpu(2)
+
+
 def test_writing_through_a_view_reaches_the_tensor():
     x = on_gpu()
     x[:, 1].fill_(9.0)

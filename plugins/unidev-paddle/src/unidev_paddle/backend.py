@@ -18,7 +18,7 @@ from unidev.errors import (
     UnsupportedOperation,
 )
 from unidev_paddle import devices, memory
-from unidev_paddle.copying import Move, copy_cut, move_cut
+from unidev_paddle.copying import Move, copy_cut, empty_at, move_cut
 from unidev_paddle.importing import import_paddle
 from unidev_paddle.optional_parts import OptionalParts
 from unidev_paddle.refusals import in_static_graph, not_dense, symbolic
@@ -221,7 +221,7 @@ class PaddleBackend(OptionalParts):
         """Memory as the allocator gives it."""
         _check_eager("empty")
         _check_size(shape)
-        return paddle._C_ops.empty(shape, dtype, device.native)
+        return empty_at(shape, dtype, device.native)
 
     def full(self, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Tensor:
         """By one kernel on the device; Paddle makes it on the host where the device has none."""

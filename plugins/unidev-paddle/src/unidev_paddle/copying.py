@@ -19,12 +19,21 @@ Not public. ``x._copy_to``, which is not either, gives a Parameter of a Paramete
 """
 
 
+def empty_at(shape: Any, dtype: Any, place: Any) -> Any:
+    """A tensor of this shape, with memory as the allocator gives it."""
+    made = paddle._C_ops.empty(shape, dtype, place)
+    if 0 in shape and hash(made.place) != hash(place):
+        # Of a complex dtype: Paddle makes it on the host for a device, and leaves it there if empty.
+        return copy_cut(made, place, True)
+    return made
+
+
 def move_cut(x: Any, place: Any) -> Any:
     """``x`` in new memory at ``place``, without a gradient. Blocks."""
     if 0 in x.shape:
         # Paddle's own copy of an empty view calls itself until the stack is full (seen in 3.3.1,
         # x[x.shape[0]:] on any accelerator).
-        return paddle._C_ops.empty(x.shape, x.dtype, place)
+        return empty_at(x.shape, x.dtype, place)
     here = x.place
     if here.is_custom_place() and place.is_custom_place():
         # Paddle copies between plug-in devices of one type only.
