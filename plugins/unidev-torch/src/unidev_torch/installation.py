@@ -1,0 +1,68 @@
+"""What PyTorch was built for."""
+
+from __future__ import annotations
+
+import platform
+
+import torch
+
+from unidev.installation import Build, Installation, Wheel
+
+PAGE = "https://pytorch.org/get-started/locally/"
+_FOLDERS = {
+    "Linux": (
+        ("cuda", "13.0", "cu130"), ("cuda", "12.6", "cu126"), ("rocm", "7.2", "rocm7.2"),
+        ("xpu", "", "xpu"),
+    ),
+    "Windows": (("cuda", "13.0", "cu130"), ("cuda", "12.6", "cu126"), ("xpu", "", "xpu")),
+}  # fmt: skip
+"""Folders of PyTorch's own index that have 2.13, the newest first."""
+
+
+class TorchInstallation(Installation):
+    """As torch itself tells; nothing here asks CUDA."""
+
+    def build(self) -> Build:
+        """Torch says for what it was compiled, which also is its one accelerator."""
+        accelerator, version = _compiled_for()
+        return Build(
+            accelerator=accelerator,
+            version=version,
+            architectures=_architectures() if accelerator in ("cuda", "rocm") else (),
+            wheels=tuple(_wheels()),
+            page=PAGE,
+        )
+
+    def usable_gpus(self) -> int:
+        """What the runtime itself counts.
+
+        ``device_count`` counts by NVIDIA's driver, also where that is too old for this torch.
+        """
+        if self.backend.simulated_count or torch.accelerator.is_available():
+            return self.backend.device_count("gpu")
+        return 0
+
+
+def _compiled_for() -> tuple[str | None, str | None]:
+    for accelerator, name in (("cuda", "cuda"), ("rocm", "hip"), ("xpu", "xpu")):
+        version = getattr(torch.version, name, None)
+        if version:
+            return accelerator, str(version).partition("-")[0]  # HIP's ends in a hash
+    return ("mps", None) if torch.backends.mps.is_built() else (None, None)
+
+
+def _architectures() -> tuple[str, ...]:
+    # torch.cuda.get_arch_list() of earlier versions asks CUDA first whether there is a GPU.
+    flags = torch._C._cuda_getArchFlags()
+    return tuple((flags or "").split())
+
+
+def _wheels() -> list[Wheel]:
+    if platform.system() == "Darwin" and platform.machine() == "arm64":
+        return [Wheel("mps", "", "pip install --force-reinstall torch")]
+    # Forced, since the build that is here would do for pip: it has the version that is asked for.
+    command = "pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/"
+    return [
+        Wheel(accelerator, version, command + folder)
+        for accelerator, version, folder in _FOLDERS.get(platform.system(), ())
+    ]
