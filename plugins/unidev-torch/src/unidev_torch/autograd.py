@@ -35,7 +35,8 @@ class TorchAutograd(Autograd):
         self, loss_of: Callable[[], torch.Tensor], leaves: Sequence[torch.Tensor]
     ) -> tuple[torch.Tensor, Sequence[torch.Tensor | None]]:
         """Recorded inside ``torch.no_grad`` and ``torch.inference_mode``, too."""
-        with torch.inference_mode(False), torch.enable_grad():
+        is_inference = torch.is_inference_mode_enabled()
+        with torch.inference_mode(False) if is_inference else torch.enable_grad():
             loss = loss_of()
             if not loss.requires_grad:
                 return loss.detach(), [None] * len(leaves)

@@ -61,7 +61,8 @@ def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
         tensors.check_copyable(first)
         tensors.check_movable(first, is_simulated=is_simulated)
     except UnsupportedOperation as error:
-        raise UnsupportedOperation(f"placing {part.name!r}", error.reason, error.link) from None
+        reason = f"{error.operation}: {error.reason}"
+        raise UnsupportedOperation(f"placing {part.name!r}", reason, error.link) from None
     with torch.inference_mode(first.is_inference()):  # what is no inference tensor becomes none
         if len(part.memory) == 1 and not _overlaps_itself(first):
             memory = [first.to(native, copy=True)]

@@ -1,0 +1,232 @@
+"""Modules that cannot be placed, failures half way, and modules that keep more than tensors."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+import unidev
+from unidev_torch import memory
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CPU = torch.device("cpu")
+GPU = torch.device("sim:1")
+
+
+def frozen_script() -> nn.Module:
+    with warnings.catch_warnings():  # torch deprecates all of TorchScript
+        warnings.simplefilter("ignore", DeprecationWarning)
+        script: nn.Module = torch.jit.freeze(torch.jit.script(nn.Linear(2, 2).eval()))
+        return script
+
+
+def quantized() -> nn.Module:
+    with warnings.catch_warnings():  # and all of quantization
+        warnings.simplefilter("ignore")
+        found: nn.Module = torch.ao.quantization.quantize_dynamic(
+            nn.Sequential(nn.Linear(2, 2)), {nn.Linear}
+        )
+        return found
+
+
+def with_history() -> nn.Module:
+    model = nn.Linear(2, 2)
+    model.register_buffer("doubled", model.weight * 2)
+    return model
+
+
+def with_sparse() -> nn.Module:
+    model = nn.Linear(2, 2)
+    model.register_buffer("adjacency", torch.eye(2).to_sparse())
+    return model
+
+
+class Wrapper(torch.Tensor):
+    inner: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> Wrapper:
+        made: Wrapper = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+        made.inner = inner
+        return made
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["inner"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner: dict[str, torch.Tensor], *_: object) -> Wrapper:
+        return Wrapper(inner["inner"])
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        if function is torch.ops.aten.detach.default:
+            return Wrapper(args[0].inner.detach())
+        raise NotImplementedError(str(function))
+
+
+def with_wrapper() -> nn.Module:
+    model = nn.Linear(2, 2)
+    model.register_buffer("wrapped", Wrapper(torch.ones(2)))
+    assert is_traceable_wrapper_subclass(model.wrapped)
+    return model
+
+
+class FullyShardedDataParallel(nn.Module):
+    """Called as torch's own, which cannot be made in one process alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(2, 2)
+
+
+REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
+    "meta": (lambda: nn.Linear(2, 2, device="meta"), r"'1.weight'.*to_empty\(device=\.\.\.\)"),
+    "a frozen script": (frozen_script, r"torch\.jit\.load\(file, map_location"),
+    "quantized": (quantized, "quantize it then"),
+    "a buffer with a history": (with_history, r"'1.doubled'.*x\.detach\(\)"),
+    "sparse": (with_sparse, "'1.adjacency'.*sparse_coo tensor: .*dense tensors only"),
+    "a tensor that wraps others": (with_wrapper, "'1.wrapped'.*a Wrapper"),
+    "sharded": (FullyShardedDataParallel, "before it is sharded"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_moved_is_refused_and_left_as_it_was(name: str) -> None:
+    make, says = REFUSED[name]
+    model = nn.Sequential(nn.Linear(2, 2), make())
+    for target in ("gpu:1", "gpu:1"):
+        with pytest.raises(unidev.UnsupportedOperation, match=says):
+            unidev.place(model, target)
+        assert model[0].weight.device == CPU
+
+
+def test_a_module_in_distributed_training_is_refused(python) -> None:
+    done = python(
+        "import tempfile, torch, unidev\n"
+        "with tempfile.NamedTemporaryFile() as file:\n"
+        "    torch.distributed.init_process_group(\n"
+        "        'gloo', init_method=f'file://{file.name}', rank=0, world_size=1)\n"
+        "    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2))\n"
+        "    try:\n"
+        "        unidev.place(model, 'gpu:1')\n"
+        "    except unidev.UnsupportedOperation as error:\n"
+        "        print(error)\n"
+        "    torch.distributed.destroy_process_group()\n",
+        UNIDEV_SIMULATE="2",
+    )
+    assert "place the module first" in done.stdout, done.stderr
+
+
+def test_a_script_moves() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        script = torch.jit.script(nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)).eval())
+    x = torch.ones(3, 2)
+    expected = script(x)
+    for _ in range(2):
+        unidev.place(script, "gpu:1")
+    assert {x.device for x in script.state_dict().values()} == {GPU}
+    assert torch.equal(script(x.to(GPU)).cpu(), expected)
+
+
+def test_memory_that_runs_out_half_way_leaves_everything_where_it_was(monkeypatch) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    before = {name: (x.data_ptr(), x.device) for name, x in model.named_parameters()}
+    twins: list[memory.Part] = []
+    twin_of = memory.twin_of
+
+    def fails(*arguments: Any, **options: Any) -> memory.Part:
+        if len(twins) == 3:
+            raise torch.OutOfMemoryError("sim:1 is out of memory")
+        twins.append(twin_of(*arguments, **options))
+        return twins[-1]
+
+    monkeypatch.setattr(memory, "twin_of", fails)
+    used = torch.sim.memory_allocated(1)
+    with pytest.raises(unidev.OutOfDeviceMemoryError, match="it is where it was"):
+        unidev.place(model, "gpu:1")
+    assert {name: (x.data_ptr(), x.device) for name, x in model.named_parameters()} == before
+    twins.clear()
+    assert torch.sim.memory_allocated(1) == used
+
+
+def test_ctrl_c_between_two_tensors_of_one_storage_puts_both_back(monkeypatch) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    model[1].weight.data = model[0].weight.data
+    give = memory._give
+    calls: list[int] = []
+
+    def interrupted(xs: list[torch.Tensor], new: list[torch.Tensor]) -> None:
+        calls.append(len(xs))
+        if len(xs) == 2 and calls.count(2) == 1:
+            give(xs[:1], new[:1])
+            raise KeyboardInterrupt
+        give(xs, new)
+
+    monkeypatch.setattr(memory, "_give", interrupted)
+    before = {name: x.data_ptr() for name, x in model.named_parameters()}
+    with pytest.raises(KeyboardInterrupt):
+        unidev.place(model, "gpu:1")
+    assert 2 in calls
+    assert {x.device for x in model.parameters()} == {CPU}
+    assert {name: x.data_ptr() for name, x in model.named_parameters()} == before
+
+
+class Metric(nn.Module):
+    """Keeps a list of tensors, and moves it with ``_apply``, as metrics libraries do."""
+
+    def __init__(self, *, fails: bool = False) -> None:
+        super().__init__()
+        self.seen = [torch.ones(2), torch.zeros(2)]
+        self.fails = fails
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Metric:
+        super()._apply(fn, recurse)
+        moved = [fn(x) for x in self.seen]
+        if self.fails and any(x.device != CPU for x in moved):
+            raise RuntimeError("this one does not move")
+        self.seen = moved
+        return self
+
+
+def test_what_a_module_moves_by_itself_comes_along() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), Metric())
+    unidev.place(model, "gpu:1")
+    assert [x.device for x in model[1].seen] == [GPU, GPU]
+    unidev.place(model, "cpu")
+    assert [x.tolist() for x in model[1].seen] == [[1.0, 1.0], [0.0, 0.0]]
+
+
+def test_a_module_that_fails_to_move_its_own_leaves_all_where_it_was() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), Metric(), Metric(fails=True))
+    weight, seen = model[0].weight.data_ptr(), list(model[1].seen)
+    with pytest.raises(unidev.FrameworkError, match="this one does not move"):
+        unidev.place(model, "gpu:1")
+    assert (model[0].weight.data_ptr(), model[0].weight.device) == (weight, CPU)
+    assert all(a is b for a, b in zip(model[1].seen, seen, strict=True))
+
+
+def test_a_gradient_that_simulated_devices_cannot_hold_is_named() -> None:
+    model = nn.Embedding(4, 2, sparse=True)
+    model(torch.tensor([1])).sum().backward()
+    with pytest.raises(unidev.UnsupportedOperation, match=r"'weight\.grad'"):
+        unidev.place(model, "gpu:1")
+    assert model.weight.device == CPU
+    model.zero_grad()
+    unidev.place(model, "gpu:1")
+
+
+def test_extra_state_that_a_checkpoint_has_no_place_for_is_refused() -> None:
+    class Counting(nn.Linear):
+        def get_extra_state(self) -> dict[str, int]:
+            return {"count": 3}
+
+    with pytest.raises(unidev.UnsupportedOperation, match="'_extra_state', of type dict"):
+        unidev.active_backend().models.stored(Counting(2, 2))
