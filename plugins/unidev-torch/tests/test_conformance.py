@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.mark.parametrize("profile", ["tensor", "train"])
 @pytest.mark.parametrize("count", [0, 1, 4])
-def test_the_backend_conforms(count: int, tmp_path: Path) -> None:
+def test_the_backend_conforms(count: int, profile: str, tmp_path: Path) -> None:
     suite = ["-m", "pytest", "--pyargs", "unidev.conformance", "-p", "no:cacheprovider"]
     options = ["--unidev-backend", "torch", "--unidev-simulate", str(count)]
+    options += ["--unidev-profile", profile]
     done = subprocess.run(
         [sys.executable, *suite, *options], cwd=tmp_path, capture_output=True, text=True
     )

@@ -1,0 +1,172 @@
+"""``value_and_grad``, ``sgd`` and ``no_grad`` with torch's own autograd around them."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+from torch import nn
+
+import unidev
+
+DEVICES = ("cpu", "gpu:1")
+X = torch.linspace(-1, 1, 12).reshape(3, 4)
+
+
+def native(device: str) -> torch.device:
+    found: torch.device = unidev.as_device(device).native
+    return found
+
+
+def squares(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    found: torch.Tensor = model(x).square().mean()
+    return found
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradients_and_a_step_are_those_of_torch_itself(device: str) -> None:
+    torch.manual_seed(0)
+    model, other = nn.Linear(4, 2), nn.Linear(4, 2)
+    other.load_state_dict(model.state_dict())
+    unidev.place(model, device)
+    for _ in range(3):
+        loss, gradients = unidev.value_and_grad(squares)(model, X.to(native(device)))
+        unidev.sgd(model, gradients, lr=0.1)
+        expected = squares(other, X)
+        wanted = torch.autograd.grad(expected, list(other.parameters()))
+        with torch.no_grad():
+            for x, slope in zip(other.parameters(), wanted, strict=True):
+                x.sub_(0.1 * slope)
+        assert loss.item() == expected.item()
+        assert [x.tolist() for x in gradients.values()] == [x.tolist() for x in wanted]
+        assert {x.device for x in gradients.values()} == {native(device)}
+    assert model.weight.tolist() == other.weight.tolist()
+
+
+def test_nothing_of_it_stays_in_autograd() -> None:
+    model = nn.Linear(4, 2)
+    model(X).sum().backward()
+    gradient = model.weight.grad
+    assert gradient is not None
+    kept = gradient.clone()
+    loss, gradients = unidev.value_and_grad(squares)(model, X)
+    assert not loss.requires_grad
+    assert not any(x.requires_grad for x in gradients.values())
+    assert model.weight.grad is gradient
+    assert torch.equal(gradient, kept)
+    unidev.sgd(model, gradients, lr=0.1)
+    assert model.weight.is_leaf
+    assert model.weight.requires_grad
+
+
+def test_frozen_parameters_have_no_gradient_and_stay() -> None:
+    model = nn.Linear(4, 2)
+    model.bias.requires_grad_(False)
+    _, gradients = unidev.value_and_grad(squares)(model, X)
+    assert list(gradients) == ["weight"]
+    bias = model.bias.clone()
+    unidev.sgd(model, gradients, lr=1.0)
+    assert torch.equal(model.bias, bias)
+
+
+def test_a_tied_weight_has_one_gradient_the_sum_of_both() -> None:
+    model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False))
+    model[1].weight = model[0].weight
+    _, gradients = unidev.value_and_grad(squares)(model, X)
+    assert list(gradients) == ["0.weight"]
+    squares(model, X).backward()
+    assert model[0].weight.grad is not None
+    assert torch.equal(gradients["0.weight"], model[0].weight.grad)
+
+
+def test_gradients_share_no_memory_where_those_of_torch_do() -> None:
+    a, b = torch.ones(3), torch.ones(3)
+    x = [torch.ones(3, requires_grad=True) for _ in range(2)]
+    first, second = torch.autograd.grad((x[0] + x[1]).sum(), x)
+    assert first.data_ptr() == second.data_ptr()
+    _, (da, db) = unidev.value_and_grad(lambda pair: (pair[0] + pair[1]).sum())([a, b])
+    da.fill_(5)
+    assert db.tolist() == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("scope", [torch.no_grad, torch.inference_mode])
+def test_it_records_inside_scopes_that_do_not(scope: type) -> None:
+    w = torch.ones(3)
+    with scope():
+        loss, slope = unidev.value_and_grad(lambda w: (w * w).sum())(w)
+        assert not torch.is_grad_enabled()
+    assert (loss.item(), slope.tolist()) == (3.0, [2.0, 2.0, 2.0])
+    assert torch.is_grad_enabled()
+
+
+def test_a_tensor_with_a_history_is_cut_off_from_it() -> None:
+    source = torch.ones(3, requires_grad=True)
+    loss, slope = unidev.value_and_grad(lambda w: (w * w).sum())(source * 2)
+    assert (loss.item(), slope.tolist()) == (12.0, [4.0, 4.0, 4.0])
+    assert source.grad is None
+
+
+def test_whole_numbers_have_no_gradient_and_the_error_says_so() -> None:
+    with pytest.raises(unidev.UnsupportedDtypeError, match=r"x\.float\(\)"):
+        unidev.value_and_grad(lambda w: w.sum())(torch.arange(3))
+
+
+def test_parameters_on_two_devices_have_gradients_on_theirs() -> None:
+    parameters = {"here": unidev.ones(3), "there": unidev.ones(3, device="gpu:1")}
+
+    def loss_of(p: dict[str, torch.Tensor]) -> torch.Tensor:
+        return (p["here"] * unidev.copy_to(p["there"], "cpu") * 3).sum()
+
+    _, gradients = unidev.value_and_grad(loss_of)(parameters)
+    for name, x in gradients.items():
+        assert x.device == parameters[name].device
+        assert x.tolist() == [3.0, 3.0, 3.0]
+    assert unidev.sgd(parameters, gradients, lr=1.0) is not None
+    assert parameters["there"].tolist() == [-2.0, -2.0, -2.0]
+
+
+def test_a_step_tells_autograd_that_the_parameters_changed() -> None:
+    w = torch.ones(3, requires_grad=True)
+    loss = (w * w).sum()
+    unidev.sgd(w, torch.ones(3), lr=0.5)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_no_grad_holds_in_its_thread_alone() -> None:
+    seen: list[bool] = []
+    with unidev.no_grad():
+        assert not torch.is_grad_enabled()
+        thread = threading.Thread(target=lambda: seen.append(torch.is_grad_enabled()))
+        thread.start()
+        thread.join()
+    assert seen == [True]
+    assert torch.is_grad_enabled()
+
+
+def test_threads_train_models_of_their_own_at_once() -> None:
+    def work(number: int, results: dict[int, list[float]]) -> None:
+        unidev.place(models[number], f"gpu:{number}")
+        x = X.to(native(f"gpu:{number}"))
+        losses = []
+        for _ in range(20):
+            loss, gradients = unidev.value_and_grad(squares)(models[number], x)
+            unidev.sgd(models[number], gradients, lr=0.1)
+            losses.append(loss.item())
+        results[number] = losses
+
+    torch.manual_seed(0)
+    first = nn.Linear(4, 2)
+    models = [nn.Linear(4, 2) for _ in range(4)]
+    for model in models:
+        model.load_state_dict(first.state_dict())
+    results: dict[int, list[float]] = {}
+    threads = [threading.Thread(target=work, args=(number, results)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4
+    assert results[0] == results[1] == results[2] == results[3]
+    assert results[0][-1] < results[0][0]

@@ -1,0 +1,200 @@
+"""``unidev.nn`` gives torch's own layers, which torch's own tools understand."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import unidev
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def lenet() -> nn.Module:
+    unidev.seed(1)
+    layers = unidev.nn
+    model: nn.Module = layers.sequential(
+        layers.conv2d(1, 4, (3, 2), stride=(2, 1), padding=(1, 0)),
+        layers.batch_norm(4),
+        layers.relu(),
+        layers.max_pool2d(2),
+        layers.flatten(),
+        layers.dropout(0.5),
+        layers.dense(4 * 2 * 3, 3, bias=False),
+        layers.tanh(),
+    )
+    return model
+
+
+IMAGES = torch.linspace(-1, 1, 2 * 64).reshape(2, 1, 8, 8)
+
+
+def test_layers_are_torchs_own() -> None:
+    kinds = [type(layer).__mro__ for layer in lenet()]
+    for kind, expected in zip(
+        kinds,
+        [
+            nn.Conv2d, nn.modules.batchnorm._BatchNorm, nn.ReLU, nn.MaxPool2d,
+            nn.Flatten, nn.Dropout, nn.Linear, nn.Tanh,
+        ],
+        strict=True,
+    ):  # fmt: skip
+        assert expected in kind
+
+
+def test_making_layers_draws_nothing_from_torchs_generator() -> None:
+    before = torch.get_rng_state()
+    lenet()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_layers_are_float32_on_the_cpu_whatever_torchs_defaults_are() -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.device("sim:1"):
+            model = lenet()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert {(x.dtype, x.device.type) for x in model.state_dict().values()} == {
+        (torch.float32, "cpu")
+    }
+
+
+def test_weights_are_no_views_of_what_they_were_made_of() -> None:
+    weight = np.ones((2, 3), dtype="float32")
+    layer = unidev.active_backend().layers.dense(weight, None)
+    weight[:] = 0
+    assert layer.weight.tolist() == [[1.0] * 3] * 2
+
+
+def test_a_net_computes_the_same_where_it_is_placed() -> None:
+    model = unidev.nn.eval_mode(lenet())
+    expected = model(IMAGES)
+    assert expected.shape == (2, 3)
+    with unidev.gpu(1):
+        other = unidev.nn.eval_mode(lenet())
+    assert other[0].weight.device == torch.device("sim:1")
+    torch.testing.assert_close(other(IMAGES.to("sim:1")).cpu(), expected)
+
+
+def test_batch_norm_is_torchs_for_both_numbers_of_axes() -> None:
+    ours = unidev.nn.batch_norm(4, momentum=0.8, epsilon=1e-3)
+    for own, x in (
+        (nn.BatchNorm1d(4, eps=1e-3, momentum=0.2), torch.randn(6, 4)),
+        (nn.BatchNorm2d(4, eps=1e-3, momentum=0.2), torch.randn(6, 4, 3, 2)),
+    ):
+        own.load_state_dict(ours.state_dict(), strict=False)
+        torch.testing.assert_close(ours(x), own(x))
+        torch.testing.assert_close(ours.running_mean, own.running_mean)
+        torch.testing.assert_close(ours.running_var, own.running_var)
+    with pytest.raises(ValueError, match=r"\(6, 4, 3\)"):
+        ours(torch.randn(6, 4, 3))
+
+
+def test_the_state_has_the_portable_names_and_no_count_of_batches() -> None:
+    expected = [
+        "0.weight", "0.bias", "1.weight", "1.bias", "1.running_mean", "1.running_var", "6.weight",
+    ]  # fmt: skip
+    model = lenet()
+    assert list(model.state_dict()) == expected
+    assert list(unidev.active_backend().models.stored(model)) == expected
+
+
+def test_torch_loads_a_state_that_knows_no_versions() -> None:
+    model, other = lenet(), lenet()
+    nn.init.ones_(model[6].weight)
+    other.load_state_dict(dict(model.state_dict()))  # a plain dict, as from safetensors
+    assert torch.equal(other[6].weight, model[6].weight)
+    assert list(other.state_dict()) == list(model.state_dict())
+
+
+def test_a_net_can_be_pickled_and_scripted() -> None:
+    model = unidev.nn.eval_mode(lenet())
+    expected = model(IMAGES)
+    assert torch.equal(pickle.loads(pickle.dumps(model))(IMAGES), expected)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        assert torch.equal(torch.jit.trace(model, IMAGES)(IMAGES), expected)
+
+
+def test_modes_reach_every_layer() -> None:
+    model = lenet()
+    assert all(layer.training for layer in model.modules())
+    assert unidev.nn.eval_mode(model) is model
+    assert not any(layer.training for layer in model.modules())
+    unidev.nn.train_mode(model)
+    assert all(layer.training for layer in model.modules())
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
+def test_functions_are_torchs_and_stay_on_the_device(device: str) -> None:
+    native = unidev.as_device(device).native
+    functional, own = unidev.nn.functional, nn.functional
+    x, w = torch.randn(2, 3, 6, 5), torch.randn(4, 3, 3, 2)
+    logits, labels = torch.randn(5, 3), torch.tensor([0, 2, 1, 1, 0])
+    there = [t.to(native) for t in (x, w, logits, labels)]
+    found = [
+        functional.conv2d(there[0], there[1], stride=(2, 1), padding=(1, 0)),
+        functional.avg_pool2d(there[0], (2, 1)),
+        functional.linear(there[2], there[2]),
+        functional.softmax_cross_entropy(there[2], there[3]),
+        functional.mean_squared_error(there[2], there[2] * 2),
+        functional.relu(there[2]),
+        functional.tanh(there[2]),
+    ]
+    expected = [
+        own.conv2d(x, w, None, (2, 1), (1, 0)),
+        own.avg_pool2d(x, (2, 1)),
+        logits @ logits.T,
+        own.cross_entropy(logits, labels),
+        own.mse_loss(logits, logits * 2),
+        logits.relu(),
+        logits.tanh(),
+    ]
+    for a, b in zip(found, expected, strict=True):
+        assert a.device == native
+        torch.testing.assert_close(a.cpu(), b)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "complex64", "bool", "int64", "float64"])
+@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
+def test_a_checkpoint_keeps_every_dtype_to_the_bit(dtype: str, device: str, tmp_path: Path) -> None:
+    def model_of(values: torch.Tensor) -> nn.Module:
+        model = nn.Module()
+        model.register_buffer("x", values.to(getattr(torch, dtype)))
+        model.register_buffer("transposed", model.x.t())
+        return model
+
+    model = unidev.place(model_of(torch.linspace(-3, 3, 6).reshape(2, 3)), device)
+    other = unidev.place(model_of(torch.zeros(2, 3)), device)
+    models = unidev.active_backend().models
+    for name, stored in models.stored(model).items():
+        target = models.stored(other)[name].tensor
+        models.write(target, models.read(stored.tensor))
+        assert torch.equal(target, stored.tensor)
+
+
+def test_values_that_are_read_only_strided_or_of_no_axes_are_written() -> None:
+    models = unidev.active_backend().models
+    values = np.arange(12.0).reshape(3, 4)[::-1, ::2]
+    values.flags.writeable = False
+    for native in ("cpu", "sim:1"):
+        x = torch.zeros(3, 2, dtype=torch.float64, device=native, requires_grad=True)
+        models.write(x, values)
+        assert x.tolist() == values.tolist()
+        assert x.is_leaf
+        models.write(zero := torch.zeros((), device=native), np.float32(3).reshape(()))
+        assert zero.item() == 3.0
+        models.write(torch.zeros(0, 2, device=native), np.zeros((0, 2), "float32"))
+
+
+def test_reading_on_the_cpu_copies_nothing() -> None:
+    x = torch.randn(3)
+    assert unidev.active_backend().models.read(x).ctypes.data == x.data_ptr()
