@@ -78,7 +78,11 @@ class Activation(Layer, nn.Activation):  # type: ignore[misc]
 
 
 class BatchNorm(Layer, nn.BatchNorm):  # type: ignore[misc]
-    """``gluon.nn.BatchNorm``. MXNet updates running statistics when it computes the gradient."""
+    """``gluon.nn.BatchNorm`` that counts each batch as it goes forward.
+
+    MXNet's own, and this one too once it is compiled by ``hybridize``, counts a batch when the
+    gradient is computed, and not without.
+    """
 
     def __call__(self, *inputs: Tensor) -> Tensor:
         """Of this batch while training, also where nothing is recorded."""
@@ -91,6 +95,24 @@ class BatchNorm(Layer, nn.BatchNorm):  # type: ignore[misc]
         """By the statistics that are used."""
         super().set_mode(is_training)
         self._kwargs["use_global_stats"] = not is_training
+
+    def hybrid_forward(self, F: Any, x: Tensor, *arrays: Tensor, **named: Tensor) -> Tensor:  # noqa: N803
+        """With momentum 1 the operator itself leaves the running statistics as they are."""
+        if not self._trains or F is not mx.nd:
+            return super().hybrid_forward(F, x, *arrays, **named)
+        options = {**self._kwargs, "momentum": 1.0, "output_mean_var": True}
+        y, mean, scale = mx.npx.batch_norm(x, *arrays, **named, **options)
+        with autograd.pause(train_mode=True):
+            variance = scale**-2.0 - self._kwargs["eps"]
+            self._count(named["running_mean"], mean)
+            self._count(named["running_var"], variance)
+        return y
+
+    def _count(self, running: Tensor, value: Tensor) -> None:
+        """``momentum * running + (1 - momentum) * value``, as a step of SGD: one operator."""
+        old = running.as_nd_ndarray()
+        rate = 1.0 - self._kwargs["momentum"]
+        mx.nd.sgd_update(old, value.as_nd_ndarray(), lr=rate, wd=1.0, rescale_grad=-1.0, out=old)
 
 
 class Dropout(Layer, nn.Dropout):  # type: ignore[misc]

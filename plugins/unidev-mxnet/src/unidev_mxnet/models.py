@@ -26,8 +26,15 @@ from unidev_mxnet.memory import (
     exchange_parameters,
     wait_for,
 )
-from unidev_mxnet.native_calls import numpy_shapes
-from unidev_mxnet.trainers import check_trainer, follow, go_on, state_arrays, trainers_of
+from unidev_mxnet.native_calls import host_view, numpy_shapes
+from unidev_mxnet.trainers import (
+    TrainerPart,
+    TrainerTwin,
+    check_trainer,
+    exchange_trainers,
+    state_arrays,
+    trainer_parts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -79,7 +86,7 @@ class MxnetModels(Models):
     # -- moving it ---------------------------------------------------------------------------------
 
     def parts(self, model: Model, optimizer: Any) -> Sequence[Part]:
-        """Parameters, deferred ones too, then the arrays of the ``Trainer``'s state."""
+        """Parameters, deferred ones too, the arrays of a state, and each ``Trainer``."""
         if optimizer is not None:
             check_trainer(optimizer)
         if isinstance(model, Block):
@@ -89,16 +96,36 @@ class MxnetModels(Models):
         for name, parameter in _unique(_all_parameters(model)):
             _check_movable(name, parameter)
             found.append(parameter)
-        return [*found, *(state_arrays(optimizer) if optimizer is not None else ())]
+        states = [] if optimizer is None else state_arrays(optimizer)
+        return [*found, *states, *trainer_parts(optimizer, found)]
 
     def twin(self, part: Part, device: Device) -> Part:
         """Of a deferred parameter, that it is to come into being there."""
         if isinstance(part, Parameter):
             return ParameterTwin(self.backend, part, device)
+        if isinstance(part, TrainerPart):
+            return self._twin_of_trainer(part, device)
         return copy_of(self.backend, part, device)
+
+    def _twin_of_trainer(self, part: TrainerPart, device: Device) -> TrainerTwin | None:
+        """None where other parameters keep it where it is."""
+        kept_by = part.stays(lambda parameter: self._is_there(parameter, device))
+        if kept_by is None:
+            return TrainerTwin(part, device.native)
+        if not part.is_given:
+            return None
+        raise UnsupportedOperation(
+            "placing a Trainer of parameters that are elsewhere",
+            f"it also trains {kept_by.name!r}, on {kept_by.list_ctx()[0]}: place the model that "
+            f"has it on {device} first",
+        )
 
     def swap(self, part: Part, twin: Part) -> None:
         """Waits for the twin first: what MXNet could not do is raised here."""
+        if isinstance(part, TrainerPart):
+            if twin is not None:
+                exchange_trainers(part.trainer, twin)
+            return
         wait_for(twin)
         if isinstance(part, Parameter):
             exchange_parameters(part, twin)
@@ -106,9 +133,11 @@ class MxnetModels(Models):
             exchange_arrays(part, twin)
 
     def is_on(self, part: Part, device: Device) -> bool:
-        """With its gradient."""
+        """A parameter with its gradient, a ``Trainer`` by where it looks for its parameters."""
         if isinstance(part, Parameter):
             return self._is_there(part, device)
+        if isinstance(part, TrainerPart):
+            return bool(part.trainer._contexts == [device.native])
         return self.backend.device_of(part) is device
 
     def is_placed(self, model: Model, device: Device) -> bool:
@@ -119,31 +148,10 @@ class MxnetModels(Models):
             for _, parameter in _all_parameters(model)
         )
 
-    def finish(self, model: Model, optimizer: Any, device: Device) -> Any:
-        """Lets go of old memory in compiled graphs, and tells each ``Trainer`` where it is now.
-
-        The one that is given goes on as it is. Others follow: parameters know theirs, which else
-        would look for them where they were.
-        """
-        for parameter in optimizer._params if optimizer is not None else ():
-            if not self._is_there(parameter, device):
-                raise UnsupportedOperation(
-                    "placing an optimizer of parameters that are elsewhere",
-                    f"it also trains {parameter.name!r}, on {parameter.list_ctx()[0]}: place the "
-                    f"model that has it on {device} first",
-                )
-        trainers = trainers_of(parameter for _, parameter in parameters_of(model))
-        others = [
-            trainer
-            for trainer in trainers
-            if trainer is not optimizer and self._are_there(trainer._params, device)
-        ]
+    def finish(self, model: Model, optimizer: Any, device: Device) -> Any:  # noqa: ARG002
+        """The ``Trainer`` goes on as it is; compiled graphs let go of old memory."""
         if isinstance(model, Block):
             _forget_static_memory(model)
-        for trainer in others:
-            follow(trainer, device.native)
-        if optimizer is not None:
-            go_on(optimizer, device.native)
         return optimizer
 
     # -- checkpoints -------------------------------------------------------------------------------
@@ -160,10 +168,10 @@ class MxnetModels(Models):
         return found
 
     def read(self, x: Tensor) -> Array:
-        """Waits; always a copy."""
-        self.backend.device_of(x)
+        """Waits; the memory of ``x`` itself, where that is on the host."""
+        is_on_host = x.stype == "default" and x.size and x.ctx.device_type.startswith("cpu")
         with numpy_shapes():
-            values: Array = x.asnumpy()
+            values: Array = host_view(x) if is_on_host else x.asnumpy()
         return values if values.dtype.fields is None else values.view(np.uint16)
 
     def write(self, x: Tensor, values: Array) -> None:
@@ -172,9 +180,6 @@ class MxnetModels(Models):
             x._sync_copyfrom(values.view(x.dtype) if _is_bfloat16(x) else values)
 
     # -- one parameter -----------------------------------------------------------------------------
-
-    def _are_there(self, parameters: Iterable[Parameter], device: Device) -> bool:
-        return all(self._is_there(parameter, device) for parameter in parameters)
 
     def _is_there(self, parameter: Parameter, device: Device) -> bool:
         arrays, gradients = parameter._data, parameter._grad

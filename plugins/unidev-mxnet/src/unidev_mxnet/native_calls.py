@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+import numpy as np
 from mxnet.base import _LIB, check_call  # type: ignore[import-untyped]
 
 _quick = ctypes.PyDLL(_LIB._name)
@@ -71,3 +72,11 @@ def data_address(x: Any) -> int:
     address = ctypes.c_void_p()
     check_call(_LIB.MXNDArrayGetData(x.handle, ctypes.byref(address)))
     return address.value or 0
+
+
+def host_view(x: Any) -> np.ndarray[Any, Any]:
+    """The elements of ``x``, which has some, on the host and dense: no copy. Waits."""
+    dtype = np.dtype(x.dtype)
+    memory = (ctypes.c_char * (x.size * dtype.itemsize)).from_address(data_address(x))
+    memory.owner = x  # the array keeps ``memory``, and that keeps x
+    return np.frombuffer(memory, dtype).reshape(x.shape)

@@ -9,7 +9,7 @@ import mxnet as mx  # type: ignore[import-untyped]
 from unidev import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     Tensor = Any
 
@@ -27,7 +27,7 @@ def check_trainer(optimizer: Any) -> None:
             f"its kvstore, {optimizer._kvstore.type!r}, has copies of the weights and may have the "
             "optimizer's state: make the Trainer with kvstore=None, or after the move",
         )
-    if len(optimizer._contexts) != 1:
+    if not _is_on_one(optimizer):
         raise UnsupportedOperation(
             "placing a Trainer of several devices", f"it has states on {optimizer._contexts}"
         )
@@ -42,32 +42,76 @@ def state_arrays(trainer: Any) -> list[Tensor]:
     return list(found.values())
 
 
-def go_on(trainer: Any, context: Any) -> None:
-    """Have ``trainer`` go on as if its parameters had always been on ``context``.
+class TrainerPart:
+    """That a ``Trainer`` knows where its parameters are, which moves as a part of its own.
 
-    An optimizer counts updates by the number of the device: on another one Adam would begin anew.
-    https://github.com/apache/mxnet/blob/1.9.1/python/mxnet/optimizer/optimizer.py#L398
+    One that was made before a move would look for them where they were. A parameter knows the last
+    one that was made for it; that one follows, also where it was not given.
     """
-    for optimizer in (trainer._optimizer, *(updater.optimizer for updater in trainer._updaters)):
-        counts = optimizer._index_update_count
-        optimizer._all_index_update_counts[context.device_id] = counts
-    trainer._contexts = [context]
+
+    __slots__ = ("is_given", "moved", "trainer")
+
+    def __init__(self, trainer: Any, is_given: bool, moved: frozenset[int]) -> None:
+        self.trainer = trainer
+        self.is_given = is_given
+        """Whether its state is moved with it; else that follows at the next update."""
+        self.moved = moved
+        """Ids of the parameters that move."""
+
+    def stays(self, is_there: Callable[[Any], bool]) -> Any:
+        """A parameter that is not there and does not move either, or None."""
+        of = (parameter for parameter in self.trainer._params if id(parameter) not in self.moved)
+        return next((parameter for parameter in of if not is_there(parameter)), None)
 
 
-def follow(trainer: Any, context: Any) -> None:
-    """``go_on``, and have each state follow its weight at the next update.
+class TrainerTwin:
+    """What ``exchange_trainers`` gives a ``Trainer``."""
 
-    That is MXNet's own way with states that were loaded from a file.
+    __slots__ = ("contexts", "counts", "states_synced")
+
+    def __init__(self, part: TrainerPart, context: Any) -> None:
+        """Of the same numbers.
+
+        An optimizer counts updates by the number of the device: on another one Adam would begin
+        anew. What is not synced MXNet itself moves at the next update, as it does with what it has
+        loaded from a file.
+        https://github.com/apache/mxnet/blob/1.9.1/python/mxnet/optimizer/optimizer.py#L398
+        """
+        (updater,) = part.trainer._updaters
+        known, last = updater.optimizer._all_index_update_counts, updater.optimizer
+        self.contexts = [context]
+        self.counts = {**known, context.device_id: last._index_update_count}
+        self.states_synced = dict.fromkeys(updater.states, part.is_given)
+
+
+def trainer_parts(optimizer: Any, parameters: Sequence[Any]) -> list[TrainerPart]:
+    """The ``Trainer`` that was given, if any, and those that the parameters know.
+
+    Not those that have a kvstore: MXNet brings their arrays to the weights at each step.
     """
-    for updater in trainer._updaters:
-        updater.states_synced = dict.fromkeys(updater.states, False)
-    go_on(trainer, context)
-
-
-def trainers_of(parameters: Iterable[Any]) -> list[Any]:
-    """The last ``Trainer`` that was made for each, once; not those that have a kvstore."""
+    moved = frozenset(map(id, parameters))
     found = {id(parameter._trainer): parameter._trainer for parameter in parameters}
-    return [trainer for trainer in found.values() if trainer and trainer._kvstore is None]
+    others = [
+        trainer
+        for trainer in found.values()
+        if trainer and trainer is not optimizer and not trainer._kvstore and _is_on_one(trainer)
+    ]
+    given = [] if optimizer is None else [TrainerPart(optimizer, True, moved)]
+    return [*given, *(TrainerPart(trainer, False, moved) for trainer in others)]
+
+
+def exchange_trainers(trainer: Any, twin: TrainerTwin) -> None:
+    """No call from the first store on, see ``memory.exchange_parameters``."""
+    updater = trainer._updaters[0]
+    optimizer = updater.optimizer
+    trainer._contexts, twin.contexts = twin.contexts, trainer._contexts
+    updater.states_synced, twin.states_synced = twin.states_synced, updater.states_synced
+    counts = optimizer._all_index_update_counts
+    optimizer._all_index_update_counts, twin.counts = twin.counts, counts
+
+
+def _is_on_one(trainer: Any) -> bool:
+    return len(trainer._contexts) == 1
 
 
 def _arrays_in(value: Any) -> Iterator[Tensor]:
