@@ -23,7 +23,7 @@ def empty_at(shape: Any, dtype: Any, place: Any) -> Any:
     """A tensor of this shape, with memory as the allocator gives it."""
     made = paddle._C_ops.empty(shape, dtype, place)
     if 0 in shape and hash(made.place) != hash(place):
-        # Of a complex dtype: Paddle makes it on the host for a device, and leaves it there if empty.
+        # Of a complex dtype: what Paddle makes on the host for a device, it leaves there if empty.
         return copy_cut(made, place, True)
     return made
 

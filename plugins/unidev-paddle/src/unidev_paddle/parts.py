@@ -77,9 +77,9 @@ class Twin:
 
 def parts_of(tensors: Iterable[Tensor]) -> Sequence[Part]:
     """A part for each tensor, once."""
-    unique = {id(x): x for x in tensors}
     shared: dict[tuple[int, int], Shared] = {}
-    return [Part(x, _shared_by(x, shared)) for x in unique.values()]
+    found = (_part_of(x, shared) for x in {id(x): x for x in tensors}.values())
+    return [part for part in found if part is not None]
 
 
 def swap(part: Part, memory: Dense) -> None:
@@ -87,17 +87,19 @@ def swap(part: Part, memory: Dense) -> None:
     _dense(part.tensor)._share_data_with(memory)
 
 
-def _shared_by(x: Tensor, found: dict[tuple[int, int], Shared]) -> Shared:
-    address = x.data_ptr() if x.is_dense() and 0 not in x.shape else None
-    if not address:  # empty, or only the rows of a gradient that are not zero
-        return Shared(x)
-    key = (hash(x.place), address - x.offset)
+def _part_of(x: Tensor, found: dict[tuple[int, int], Shared]) -> Part | None:
+    if not x.is_dense():  # only those rows of a gradient that are not zero
+        return Part(x, Shared(x))
+    is_empty = 0 in x.shape
+    key = (hash(x.place), 0 if is_empty else x.data_ptr() - x.offset)
     known = found.get(key)
     if known is None:
         found[key] = known = Shared(x)
+    elif any(x._is_shared_underline_tensor_with(other) for other in known.tensors):
+        return None  # x.detach() has the dense tensor of x, and gets other memory when x does
     else:
         known.tensors.append(x)
-    return known
+    return Part(x, Shared(x) if is_empty else known)
 
 
 def _dense(x: Tensor) -> Dense:

@@ -1,0 +1,274 @@
+"""Placing Paddle's layers: what only Paddle has, or does in its own way."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import threading
+
+import numpy as np
+import paddle
+import pytest
+
+import unidev
+from unidev.loading import load_backend
+
+GPU = unidev.gpu(1)
+BACKEND = load_backend("paddle")
+
+
+def linear():
+    """A layer on the CPU; Paddle makes it on its default device, which is simulated here."""
+    return paddle.nn.Linear(4, 3).to("cpu")
+
+
+def ones(device="cpu"):
+    return unidev.ones((2, 4), device=device)
+
+
+def devices(layer):
+    return {unidev.device_of(x) for x in [*layer.parameters(), *layer.buffers()]}
+
+
+def test_parameters_keep_what_paddle_knows_them_by():
+    layer = linear()
+    layer.bias.stop_gradient = True
+    layer.weight.optimize_attr["learning_rate"] = 0.5
+    names = [x.name for x in layer.parameters()]
+    before = list(layer.parameters())
+    unidev.place(layer, GPU)
+    assert all(x is old for x, old in zip(layer.parameters(), before, strict=True))
+    assert [x.name for x in layer.parameters()] == names
+    assert [x.stop_gradient for x in layer.parameters()] == [False, True]
+    assert layer.weight.optimize_attr == {"learning_rate": 0.5}
+    assert devices(layer) == {GPU}
+
+
+def test_there_and_back_gives_the_same_to_the_bit():
+    layer = linear()
+    before = layer(ones()).numpy().tobytes()
+    for device in ("gpu:0", "gpu:2", "cpu", "gpu:1"):
+        unidev.place(layer, device)
+        out = layer(ones(device))
+        assert unidev.device_of(out) is unidev.as_device(device)
+        assert out.numpy().tobytes() == before
+
+
+def test_hooks_of_parameters_and_layers_still_run():
+    layer, ran = linear(), []
+    layer.weight.register_hook(lambda slope: ran.append(unidev.device_of(slope)))
+    layer.register_forward_pre_hook(lambda *_: ran.append("before"))
+    unidev.place(layer, GPU)
+    layer(ones(GPU)).sum().backward()
+    assert ran == ["before", GPU]
+
+
+def test_a_gradient_somebody_holds_moves_as_the_parameters_own():
+    layer = linear()
+    layer(ones()).sum().backward()
+    held = layer.weight.grad
+    unidev.place(layer, GPU)
+    assert unidev.device_of(layer.weight.grad) is unidev.device_of(held) is GPU
+    layer(ones(GPU)).sum().backward()
+    assert layer.weight.grad.numpy().tolist() == [[4.0] * 3] * 4
+
+
+def test_a_sparse_gradient_moves():
+    layer = paddle.nn.Embedding(5, 3, sparse=True).to("cpu")
+    layer(unidev.array([1, 2])).sum().backward()
+    unidev.place(layer, GPU)
+    slope = layer.weight._grad_ivar()
+    assert slope.is_selected_rows()
+    assert unidev.device_of(slope) is GPU
+    assert unidev.parameters(layer)["weight"] is layer.weight
+
+
+def test_what_is_tied_by_its_memory_stays_tied():
+    layer = linear()
+    layer.register_buffer("rows", layer.weight.detach()[1:])
+    layer.register_buffer("same", layer.bias.detach())
+    layer.register_buffer("none", unidev.zeros(0))
+    layer.register_buffer("same_none", layer.none.detach())
+    unidev.place(layer, GPU)
+    assert unidev.shares_memory(layer.rows, layer.weight)
+    assert unidev.shares_memory(layer.same, layer.bias)
+    assert layer.rows.numpy().tolist() == layer.weight.numpy()[1:].tolist()
+    assert devices(layer) == {GPU}
+
+
+def test_a_slice_of_a_large_tensor_moves_without_the_rest_of_it():
+    layer = paddle.nn.Layer()
+    layer.register_buffer("rows", unidev.zeros((1000, 1000))[10:11])
+    gc.collect()
+    before = unidev.memory(GPU).used_bytes
+    unidev.place(layer, GPU)
+    gc.collect()
+    assert unidev.memory(GPU).used_bytes - before <= 4096
+
+
+def test_weights_of_an_lstm_stay_slices_of_one_tensor():
+    network = paddle.nn.LSTM(3, 4)  # whose state of dropout has no memory yet
+    unidev.place(network, "cpu")
+    offsets = [x.offset for x in network.parameters()]
+    values = [x.numpy().tolist() for x in network.parameters()]
+    unidev.place(network, GPU)
+    (flat,) = network._flat_weight
+    for x in network.parameters():
+        assert unidev.shares_memory(x, flat)
+        assert unidev.device_of(x) is GPU
+    unidev.place(network, "cpu")
+    assert [x.offset for x in network.parameters()] == offsets
+    assert [x.numpy().tolist() for x in network.parameters()] == values
+
+
+def test_a_plain_attribute_is_a_buffer_and_moves():
+    layer = linear()
+    layer.scale = unidev.ones(3)
+    unidev.place(layer, GPU)
+    assert unidev.device_of(layer.scale) is GPU
+    assert "scale" not in BACKEND.models.stored(layer)
+
+
+@pytest.mark.parametrize("norm", [paddle.nn.utils.weight_norm, paddle.nn.utils.spectral_norm])
+def test_weights_that_are_computed_from_others_follow_them(norm):
+    layer = unidev.place(norm(linear()), "cpu")
+    layer.eval()
+    before = layer(ones()).numpy()
+    unidev.place(layer, GPU)
+    after = layer(ones(GPU))
+    assert unidev.device_of(after) is GPU
+    assert after.numpy().tolist() == before.tolist()
+
+
+def test_a_graph_made_before_the_move_gives_gradients_there():
+    layer = linear()
+    loss = (layer(ones()) ** 2).sum()
+    expected = paddle.grad(loss, layer.weight, retain_graph=True)[0].numpy()
+    unidev.place(layer, GPU)
+    loss.backward()
+    assert unidev.device_of(layer.weight.grad) is GPU
+    assert np.allclose(layer.weight.grad.numpy(), expected)
+
+
+def test_a_layer_compiled_before_the_move_computes_there():
+    layer = paddle.jit.to_static(linear())
+    before = layer(ones()).numpy()
+    unidev.place(layer, GPU)
+    after = layer(ones(GPU))
+    assert unidev.device_of(after) is GPU
+    assert np.allclose(after.numpy(), before)
+
+
+def test_deepcopy_after_a_move_is_there_and_shares_nothing():
+    layer = unidev.place(linear(), GPU)
+    copied = copy.deepcopy(layer)
+    assert devices(copied) == {GPU}
+    assert not unidev.shares_memory(copied.weight, layer.weight)
+
+
+def test_paddle_saves_and_loads_a_layer_that_was_moved(tmp_path):
+    layer = unidev.place(linear(), GPU)
+    paddle.save(layer.state_dict(), str(tmp_path / "layer"))
+    other = unidev.place(linear(), "gpu:2")
+    other.set_state_dict(paddle.load(str(tmp_path / "layer")))
+    assert other.weight.numpy().tolist() == layer.weight.numpy().tolist()
+    assert devices(unidev.place(other, "gpu:2")) == {unidev.gpu(2)}
+
+
+def test_a_lazy_layer_is_refused_and_placed_once_it_has_memory():
+    with paddle.LazyGuard():
+        layer = paddle.nn.Linear(2, 3)
+    for use in (unidev.parameters, lambda it: unidev.place(it, GPU)):
+        with pytest.raises(unidev.UnsupportedOperation, match=r"initialize\(\)"):
+            use(layer)
+    for x in layer.parameters():
+        x.initialize()
+    assert devices(unidev.place(layer, GPU)) == {GPU}
+
+
+def test_a_freed_parameter_is_named_as_what_it_is():
+    layer = linear()
+    layer.weight._clear_data()
+    with pytest.raises(unidev.DeletedTensorError):
+        unidev.place(layer, GPU)
+    assert unidev.device_of(layer.bias) is unidev.cpu()
+
+
+def test_a_sparse_buffer_is_refused():
+    layer = linear()
+    layer.register_buffer(
+        "mask", paddle.sparse.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], [2, 2])
+    )
+    with pytest.raises(unidev.UnsupportedOperation, match="mask"):
+        unidev.place(layer, GPU)
+    assert unidev.device_of(layer.weight) is unidev.cpu()
+
+
+@pytest.mark.filterwarnings("ignore:The program will return to single-card:UserWarning")
+def test_a_data_parallel_layer_with_a_reducer_is_refused():
+    layer = paddle.DataParallel(linear())
+    unidev.place(layer, GPU)  # alone in its process, it has none
+    layer._reducer = object()
+    with pytest.raises(unidev.UnsupportedOperation, match="DataParallel"):
+        unidev.place(layer, "cpu")
+    assert devices(layer) == {GPU}
+
+
+def test_a_static_graph_is_no_place_to_move_anything():
+    layer = linear()
+    paddle.enable_static()
+    try:
+        with pytest.raises(unidev.UnsupportedOperation, match="static"):
+            unidev.place(layer, GPU)
+    finally:
+        paddle.disable_static()
+    assert devices(layer) == {unidev.cpu()}
+
+
+def test_statistics_of_batch_norm_are_no_parameters():
+    layer = paddle.nn.BatchNorm2D(3)
+    assert list(unidev.parameters(layer)) == ["weight", "bias"]
+    assert list(BACKEND.models.stored(layer)) == ["weight", "bias", "running_mean", "running_var"]
+
+
+def test_names_are_those_of_paddle():
+    network = paddle.nn.TransformerEncoderLayer(4, 2, 8)
+    assert list(unidev.parameters(network)) == [name for name, _ in network.named_parameters()]
+    assert list(BACKEND.models.stored(network)) == list(network.state_dict())
+
+
+def test_moving_leaves_paddles_default_device_and_generator_alone():
+    before = BACKEND.probe.global_state()
+    unidev.place(unidev.nn.dense(4, 3), GPU)
+    unidev.nn.sequential(unidev.nn.conv2d(1, 2, 3), unidev.nn.batch_norm(2))
+    assert BACKEND.probe.global_state() == before
+
+
+def test_memory_is_given_up_where_the_model_was():
+    gc.collect()
+    before = unidev.memory(GPU).used_bytes
+    layer = unidev.place(paddle.nn.Linear(1000, 100), GPU)
+    assert unidev.memory(GPU).used_bytes - before >= 400_000
+    unidev.place(layer, "gpu:2")
+    gc.collect()
+    assert unidev.memory(GPU).used_bytes == before
+
+
+def test_models_are_placed_from_many_threads_at_once():
+    values, wrong = linear().weight.numpy(), []
+
+    def work(number):
+        layer = linear()
+        BACKEND.models.write(layer.weight, values)
+        for turn in range(10):
+            device = unidev.list_devices()[(turn + number) % 4]
+            unidev.place(layer, device)
+            if devices(layer) != {device} or layer.weight.numpy().tolist() != values.tolist():
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
