@@ -191,15 +191,16 @@ class Bench:
         self, make: Callable[[], object], device: Device, nbytes: int, where: str
     ) -> None:
         """While the result of ``make`` is held, ``nbytes`` more are allocated on ``device``."""
-        counter = self._counter(device)
+        counter = self.counter(device)
         counter.check(lambda: counter.held_by(make), nbytes, TOLERANCE_BYTES, where)
 
     def check_leaves_nothing(self, use: Callable[[], object], device: Device, where: str) -> None:
         """When ``use`` has ended, no more is allocated on ``device`` than before."""
-        counter = self._counter(device)
+        counter = self.counter(device)
         counter.check(lambda: counter.left_by(use), 0, TOLERANCE_BYTES, where)
 
-    def _counter(self, device: Device) -> Counter:
+    def counter(self, device: Device) -> Counter:
+        """Counts the bytes allocated on ``device``."""
         if device not in self._counters:
             self._counters[device] = Counter(self.probe, self.evidence, device)
         return self._counters[device]

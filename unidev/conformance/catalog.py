@@ -17,8 +17,8 @@ PROFILES = ("tensor", "train")
 GROUPS = (
     "smoke", "devices", "create", "copy", "as_in_device", "trees", "errors", "threads", "memory",
     "many",
-    "gradients", "value_and_grad", "models", "placing", "failures", "nested", "layers",
-    "functional", "checkpoints",
+    "gradients", "value_and_grad", "models", "placing", "failures", "footprint", "nested", "layers",
+    "functional", "checkpoints", "damage",
 )  # fmt: skip
 """In this order they run: a probe that lies is found before anything is judged by it."""
 

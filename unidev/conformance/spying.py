@@ -1,4 +1,4 @@
-"""Listening to a method of one object, or breaking it, for as long as a ``with`` block lasts."""
+"""Listening to a method of one object (or module), or breaking it, while a ``with`` block lasts."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ class Calls:
 
     def __enter__(self) -> Calls:
         method = getattr(self._owner, self._name)
+        self._own = vars(self._owner).get(self._name)
 
         def called(*arguments: Any, **options: Any) -> Any:
             self.count += 1
@@ -35,7 +36,10 @@ class Calls:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        delattr(self._owner, self._name)  # the class's own is visible again
+        if self._own is not None:  # a module's, or one that somebody has put there before
+            setattr(self._owner, self._name, self._own)
+        else:
+            delattr(self._owner, self._name)  # the class's own is visible again
 
 
 def failing_at(number: int, error: BaseException) -> Callable[[int], None]:

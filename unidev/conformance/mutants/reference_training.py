@@ -1,7 +1,8 @@
 """The reference with training: NumPy has no autograd, so here is one for the mutants to break.
 
 ``Models`` and ``Autograd`` for the net of ``reference_net``; ``reference_probes`` has the probes.
-``train`` gives them all to a backend.
+``reference_layers`` layers
+and functions; ``train`` gives them all to a backend.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from unidev.conformance.mutants.taped import (
 )
 from unidev.errors import UnsupportedOperation
 from unidev.models import Stored
-from unidev.numpy_models import NumpyModels
+from unidev.numpy_models import NumpyModels, Slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -118,12 +119,14 @@ class ReferenceModels(NumpyModels):
     def twin(self, part: Any, device: Device) -> Any:
         """A cell that nobody has yet."""
         if not isinstance(part, Cell):
-            return super().twin(part, device)
-        data = self.backend.copy_to(detached(part.data), device, False)
-        if is_differentiable(part.data):
-            data = Taped.make(data, device)
+            return Slot(self._moved(part.array, device))
+        data = self._moved(part.data, device)
         grad = None if part.grad is None else self.backend.copy_to(part.grad, device, False)
         return Cell(data, grad)
+
+    def _moved(self, x: Array, device: Device) -> Array:
+        copied = self.backend.copy_to(detached(x), device, False)
+        return Taped.make(copied, device) if is_differentiable(x) else copied
 
     def swap(self, part: Any, twin: Any) -> None:
         """Exchange arrays and gradients."""
@@ -166,6 +169,11 @@ def _check_built(model: Net) -> None:
 
 def train(backend: Any) -> None:
     """Give ``backend``, a subclass of the reference backend, all of the above."""
+    from unidev.conformance.mutants.reference_layers import (
+        ReferenceFunctions,
+        ReferenceLayers,
+        record_layers,
+    )
     from unidev.conformance.mutants.reference_probes import (
         ReferenceAutogradProbe,
         ReferenceModelProbe,
@@ -193,6 +201,9 @@ def train(backend: Any) -> None:
     backend.model_types = (Layer, Net, Momentum)
     backend.autograd = _part(ReferenceAutograd)
     backend.models = _part(ReferenceModels)
+    backend.layers = _part(ReferenceLayers)
+    backend.functions = _part(ReferenceFunctions)
+    record_layers()
     probe: Any = NumpyProbe
     probe.autograd = property(lambda self: ReferenceAutogradProbe(self.backend))
     probe.models = property(lambda self: ReferenceModelProbe(self.backend))

@@ -1,0 +1,183 @@
+"""``save_parameters`` and ``load_parameters``: what comes back, and on what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import unidev
+from unidev import nn
+from unidev.conformance.catalog import check
+from unidev.conformance.layered import IMAGES, called, check_close, made_on
+from unidev.conformance.samples import counting
+from unidev.conformance.stored_models import (
+    HEADER_BYTES,
+    a_folder,
+    check_values,
+    entries,
+    trained,
+    values_of,
+)
+from unidev.models import Stored
+
+if TYPE_CHECKING:
+    from unidev.conformance.bench import Bench
+
+_BOTH = ("models", "probe.models")
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_round_trip(bench: Bench) -> None:
+    """What was saved on one device loads on any other, to the bit, into the model as it is."""
+    for source, target in bench.all_pairs():
+        saved, other = trained(bench, source, steps=2), trained(bench, target)
+        where = f"saved on {source}, loaded on {target}"
+        with a_folder() as folder:
+            path = folder / "model.safetensors"
+            bench.works(unidev.save_parameters, saved.model, path)
+            expected = values_of(bench, saved.model)
+            objects, memory = list(other.probe.objects(other.model)), other.memory()
+            loaded = bench.works(unidev.load_parameters, other.model, path)
+        assert loaded is other.model, f"{where}: another model came back"
+        check_values(bench, other.model, expected, where)
+        same = zip(objects, other.probe.objects(other.model), strict=True)
+        assert all(a is b for a, b in same), f"{where}: other parameter objects"
+        moved = [name for name, extents in other.memory().items() if memory[name] != extents]
+        assert not moved, f"{where}: other memory than before in {moved}"
+        other.check_on(target, where)
+        saved.place(target)
+        assert other.forward() == saved.forward(), f"{where}: they give other outputs"
+        bench.evidence.add("names", sorted(expected))
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_loads_to_a_device(bench: Bench) -> None:
+    """With ``device=`` the model is placed there, wherever it was, and has the values."""
+    for source, target in bench.all_pairs():
+        saved, other = trained(bench, bench.cpu, steps=2), trained(bench, source)
+        with a_folder() as folder:
+            path = folder / "model.safetensors"
+            unidev.save_parameters(saved.model, path)
+            bench.works(unidev.load_parameters, other.model, str(path), device=target)
+        where = f"a model on {source}, loaded with device={target}"
+        other.device = target
+        other.check_on(target, where)
+        check_values(bench, other.model, values_of(bench, saved.model), where)
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_ties_are_stored_once(bench: Bench) -> None:
+    """A tied weight takes its place in the file once, and is one, of both names, afterwards."""
+    for device in bench.devices:
+        saved, other = trained(bench, device, steps=2), trained(bench, device)
+        expected = values_of(bench, saved.model)
+        stored = bench.backend.models.stored(saved.model)
+        once = {tuple(bench.oracle.storage(s.tensor)): n for n, s in stored.items()}
+        assert len(once) < len(stored), f"nothing in the model is tied: {sorted(stored)}"
+        with a_folder() as folder:
+            path = folder / "model.safetensors"
+            unidev.save_parameters(saved.model, path)
+            found, size = entries(path), path.stat().st_size
+            bench.works(unidev.load_parameters, other.model, path)
+        assert len(found) == len(once), f"{len(found)} entries of {len(once)}: {sorted(found)}"
+        nbytes = sum(expected[name].nbytes for name in once.values())
+        assert nbytes <= size <= nbytes + HEADER_BYTES, f"a file of {size} bytes for {nbytes}"
+        for a, b in other.probe.tied(other.model):
+            assert bench.oracle.shares(a, b), f"on {device}: tied weights have come apart"
+        check_values(bench, other.model, expected, f"on {device}")
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_view_without_its_storage(bench: Bench) -> None:
+    """Of a view the file has what it shows, in its order, and not the storage behind it."""
+    for device in bench.devices:
+        whole = bench.make(counting((500, 400)), device)
+        views = {**bench.probe.views(whole), "same": bench.probe.same_memory(whole)}
+        expected = {
+            "transposed": counting((500, 400)).T, "sliced": counting((500, 400))[1:, ::2],
+            "broadcast": np.broadcast_to(counting((500, 400)), (3, 500, 400)),
+            "same": counting((500, 400)),
+        }  # fmt: skip
+        for name, view in views.items():
+            _check_view(bench, view, expected[name], f"{name} on {device}")
+
+
+def _check_view(bench: Bench, view: Any, expected: Any, where: str) -> None:
+    models: Any = bench.backend.models
+    model = bench.probe.models.model()
+    models.stored = lambda _: {"view": Stored(view)}
+    try:
+        with a_folder() as folder:
+            path = folder / "view.safetensors"
+            bench.works(unidev.save_parameters, model, path)
+            found, size = entries(path), path.stat().st_size
+    finally:
+        del models.stored
+    assert list(found) == ["view"], f"{where}: the file has {sorted(found)}"
+    assert found["view"].shape == expected.shape, f"{where}: shape {found['view'].shape}"
+    assert np.array_equal(found["view"], expected), f"{where}: other values are in the file"
+    room = expected.nbytes + HEADER_BYTES
+    assert size <= room, f"{where}: a file of {size} bytes for {expected.nbytes} of elements"
+    bench.evidence.add("file", f"{where}: {size} bytes for {expected.nbytes}")
+
+
+@check(required=True, profile="train", needs=("layers", "models"))
+def test_portable_names_and_layouts(bench: Bench) -> None:
+    """Of ``unidev.nn`` the file has the same names, shapes and numbers on every framework."""
+    for device in bench.devices:
+        net = made_on(device, _net)
+        with a_folder() as folder:
+            path = folder / "net.safetensors"
+            bench.works(unidev.save_parameters, net, path)
+            found = entries(path)
+        shapes = {name: x.shape for name, x in found.items()}
+        assert shapes == _SHAPES, f"on {device}: the file has {shapes}, not {_SHAPES}"
+        assert all(x.dtype == np.float32 for x in found.values()), f"on {device}: not all float32"
+        unidev.seed(3)
+        limits = {"0.weight": (2 * 9, 4 * 9), "5.weight": (16, 3)}
+        for name, (fan_in, fan_out) in limits.items():
+            drawn = unidev.to_numpy(unidev.rand(_SHAPES[name], device="cpu"))
+            limit = np.float32((6.0 / (fan_in + fan_out)) ** 0.5)
+            expected = (drawn * np.float32(2) - np.float32(1)) * limit
+            assert np.array_equal(found[name], expected), f"on {device}: {name} in another layout"
+        for name, value in (("1.running_mean", 0), ("1.running_var", 1), ("1.weight", 1)):
+            assert (found[name] == value).all(), f"on {device}: {name} is {found[name]}"
+
+
+_SHAPES = {
+    "0.weight": (4, 2, 3, 3), "0.bias": (4,), "1.weight": (4,), "1.bias": (4,),
+    "1.running_mean": (4,), "1.running_var": (4,), "5.weight": (3, 16), "5.bias": (3,),
+}  # fmt: skip
+
+
+def _net() -> Any:
+    unidev.seed(3)
+    return nn.sequential(
+        nn.conv2d(2, 4, 3, padding=1), nn.batch_norm(4), nn.relu(), nn.avg_pool2d(2), nn.flatten(),
+        nn.dense(16, 3),
+    )  # fmt: skip
+
+
+@check(required=True, profile="train", needs=("layers", "models"))
+def test_of_another_framework(bench: Bench) -> None:
+    """A file of these names from elsewhere loads into a net of layers, which computes with it."""
+    from safetensors.numpy import save_file
+
+    numbers = {n: (counting(s) / np.float32(64)).copy() for n, s in _SHAPES.items()}
+    images = IMAGES[:, :2, :4, :4].copy()
+    for device in bench.devices:
+        net, twin = made_on(device, _net), made_on(bench.cpu, _net)
+        with a_folder() as folder:
+            path = folder / "net.safetensors"
+            save_file(numbers, path)
+            for each in (net, twin):
+                assert bench.works(unidev.load_parameters, each, path) is each, "another model"
+        check_values(bench, net, numbers, f"on {device}")
+        nn.eval_mode(net)
+        nn.eval_mode(twin)
+        expected = unidev.to_numpy(called(bench, twin, images, bench.cpu))
+        check_close(
+            bench, called(bench, net, images, device), expected, device, f"loaded on {device}"
+        )
+        assert unidev.device_of(net) is device, f"loading moved it to {unidev.device_of(net)}"

@@ -1,0 +1,163 @@
+"""Checkpoints when something is wrong: with the disk, the file, or the model it is for."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import unidev
+from unidev.conformance.catalog import check
+from unidev.conformance.spying import Calls, failing_at
+from unidev.conformance.stored_models import (
+    a_folder,
+    check_values,
+    entries,
+    trained,
+    values_of,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from unidev.conformance.bench import Bench
+    from unidev.conformance.sample_models import Sample
+
+_BOTH = ("models", "probe.models")
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_old_file_stays(bench: Bench) -> None:
+    """Whatever fails while saving, the old file is there, whole, and nothing beside it."""
+    for device in bench.devices:
+        first, second = trained(bench, device), trained(bench, device, steps=2)
+        with a_folder() as folder:
+            path = folder / "model.safetensors"
+            unidev.save_parameters(first.model, path)
+            content = path.read_bytes()
+            with Calls(bench.backend.models, "read") as reads:
+                unidev.save_parameters(second.model, path)
+            assert path.read_bytes() != content, f"on {device}: the new file is the old one"
+            path.write_bytes(content)
+            failures: list[tuple[object, str, int, BaseException]] = [
+                (os, "replace", 1, OSError("no permission to rename, as it were")),
+                (os, "replace", 1, KeyboardInterrupt()),
+                (os, "fsync", 1, OSError("no room on the device, as it were")),
+            ]
+            for number in sorted({1, 2, reads.count}):
+                failures += [
+                    (bench.backend.models, "read", number, MemoryError("as it were")),
+                    (bench.backend.models, "read", number, KeyboardInterrupt()),
+                ]
+            for owner, name, number, error in failures:
+                where = f"on {device}, {type(error).__name__} in `{name}`, call {number}"
+                with Calls(owner, name, failing_at(number, error)) as calls:
+                    _check_passed_on(second.model, path, error, where)
+                assert calls.count >= number, f"{where}: it was not called, so nothing is proved"
+                assert path.read_bytes() == content, f"{where}: the old file has changed"
+                beside = sorted(each.name for each in folder.iterdir())
+                assert beside == [path.name], f"{where}: left in the folder: {beside}"
+            bench.works(unidev.load_parameters, second.model, path)
+            check_values(bench, second.model, values_of(bench, first.model), f"on {device}")
+
+
+def _check_passed_on(model: Any, path: Path, error: BaseException, where: str) -> None:
+    wanted = unidev.OutOfDeviceMemoryError if isinstance(error, MemoryError) else type(error)
+    try:
+        unidev.save_parameters(model, path)
+    except BaseException as found:  # an interrupt is none of Exception's
+        if not isinstance(found, wanted):
+            raise AssertionError(f"{where}: it raises {type(found).__name__}: {found}") from found
+    else:
+        raise AssertionError(f"{where}: save_parameters raises nothing")
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_all_problems_in_one_error(bench: Bench) -> None:
+    """Missing, unknown, of another shape or dtype: one error has all, and nothing is loaded."""
+    from safetensors.numpy import save_file
+
+    for device in bench.devices:
+        saved, other = trained(bench, device, steps=2), trained(bench, device)
+        before = values_of(bench, other.model)
+        with a_folder() as folder:
+            path = folder / "model.safetensors"
+            unidev.save_parameters(saved.model, path)
+            wrong = entries(path)
+            names = sorted(n for n, x in wrong.items() if x.dtype == np.float32)
+            gone, wider, reshaped = names[:3]
+            del wrong[gone]
+            wrong[wider] = wrong[wider].astype("float64")
+            wrong[reshaped] = np.zeros((*wrong[reshaped].shape, 2), "float32")
+            wrong["nobody.knows.this"] = np.zeros(3, "float32")
+            save_file(wrong, path)
+            error = bench.expect(unidev.CheckpointError, unidev.load_parameters, other.model, path)
+        for name in (gone, wider, reshaped, "nobody.knows.this"):
+            said = [problem for problem in error.problems if name in problem]
+            assert said, f"on {device}: {name} is in none of the problems: {error.problems}"
+            assert name in str(error), f"on {device}: the message lacks {name}: {error}"
+        assert len(error.problems) == 4, f"on {device}: four are wrong, it says {error.problems}"
+        check_values(bench, other.model, before, f"on {device}, after the error")
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_damaged_file_is_refused(bench: Bench) -> None:
+    """A file cut short, tampered with, or of something else is an error, and nothing is loaded."""
+    for device in bench.devices:
+        saved, other = trained(bench, device, steps=2), trained(bench, device)
+        before = values_of(bench, other.model)
+        with a_folder() as folder:
+            path = folder / "model.safetensors"
+            unidev.save_parameters(saved.model, path)
+            for name, content in _damaged(path.read_bytes()).items():
+                path.write_bytes(content)
+                _check_refused(bench, other, path, f"on {device}, {name}")
+                check_values(bench, other.model, before, f"on {device}, {name}")
+            path.unlink()
+            bench.expect(FileNotFoundError, unidev.load_parameters, other.model, path)
+        check_values(bench, other.model, before, f"on {device}, no file at all")
+
+
+def _check_refused(bench: Bench, sample: Sample, path: Path, where: str) -> None:
+    error = bench.expect(unidev.CheckpointError, unidev.load_parameters, sample.model, path)
+    assert error.problems, f"{where}: the error lists no problem: {error}"
+    assert path.name in str(error), f"{where}: the message does not name the file: {error}"
+
+
+def _damaged(content: bytes) -> dict[str, bytes]:
+    header = 8 + int.from_bytes(content[:8], "little")
+    found = {
+        "empty": b"",
+        "text": b"this is no checkpoint, and never was one",
+        "longer": content + b"\0",
+    }
+    for size in (4, header // 2, header, (header + len(content)) // 2, len(content) - 1):
+        found[f"cut to {size} of {len(content)} bytes"] = content[:size]
+    for at in (header, (header + len(content)) // 2, len(content) - 1):
+        changed = bytes([content[at] ^ 1])
+        found[f"byte {at} changed"] = content[:at] + changed + content[at + 1 :]
+    return found
+
+
+@check(required=True, profile="train", needs=_BOTH)
+def test_failure_while_loading(bench: Bench) -> None:
+    """Where writing into the model fails half way, it has the values that it had."""
+    for device in bench.devices:
+        saved = trained(bench, device, steps=2)
+        with a_folder() as folder:
+            path = folder / "model.safetensors"
+            unidev.save_parameters(saved.model, path)
+            other = trained(bench, device)
+            with Calls(bench.backend.models, "write") as writes:
+                unidev.load_parameters(other.model, path)
+            for number in sorted({1, 2, writes.count // 2, writes.count}):
+                other = trained(bench, device)
+                before = values_of(bench, other.model)
+                where = f"on {device}, no memory in `write`, call {number} of {writes.count}"
+                error = MemoryError("as it were")
+                with Calls(bench.backend.models, "write", failing_at(number, error)):
+                    bench.expect(
+                        unidev.OutOfDeviceMemoryError, unidev.load_parameters, other.model, path
+                    )
+                check_values(bench, other.model, before, where)

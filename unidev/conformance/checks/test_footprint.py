@@ -1,0 +1,72 @@
+"""What ``place`` takes of memory, while it works and afterwards."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import unidev
+from unidev import nn
+from unidev.conformance.catalog import check
+from unidev.conformance.counting import TOLERANCE_BYTES
+from unidev.conformance.layered import made_on
+from unidev.conformance.spying import Calls
+
+if TYPE_CHECKING:
+    from unidev.conformance.bench import Bench
+    from unidev.conformance.counting import Counter
+    from unidev.device import Device
+
+_NEEDS = ("layers", "models", "probe.allocated_bytes")
+_SIDE = 1024
+_NBYTES = 2 * _SIDE * _SIDE * 4
+"""Of the weights of two layers."""
+
+
+def _net() -> Any:
+    return nn.sequential(
+        nn.dense(_SIDE, _SIDE, bias=False), nn.relu(), nn.dense(_SIDE, _SIDE, bias=False)
+    )
+
+
+@check(required=True, profile="train", needs=_NEEDS)
+def test_old_memory_is_released(bench: Bench) -> None:
+    """There and back, or placed where it is: a model takes afterwards what it took before."""
+    for source, target in bench.ring():
+        net = made_on(source, _net)
+
+        def there_and_back(
+            net: Any = net, source: Device = source, target: Device = target
+        ) -> None:
+            unidev.place(net, target)
+            unidev.place(net, source)
+
+        where = f"{source} to {target} and back"
+        for device in dict.fromkeys((source, target)):
+            bench.check_leaves_nothing(there_and_back, device, where)
+
+
+@check(required=True, profile="train", needs=_NEEDS)
+def test_all_has_arrived_first(bench: Bench) -> None:
+    """Before the first part is exchanged all is on the destination, and not more than that."""
+    for source, target in bench.pairs():
+        net, counter = made_on(source, _net), bench.counter(target)
+        counter.check(
+            partial(_arrived, bench, counter, net, (source, target)),
+            _NBYTES, TOLERANCE_BYTES, f"{source} to {target}, before the first part is exchanged",
+        )  # fmt: skip
+
+
+def _arrived(bench: Bench, counter: Counter, net: Any, way: tuple[Device, Device]) -> int:
+    source, target = way
+    unidev.place(net, source)
+    seen = [counter.now()]
+
+    def look(count: int) -> None:
+        if count == 1:
+            seen.append(counter.now())
+
+    with Calls(bench.backend.models, "swap", look):
+        unidev.place(net, target)
+    assert len(seen) == 2, f"{source} to {target}: nothing went through `swap`"
+    return seen[1] - seen[0]
