@@ -17,6 +17,7 @@ FRAMEWORKS = {
     "paddle": ["paddlepaddle==3.3.1"],
     "mxnet": ["mxnet==1.9.1", "numpy==1.26.4"],
 }
+EXAMPLES = ["tests/test_examples.py", "tests/test_training_examples.py"]
 TYPED = ["mypy>=1.13", "ruff>=0.8"]
 
 
@@ -24,7 +25,7 @@ def install(session: nox.Session, *names: str, more: tuple[str, ...] = ()) -> No
     """Install the core, and plugins with their frameworks, from this checkout."""
     frameworks = [requirement for name in names for requirement in FRAMEWORKS[name]]
     plugins = [part for name in names for part in ("-e", f"plugins/unidev-{name}")]
-    session.install("-e", ".[conformance]", *plugins, *frameworks, *more)
+    session.install("-e", ".[conformance,examples]", *plugins, *frameworks, *more)
 
 
 @nox.session
@@ -45,10 +46,12 @@ def core(session: nox.Session) -> None:
 
 
 def framework(session: nox.Session, name: str) -> None:
-    """One plugin alone with its framework: types, its own tests, then the conformance suite."""
+    """One plugin alone with its framework: types, its tests with the suite, then the examples."""
     install(session, name, more=("mypy>=1.13",))
     session.run("mypy", f"plugins/unidev-{name}/src")
     session.run("python", "-m", "pytest", f"plugins/unidev-{name}", *session.posargs)
+    if not session.posargs:  # they choose among the plugin's tests
+        session.run("python", "-m", "pytest", *EXAMPLES)
 
 
 @nox.session

@@ -27,6 +27,7 @@ def run_example(name: str, backend: str, count: int) -> subprocess.CompletedProc
         [sys.executable, EXAMPLES / f"{name}.py"],
         env={**own, "UNIDEV_BACKEND": backend, "UNIDEV_SIMULATE": str(count)},
         capture_output=True,
+        timeout=300,
     )
 
 
@@ -34,15 +35,17 @@ def test_numpy_is_among_the_backends_that_are_tested():
     assert "numpy" in HERE
 
 
+@pytest.mark.parametrize("example", ["use_gpu", "place_model"])
 @pytest.mark.parametrize("backend", HERE)
-def test_use_gpu_prints_what_is_expected(backend):
-    done = run_example("use_gpu", backend, 2)
+def test_an_example_prints_what_is_expected(backend, example):
+    done = run_example(example, backend, 2)
     assert done.returncode == 0, done.stderr.decode()
-    assert done.stdout == (EXAMPLES / "use_gpu.expected").read_bytes()
+    assert done.stdout == (EXAMPLES / f"{example}.expected").read_bytes()
 
 
-def test_use_gpu_says_nothing_but_that():
-    assert run_example("use_gpu", "numpy", 2).stderr == b""
+@pytest.mark.parametrize("example", ["use_gpu", "place_model"])
+def test_an_example_says_nothing_but_that(example):
+    assert run_example(example, "numpy", 2).stderr == b""
 
 
 @pytest.mark.parametrize("backend", HERE)
@@ -61,3 +64,22 @@ def test_use_gpu_runs_with_one_gpu():
     assert lines[:3] == ["GPUs: 1", "try_gpu(): gpu:0", "try_gpu(10): cpu:0"]
     assert any(line.startswith("X + Y is refused: ") and "Y: cpu:0" in line for line in lines)
     assert lines[-2:] == ["copy_to(Z) shares memory with Z: False", "as_in_device(Z) is Z: True"]
+
+
+@pytest.mark.parametrize("backend", HERE)
+def test_place_model_prints_the_same_numbers_where_there_is_no_gpu(backend):
+    done = run_example("place_model", backend, 0)
+    assert done.returncode == 0, done.stderr.decode()
+    lines = done.stdout.decode().splitlines()
+    expected = (EXAMPLES / "place_model.expected").read_text().splitlines()
+    if lines[2] == "the net is on cpu:0":  # on a machine with GPUs, those are used
+        assert "the net and X are on the same device" in lines
+        assert [line for line in lines if line[0] == " "] == [
+            line for line in expected if line[0] == " "
+        ]
+    assert lines[-1] == "placed again, it has the same memory: True"
+
+
+def test_place_model_with_one_gpu_refuses_what_is_on_the_cpu():
+    done = run_example("place_model", "numpy", 1)
+    assert b"net(X) is refused: {'net': 'gpu:0', 'X': 'cpu:0'}\n" in done.stdout

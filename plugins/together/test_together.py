@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from itertools import permutations
+from itertools import pairwise, permutations
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FRAMEWORKS = ("torch", "tensorflow", "paddle", "mxnet")
 BACKENDS = ("numpy", *FRAMEWORKS)
+RING = list(pairwise((*FRAMEWORKS, FRAMEWORKS[0])))  # each saves once, and each loads once
 # TensorFlow before Paddle is what kills the process if nothing is done about it.
 ORDERS = [order for order in permutations(FRAMEWORKS) if order.index("tensorflow") == 0]
 ORDERS += [("paddle", "mxnet", "tensorflow", "torch"), ("torch", "tensorflow", "paddle", "mxnet")]
@@ -128,15 +129,47 @@ def test_the_one_that_is_imported_is_chosen():
     assert results(code, simulate="0") == "torch"
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_the_example_prints_the_same_bytes(backend):
+def run_example(name, *options, backend=""):
     environment = {**os.environ, "UNIDEV_SIMULATE": "2", "UNIDEV_BACKEND": backend}
-    example = ROOT / "examples" / "use_gpu.py"
+    example = ROOT / "examples" / f"{name}.py"
     done = subprocess.run(
-        [sys.executable, example], env=environment, capture_output=True, timeout=300
+        [sys.executable, example, *options], env=environment, capture_output=True, timeout=300
     )
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout == example.with_suffix(".expected").read_bytes()
+    assert done.returncode == 0, done.stderr[-3000:].decode()
+    return done.stdout
+
+
+@pytest.mark.parametrize("example", ["use_gpu", "place_model"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_examples_print_the_same_bytes(backend, example):
+    expected = ROOT / "examples" / f"{example}.expected"
+    assert run_example(example, backend=backend) == expected.read_bytes()
+
+
+def test_the_first_epoch_has_the_same_loss_everywhere(tmp_path):
+    losses = {}
+    for backend in FRAMEWORKS:
+        file = tmp_path / f"{backend}.json"
+        files = ("--plot", tmp_path / "digits.png", "--json", file)
+        run_example("train_digits", "--epochs", "1", *files, backend=backend)
+        found = json.loads(file.read_text())
+        assert (found["backend"], found["device"]) == (backend, "gpu:0")
+        (losses[backend],) = found["losses"]
+    assert min(losses.values()) > 1
+    assert max(losses.values()) - min(losses.values()) < 1e-3, losses
+
+
+@pytest.mark.parametrize(("first", "second"), RING)
+def test_training_carries_on_in_another_framework(first, second):
+    said = run_example("checkpoint_across", "--backends", first, second, "--epochs", "1")
+    lines = said.decode().splitlines()
+    tested = [line.partition(": ") for line in lines if ": test loss " in line]
+    assert [name for name, _, _ in tested] == [
+        f"{name} on gpu:0" for name in (first, second, second)
+    ]
+    assert "epoch  2: " in said.decode()
+    (difference,) = (line.split()[-3] for line in lines if line.startswith("its outputs differ"))
+    assert float(difference) < 1e-5
 
 
 def test_the_readme_holds_the_capability_table_of_today():

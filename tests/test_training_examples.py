@@ -1,0 +1,238 @@
+"""The examples that train, on every framework that is installed here; NumPy says that it cannot.
+
+With the core alone only that is tested. In a framework's environment,
+``pytest tests/test_training_examples.py`` tests that framework too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import unidev
+from unidev.plugins import backend_specs
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
+FRAMEWORKS = [name for name in HERE if name != "numpy"]
+
+FIRST_LOSS = 1.2636
+"""The mean loss of the first epoch, on every framework, within 0.001."""
+
+NO_AUTOGRAD = "autograd is not supported: NumPy has no autograd"
+
+
+def environment(backend="", count=0):
+    own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
+    return {**own, "UNIDEV_BACKEND": backend, "UNIDEV_SIMULATE": str(count)}
+
+
+def run_example(folder, name, *options, **chosen):
+    """Run ``examples/NAME.py`` in ``folder``, as a user does, with its output in a pipe."""
+    return subprocess.run(
+        [sys.executable, EXAMPLES / f"{name}.py", *map(str, options)],
+        env=environment(**chosen), cwd=folder, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+
+
+def check_refused(done, name):
+    """One line, and no traceback."""
+    assert (done.returncode, done.stderr) == (1, f"{name}.py: {NO_AUTOGRAD}\n")
+
+
+def check_drawn(path):
+    picture = path.read_bytes()
+    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
+    assert len(picture) > 10_000
+
+
+# -- train_digits --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", HERE)
+def test_train_digits_reads_97_percent_in_a_minute(backend, tmp_path):
+    done = run_example(tmp_path, "train_digits", "--json", "digits.json", backend=backend)
+    if backend == "numpy":
+        check_refused(done, "train_digits")
+        assert list(tmp_path.iterdir()) == []
+        return
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "digits.json").read_text())
+    print(f"{backend}: {found['accuracies'][-1]:.4f} in {found['seconds']:.1f} s")  # noqa: T201  for -s
+    assert found["backend"] == backend
+    assert found["losses"][0] == pytest.approx(FIRST_LOSS, abs=1e-3)
+    assert found["losses"][-1] < 0.1
+    assert len(found["losses"]) == len(found["accuracies"]) == 15
+    assert found["accuracies"][-1] >= 0.97
+    assert found["seconds"] < 60
+    check_drawn(tmp_path / "digits.png")
+
+
+@pytest.mark.parametrize("backend", HERE)
+def test_train_digits_trains_on_a_gpu_and_prints_plain_lines_in_a_pipe(backend, tmp_path):
+    options = ("--epochs", 2, "--plot", "curves.png", "--json", "digits.json")
+    done = run_example(tmp_path, "train_digits", *options, backend=backend, count=1)
+    if backend == "numpy":
+        check_refused(done, "train_digits")
+        return
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "digits.json").read_text())
+    assert found["device"] == "gpu:0"
+    assert found["losses"][0] == pytest.approx(FIRST_LOSS, abs=1e-3)
+    epoch = r"epoch  {}: loss \d\.\d{{4}}, test accuracy 0\.\d{{4}}\n"
+    assert re.fullmatch(
+        epoch.format(1)
+        + epoch.format(2)
+        + rf"test accuracy 0\.\d{{4}} on gpu:0 of {backend} in \d+\.\d s\n"
+        + r"loss and accuracy are drawn in curves\.png\n",
+        done.stdout,
+    )
+    check_drawn(tmp_path / "curves.png")
+
+
+@pytest.mark.parametrize("backend", HERE)
+def test_train_digits_has_a_bar_on_a_terminal(backend, tmp_path):
+    terminal, inside = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, EXAMPLES / "train_digits.py", "--epochs", "1"],
+        env={**environment(backend), "TERM": "xterm", "COLUMNS": "80"},
+        cwd=tmp_path, stdin=inside, stdout=inside, stderr=inside,
+    ) as process:  # fmt: skip
+        os.close(inside)
+        said = "".join(iter(lambda: read_terminal(terminal), ""))
+    os.close(terminal)
+    assert process.returncode == (backend == "numpy")
+    assert re.search(r"training .*━", said), said
+    assert (NO_AUTOGRAD in said) == (backend == "numpy")
+    assert ("100%" in said) == (backend != "numpy")
+    assert "Traceback" not in said
+
+
+def read_terminal(terminal):
+    try:
+        return os.read(terminal, 65536).decode(errors="replace")
+    except OSError:  # Linux's way to say that nobody is at the other end any more
+        return ""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--epochs", "0"], "argument --epochs: a whole number from 1, not '0'"),
+        (["--epochs", "many"], "argument --epochs: a whole number from 1, not 'many'"),
+        (["--seed", "-1"], "argument --seed"),
+        (["--plot", "no/such/folder/x.png"], "no file can be written to 'no/such/folder/x.png'"),
+        (["--json", "."], "argument --json: no file can be written to '.'"),
+        (["--fast"], "unrecognized arguments: --fast"),
+    ],
+)
+def test_train_digits_refuses_options_that_cannot_be_before_it_trains(options, said, tmp_path):
+    done = run_example(tmp_path, "train_digits", *options, backend="numpy")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("example", ["train_digits", "checkpoint_across"])
+def test_help_says_what_it_does_and_lists_the_options(example, tmp_path):
+    done = run_example(tmp_path, example, "--help")
+    assert done.returncode == 0
+    options = {
+        "train_digits": ["--epochs", "--seed", "--plot", "--json"],
+        "checkpoint_across": ["--backends", "--epochs", "--seed", "--folder"],
+    }[example]
+    assert all(f"{option} " in done.stdout for option in options)
+    assert f"examples/{example}.py" in done.stdout
+    assert "--stage" not in done.stdout
+
+
+@pytest.mark.parametrize("missing", [["sklearn"], ["matplotlib", "sklearn"], ["rich"]])
+def test_train_digits_says_what_is_missing_and_how_to_install_it(missing, tmp_path):
+    program = f"""
+import runpy, sys
+for module in {missing!r}:
+    sys.modules[module] = None
+sys.argv = ["train_digits.py"]
+runpy.run_path({str(EXAMPLES / "train_digits.py")!r}, run_name="__main__")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment("numpy"), cwd=tmp_path, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    names = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "rich": "rich"}
+    packages = [package for module, package in names.items() if module in missing]
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"this example needs {' and '.join(packages)}: pip install {' '.join(packages)}, or, in "
+        "unidev's repository, pip install '.[examples]'\n"
+    )
+
+
+def test_train_digits_says_which_backends_there_are_if_there_is_none_of_that_name(tmp_path):
+    done = run_example(tmp_path, "train_digits", backend="nobody")
+    assert done.returncode == 1
+    assert done.stderr.startswith("train_digits.py: UNIDEV_BACKEND=nobody: ")
+    assert len(done.stderr.splitlines()) == 1
+
+
+# -- checkpoint_across ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", HERE)
+def test_checkpoint_across_carries_on_with_the_outputs_that_were_saved(backend, tmp_path):
+    options = ("--backends", backend, backend, "--epochs", 1, "--folder", tmp_path / "kept")
+    done = run_example(tmp_path, "checkpoint_across", *options, count=1)
+    if backend == "numpy":
+        check_refused(done, "checkpoint_across")
+        return
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    first, second = (i for i, line in enumerate(lines) if line == f"-- {backend}")
+    assert [line.split(":")[0] for line in lines if line.startswith("epoch")] == [
+        "epoch  1", "epoch  2",
+    ]  # fmt: skip
+    saved, loaded = lines[first + 2], lines[second + 1]
+    assert saved == loaded
+    assert re.fullmatch(rf"{backend} on gpu:0: test loss 0\.\d+, accuracy 0\.8\d+", saved)
+    assert float(lines[second + 2].split()[-3]) < 1e-5
+    assert (tmp_path / "kept" / "digits.safetensors").stat().st_size > 10_000
+
+
+def test_checkpoint_across_takes_the_frameworks_that_are_here_or_says_that_there_is_none(tmp_path):
+    done = run_example(tmp_path, "checkpoint_across", "--epochs", 1)
+    if FRAMEWORKS:
+        assert done.returncode == 0, done.stderr
+        used = {line[3:] for line in done.stdout.splitlines() if line.startswith("-- ")}
+        assert used <= set(FRAMEWORKS)
+        assert len(used) == min(2, len(FRAMEWORKS))
+    else:
+        assert done.returncode == 1
+        assert done.stderr.startswith("this example needs one of torch, tensorflow, paddle, mxnet")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_checkpoint_across_fails_if_the_outputs_are_not_those_that_were_saved(
+    tmp_path, monkeypatch
+):
+    import numpy as np
+
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    import checkpoint_across
+
+    net = object()
+    np.save(tmp_path / "outputs.npy", np.zeros((2, 3)))
+    monkeypatch.setattr(checkpoint_across, "make_net", lambda: net)
+    monkeypatch.setattr("unidev.load_parameters", lambda net, path, device: net)
+    monkeypatch.setattr(checkpoint_across, "train", lambda *_, **__: pytest.fail("it trained"))
+    monkeypatch.setattr(checkpoint_across, "report", lambda net: np.full((2, 3), 1e-4))
+    not_the_net = pytest.raises(SystemExit, match="this is not the net that was saved")
+    with unidev.use_backend("numpy"), not_the_net:
+        checkpoint_across.load_and_carry_on(tmp_path, 1, 0)
