@@ -96,16 +96,16 @@ class BatchNorm(Layer, nn.BatchNorm):  # type: ignore[misc]
         super().set_mode(is_training)
         self._kwargs["use_global_stats"] = not is_training
 
-    def hybrid_forward(self, F: Any, x: Tensor, *arrays: Tensor, **named: Tensor) -> Tensor:  # noqa: N803
+    def hybrid_forward(self, F: Any, x: Tensor, **arrays: Tensor) -> Tensor:  # noqa: N803
         """With momentum 1 the operator itself leaves the running statistics as they are."""
         if not self._trains or F is not mx.nd:
-            return super().hybrid_forward(F, x, *arrays, **named)
+            return super().hybrid_forward(F, x, **arrays)
         options = {**self._kwargs, "momentum": 1.0, "output_mean_var": True}
-        y, mean, scale = mx.npx.batch_norm(x, *arrays, **named, **options)
+        in_order = (arrays[name] for name in ("gamma", "beta", "running_mean", "running_var"))
+        y, mean, scale = mx.npx.batch_norm(x, *in_order, **options)
         with autograd.pause(train_mode=True):
-            variance = scale**-2.0 - self._kwargs["eps"]
-            self._count(named["running_mean"], mean)
-            self._count(named["running_var"], variance)
+            self._count(arrays["running_mean"], mean)
+            self._count(arrays["running_var"], scale**-2.0 - self._kwargs["eps"])
         return y
 
     def _count(self, running: Tensor, value: Tensor) -> None:
