@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,21 @@ def test_every_dtype_and_shape_comes_back_to_the_bit(file: Path, dtype: str, sha
     unidev.save_parameters({"x": x, "odd": np.zeros(3, "int8")}, file)
     unidev.load_parameters({"x": y, "odd": np.zeros(3, "int8")}, file)
     assert y.tobytes() == x.tobytes()
+
+
+def test_bfloat16_is_held_as_its_bits_and_stored_as_what_it_is(file: Path, monkeypatch) -> None:
+    names = lambda dtype, _: "bfloat16" if dtype == np.uint16 else str(dtype)  # noqa: E731
+    x, y = np.arange(6, dtype="uint16").reshape(2, 3), np.zeros((2, 3), "uint16")
+    with monkeypatch.context() as patch:
+        patch.setattr("unidev.checkpoint_fit._dtype_name", names)
+        unidev.save_parameters({"x": x}, file)
+        unidev.load_parameters({"x": y}, file)
+    assert y.tolist() == x.tolist()
+    with safetensors.safe_open(file, framework="numpy") as opened:
+        assert opened.get_slice("x").get_dtype() == "BF16"
+    assert problems_of({"x": y}, file) == [
+        "x: bfloat16 (2, 3) in the file, uint16 (2, 3) in the model"
+    ]
 
 
 def test_nan_payloads_minus_zero_and_subnormals_are_kept(file: Path) -> None:
@@ -442,6 +458,26 @@ def test_a_file_that_ends_while_it_is_read_leaves_the_model_as_it_was(
     model = {"big": np.zeros(1 << 20), **sample(2)}
     unidev.save_parameters({"big": np.ones(1 << 20), **sample(1)}, file)
     assert "it ended while" in problems_of(model, file)[0]
+
+
+def test_whoever_loads_while_another_saves_gets_one_of_the_files_whole(file: Path) -> None:
+    def model(number: int) -> dict[str, np.ndarray]:
+        return {f"layer.{layer}": np.full(10_000, number) for layer in range(3)}
+
+    def save() -> None:
+        for number in range(1, 40):
+            unidev.save_parameters(model(number), file)
+
+    unidev.save_parameters(model(0), file)
+    found: list[set[int]] = []
+    with ThreadPoolExecutor(1) as pool:
+        saving = pool.submit(save)
+        while not saving.done():
+            loaded = unidev.load_parameters(model(-1), file)
+            found.append({number for x in loaded.values() for number in x.tolist()})
+        saving.result()
+    assert all(len(numbers) == 1 for numbers in found)
+    assert len(set.union(*found)) > 5
 
 
 # -- failures and interruptions --------------------------------------------------------------------
