@@ -232,6 +232,10 @@ def _not_there(device: Device, backend: Backend) -> str:
         if device.index < MOST and not isinstance(backend.spec.simulator, Unsupported):
             message += f"; {VARIABLE}={device.index + 1}, set before Python starts, simulates GPUs"
         message += "."
+        if not backend.simulated_count and not backend.device_count("gpu"):
+            from unidev.doctor.brief import why_no_gpu
+
+            message += f" {why_no_gpu(backend)}"
     return message
 
 

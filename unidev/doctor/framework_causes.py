@@ -35,17 +35,28 @@ def frameworks(case: Case) -> Iterator[Finding]:
 
 
 def _none(case: Case) -> Finding:
-    others = ", ".join(each.backend for each in case.frameworks) or "none"
+    is_blocking = bool(case.machine.gpus)
+    if case.frameworks:
+        names = ", ".join(each.framework for each in case.frameworks)
+        return Finding(
+            "no-framework",
+            f"There is no build of {names} that uses GPUs.",
+            tuple(f"backend {each.backend}" for each in case.frameworks),
+            (Remedy("Choose a backend whose framework does; this lists them.", "unidev info"),),
+            is_blocking=is_blocking,
+        )
     return Finding(
         "no-framework",
         "No framework that uses GPUs is installed with its plugin.",
-        (f"installed: {others}",),
+        ("NumPy alone is there",),
         (
-            Remedy("Install one, and its plugin, from unidev's repository.",
-                   "pip install . './plugins/unidev-torch[framework]'"),
+            Remedy(
+                "Install one, and its plugin, from unidev's repository.",
+                "pip install . './plugins/unidev-torch[framework]'",
+            ),
         ),
-        is_blocking=bool(case.machine.gpus),
-    )  # fmt: skip
+        is_blocking=is_blocking,
+    )
 
 
 def _broken(framework: Framework) -> Finding:
@@ -180,16 +191,26 @@ def _no_code(case: Case, framework: Framework, build: Build) -> Iterator[Finding
             *(f"GPU {gpu.index}, {gpu.name}, is {gpu.architecture}" for gpu in lacking),
             f"{framework.framework} has code for {', '.join(build.architectures)}",
         ),
-        (
-            Remedy(
-                "Install a build that has code for it: a newer one for a newer GPU, an older one "
-                "for an older GPU.",
-                next((w.command for w in build.wheels if w.accelerator == build.accelerator), None),
-            ),
-        ),
+        (_with_code(build, lacking[0].architecture or ""),),
         build.page,
         backend=framework.backend,
     )
+
+
+def _with_code(build: Build, wanted: str) -> Remedy:
+    """A newer build has code for newer GPUs, and an older one for those that were dropped."""
+    wheels = [each for each in build.wheels if each.accelerator == build.accelerator]
+    newest = max((_number(each) for each in build.architectures), default=0)
+    is_newer = _number(wanted) > newest
+    text = f"Install {'a newer' if is_newer else 'an older'} build, that has code for it."
+    if not wheels:
+        return Remedy(text)
+    return Remedy(text, wheels[0 if is_newer else -1].command)
+
+
+def _number(architecture: str) -> int:
+    digits = "".join(each for each in architecture if each.isdigit())
+    return int(digits or 0)
 
 
 def has_code(architectures: Sequence[str], wanted: str) -> bool:

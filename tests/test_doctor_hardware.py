@@ -1,0 +1,226 @@
+"""Causes between the bus and the driver, on machines that are made up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from doctor_cases import (
+    AMD,
+    EMPTY,
+    FOR_ROCM,
+    INTEL,
+    NVIDIA_FILES,
+    ON_BUS,
+    UNDRIVEN,
+    WORKING,
+    case,
+    causes,
+    everything,
+    found,
+    torch,
+    with_environment,
+)
+
+from unidev.doctor.diagnosis import diagnose, is_healthy
+from unidev.doctor.facts import (
+    FAILS,
+    MISMATCH,
+    NO_LIBRARY,
+    NO_PERMISSION,
+    DeviceFile,
+    Driver,
+    Machine,
+    PciDevice,
+)
+
+IN_A_CONTAINER = replace(WORKING, container="/.dockerenv", device_files=(), drivers=(
+    Driver("cuda", NO_LIBRARY, "NVML Shared Library Not Found"),
+))  # fmt: skip
+
+
+def silent(state: str, message: str) -> Machine:
+    return replace(WORKING, drivers=(Driver("cuda", state, message),))
+
+
+def test_a_machine_on_which_all_is_well_has_no_findings() -> None:
+    assert found() == []
+    assert is_healthy(case(), [])
+
+
+def test_no_gpu_on_the_bus_comes_first_and_says_how_many_devices_were_looked_at() -> None:
+    first, *_ = found(EMPTY, torch(0))
+    assert first.cause == "no-gpu"
+    assert "PCI devices on the bus: 6, of NVIDIA, AMD or Intel GPUs: none" in first.evidence
+    assert "export UNIDEV_SIMULATE=2" in everything(first)
+    assert not is_healthy(case(EMPTY, torch(0)), [first])
+
+
+def test_a_system_without_a_bus_to_look_at_is_said_to_be_one() -> None:
+    (first,) = found(replace(EMPTY, system="Windows", pci_count=None), torch(0))
+    assert "Windows shows no PCI bus to look at" in everything(first)
+    assert '$env:UNIDEV_SIMULATE = "2"' in everything(first)
+
+
+def test_graphics_of_a_virtual_machine_are_no_gpu() -> None:
+    assert causes(replace(EMPTY, device_files=(DeviceFile("/dev/dri/renderD128"),)), torch(0)) == [
+        "no-gpu"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("distribution", "command"),
+    [("ubuntu", "sudo ubuntu-drivers install"), ("debian", "sudo apt install nvidia-driver")],
+)
+def test_without_a_driver_the_distributions_command_is_given(distribution, command) -> None:
+    (first,) = found(replace(UNDRIVEN, distribution=distribution), torch(0))
+    assert first.cause == "no-driver"
+    assert command in everything(first)
+    assert "0000:17:00.0: a GPU of NVIDIA, with no driver of its own" in first.evidence
+    assert "NVML: Driver Not Loaded" in first.evidence
+
+
+def test_without_a_driver_and_a_known_distribution_there_is_the_makers_page() -> None:
+    (first,) = found(replace(UNDRIVEN, distribution="gentoo"), torch(0))
+    assert first.link == "https://www.nvidia.com/en-us/drivers/"
+    assert [each.command for each in first.remedies] == [None]
+
+
+def test_nouveau_is_named_where_it_has_the_gpu() -> None:
+    on_bus = tuple(replace(each, driver="nouveau") for each in ON_BUS)
+    (first,) = found(replace(UNDRIVEN, gpus_on_bus=on_bus), torch(0))
+    assert first.cause == "nouveau"
+    assert "0000:17:00.0: kernel driver nouveau" in first.evidence
+
+
+def test_a_gpu_that_is_reserved_for_a_virtual_machine_is_said_to_be() -> None:
+    on_bus = tuple(replace(each, driver="vfio-pci") for each in ON_BUS)
+    assert causes(replace(UNDRIVEN, gpus_on_bus=on_bus), torch(0)) == ["reserved"]
+
+
+def test_a_driver_that_was_updated_under_a_running_system_asks_for_a_restart() -> None:
+    (first,) = found(silent(MISMATCH, "Driver/library version mismatch"), torch(0))
+    assert first.cause == "driver-mismatch"
+    assert first.remedies[0].command == "sudo reboot"
+    assert "kernel module 570.86.15" in first.evidence
+
+
+def test_a_driver_that_does_not_answer_is_quoted() -> None:
+    (first,) = found(silent(FAILS, "GPU is lost"), torch(0))
+    assert first.cause == "driver-fails"
+    assert "NVML: GPU is lost" in first.evidence
+    assert first.remedies[0].command == "nvidia-smi"
+
+
+def test_wsl_without_a_gpu_sends_to_windows() -> None:
+    wsl = replace(EMPTY, is_wsl=True)
+    (first,) = found(wsl, torch(0))
+    assert first.cause == "wsl"
+    assert "/dev/dxg is not there" in first.evidence
+    assert "wsl --update" in everything(first)
+    assert "none inside WSL" in everything(first)
+
+
+def test_wsl_with_a_gpu_is_well() -> None:
+    wsl = replace(WORKING, is_wsl=True, gpus_on_bus=(), device_files=(DeviceFile("/dev/dxg"),))
+    assert causes(wsl) == []
+
+
+def test_a_container_without_device_files_is_told_from_a_missing_driver() -> None:
+    (first,) = found(with_environment(IN_A_CONTAINER, NVIDIA_VISIBLE_DEVICES="void"), torch(0))
+    assert first.cause == "container"
+    assert "this is a container (/.dockerenv)" in first.evidence
+    assert "NVIDIA_VISIBLE_DEVICES=void" in first.evidence
+    assert "docker run --gpus all IMAGE" in everything(first)
+
+
+def test_a_container_with_files_and_without_the_drivers_libraries_is_one_too() -> None:
+    (first,) = found(replace(IN_A_CONTAINER, device_files=NVIDIA_FILES), torch(0))
+    assert first.cause == "container"
+    assert "without the libraries" in first.title
+
+
+def test_in_a_container_the_driver_is_installed_on_the_host() -> None:
+    (first,) = found(replace(UNDRIVEN, container="/.dockerenv"), torch(0))
+    assert first.cause == "no-driver"
+    assert "on the host, not in the container" in everything(first)
+    assert "ubuntu-drivers" not in everything(first)
+
+
+def test_device_files_that_are_missing_outside_a_container_can_be_made() -> None:
+    bare = replace(IN_A_CONTAINER, container=None)
+    (first,) = found(bare, torch(0))
+    assert (first.cause, first.remedies[0].command) == (
+        "no-device-files", "sudo nvidia-modprobe -u -c=0",
+    )  # fmt: skip
+
+
+def test_files_that_this_user_may_not_use_are_named() -> None:
+    shut = tuple(replace(each, is_accessible=False) for each in NVIDIA_FILES)
+    machine = replace(silent(NO_PERMISSION, "Insufficient Permissions"), device_files=shut)
+    (first,) = found(machine, torch(0))
+    assert first.cause == "no-permission"
+    assert "/dev/nvidia0 cannot be read and written" in first.evidence
+
+
+def test_amds_gpu_is_seen_in_a_container_and_cannot_be_reached_without_its_files() -> None:
+    machine = replace(AMD, container="/.dockerenv", device_files=())
+    first, *_ = found(machine, torch(0, FOR_ROCM))
+    assert first.cause == "container"
+    assert "--device=/dev/kfd --device=/dev/dri" in everything(first)
+
+
+def test_amds_gpu_that_this_user_may_not_use_names_the_groups() -> None:
+    files = (DeviceFile("/dev/dri/renderD128"), DeviceFile("/dev/kfd", is_accessible=False))
+    first, *_ = found(replace(AMD, device_files=files), torch(0, FOR_ROCM))
+    assert first.cause == "no-permission"
+    assert 'sudo usermod -aG render,video "$USER"' in everything(first)
+    assert "/dev/kfd cannot be read and written" in first.evidence
+
+
+def test_amds_gpu_without_its_driver_is_said_to_have_none() -> None:
+    on_bus = (PciDevice("0000:03:00.0", "0x1002"),)
+    machine = replace(AMD, gpus_on_bus=on_bus, device_files=(), drivers=(Driver("rocm", FAILS),))
+    (first,) = found(machine, torch(0, FOR_ROCM))
+    assert (first.cause, "AMD's driver" in first.title) == ("no-driver", True)
+
+
+def test_intels_gpu_that_this_user_may_not_use_is_said_so() -> None:
+    files = (DeviceFile("/dev/dri/renderD128", is_accessible=False),)
+    assert found(replace(INTEL, device_files=files))[0].cause == "no-permission"
+
+
+def test_a_laptops_own_graphics_say_nothing_where_there_is_a_gpu_of_nvidia() -> None:
+    own = PciDevice("0000:00:02.0", "0x8086", None)
+    assert causes(replace(WORKING, gpus_on_bus=(*ON_BUS, own))) == []
+    undriven = replace(UNDRIVEN, gpus_on_bus=(*UNDRIVEN.gpus_on_bus, replace(own, driver="i915")))
+    assert causes(undriven, torch(0)) == ["no-driver"]
+
+
+def test_apples_gpu_needs_no_driver_of_its_own() -> None:
+    from unidev.doctor.facts import Gpu
+    from unidev.installation import Build
+
+    apple = Machine("Darwin", drivers=(Driver("mps", "works", gpus=(Gpu("mps", 0, "Apple GPU"),)),))
+    able = case(apple, torch(1, Build(accelerator="mps")))
+    assert diagnose(able) == []
+    assert is_healthy(able, [])
+
+
+def test_simulated_gpus_are_said_to_be_none_after_what_is_missing() -> None:
+    both = found(with_environment(EMPTY, UNIDEV_SIMULATE="4"), torch(0))
+    assert [each.cause for each in both] == ["no-gpu", "simulated"]
+    assert "gpu:0 to gpu:3 are simulated" in both[1].title
+    assert not both[1].is_blocking
+
+
+def test_simulated_gpus_come_first_where_they_hide_real_ones() -> None:
+    (first,) = found(with_environment(WORKING, UNIDEV_SIMULATE="1"), torch(2))
+    assert (first.cause, first.is_blocking) == ("simulated", True)
+    assert "unset UNIDEV_SIMULATE" in everything(first)
+    assert not is_healthy(case(), [first])
+
+
+@pytest.mark.parametrize("value", ["", "0", "many"])
+def test_no_simulation_is_not_mentioned(value) -> None:
+    assert causes(with_environment(WORKING, UNIDEV_SIMULATE=value)) == []

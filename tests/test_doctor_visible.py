@@ -1,0 +1,192 @@
+"""What the environment hides, read as CUDA, ROCm and Level Zero read it."""
+
+from __future__ import annotations
+
+import pytest
+from doctor_cases import (
+    AMD,
+    EMPTY,
+    FOR_ROCM,
+    INTEL,
+    UNDRIVEN,
+    WORKING,
+    A,
+    B,
+    case,
+    causes,
+    everything,
+    found,
+    gpu,
+    torch,
+    with_environment,
+    with_gpus,
+)
+
+from unidev.doctor.diagnosis import is_healthy
+from unidev.doctor.facts import Process
+from unidev.doctor.visible import EMPTY as HIDES_ALL
+from unidev.doctor.visible import OUT_OF_RANGE, SUBSET, UNKNOWN, hidden
+
+TWO = (gpu(0), gpu(1))
+
+
+@pytest.mark.parametrize(
+    ("value", "how", "shown"),
+    [
+        ("", HIDES_ALL, 0),
+        (" ", HIDES_ALL, 0),
+        ("-1", HIDES_ALL, 0),
+        ("0,-1,1", HIDES_ALL, 1),
+        ("2", OUT_OF_RANGE, 0),
+        ("0,7", OUT_OF_RANGE, 1),
+        ("7,0,1", OUT_OF_RANGE, 0),
+        ("GPU-cccccccc", UNKNOWN, 0),
+        ("none", UNKNOWN, 0),
+        ("NoDevFiles", UNKNOWN, 0),
+        ("gpu-aaaaaaaa", UNKNOWN, 0),
+        ("0", SUBSET, 1),
+        ("1,1", SUBSET, 1),
+        (A, SUBSET, 1),
+        ("MIG-12", UNKNOWN, 0),
+    ],
+)
+def test_a_value_that_hides_gpus_is_understood_as_cuda_does(value, how, shown) -> None:
+    hiding = hidden({"CUDA_VISIBLE_DEVICES": value}, "cuda", TWO)
+    assert hiding is not None
+    assert (hiding.how, hiding.shown) == (how, shown)
+
+
+@pytest.mark.parametrize("value", ["0,1", "1,0", " 0 , 1 ", f"{A},{B}", "GPU-aaaaaaaa,GPU-b"])
+def test_a_value_that_shows_all_hides_none(value) -> None:
+    assert hidden({"CUDA_VISIBLE_DEVICES": value}, "cuda", TWO) is None
+
+
+def test_a_part_of_a_gpu_is_known_by_its_own_uuid() -> None:
+    parted = (gpu(0, mig_uuids=("MIG-1234-5678",)),)
+    assert hidden({"CUDA_VISIBLE_DEVICES": "MIG-1234-5678"}, "cuda", parted) is None
+    assert hidden({"CUDA_VISIBLE_DEVICES": "MIG-9"}, "cuda", parted) is not None
+
+
+@pytest.mark.parametrize(
+    ("value", "is_hidden"), [("", True), ("-1", True), ("5", False), (A, False)]
+)
+def test_where_nobody_knows_the_gpus_only_what_hides_all_is_told(value, is_hidden) -> None:
+    assert (hidden({"CUDA_VISIBLE_DEVICES": value}, "cuda", None) is not None) == is_hidden
+
+
+@pytest.mark.parametrize(
+    ("variables", "variable"),
+    [
+        ({"HIP_VISIBLE_DEVICES": "-1"}, "HIP_VISIBLE_DEVICES"),
+        ({"ROCR_VISIBLE_DEVICES": "3"}, "ROCR_VISIBLE_DEVICES"),
+        ({"ROCR_VISIBLE_DEVICES": "GPU-00000000000000aa", "CUDA_VISIBLE_DEVICES": ""},
+         "CUDA_VISIBLE_DEVICES"),
+        ({"ROCR_VISIBLE_DEVICES": "GPU-00000000000000bb"}, "ROCR_VISIBLE_DEVICES"),
+    ],
+)  # fmt: skip
+def test_rocms_variables_are_all_looked_at(variables, variable) -> None:
+    first, *_ = found(with_environment(AMD, **variables), torch(0, FOR_ROCM))
+    assert first.cause == "visible-devices"
+    assert variable in first.title
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "is_hidden"),
+    [
+        ("ONEAPI_DEVICE_SELECTOR", "opencl:cpu", True),
+        ("ONEAPI_DEVICE_SELECTOR", "*:cpu", True),
+        ("ONEAPI_DEVICE_SELECTOR", "!level_zero:*", True),
+        ("ONEAPI_DEVICE_SELECTOR", "cuda:*", True),
+        ("ONEAPI_DEVICE_SELECTOR", "level_zero:0", False),
+        ("ONEAPI_DEVICE_SELECTOR", "level_zero:gpu;opencl:cpu", False),
+        ("ONEAPI_DEVICE_SELECTOR", "*:gpu", False),
+        ("ONEAPI_DEVICE_SELECTOR", "!opencl:*", False),
+        ("ONEAPI_DEVICE_SELECTOR", "", False),
+        ("ZE_AFFINITY_MASK", "1", True),
+        ("ZE_AFFINITY_MASK", "0.1", False),
+        ("ZE_AFFINITY_MASK", "", False),
+    ],
+)
+def test_intels_variables_are_read_as_one_api_reads_them(variable, value, is_hidden) -> None:
+    gpus = INTEL.driver("xpu").gpus
+    assert (hidden({variable: value}, "xpu", gpus) is not None) == is_hidden
+
+
+@pytest.mark.parametrize("value", ["", "-1"])
+def test_an_empty_variable_comes_first_and_is_to_be_taken_away(value) -> None:
+    (first,) = found(with_environment(WORKING, CUDA_VISIBLE_DEVICES=value), torch(0))
+    assert first.cause == "visible-devices"
+    assert first.title == "CUDA_VISIBLE_DEVICES hides every GPU."
+    assert first.remedies[0].command == "unset CUDA_VISIBLE_DEVICES"
+
+
+def test_an_index_out_of_range_is_told_with_the_gpus_that_there_are() -> None:
+    (first,) = found(with_environment(WORKING, CUDA_VISIBLE_DEVICES="0,2,1"), torch(1))
+    assert first.title == (
+        "CUDA_VISIBLE_DEVICES names GPU 2, and there are 2, from 0, and what comes after '2' is "
+        "not read."
+    )
+    assert f"GPU 1: NVIDIA H200, {B}" in first.evidence
+    assert first.remedies[1].command == "export CUDA_VISIBLE_DEVICES=0,1"
+
+
+def test_a_uuid_that_is_not_there_is_named() -> None:
+    (first,) = found(with_environment(WORKING, CUDA_VISIBLE_DEVICES="GPU-dddd"), torch(0))
+    assert first.title == "CUDA_VISIBLE_DEVICES names 'GPU-dddd', which is no GPU of this machine."
+
+
+def test_some_of_the_gpus_are_not_all() -> None:
+    given = case(with_environment(WORKING, CUDA_VISIBLE_DEVICES="1"), torch(1))
+    assert causes(given.machine, *given.frameworks) == ["visible-devices"]
+    assert not is_healthy(given, found(given.machine, *given.frameworks))
+
+
+def test_a_variable_is_mended_in_the_words_of_the_shell_that_is_there() -> None:
+    from dataclasses import replace
+
+    windows = replace(with_environment(WORKING, CUDA_VISIBLE_DEVICES=""), system="Windows")
+    assert found(windows, torch(0))[0].remedies[0].command == (
+        "Remove-Item Env:CUDA_VISIBLE_DEVICES"
+    )
+
+
+def test_what_is_hidden_matters_only_where_there_is_something_to_hide() -> None:
+    assert "visible-devices" not in causes(
+        with_environment(EMPTY, CUDA_VISIBLE_DEVICES=""), torch(0)
+    )
+
+
+def test_a_driver_that_is_missing_comes_before_the_variable_that_hides_it() -> None:
+    machine = with_environment(UNDRIVEN, CUDA_VISIBLE_DEVICES="")
+    assert causes(machine, torch(0)) == ["no-driver", "visible-devices"]
+
+
+# -- a fork ----------------------------------------------------------------------------------------
+
+UVM = ("/dev/nvidia-uvm",)
+
+
+def test_a_fork_of_a_process_that_had_initialised_cuda_comes_first() -> None:
+    process = Process(20, 10, is_forked=True, holds_gpu=UVM, parent_holds_gpu=UVM)
+    first, *_ = found(WORKING, torch(0), process=process)
+    assert first.cause == "fork"
+    assert "process 20 is a fork of 10" in first.evidence
+    assert 'multiprocessing.set_start_method("spawn")' in everything(first)
+
+
+@pytest.mark.parametrize(
+    "process",
+    [
+        Process(20, 10, is_forked=True),
+        Process(20, 10, is_forked=False, holds_gpu=UVM, parent_holds_gpu=UVM),
+        Process(20, 10, is_forked=True, holds_gpu=(), parent_holds_gpu=UVM),
+        Process(20, 10, is_forked=True, holds_gpu=UVM, parent_holds_gpu=()),
+    ],
+)
+def test_other_processes_are_no_such_forks(process) -> None:
+    assert causes(WORKING, torch(2), process=process) == []
+
+
+def test_one_gpu_of_one_hides_nothing() -> None:
+    machine = with_gpus(gpu(0))
+    assert causes(with_environment(machine, CUDA_VISIBLE_DEVICES="0"), torch(1)) == []
