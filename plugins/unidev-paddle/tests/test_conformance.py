@@ -9,10 +9,12 @@ import sys
 import pytest
 
 
+@pytest.mark.parametrize("profile", ["tensor", "train"])
 @pytest.mark.parametrize("count", [0, 1, 4])
-def test_the_backend_conforms(count, tmp_path):
+def test_the_backend_conforms(count, profile, tmp_path):
     suite = ["-m", "pytest", "--pyargs", "unidev.conformance", "-p", "no:cacheprovider"]
     options = ["--unidev-backend", "paddle", "--unidev-simulate", str(count)]
+    options += ["--unidev-profile", profile]
     own = {name: value for name, value in os.environ.items() if name != "UNIDEV_SIMULATE"}
     done = subprocess.run(
         [sys.executable, *suite, *options], cwd=tmp_path, capture_output=True, text=True, env=own

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from unidev.autograd import Autograd
 from unidev_paddle.copying import move_cut
 from unidev_paddle.importing import import_paddle
-from unidev_paddle.refusals import in_static_graph
+from unidev_paddle.refusals import check_eager
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,12 +21,18 @@ if TYPE_CHECKING:
 paddle: Any = import_paddle()
 operations: Any = paddle._C_ops
 
+# paddle.grad lets go of Python's lock and keeps its notes where there is one place for the process:
+# from two threads at once it ends the process (GeneralGrad in paddle/fluid/eager/general_grad.h,
+# seen in 3.3.1). A hook may come back to it.
+_one_at_a_time = threading.RLock()
+
 
 class PaddleAutograd(Autograd):
     """By ``paddle.grad``, which writes no ``x.grad``."""
 
     def leaf(self, x: Tensor) -> Tensor:
         """``x`` if it is a leaf that is not stopped, else a detached tensor that is."""
+        check_eager("value_and_grad")
         if x.is_leaf and not x.stop_gradient:
             return x
         cut = x.detach()
@@ -36,15 +43,15 @@ class PaddleAutograd(Autograd):
         self, loss_of: Callable[[], Tensor], leaves: Sequence[Tensor]
     ) -> tuple[Tensor, Sequence[Tensor | None]]:
         """Recorded inside ``no_grad`` too."""
-        if not paddle.in_dynamic_mode():
-            raise in_static_graph("value_and_grad")
+        check_eager("value_and_grad")
         with paddle.enable_grad():
             loss = loss_of()
         # A copy: of a view, detach is one too, and a step in place would change the loss.
         cut = loss.detach().clone()
         if loss.stop_gradient:
             return cut, [None] * len(leaves)
-        found = paddle.grad([loss], list(leaves), allow_unused=True)
+        with _one_at_a_time:
+            found = paddle.grad([loss], list(leaves), allow_unused=True)
         return cut, [
             slope if slope is None else self._beside(leaf, slope)
             for leaf, slope in zip(leaves, found, strict=True)
@@ -59,6 +66,7 @@ class PaddleAutograd(Autograd):
         self, parameters: Sequence[Tensor], gradients: Sequence[Tensor], lr: float
     ) -> Sequence[Tensor]:
         """In place."""
+        check_eager("sgd")
         with paddle.no_grad():
             for x, slope in zip(parameters, gradients, strict=True):
                 step = operations.scale(slope, lr, 0.0, True)

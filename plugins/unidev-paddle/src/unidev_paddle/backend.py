@@ -21,7 +21,7 @@ from unidev_paddle import devices, memory
 from unidev_paddle.copying import Move, copy_cut, empty_at, move_cut
 from unidev_paddle.importing import import_paddle
 from unidev_paddle.optional_parts import OptionalParts
-from unidev_paddle.refusals import in_static_graph, not_dense, symbolic
+from unidev_paddle.refusals import check_eager, in_static_graph, not_dense, symbolic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -187,7 +187,7 @@ class PaddleBackend(OptionalParts):
 
     def from_numpy(self, array: Array, dtype: Any, device: Device) -> Tensor:
         """Converted by NumPy on the host; to and from bfloat16 by Paddle."""
-        _check_eager("array")
+        check_eager("array")
         place = device.native
         wanted = next((name for name, own in self.dtypes.items() if own == dtype), None)
         if wanted is None:
@@ -204,7 +204,7 @@ class PaddleBackend(OptionalParts):
     def to_numpy(self, x: Tensor) -> Array:
         """In C order."""
         self.device_of(x)  # Paddle gives an empty array for a deleted tensor
-        _check_eager("to_numpy")
+        check_eager("to_numpy")
         if not x.is_dense():  # numpy() of a sparse tensor is a segmentation fault
             raise not_dense(x)
         if x.dtype not in self._dtypes_of_numpy:
@@ -219,13 +219,13 @@ class PaddleBackend(OptionalParts):
 
     def empty(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Tensor:
         """Memory as the allocator gives it."""
-        _check_eager("empty")
+        check_eager("empty")
         _check_size(shape)
         return empty_at(shape, dtype, device.native)
 
     def full(self, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Tensor:
         """By one kernel on the device; Paddle makes it on the host where the device has none."""
-        _check_eager("full")
+        check_eager("full")
         _check_size(shape)
         if 0 in shape:  # as in cast
             return self.empty(shape, dtype, device)
@@ -268,11 +268,6 @@ class PaddleBackend(OptionalParts):
             "it is none of the devices listed, which in this process are "
             + ", ".join(device.native_name for device in self._devices.values()),
         )
-
-
-def _check_eager(operation: str) -> None:
-    if _state._dygraph_tracer_ is None:
-        raise in_static_graph(operation)
 
 
 def _check_size(shape: tuple[int, ...]) -> None:

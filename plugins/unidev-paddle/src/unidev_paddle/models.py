@@ -11,7 +11,7 @@ from unidev.models import Models, Stored
 from unidev_paddle.importing import import_paddle
 from unidev_paddle.optimizers import state_of
 from unidev_paddle.parts import Part, Twin, parts_of, swap
-from unidev_paddle.refusals import in_static_graph
+from unidev_paddle.refusals import check_eager
 from unidev_paddle.walking import (
     STATISTICS,
     Entry,
@@ -64,8 +64,7 @@ class PaddleModels(Models):
 
     def parts(self, model: Layer, optimizer: Any) -> Sequence[Part]:
         """All tensors that have memory, and the optimizer's for them."""
-        if not paddle.in_dynamic_mode():
-            raise in_static_graph("place")
+        check_eager("place")
         _check_single(model)
         tensors = self.tensors(model)
         for name, x in tensors.items():
@@ -123,6 +122,7 @@ class PaddleModels(Models):
 
     def read(self, x: Tensor) -> Array:
         """The memory of ``x`` itself, if that is the CPU's."""
+        check_eager("save_parameters")
         self.backend.device_of(x)  # Paddle gives an empty array for a deleted tensor
         # NumPy has no bfloat16; Paddle gives int16 for uint16, which means bfloat16 to it.
         is_bfloat16 = x.dtype == paddle.bfloat16
@@ -132,6 +132,7 @@ class PaddleModels(Models):
 
     def write(self, x: Tensor, values: Array) -> None:
         """Into the same memory; ``set_value`` would give it another, on Paddle's default device."""
+        check_eager("load_parameters")
         if 0 in x.shape:  # copy_ would leave it on the CPU
             return
         x.copy_(paddle.to_tensor(values, place=paddle.CPUPlace()), True)

@@ -5,6 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from unidev.errors import UnsupportedOperation
+from unidev_paddle.importing import import_paddle
+
+paddle: Any = import_paddle()
+
+
+def check_eager(operation: str) -> None:
+    """Raise ``in_static_graph`` if that is where we are."""
+    if not paddle.in_dynamic_mode():
+        raise in_static_graph(operation)
 
 
 def in_static_graph(operation: str) -> UnsupportedOperation:

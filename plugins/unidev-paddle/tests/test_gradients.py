@@ -1,0 +1,163 @@
+"""Gradients by Paddle's autograd, and steps with them."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import paddle
+import pytest
+
+import unidev
+
+GPU = unidev.gpu(1)
+
+
+def squares(x):
+    return (x**2).sum()
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
+def test_gradients_that_paddle_keeps_are_left_as_they_were(device):
+    model = unidev.place(unidev.nn.dense(3, 2), device)
+    other = unidev.ones(3, device=device)
+    other.stop_gradient = False
+    model(unidev.ones((1, 3), device=device)).sum().backward()
+    before = model.weight.grad.numpy().tolist()
+    unidev.value_and_grad(lambda m: squares(m(other * 2)))(model)
+    assert model.weight.grad.numpy().tolist() == before
+    assert other.grad is None
+
+
+def test_gradients_are_recorded_inside_no_grad():
+    with unidev.no_grad():
+        _, slope = unidev.value_and_grad(squares)(unidev.ones(3))
+        assert not paddle.is_grad_enabled()
+    assert slope.numpy().tolist() == [2, 2, 2]
+
+
+def test_no_grad_is_of_its_thread():
+    found = []
+    with unidev.no_grad():
+        thread = threading.Thread(target=lambda: found.append(paddle.is_grad_enabled()))
+        thread.start()
+        thread.join()
+        x = unidev.ones(2)
+        x.stop_gradient = False
+        assert (x * 2).stop_gradient
+    assert found == [True]
+
+
+def test_a_plain_tensor_is_not_changed_by_being_differentiated():
+    x = unidev.ones(3)
+    unidev.value_and_grad(squares)(x)
+    assert x.stop_gradient
+    assert x.grad is None
+
+
+def test_a_tensor_inside_a_graph_gets_a_gradient_and_passes_none_on():
+    x = unidev.ones(3)
+    x.stop_gradient = False
+    _, slope = unidev.value_and_grad(squares)(x * 3)
+    assert slope.numpy().tolist() == [6, 6, 6]
+    assert x.grad is None
+
+
+def test_the_loss_does_not_change_with_the_step():
+    x = unidev.ones(())
+    loss, slope = unidev.value_and_grad(lambda x: x.reshape([1]))(x)
+    unidev.sgd(x, slope, lr=0.5)
+    assert (loss.item(), x.item()) == (1.0, 0.5)
+
+
+def test_a_frozen_parameter_has_no_gradient_and_stays():
+    model = unidev.nn.dense(3, 2)
+    model.weight.stop_gradient = True
+    before = model.weight.numpy().tolist()
+    _, slopes = unidev.value_and_grad(lambda m: squares(m(unidev.ones((1, 3))) + 1))(model)
+    assert list(slopes) == ["bias"]
+    unidev.sgd(model, slopes, lr=1.0)
+    assert model.weight.numpy().tolist() == before
+    assert model.bias.numpy().tolist() != [0, 0]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
+def test_the_gradient_of_an_embedding_is_dense_and_on_its_device(device, sparse):
+    model = unidev.place(paddle.nn.Embedding(4, 2, sparse=sparse), device)
+    rows = unidev.array([1, 3, 1], device=device)
+    _, slopes = unidev.value_and_grad(lambda m: m(rows).sum())(model)
+    assert unidev.device_of(slopes["weight"]) is unidev.as_device(device)
+    assert slopes["weight"].numpy().tolist() == [[0, 0], [2, 2], [0, 0], [1, 1]]
+    before = model.weight.numpy()
+    unidev.sgd(model, slopes, lr=0.5)
+    assert np.allclose(before - model.weight.numpy(), [[0, 0], [1, 1], [0, 0], [0.5, 0.5]])
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
+def test_a_step_is_in_place(dtype, device):
+    x = unidev.ones(3, dtype=dtype, device=device)
+    view, address = x.detach(), x.data_ptr()
+    unidev.sgd(x, unidev.full(3, 2.0, dtype=dtype, device=device), lr=0.25)
+    assert x.dtype == view.dtype == getattr(paddle, dtype)
+    assert x.data_ptr() == address
+    assert view.astype("float32").numpy().tolist() == [0.5, 0.5, 0.5]
+    assert unidev.device_of(x) is unidev.as_device(device)
+
+
+def test_gradients_reach_parameters_on_two_devices():
+    xs = {"here": unidev.ones(2), "there": unidev.full(2, 3.0, device=GPU)}
+
+    def loss_of(xs):
+        return (unidev.as_in_device(xs["here"], GPU) * xs["there"]).sum()
+
+    loss, slopes = unidev.value_and_grad(loss_of)(xs)
+    assert unidev.device_of(loss) is unidev.device_of(slopes["there"]) is GPU
+    assert unidev.device_of(slopes["here"]) is unidev.cpu()
+    assert slopes["here"].numpy().tolist() == [3, 3]
+    assert slopes["there"].numpy().tolist() == [1, 1]
+
+
+def test_gradients_of_several_threads_do_not_mix():
+    wrong = []
+
+    def work(number):
+        model = unidev.place(unidev.nn.dense(3, 1), f"gpu:{number % 3}")
+        x = unidev.full((1, 3), float(number), device=unidev.device_of(model))
+        for _ in range(20):
+            _, slopes = unidev.value_and_grad(lambda m: m(x).sum())(model)
+            if slopes["weight"].numpy().ravel().tolist() != [number] * 3:
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_static_graph_is_refused():
+    x = unidev.ones(3)
+    paddle.enable_static()
+    try:
+        with pytest.raises(unidev.UnsupportedOperation, match="static"):
+            unidev.value_and_grad(squares)({"x": x})
+    finally:
+        paddle.disable_static()
+
+
+def test_a_loop_of_steps_keeps_no_memory():
+    model = unidev.place(unidev.nn.dense(100, 100), GPU)
+    x = unidev.ones((1, 100), device=GPU)
+
+    def step():
+        _, slopes = unidev.value_and_grad(lambda m: squares(m(x)))(model)
+        unidev.sgd(model, slopes, lr=1e-3)
+
+    step()
+    before = unidev.memory(GPU).used_bytes
+    for _ in range(10):
+        step()
+    assert unidev.memory(GPU).used_bytes == before

@@ -1,0 +1,167 @@
+"""unidev's layers and functions on Paddle: Paddle's own, on the CPU, and right."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import numpy as np
+import paddle
+import pytest
+
+import unidev
+from unidev.loading import load_backend
+from unidev.nn import functional
+
+GPU = unidev.gpu(1)
+PADDLE, NUMPY = load_backend("paddle"), load_backend("numpy")
+
+
+def numbers(*shape):
+    return np.random.default_rng(sum(shape)).uniform(-1, 1, shape).astype(np.float32)
+
+
+def test_layers_are_paddles_own():
+    made = unidev.nn.sequential(
+        unidev.nn.conv2d(1, 2, 3), unidev.nn.batch_norm(2), unidev.nn.relu(), unidev.nn.dense(2, 1)
+    )
+    kinds = (paddle.nn.Conv2D, paddle.nn.BatchNorm2D, paddle.nn.ReLU, paddle.nn.Linear)
+    assert isinstance(made, paddle.nn.Sequential)
+    assert [isinstance(layer, kind) for layer, kind in zip(made, kinds, strict=True)] == [True] * 4
+
+
+def test_they_are_made_on_the_cpu_whatever_paddles_default_is():
+    assert paddle.get_device() == "sim:0"
+    before = unidev.memory(unidev.gpu(0)).used_bytes
+    made = unidev.nn.sequential(
+        unidev.nn.dense(3, 2), unidev.nn.conv2d(1, 2, 3), unidev.nn.batch_norm(2)
+    )
+    assert {unidev.device_of(x) for x in made.state_dict().values()} == {unidev.cpu()}
+    assert unidev.memory(unidev.gpu(0)).used_bytes == before
+    assert paddle.get_device() == "sim:0"
+
+
+def test_inside_a_device_they_are_there():
+    with GPU:
+        made = unidev.nn.batch_norm(2)
+    assert {unidev.device_of(x) for x in made.state_dict().values()} == {GPU}
+
+
+def test_they_are_float32_whatever_paddles_default_is():
+    paddle.set_default_dtype("float64")
+    try:
+        made = unidev.nn.sequential(
+            unidev.nn.conv2d(1, 2, 1), unidev.nn.batch_norm(2), unidev.nn.dense(2, 1)
+        )
+        out = made(unidev.ones((1, 1, 2, 2)))
+    finally:
+        paddle.set_default_dtype("float32")
+    assert {x.dtype for x in made.state_dict().values()} == {out.dtype} == {paddle.float32}
+
+
+def test_under_lazy_guard_they_have_their_weights_all_the_same():
+    with paddle.LazyGuard():
+        made = unidev.nn.dense(3, 2)
+    before = made.weight.numpy().tolist()
+    assert unidev.device_of(made) is unidev.cpu()
+    for x in made.parameters():
+        x.initialize()
+    assert made.weight.numpy().tolist() == before
+
+
+@pytest.mark.parametrize("shape", [(8, 3), (4, 3, 5, 2)])
+def test_batch_norm_is_of_axis_1_and_keeps_the_share_momentum(shape):
+    norm, x = unidev.nn.batch_norm(3, momentum=0.75), numbers(*shape)
+    axes = (0, *range(2, len(shape)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        out = norm(unidev.array(x)).numpy()
+    mean, variance = x.mean(axes), x.var(axes)
+    wide = (1, 3) + (1,) * (len(shape) - 2)
+    assert np.allclose(
+        out, (x - mean.reshape(wide)) / np.sqrt(variance + 1e-5).reshape(wide), atol=1e-5
+    )
+    assert np.allclose(norm._mean.numpy(), 0.25 * mean, atol=1e-6)
+    assert np.allclose(norm._variance.numpy(), 0.75 + 0.25 * variance, atol=1e-6)
+    unidev.nn.eval_mode(norm)
+    before = norm._mean.numpy().tolist()
+    inferred = norm(unidev.array(x)).numpy()
+    assert norm._mean.numpy().tolist() == before
+    assert not np.allclose(inferred, out)
+
+
+def test_dropout_drops_and_scales_while_training_only():
+    layer, x = unidev.nn.dropout(0.5), unidev.ones(1000)
+    assert set(layer(x).numpy().tolist()) == {0.0, 2.0}
+    assert set(unidev.nn.eval_mode(layer)(x).numpy().tolist()) == {1.0}
+    assert 0.0 in unidev.nn.train_mode(layer)(x).numpy()
+
+
+def test_a_layer_can_be_copied():
+    made = unidev.nn.sequential(unidev.nn.dense(3, 2), unidev.nn.batch_norm(2))
+    copied = copy.deepcopy(made)
+    x = unidev.array(numbers(4, 3))
+    assert copied(x).numpy().tolist() == made(x).numpy().tolist()
+    assert not unidev.shares_memory(copied[0].weight, made[0].weight)
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
+@pytest.mark.parametrize(
+    ("name", "arrays", "options"),
+    [
+        ("linear", [numbers(2, 5, 3), numbers(4, 3), numbers(4)], ()),
+        ("linear", [numbers(5, 3), numbers(4, 3), None], ()),
+        ("conv2d", [numbers(2, 3, 7, 6), numbers(4, 3, 3, 2), numbers(4)], ((2, 1), (1, 2))),
+        ("conv2d", [numbers(2, 3, 7, 6), numbers(4, 3, 3, 2), None], ((1, 1), (0, 0))),
+        ("avg_pool2d", [numbers(2, 3, 7, 6)], ((2, 3), (2, 1))),
+        ("relu", [numbers(4, 3)], ()),
+        ("tanh", [numbers(4, 3)], ()),
+        ("softmax_cross_entropy", [numbers(4, 3), np.array([0, 2, 1, 1])], ()),
+        ("mean_squared_error", [numbers(4, 3), numbers(4, 3) * 2], ()),
+    ],
+)
+def test_functions_agree_with_numpy(name, arrays, options, device):
+    own = unidev.as_device(device)
+    xs = [None if x is None else unidev.array(x, device=own) for x in arrays]
+    found = getattr(PADDLE.functions, name)(*xs, *options)
+    expected = getattr(NUMPY.functions, name)(*arrays, *options)
+    assert unidev.device_of(found) is own
+    assert tuple(found.shape) == expected.shape
+    assert found.dtype == paddle.float32
+    assert np.allclose(found.numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
+def test_layers_agree_with_numpy(device):
+    unidev.seed(5)
+    made = _net()
+    with unidev.use_backend("numpy"):
+        unidev.seed(5)
+        reference = _net()
+    x = numbers(2, 1, 8, 8)
+    out = unidev.place(made, device)(unidev.array(x, device=device))
+    assert unidev.device_of(out) is unidev.as_device(device)
+    assert np.allclose(out.numpy(), reference(x), atol=1e-5)
+
+
+def test_functions_that_are_traced_run_as_they_are_written():
+    @paddle.jit.to_static(full_graph=True)
+    def loss_of(x, weight):
+        return functional.mean_squared_error(functional.linear(x, weight), unidev_zeros)
+
+    unidev_zeros = unidev.zeros((2, 4))
+    x, weight = unidev.array(numbers(2, 3)), unidev.array(numbers(4, 3))
+    expected = ((x.numpy() @ weight.numpy().T) ** 2).mean()
+    assert np.allclose(loss_of(x, weight).numpy(), expected, atol=1e-5)
+
+
+def _net():
+    return unidev.nn.sequential(
+        unidev.nn.conv2d(1, 4, 3, stride=(1, 2), padding=(1, 0)),
+        unidev.nn.tanh(),
+        unidev.nn.max_pool2d(2),
+        unidev.nn.relu(),
+        unidev.nn.avg_pool2d((2, 1)),
+        unidev.nn.flatten(),
+        unidev.nn.dense(8, 3),
+    )
