@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -225,7 +226,7 @@ def test_a_container_of_two_frameworks_or_of_one_without_models_is_no_model(run_
                 except (unidev.NotAModelError, unidev.UnsupportedOperation) as error:
                     print(type(error).__name__, error)
         """,
-        PYTHONPATH=str(minimal),
+        PYTHONPATH=os.pathsep.join([str(minimal), os.environ.get("PYTHONPATH", "")]),
         UNIDEV_PLUGINS="minimal_backend",
     ).splitlines()
     assert [line.split()[0] for line in said] == ["NotAModelError"] * 2 + [
