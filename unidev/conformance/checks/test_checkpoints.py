@@ -8,6 +8,7 @@ import numpy as np
 
 import unidev
 from unidev import nn
+from unidev.backend import Unsupported
 from unidev.conformance.catalog import check
 from unidev.conformance.layered import IMAGES, called, check_close, made_on
 from unidev.conformance.samples import counting
@@ -43,8 +44,12 @@ def test_round_trip(bench: Bench) -> None:
         check_values(bench, other.model, expected, where)
         same = zip(objects, other.probe.objects(other.model), strict=True)
         assert all(a is b for a, b in same), f"{where}: other parameter objects"
-        moved = [name for name, extents in other.memory().items() if memory[name] != extents]
-        assert not moved, f"{where}: other memory than before in {moved}"
+        after = other.memory()
+        moved = [name for name, extents in memory.items() if after[name] != extents]
+        # Where tensors cannot be written to, a variable gets another one.
+        assert not moved or isinstance(bench.probe.write, Unsupported), (
+            f"{where}: other memory than before in {moved}"
+        )
         other.check_on(target, where)
         saved.place(target)
         assert other.forward() == saved.forward(), f"{where}: they give other outputs"
@@ -88,7 +93,7 @@ def test_ties_are_stored_once(bench: Bench) -> None:
         check_values(bench, other.model, expected, f"on {device}")
 
 
-@check(required=True, profile="train", needs=_BOTH)
+@check(required=True, profile="train", needs=(*_BOTH, "probe.write"))
 def test_view_without_its_storage(bench: Bench) -> None:
     """Of a view the file has what it shows, in its order, and not the storage behind it."""
     for device in bench.devices:
