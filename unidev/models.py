@@ -159,6 +159,7 @@ class Models(ABC):
     def write(self, x: Tensor, values: Array) -> None:
         """Put ``values``, as ``read`` gives them, into the memory of ``x``, wherever that is.
 
-        No autograd records it. ``values`` has the shape and dtype of ``x`` and any strides, and may
-        be gone when this returns.
+        Where a variable is written to by giving it a tensor's memory, that is new memory on its
+        device. No autograd records it. ``values`` has the shape and dtype of ``x`` and any strides,
+        and may be gone when this returns.
         """
