@@ -15,6 +15,7 @@ from unidev.doctor.facts import (
     Finding,
     Framework,
     Gpu,
+    GpuProcess,
     Machine,
     PciDevice,
 )
@@ -82,6 +83,10 @@ INTEL = Machine(
         Driver("xpu", "works", gpus=(Gpu("xpu", 0, "Intel GPU at 0000:03:00.0"),)),
     ),
 )
+
+TAKEN = GpuProcess(4242, "python train.py", 139 * GIB)
+FULL = gpu(0, used_bytes=139 * GIB, processes=(GpuProcess(7, "Xorg", GIB // 8), TAKEN))
+"""A GPU whose memory another process has taken."""
 
 WHEELS = (
     Wheel("cuda", "13.0", "pip install torch-cu130"),

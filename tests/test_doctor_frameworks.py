@@ -11,8 +11,10 @@ from doctor_cases import (
     FOR_CUDA,
     FOR_ROCM,
     FOR_THE_CPU,
+    FULL,
     GIB,
     NUMPY,
+    TAKEN,
     UNDRIVEN,
     WORKING,
     case,
@@ -199,9 +201,6 @@ def test_gpus_and_no_framework_that_uses_them_is_a_cause() -> None:
 
 
 # -- memory ----------------------------------------------------------------------------------------
-
-TAKEN = GpuProcess(4242, "python train.py", 139 * GIB)
-FULL = gpu(0, used_bytes=139 * GIB, processes=(GpuProcess(7, "Xorg", GIB // 8), TAKEN))
 
 
 def test_memory_that_another_process_has_is_told_with_its_pid_name_and_bytes() -> None:

@@ -44,11 +44,12 @@ def _points(backend: str | None) -> list[EntryPoint]:
 
 def to_framework(answer: Answer) -> Framework:
     """What a plugin's process told."""
+    version = answer["framework_version"]
     return Framework(
         backend=answer["backend"] or answer["plugin"],
         framework=answer["framework"] or answer["plugin"],
         state=answer["state"],
-        version=answer["framework_version"],
+        version=None if version == "unknown" else version,
         problem=answer["problem"],
         build=to_build(answer.get("build")),
         gpus_seen=answer.get("gpus_seen"),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from unidev.doctor.diagnosis import is_healthy
 from unidev.doctor.facts import MAKERS, WORKS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.console import Console
 
@@ -27,7 +26,8 @@ def print_diagnosis(case: Case, findings: Sequence[Finding], console: Console) -
         _print_finding(number, finding, console)
     if case.frameworks:
         console.print()
-        console.print(_table(case))
+        for line in _table(case):
+            console.print(Text(line))
     if case.machine.gpus:
         console.print()
         for driver in case.machine.drivers:
@@ -68,19 +68,16 @@ def _print_finding(number: int, finding: Finding, console: Console) -> None:
         console.print(Text(f"   see:   {finding.link}"))
 
 
-def _table(case: Case) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("backend", "framework", "built for", "GPUs seen"):
-        table.add_column(column, overflow="fold")
+def _table(case: Case) -> Iterator[str]:
+    rows = [("backend", "framework", "built for", "GPUs seen")]
     for each in case.frameworks:
         seen = "?" if each.gpus_seen is None else str(each.gpus_seen)
-        table.add_row(
-            Text(each.backend),
-            Text(f"{each.framework} {each.version or ''}".rstrip()),
-            Text(built_for(each)),
-            Text(f"{seen} of {case.expected(each)}" if each.takes_gpus else "none, ever"),
-        )
-    return table
+        version = f"{each.framework} {each.version or ''}".rstrip()
+        count = f"{seen} of {case.expected(each)}" if each.takes_gpus else "none, ever"
+        rows.append((each.backend, version, built_for(each), count))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(map(str.ljust, row, widths)).rstrip()
 
 
 def built_for(framework: Framework) -> str:

@@ -1,0 +1,262 @@
+"""`unidev doctor` itself: its answers, its exit codes, its children."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from click.testing import CliRunner
+from doctor_cases import (
+    EMPTY,
+    FOR_THE_CPU,
+    FULL,
+    NUMPY,
+    WORKING,
+    case,
+    tensorflow,
+    torch,
+    with_environment,
+    with_gpus,
+)
+from jsonschema import Draft202012Validator
+
+from unidev.cli.doctor import command
+from unidev.doctor import examination
+from unidev.doctor.diagnosis import RANKING, diagnose
+from unidev.doctor.document import to_document
+
+if TYPE_CHECKING:
+    from unidev.doctor.facts import Case
+
+SCHEMA = json.loads(
+    (Path(__file__).parent.parent / "docs/doctor.schema.json").read_text(encoding="utf-8")
+)
+
+PLUGIN = """
+import unidev
+
+def load():
+    {load}
+    from unidev.installation import Build, Installation, Wheel
+    from unidev.numpy_backend import NumpyBackend
+
+    class Installed(Installation):
+        def build(self):
+            {build}
+            wheel = Wheel("cuda", "12.6", "pip install strange-cuda")
+            return Build(accelerator=None, wheels=(wheel,), page="https://example.org/install")
+
+    class Strange(NumpyBackend):
+        installation = property(Installed)
+
+    return Strange
+
+@unidev.hookimpl
+def unidev_register_backend():
+    return unidev.BackendSpec(
+        name="strange", contract_version=1, framework="{framework}",
+        install="pip install {framework}", load=load,
+    )
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path):
+    """A framework that uses GPUs, in a build that does not."""
+
+    def write(*, load: str = "pass", build: str = "pass", framework: str = "array") -> str:
+        text = PLUGIN.format(load=load, build=build, framework=framework)
+        (tmp_path / "strange.py").write_text(text)
+        return "strange"
+
+    return write
+
+
+@pytest.fixture
+def doctor(tmp_path):
+    """Runs `unidev doctor` in a folder of its own, in a pipe."""
+
+    def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "unidev", "doctor", *words],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+    return run
+
+
+@pytest.fixture
+def faked(monkeypatch):
+    """Runs the command on a machine that is made up."""
+
+    def run(given: Case, *words: str) -> tuple[int, str]:
+        monkeypatch.setattr(examination, "examine", lambda *_: given)
+        done = CliRunner().invoke(command, words, standalone_mode=False)
+        assert done.exception is None, done.exception
+        return done.return_value, done.output
+
+    return run
+
+
+def test_all_is_well_only_if_every_framework_sees_every_gpu(faked) -> None:
+    assert faked(case(WORKING, torch(2), tensorflow(2))) == (
+        0,
+        "Every framework sees every GPU: 2.\n"
+        "\n"
+        "backend     framework          built for  GPUs seen\n"
+        "torch       torch 2.13.0       CUDA 12.6  2 of 2\n"
+        "tensorflow  tensorflow 2.13.0  CUDA 12.6  2 of 2\n"
+        "\n"
+        "NVIDIA's driver 570.86.15, CUDA up to 12.8: GPU 0, NVIDIA H200, sm_90, 139.0 of 140.0 GiB "
+        "free\n"
+        "NVIDIA's driver 570.86.15, CUDA up to 12.8: GPU 1, NVIDIA H200, sm_90, 139.0 of 140.0 GiB "
+        "free\n",
+    )
+    assert faked(case(WORKING, torch(2), tensorflow(1)))[0] == 1
+    assert faked(case(EMPTY, torch(0)))[0] == 1
+
+
+def test_the_verdict_says_who_sees_less(faked) -> None:
+    assert faked(case(WORKING, torch(2), tensorflow(1)))[1].startswith(
+        "There are 2 GPUs, and tensorflow does not see all.\n"
+    )
+    assert faked(case(EMPTY, torch(0)))[1].startswith("No GPU can be used: no driver sees one.\n")
+    assert faked(case(WORKING, NUMPY))[1].startswith(
+        "There are 2 GPUs, and no framework to use them.\n"
+    )
+
+
+def test_a_note_about_memory_leaves_the_exit_code_alone(faked) -> None:
+    code, text = faked(case(with_gpus(FULL), torch(1)))
+    assert code == 0
+    assert "1. The memory of GPU 0 is taken by process 4242 (python train.py)." in text
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        case(WORKING, torch(2), NUMPY),
+        case(EMPTY, torch(0, FOR_THE_CPU)),
+        case(with_gpus(FULL), torch(0, state="hangs", problem="no answer", build=None)),
+        case(with_environment(WORKING, CUDA_VISIBLE_DEVICES="7"), torch(0)),
+    ],
+)
+def test_the_json_is_what_the_documents_schema_says(faked, given) -> None:
+    document = json.loads(faked(given, "--json")[1])
+    Draft202012Validator(SCHEMA).validate(document)
+    assert document == to_document(given, diagnose(given))
+    assert document["healthy"] == (faked(given, "--json")[0] == 0)
+
+
+def test_the_schema_names_every_cause() -> None:
+    causes = SCHEMA["$defs"]["finding"]["properties"]["cause"]["enum"]
+    assert tuple(causes) == RANKING
+
+
+# -- on this machine, whatever it has --------------------------------------------------------------
+
+
+def test_it_asks_a_framework_in_a_process_of_its_own(doctor, plugin) -> None:
+    done = doctor("--json", UNIDEV_PLUGINS=plugin(build="print('{garbage')"))
+    document = json.loads(done.stdout)
+    Draft202012Validator(SCHEMA).validate(document)
+    (strange,) = [each for each in document["frameworks"] if each["backend"] == "strange"]
+    assert (strange["state"], strange["gpus_seen"]) == ("works", 0)
+    assert strange["build"]["page"] == "https://example.org/install"
+    about = [each["cause"] for each in document["findings"] if each["backend"] == "strange"]
+    assert about == ["cpu-only-wheel"]
+    assert done.returncode == 1
+
+
+def test_simulated_gpus_are_not_taken_for_real_ones(doctor, plugin) -> None:
+    done = doctor("--json", UNIDEV_PLUGINS=plugin(), UNIDEV_SIMULATE="3")
+    document = json.loads(done.stdout)
+    assert {each["gpus_seen"] for each in document["frameworks"]} == {0}
+    assert "simulated" in [each["cause"] for each in document["findings"]]
+    assert document["machine"]["environment"]["UNIDEV_SIMULATE"] == "3"
+    assert done.returncode == 1
+
+
+def test_one_backend_can_be_looked_at_alone(doctor, plugin) -> None:
+    done = doctor("--json", "--backend", "numpy", UNIDEV_PLUGINS=plugin())
+    assert [each["backend"] for each in json.loads(done.stdout)["frameworks"]] == ["numpy"]
+
+
+def test_a_backend_that_is_not_there_is_wrong_usage(doctor, plugin) -> None:
+    done = doctor("--backend", "nobody")
+    assert (done.returncode, "there is no backend 'nobody'" in done.stderr) == (2, True)
+    done = doctor("--backend", "strange", UNIDEV_PLUGINS=plugin(framework="not_there"))
+    assert (done.returncode, "whose framework is installed" in done.stderr) == (2, True)
+    assert doctor("--nonsense").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("load", "state"),
+    [("import os; os.abort()", "crashes"), ("raise ValueError('no good')", "fails")],
+)
+def test_a_framework_that_is_broken_is_a_cause_and_takes_nobody_with_it(
+    doctor, plugin, load, state
+) -> None:
+    done = doctor("--json", UNIDEV_PLUGINS=plugin(load=load))
+    document = json.loads(done.stdout)
+    Draft202012Validator(SCHEMA).validate(document)
+    assert ("framework-broken", "strange") in [
+        (each["cause"], each["backend"]) for each in document["findings"]
+    ]
+    (strange,) = [each for each in document["frameworks"] if each["backend"] == "strange"]
+    assert strange["state"] == state
+
+
+def test_a_framework_that_hangs_is_ended_and_progress_is_shown(doctor, plugin) -> None:
+    began = time.monotonic()
+    done = doctor("--timeout", "4", UNIDEV_PLUGINS=plugin(load="import time; time.sleep(600)"))
+    assert time.monotonic() - began < 20
+    assert "unidev: asking" in done.stderr
+    assert "no answer within 4 s" in done.stdout
+    assert done.returncode == 1
+
+
+def test_a_pipe_gets_plain_text_and_whole_lines(doctor, plugin) -> None:
+    done = doctor(UNIDEV_PLUGINS=plugin())
+    assert "\x1b" not in done.stdout
+    assert done.stderr == ""
+    assert "array is a build for the CPU alone." in done.stdout
+
+
+def test_a_terminal_gets_colours_unless_they_are_not_wanted(tmp_path) -> None:
+    import pty
+
+    def shown(**environment: str) -> str:
+        leader, follower = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "unidev", "doctor", "--backend", "numpy"],
+            cwd=tmp_path, stdout=follower, stderr=subprocess.DEVNULL,
+            env={**os.environ, "TERM": "xterm-256color", **environment},
+        )  # fmt: skip
+        os.close(follower)
+        text = b""
+        try:
+            while piece := os.read(leader, 65536):
+                text += piece
+        except OSError:  # Linux's way to say that the other end is closed
+            pass
+        process.wait(60)
+        os.close(leader)
+        return text.decode()
+
+    assert "\x1b[31m" in shown(NO_COLOR="") or "\x1b[1;31m" in shown(NO_COLOR="")
+    assert "31m" not in shown(NO_COLOR="1")
+
+
+def test_the_command_is_in_the_help(doctor) -> None:
+    assert "Exit codes:" in doctor("--help").stdout
