@@ -51,14 +51,7 @@ def save_parameters(model: Any, /, path: str | os.PathLike[str]) -> None:
     ...     os.listdir(folder)
     ['model.safetensors']
     """
-    file = os.fsdecode(path)
-    backend = backend_of_model(model)
-    try:
-        _save(model, file, backend)
-    except UnidevError:
-        raise
-    except backend.framework_errors as error:
-        raise framework_error(error, backend.name, f"saving a {kind_of(model)}") from error
+    _save(model, os.fsdecode(path), backend_of_model(model))
 
 
 def load_parameters(
@@ -103,13 +96,7 @@ def load_parameters(
     file = os.fsdecode(path)
     backend = backend_of_model(model)
     target = None if device is None else resolve_device(device, backend)
-    try:
-        _load(model, file, backend, target)
-    except UnidevError:
-        raise
-    except backend.framework_errors as error:
-        doing = f"loading a {kind_of(model)}; it has the values that it had"
-        raise framework_error(error, backend.name, doing) from error
+    _load(model, file, backend, target)
     return model
 
 
@@ -122,9 +109,11 @@ def _save(model: Any, path: str, backend: Backend) -> None:
     from unidev.checkpoint_fit import check_storable, merged, slots_of, values_of
     from unidev.progress import announced
 
-    found = slots_of(backend, model)
-    check_storable(found)
-    slots = {slot.names[0]: slot for slot in merged(found, backend)}
+    framework = _Framework(backend, f"saving a {kind_of(model)}")
+    with framework:
+        found = slots_of(backend, model)
+        check_storable(found)
+        slots = {slot.names[0]: slot for slot in merged(found, backend)}
     ties = {name: slot.names[1:] for name, slot in slots.items() if slot.names[1:]}
     metadata = {
         "unidev.format": str(FORMAT),
@@ -134,13 +123,16 @@ def _save(model: Any, path: str, backend: Backend) -> None:
     }
     entries = [slot.entry for slot in slots.values()]
     size_mb = sum(map(nbytes, entries)) / 1e6
+
+    def values(entry: Entry) -> Array:
+        with framework:
+            return values_of(slots[entry.name], backend)
+
     with (
         announced(f"saving {size_mb:.0f} MB to {path}", at_once=False),
         replacing(path) as file,
     ):
-        write_checkpoint(
-            file, entries, lambda entry: values_of(slots[entry.name], backend), metadata
-        )
+        write_checkpoint(file, entries, values, metadata)
 
 
 def _load(model: Any, path: str, backend: Backend, target: Any) -> None:
@@ -152,7 +144,8 @@ def _load(model: Any, path: str, backend: Backend, target: Any) -> None:
         size_mb = file.nbytes / 1e6
         with announced(f"loading {size_mb:.0f} MB from {path}", at_once=False):
             file.check()
-            slots = slots_of(backend, model)
+            with _framework_loading(backend, model):
+                slots = slots_of(backend, model)
             entries = fitted(slots, file, backend, model)
             if target is not None:
                 place(model, target)
@@ -177,8 +170,11 @@ def _write(
     try:
         for slot, entry in zip(slots, entries, strict=True):
             x = slot.stored.tensor
-            before.append((x, np.array(backend.models.read(x))))
-            backend.models.write(x, model_layout(slot, file.read(entry, buffer)))
+            with _framework_loading(backend, model):
+                before.append((x, np.array(backend.models.read(x))))
+            values = model_layout(slot, file.read(entry, buffer))
+            with _framework_loading(backend, model):
+                backend.models.write(x, values)
         check_written(slots, entries, file, backend, model)
     except BaseException:
         _put_back(before, backend)
@@ -192,3 +188,23 @@ def _put_back(before: list[tuple[Any, Array]], backend: Backend) -> None:
             before.pop()
     except KeyboardInterrupt:  # one has brought us here; another is no reason to stop half way
         _put_back(before, backend)
+
+
+class _Framework:
+    """Makes the framework's errors ours. Not the file's: an OSError may be either."""
+
+    def __init__(self, backend: Backend, doing: str) -> None:
+        self._backend = backend
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, UnidevError) or not isinstance(error, self._backend.framework_errors):
+            return
+        raise framework_error(error, self._backend.name, self._doing) from error
+
+
+def _framework_loading(backend: Backend, model: Any) -> _Framework:
+    return _Framework(backend, f"loading a {kind_of(model)}; it has the values that it had")
