@@ -12,10 +12,10 @@ import pytest
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
 
-def run_use_gpu(count: int) -> bytes:
+def run_example(name: str, count: int) -> bytes:
     own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
     done = subprocess.run(
-        [sys.executable, EXAMPLES / "use_gpu.py"],
+        [sys.executable, EXAMPLES / f"{name}.py"],
         env={**own, "UNIDEV_BACKEND": "paddle", "UNIDEV_SIMULATE": str(count)},
         capture_output=True,
         timeout=300,
@@ -24,10 +24,18 @@ def run_use_gpu(count: int) -> bytes:
     return done.stdout
 
 
-def test_use_gpu_prints_what_every_backend_prints():
-    assert run_use_gpu(2) == (EXAMPLES / "use_gpu.expected").read_bytes()
+@pytest.mark.parametrize("name", ["use_gpu", "place_model"])
+def test_an_example_prints_what_every_backend_prints(name):
+    assert run_example(name, 2) == (EXAMPLES / f"{name}.expected").read_bytes()
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_use_gpu_runs_with_fewer_gpus_than_it_asks_for(count):
-    assert run_use_gpu(count).splitlines()[-1] == b"as_in_device(Z) is Z: True"
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [
+        ("use_gpu", b"as_in_device(Z) is Z: True"),
+        ("place_model", b"placed again, it has the same memory: True"),
+    ],
+)
+def test_an_example_runs_with_fewer_gpus_than_it_asks_for(name, last, count):
+    assert run_example(name, count).splitlines()[-1] == last
