@@ -275,6 +275,13 @@ def test_arrays_of_any_strides_and_byte_order_are_saved_and_written_to(file: Pat
     assert y.tolist() == x.tolist()
 
 
+@pytest.mark.parametrize("axes", [(1, 0, 2), (2, 1, 0), (0, 2, 1)])
+def test_a_large_array_in_another_order_is_saved_piece_by_piece(file: Path, axes) -> None:
+    x = np.random.default_rng(0).random((3, 700, 1001)).transpose(axes)[:, ::-1]
+    unidev.save_parameters({"x": x, "flat": x[0, 0]}, file)
+    assert (safetensors.numpy.load_file(file)["x"] == x).all()
+
+
 class Transposed:
     """A backend's ``stored`` that has weights the other way round, as Keras has them."""
 

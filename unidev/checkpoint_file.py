@@ -15,8 +15,9 @@ import os
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import safetensors
 import xxhash
-from safetensors import SafetensorError, deserialize, safe_open
+from safetensors import SafetensorError, safe_open
 
 from unidev.errors import CheckpointError, UnsupportedOperation
 
@@ -40,6 +41,8 @@ _UNFILLED = "0" * 32
 _DIGEST_KEY = b'"unidev.digest":"'  # within a name, the quotes would have backslashes
 _PIECE = 4 * 2**20
 """Bytes that are read, hashed or written at a time: they stay in the processor's cache."""
+
+_deserialize: Any = safetensors.deserialize  # safetensors 0.8 has types, and none for this
 
 
 class Entry(NamedTuple):
@@ -73,7 +76,7 @@ def can_hold(dtype: str | None) -> bool:
         return False
     empty = json.dumps({"x": {"dtype": code, "shape": [0], "data_offsets": [0, 0]}}).encode()
     try:
-        deserialize(len(empty).to_bytes(8, "little") + empty)
+        _deserialize(len(empty).to_bytes(8, "little") + empty)
     except SafetensorError:  # C64 before 0.7
         return False
     return True
@@ -125,12 +128,18 @@ def _header(entries: Sequence[Entry], metadata: Mapping[str, str]) -> bytes:
 
 
 def _pieces(array: Array) -> Iterator[memoryview]:
+    """The bytes of ``array`` in the file's order; of one in another order, a few rows at a time."""
+    stored = array.dtype.newbyteorder("<")
     if array.size == 0:
         return
-    dense = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-    content = memoryview(dense.reshape(-1).view(np.uint8))
-    for start in range(0, len(content), _PIECE):
-        yield content[start : start + _PIECE]
+    if array.ndim < 2 or (array.flags.c_contiguous and array.dtype == stored):
+        content = np.ascontiguousarray(array, stored).reshape(-1).view(np.uint8).data
+        for start in range(0, len(content), _PIECE):
+            yield content[start : start + _PIECE]
+        return
+    rows = max(1, _PIECE * len(array) // array.nbytes)
+    for start in range(0, len(array), rows):
+        yield from _pieces(np.ascontiguousarray(array[start : start + rows], stored))
 
 
 def nbytes(entry: Entry) -> int:
@@ -203,7 +212,7 @@ class CheckpointFile:
         """Its values, in ``buffer``: an array of uint8 that is large enough."""
         part = buffer[: nbytes(entry)]
         self._file.seek(entry.offset)
-        if self._file.readinto(memoryview(part)) != len(part):  # type: ignore[attr-defined]
+        if self._file.readinto(part.data) != len(part):  # type: ignore[attr-defined]
             raise self.damaged(f"it ended while {entry.name!r} was read")
         held = numpy_dtype(entry.dtype)
         values: Array = part.view(held.newbyteorder("<")).reshape(entry.shape)
