@@ -89,8 +89,6 @@ def mean_squared_error(predictions: Array, targets: Array) -> Array:
 
 
 def _check_labels(labels: Array, classes: int) -> None:
-    if labels.dtype.kind not in "iu":
-        raise InvalidDataError(f"labels are whole numbers (int64), not {labels.dtype}.")
     # NumPy counts negative ones from the end, and says nothing.
     if labels.size and not (labels.min() >= 0 and labels.max() < classes):
         raise InvalidDataError(

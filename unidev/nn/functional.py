@@ -11,6 +11,7 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 from unidev.checks import check_same_device
+from unidev.dtypes import portable_name
 from unidev.errors import (
     InvalidDataError,
     NotATensorError,
@@ -65,6 +66,10 @@ def avg_pool2d(x: Tensor, kernel_size: Pair, *, stride: Pair | None = None) -> T
     """Means of windows of ``kernel_size``, ``stride`` (by default as far as it is large) apart."""
     window = pair("kernel_size", kernel_size)
     steps = window if stride is None else pair("stride", stride)
+    # Of a window that does not fit, one framework makes nothing, and one the mean of a part of it.
+    sizes = _shape(x)[2:]
+    if any(size is not None and size < needed for size, needed in zip(sizes, window, strict=False)):
+        raise InvalidDataError(f"a window of {window} does not fit into images {_shape(x)}.")
     return _call("avg_pool2d", {"x": x}, window, steps)
 
 
@@ -85,6 +90,10 @@ def softmax_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """
     _check_shapes(len(_shape(logits)) == 2 and _shape(labels) == _shape(logits)[:1],
                   logits=logits, labels=labels)  # fmt: skip
+    # Some frameworks take floats, and round them.
+    found = portable_name(labels.dtype, backend_of_tensor(labels))
+    if found != "int64":
+        raise InvalidDataError(f"labels are int64, not {found or labels.dtype}.")
     return _call("softmax_cross_entropy", {"logits": logits, "labels": labels})
 
 
@@ -100,11 +109,13 @@ def _call(name: str, tensors: dict[str, Tensor], *options: Any) -> Tensor:
     given = {key: x for key, x in tensors.items() if x is not None}
     if len(given) > 1:
         _check_together(given)
+    # An IndexError is how PyTorch says that there is no such label.
+    failures: tuple[type[Exception], ...] = (*backend.framework_errors, IndexError)
     try:
         return getattr(backend.functions, name)(*tensors.values(), *options)
     except UnidevError:
         raise
-    except backend.framework_errors as error:
+    except failures as error:
         shapes = ", ".join(f"{key} {_shape(x)}" for key, x in given.items())
         raise framework_error(error, backend.name, f"{name} of {shapes}") from error
 
