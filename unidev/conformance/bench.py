@@ -127,6 +127,15 @@ class Bench:
             )
         )
 
+    def neighbours(self) -> list[tuple[Device, Device]]:
+        """Each device and the next, of which there are at least two.
+
+        Raises:
+            NotApplicableError: there is one device.
+        """
+        self.several(2)
+        return [(one, other) for one, other in self.ring() if one is not other]
+
     # -- tensors ----------------------------------------------------------------------------------
 
     def make(self, values: Array, device: Device) -> Any:

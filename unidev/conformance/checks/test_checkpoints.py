@@ -30,8 +30,8 @@ _BOTH = ("models", "probe.models")
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_round_trip(bench: Bench) -> None:
-    """What was saved on one device loads on any other, to the bit, into the model as it is."""
-    for source, target in bench.all_pairs():
+    """What was saved on one device loads on another, to the bit, into the model as it is."""
+    for source, target in bench.ring():
         saved, other = trained(bench, source, steps=2), trained(bench, target)
         where = f"saved on {source}, loaded on {target}"
         with a_folder() as folder:
@@ -59,7 +59,7 @@ def test_round_trip(bench: Bench) -> None:
 @check(required=True, profile="train", needs=_BOTH)
 def test_loads_to_a_device(bench: Bench) -> None:
     """With ``device=`` the model is placed there, wherever it was, and has the values."""
-    for source, target in bench.all_pairs():
+    for source, target in bench.ring():
         saved, other = trained(bench, bench.cpu, steps=2), trained(bench, source)
         with a_folder() as folder:
             path = folder / "model.safetensors"

@@ -47,7 +47,7 @@ def test_old_memory_is_released(bench: Bench) -> None:
 @check(required=True, profile="train", needs=_NEEDS)
 def test_all_has_arrived_first(bench: Bench) -> None:
     """Before the first part is exchanged all is on the destination, and not more than that."""
-    for source, target in bench.pairs():
+    for source, target in bench.neighbours():
         net, counter = made_on(source, _net), bench.counter(target)
         counter.check(
             partial(_arrived, bench, counter, net, (source, target)),
