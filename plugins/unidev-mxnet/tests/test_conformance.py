@@ -8,9 +8,11 @@ import pytest
 
 
 @pytest.mark.parametrize("count", [0, 1, 4])
-def test_the_backend_conforms(count, tmp_path):
+@pytest.mark.parametrize("profile", ["tensor", "train"])
+def test_the_backend_conforms(profile, count, tmp_path):
     suite = ["-m", "pytest", "--pyargs", "unidev.conformance", "-p", "no:cacheprovider"]
     options = ["--unidev-backend", "mxnet", "--unidev-simulate", str(count)]
+    options += ["--unidev-profile", profile]
     own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
     done = subprocess.run(
         [sys.executable, *suite, *options], cwd=tmp_path, capture_output=True, text=True, env=own

@@ -182,6 +182,10 @@ class MxnetModels(Models):
     # -- one parameter -----------------------------------------------------------------------------
 
     def _is_there(self, parameter: Parameter, device: Device) -> bool:
+        """By its arrays, and by Gluon's own note: of a deep copy of an ``mx.np`` one they differ.
+
+        MXNet puts that into the current context, and the note is copied as it was.
+        """
         arrays, gradients = parameter._data, parameter._grad
         if arrays is None:
             deferred = parameter._deferred_init
@@ -191,6 +195,7 @@ class MxnetModels(Models):
             len(arrays) == 1
             and device_of(arrays[0]) is device
             and (gradients is None or device_of(gradients[0]) is device)
+            and parameter._ctx_list == [device.native]
         )
 
 

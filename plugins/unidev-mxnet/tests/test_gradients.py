@@ -1,0 +1,197 @@
+"""``value_and_grad``, ``sgd`` and ``no_grad`` on MXNet's own arrays, nets and threads."""
+
+import threading
+
+import mxnet as mx
+import numpy as np
+import pytest
+from gluon_models import X, Y, legacy_array, make_net
+from mxnet import autograd, gluon
+
+import unidev
+from unidev import InvalidDataError
+from unidev.nn import functional
+
+DEVICES = ["cpu:0", "gpu:1"]
+
+
+def squares(x):
+    return (x * x).sum()
+
+
+def legacy(values):
+    return legacy_array(np.array(values, "float32"))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("make", [mx.np.array, legacy])
+def test_gradients_are_of_the_class_and_on_the_device_of_the_parameter(make, device):
+    x = unidev.copy_to(make([1.0, 2.0]), device)
+    loss, slope = unidev.value_and_grad(squares)(x)
+    assert type(slope) is type(x)
+    assert type(loss) is type(x)
+    assert str(unidev.device_of(slope)) == device
+    assert (loss.asnumpy().item(), slope.asnumpy().tolist()) == (5.0, [2.0, 4.0])
+    assert x.grad is None
+
+
+def test_a_buffer_that_attach_grad_made_is_left_alone():
+    x = mx.np.array([1.0, 2.0])
+    x.attach_grad()
+    with autograd.record():
+        y = (x * 5).sum()
+    y.backward()
+    _, slope = unidev.value_and_grad(squares)(x)
+    assert slope.asnumpy().tolist() == [2, 4]
+    assert x.grad.asnumpy().tolist() == [5, 5]
+    assert x._fresh_grad == 1
+
+
+def test_a_nets_gradient_buffers_and_requests_are_left_alone():
+    net = make_net()
+    weight = net[4].weight
+    net[0].weight.grad_req = "add"
+    weight.grad()[:] = 7
+    _, slopes = unidev.value_and_grad(net_loss)(net)
+    assert set(slopes) == {"0.weight", "0.bias", "1.gamma", "1.beta", "4.weight", "4.bias"}
+    assert set(weight.grad().asnumpy().ravel().tolist()) == {7.0}
+    assert not net[0].weight.grad().asnumpy().any()
+    assert net[0].weight.grad_req == "add"
+
+
+def net_loss(net):
+    device = unidev.device_of(net)
+    x, y = unidev.array(X, device=device), unidev.array(Y, device=device)
+    return functional.mean_squared_error(net(x), y)
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_gradients_of_a_net_are_those_of_backward(hybrid):
+    net = make_net()
+    if hybrid:
+        net.hybridize()
+    loss, slopes = unidev.value_and_grad(net_loss)(net)
+    with mx.util.np_shape(True), mx.util.np_array(True):
+        with autograd.record():
+            own = net_loss(net)
+        own.backward()
+    assert float(loss) == float(own)
+    for name, parameter in net._collect_params_with_prefix().items():
+        if name in slopes:
+            assert slopes[name].asnumpy().tobytes() == parameter.grad().asnumpy().tobytes()
+
+
+def test_what_the_loss_does_not_reach_has_zeros_and_nothing_reached_is_an_error():
+    xs = [mx.np.ones(n) for n in range(1, 6)]
+    for x in xs[::2]:
+        x.attach_grad()
+    loss, slopes = unidev.value_and_grad(lambda xs: squares(xs[1]) + squares(xs[2]))(xs)
+    assert float(loss) == 5
+    assert [x.asnumpy().tolist() for x in slopes] == [[0], [2] * 2, [2] * 3, [0] * 4, [0] * 5]
+    with pytest.raises(InvalidDataError, match="depends on none"):
+        unidev.value_and_grad(lambda x: mx.np.ones(1))(xs[1])
+    other = mx.np.ones(2)
+    other.attach_grad()
+    with pytest.raises(InvalidDataError, match="depends on none"):
+        unidev.value_and_grad(lambda x: squares(other))(xs[1])
+
+
+def test_gradients_share_no_memory_with_each_other():
+    xs = [mx.np.ones(3), mx.np.ones(3)]
+    _, (a, b) = unidev.value_and_grad(lambda xs: (xs[0] + xs[1]).sum())(xs)
+    assert not unidev.shares_memory(a, b)
+
+
+def test_gradients_work_in_any_thread_and_leave_its_flags():
+    found = []
+
+    def work():
+        x = unidev.array([3.0])
+        loss, slope = unidev.value_and_grad(lambda x: squares(x) + squares(x) * 2)(x)
+        unidev.sgd(x, slope, lr=0.5)
+        found.append((float(loss), x.asnumpy().tolist()))
+        found.append((mx.util.is_np_shape(), mx.util.is_np_array(), autograd.is_recording()))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [(27.0, [-6.0]), (False, False, False)]
+
+
+def test_an_error_in_the_loss_ends_recording():
+    def fail(x):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        unidev.value_and_grad(fail)(mx.np.ones(2))
+    assert not autograd.is_recording()
+    assert not autograd.is_training()
+    assert not mx.util.is_np_array()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("is_legacy", [False, True])
+@pytest.mark.parametrize("device", DEVICES)
+def test_sgd_is_exact_and_in_place(dtype, is_legacy, device):
+    values = np.array([[1.25, -3.0], [0.1, 7.0]], dtype)
+    slope = np.array([[0.3, 2.0], [-1.0, 1e-3]], dtype)
+    x, down = (unidev.array(a, device=device) for a in (values, slope))
+    if is_legacy:
+        x, down = x.as_nd_ndarray(), down.as_nd_ndarray()
+    handle = x.handle.value
+    with autograd.record():
+        assert unidev.sgd(x, down, lr=0.1) is x
+    assert x.handle.value == handle
+    expected = values.astype("float64") - np.dtype(dtype).type(0.1).astype("float64") * slope
+    assert np.dtype(x.dtype) == dtype
+    assert np.allclose(x.asnumpy(), expected, rtol=2 * np.finfo(dtype).eps, atol=0)
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (2,)])
+def test_sgd_takes_every_shape(shape):
+    x = unidev.ones(shape)
+    unidev.sgd(x, unidev.ones(shape), lr=0.25)
+    assert unidev.to_numpy(x).tolist() == np.full(shape, 0.75).tolist()
+
+
+def test_a_sparse_gradient_is_a_sparse_step():
+    layer = gluon.nn.Embedding(5, 2, sparse_grad=True, weight_initializer=mx.init.One())
+    layer.initialize()
+    _, slopes = unidev.value_and_grad(lambda net: net(legacy([1, 3])).sum())(layer)
+    assert slopes["weight"].stype == "row_sparse"
+    unidev.sgd(layer, slopes, lr=0.5)
+    assert layer.weight.data().asnumpy()[:, 0].tolist() == [1, 0.5, 1, 0.5, 1]
+
+
+def test_no_grad_keeps_the_mode_and_may_be_entered_again():
+    x = mx.np.ones(2)
+    x.attach_grad()
+    with autograd.record():
+        scope = unidev.no_grad()
+        with scope, unidev.no_grad():
+            assert not autograd.is_recording()
+            assert autograd.is_training()
+        assert autograd.is_recording()
+        y = squares(x)
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [2, 2]
+
+
+def test_a_net_in_two_places_is_trained_through():
+    net = make_net()
+    unidev.place(net[4], "gpu:1")  # the rest stays
+
+    def loss_of(net):
+        x = unidev.array(X)
+        for layer in list(net)[:4]:
+            x = layer(x)
+        y = net[4](unidev.as_in_device(x, "gpu:1"))
+        return functional.mean_squared_error(y, unidev.array(Y, device="gpu:1"))
+
+    _, slopes = unidev.value_and_grad(loss_of)(net)
+    assert str(unidev.device_of(slopes["4.weight"])) == "gpu:1"
+    assert str(unidev.device_of(slopes["0.weight"])) == "cpu:0"
+    whole = make_net()
+    _, expected = unidev.value_and_grad(net_loss)(whole)
+    for name, slope in slopes.items():
+        assert slope.asnumpy().tobytes() == expected[name].asnumpy().tobytes(), name

@@ -1,0 +1,182 @@
+"""``unidev.nn`` on MXNet: what the layers are to Gluon, modes, compiled nets, threads."""
+
+import copy
+import threading
+
+import mxnet as mx
+import numpy as np
+import pytest
+from gluon_models import numpy_semantics
+from mxnet import autograd, gluon
+
+import unidev
+from unidev import UnsupportedOperation, nn
+from unidev.nn import functional
+
+IMAGES = np.linspace(-2, 2, 2 * 3 * 6 * 6, dtype="float32").reshape(2, 3, 6, 6)
+
+
+def make_net(rate=0.5):
+    unidev.seed(5)
+    return nn.sequential(
+        nn.conv2d(3, 4, 3, padding=1), nn.batch_norm(4), nn.relu(), nn.max_pool2d(2),
+        nn.flatten(), nn.dense(36, 8), nn.tanh(), nn.dropout(rate), nn.dense(8, 2),
+    )  # fmt: skip
+
+
+def test_layers_are_gluons_own_and_draw_nothing_of_its_generator():
+    mx.random.seed(3)
+    expected = mx.nd.random.uniform(shape=(2,)).asnumpy().tolist()
+    mx.random.seed(3)
+    net = make_net()
+    assert mx.nd.random.uniform(shape=(2,)).asnumpy().tolist() == expected
+    assert isinstance(net, gluon.nn.HybridSequential)
+    kinds = ["Conv2D", "BatchNorm", "Activation", "MaxPool2D", "Flatten", "Dense"]
+    for layer, kind in zip(net, kinds, strict=False):
+        assert isinstance(layer, getattr(gluon.nn, kind))
+    assert all(type(x) is mx.np.ndarray for x in unidev.parameters(net).values())
+    assert not mx.util.is_np_array()
+
+
+def test_a_net_computes_in_any_thread_whatever_its_flags():
+    net, found = nn.eval_mode(make_net()), []
+    expected = unidev.to_numpy(net(unidev.array(IMAGES)))
+
+    def work(flag):
+        with mx.util.np_shape(flag), mx.util.np_array(flag):
+            found.append(unidev.to_numpy(net(unidev.array(IMAGES))))
+            found.append((mx.util.is_np_shape(), mx.util.is_np_array()))
+
+    for flag in (False, True):
+        thread = threading.Thread(target=work, args=(flag,))
+        thread.start()
+        thread.join()
+        assert found.pop() == (flag, flag)
+        assert found.pop().tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_a_compiled_net_gives_the_same_trains_the_same_and_changes_its_mode(static):
+    def run(compiled):
+        net, x = make_net(rate=0.0), unidev.array(IMAGES)
+        if compiled:
+            net.hybridize(static_alloc=static, static_shape=static)
+        for _ in range(3):
+            loss, slopes = unidev.value_and_grad(lambda net: (net(x) ** 2).sum())(net)
+            unidev.sgd(net, slopes, lr=0.05)
+        inferred = nn.eval_mode(net)(x)
+        trained = nn.train_mode(net)(x)
+        return [unidev.to_numpy(y) for y in (loss, inferred, trained)]
+
+    for a, b in zip(run(compiled=True), run(compiled=False), strict=True):
+        assert np.allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_a_compiled_net_drops_while_it_trains_and_not_afterwards():
+    net = nn.sequential(nn.dropout(0.5))
+    net.hybridize()
+    x = unidev.ones((40, 50))
+    assert 0.4 < float((net(x) == 0).mean()) < 0.6
+    assert unidev.to_numpy(nn.eval_mode(net)(x)).tobytes() == unidev.to_numpy(x).tobytes()
+    assert 0.4 < float((nn.train_mode(net)(x) == 0).mean()) < 0.6
+
+
+def test_while_inferring_gradients_are_those_of_inference_and_nothing_is_counted():
+    norm = nn.batch_norm(3, epsilon=1e-3)
+    norm.running_mean.set_data(mx.np.array([1.0, 2.0, 3.0]))
+    norm.running_var.set_data(mx.np.array([1.0, 4.0, 9.0]))
+    net = nn.eval_mode(nn.sequential(norm, nn.dropout(0.5)))
+    x = unidev.array(np.arange(12, dtype="float32").reshape(4, 3))
+    _, slope = unidev.value_and_grad(lambda x: net(x).sum())(x)
+    assert np.allclose(slope.asnumpy(), 1 / np.sqrt(np.array([1, 4, 9]) + 1e-3), rtol=1e-5)
+    assert norm.running_mean.data().asnumpy().tolist() == [1, 2, 3]
+    assert norm.running_var.data().asnumpy().tolist() == [1, 4, 9]
+
+
+def test_one_layer_may_train_while_another_infers():
+    frozen, counting = nn.eval_mode(nn.batch_norm(3)), nn.batch_norm(3)
+    net = nn.sequential(frozen, counting)
+    x = unidev.array(np.arange(12, dtype="float32").reshape(4, 3) ** 2)
+    _, slope = unidev.value_and_grad(lambda x: (net(x) ** 3).sum())(x)
+    alone, direct = nn.batch_norm(3), unidev.array(x)
+    scale = 1 / np.sqrt(1 + 1e-5)
+    _, expected = unidev.value_and_grad(lambda x: (alone(x * scale) ** 3).sum())(direct)
+    assert np.allclose(slope.asnumpy(), expected.asnumpy(), rtol=1e-4, atol=1e-5)
+    assert not frozen.running_mean.data().asnumpy().any()
+    assert counting.running_mean.data().asnumpy().all()
+
+
+@pytest.mark.parametrize("shape", [(8, 3), (8, 3, 2, 2)])
+def test_batch_norm_counts_each_batch_once_as_gluons_own_does(shape):
+    values = np.random.default_rng(1).normal(3, 2, (4, *shape)).astype("float32")
+    ours = nn.batch_norm(3, momentum=0.7)
+    shapes, arrays = numpy_semantics()
+    with shapes, arrays:
+        own = gluon.nn.BatchNorm(momentum=0.7, in_channels=3)
+        own.initialize()
+        for batch in values:
+            x = mx.np.array(batch)
+            with autograd.record():
+                y = own(x)
+            y.backward()
+            _, _ = unidev.value_and_grad(lambda net, x=x: (net(x) ** 2).sum())(ours)
+            for name in ("running_mean", "running_var"):
+                a, b = (getattr(net, name).data().asnumpy() for net in (ours, own))
+                assert np.allclose(a, b, rtol=1e-5), name
+    with unidev.no_grad():
+        before = ours.running_mean.data().asnumpy()
+        ours(unidev.array(values[0]))
+        assert np.abs(ours.running_mean.data().asnumpy() - before).min() > 1e-4
+
+
+def test_blocks_of_gluons_own_have_no_mode_and_say_so_before_anything_changes():
+    dropout = nn.dropout(0.5)
+    mixed = nn.sequential(dropout, gluon.nn.Dropout(0.5))
+    with pytest.raises(UnsupportedOperation, match=r"autograd\.predict_mode"):
+        nn.eval_mode(mixed)
+    assert float((dropout(unidev.ones(1000)) == 0).sum()) > 0
+
+
+def test_a_block_that_cannot_be_compiled_makes_a_plain_sequential():
+    class Double(gluon.Block):
+        def forward(self, x):
+            return x * 2
+
+    net = nn.sequential(nn.dense(2, 2, bias=False), Double())
+    assert type(net).__mro__.index(gluon.nn.Sequential)
+    assert not isinstance(net, gluon.nn.HybridBlock)
+    assert net(unidev.ones((1, 2))).shape == (1, 2)
+
+
+def test_a_slice_and_a_deep_copy_of_a_net_are_nets_that_keep_their_mode():
+    net = nn.eval_mode(make_net())
+    x = unidev.array(IMAGES)
+    expected = unidev.to_numpy(net(x)).tobytes()
+    assert unidev.to_numpy(copy.deepcopy(net)(x)).tobytes() == expected
+    assert unidev.to_numpy(net[4:](net[:4](x))).tobytes() == expected
+
+
+def test_a_checkpoint_has_portable_names_only_for_what_unidev_made():
+    stored = unidev.active_backend().models.stored
+    statistics = ["running_mean", "running_var"]
+    assert list(stored(nn.batch_norm(2))) == ["weight", "bias", *statistics]
+    own = gluon.nn.BatchNorm(in_channels=2)
+    own.initialize()
+    net = nn.sequential(own, nn.batch_norm(2))
+    names = ["gamma", "beta", "weight", "bias"]
+    expected = [f"{i}.{name}" for i in (0, 1) for name in (*names[2 * i : 2 * i + 2], *statistics)]
+    assert list(stored(net)) == expected
+
+
+def test_functions_take_legacy_arrays_and_give_numpy_ones():
+    x = mx.np.ones((2, 3)).as_nd_ndarray()
+    y = functional.linear(x, mx.np.ones((4, 3)))
+    assert type(y) is mx.np.ndarray
+    assert y.asnumpy().tolist() == [[3.0] * 4] * 2
+    assert functional.mean_squared_error(x, x).shape == ()
+
+
+def test_the_cross_entropy_of_large_logits_is_finite():
+    logits = unidev.array([[1e4, 0.0], [0.0, 1e4]])
+    loss = functional.softmax_cross_entropy(logits, unidev.array([0, 0]))
+    assert float(loss) == 5000.0
