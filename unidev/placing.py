@@ -32,7 +32,7 @@ def place(model: Any, device: DeviceLike, /, *, optimizer: Any = None) -> Any:
         optimizer: the framework's own, made for this model; its state moves along.
 
     Returns:
-        ``model``; with an optimizer ``(model, optimizer)``, of which Gluon's is a new ``Trainer``.
+        ``model``; with an optimizer ``(model, optimizer)``, the one to go on with.
 
     Raises:
         NotAModelError: ``model`` is none; says what to do with such a thing.
