@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from unidev import BackendSpec, Device, Extent
     from unidev_mxnet.autograd import MxnetAutograd
     from unidev_mxnet.functions import MxnetFunctions
+    from unidev_mxnet.installation import MxnetInstallation
     from unidev_mxnet.layers import MxnetLayers
     from unidev_mxnet.models import MxnetModels
     from unidev_mxnet.probe import MxnetProbe
@@ -117,6 +118,13 @@ class MxnetBackend(Backend):
         from unidev_mxnet.functions import MxnetFunctions
 
         return MxnetFunctions(self)
+
+    @cached_property
+    def installation(self) -> MxnetInstallation:  # type: ignore[override]  # as above
+        """What it was built for."""
+        from unidev_mxnet.installation import MxnetInstallation
+
+        return MxnetInstallation(self)
 
     # -- devices ---------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from unidev.backend import Backend
 if TYPE_CHECKING:
     from unidev_paddle.autograd import PaddleAutograd
     from unidev_paddle.functions import PaddleFunctions
+    from unidev_paddle.installation import PaddleInstallation
     from unidev_paddle.layers import PaddleLayers
     from unidev_paddle.models import PaddleModels
     from unidev_paddle.probe import PaddleProbe
@@ -52,3 +53,10 @@ class OptionalParts(Backend):
         from unidev_paddle.functions import PaddleFunctions
 
         return PaddleFunctions(self)
+
+    @cached_property
+    def installation(self) -> PaddleInstallation:  # type: ignore[override]  # as above
+        """What it was built for."""
+        from unidev_paddle.installation import PaddleInstallation
+
+        return PaddleInstallation(self)

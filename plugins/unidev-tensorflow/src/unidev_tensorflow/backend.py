@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from unidev.layers import Layers
     from unidev_tensorflow.autograd import TensorFlowAutograd
     from unidev_tensorflow.functions import TensorFlowFunctions
+    from unidev_tensorflow.installation import TensorFlowInstallation
     from unidev_tensorflow.models import TensorFlowModels
     from unidev_tensorflow.probe import TensorFlowProbe
 
@@ -106,6 +107,13 @@ class TensorFlowBackend(Backend):
         from unidev_tensorflow.functions import TensorFlowFunctions
 
         return TensorFlowFunctions(self)
+
+    @cached_property
+    def installation(self) -> TensorFlowInstallation:  # type: ignore[override]  # as above
+        """What it was built for."""
+        from unidev_tensorflow.installation import TensorFlowInstallation
+
+        return TensorFlowInstallation(self)
 
     def device_count(self, kind: str) -> int:
         """What is configured and visible; kept once TensorFlow's runtime has started."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from unidev.device import Device
     from unidev_torch.autograd import TorchAutograd
     from unidev_torch.functions import TorchFunctions
+    from unidev_torch.installation import TorchInstallation
     from unidev_torch.layers import TorchLayers
     from unidev_torch.models import TorchModels
     from unidev_torch.probe import TorchProbe
@@ -93,6 +94,13 @@ class TorchBackend(Backend):
         from unidev_torch.functions import TorchFunctions
 
         return TorchFunctions(self)
+
+    @cached_property
+    def installation(self) -> TorchInstallation:  # type: ignore[override]  # as above
+        """What it was built for."""
+        from unidev_torch.installation import TorchInstallation
+
+        return TorchInstallation(self)
 
     # -- devices ------------------------------------------------------------------------------
 

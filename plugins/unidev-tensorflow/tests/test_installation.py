@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+import tensorflow as tf
+
+from unidev.loading import load_backend
+from unidev_tensorflow import installation
+from unidev_tensorflow.installation import PAGE, TensorFlowInstallation
+
+CUDA = {
+    "is_cuda_build": True,
+    "cuda_version": "12.5.1",
+    "cudnn_version": "9",
+    "cuda_compute_capabilities": ["sm_60", "sm_70", "sm_80", "compute_90"],
+}
+
+
+@pytest.fixture
+def build_info(monkeypatch):
+    """What TensorFlow says of itself; the test fills it."""
+    told: dict[str, object] = {}
+    monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: told)
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    return told
+
+
+@pytest.fixture
+def no_cudnn(monkeypatch, tmp_path):
+    """A machine on which there is no cuDNN."""
+    monkeypatch.setattr(installation, "_FOLDERS", ())
+    monkeypatch.setattr(installation, "_LOADER_CACHE", tmp_path / "ld.so.cache")
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    monkeypatch.delenv("LD_LIBRARY_PATH", raising=False)
+    return tmp_path
+
+
+def build():
+    return TensorFlowInstallation(load_backend("tensorflow")).build()
+
+
+def test_a_build_for_the_cpu_is_told_as_such_with_the_published_command(build_info) -> None:
+    build_info.update(is_cuda_build=False, is_rocm_build=False)
+    told = build()
+    assert (told.accelerator, told.page) == (None, PAGE)
+    assert "tensorflow[and-cuda]" in told.wheels[0].command
+
+
+def test_a_build_for_cuda_tells_its_versions_and_code(build_info) -> None:
+    build_info.update(CUDA)
+    told = build()
+    assert (told.accelerator, told.version, told.cudnn) == ("cuda", "12.5.1", "9")
+    assert told.architectures == ("sm_60", "sm_70", "sm_80", "compute_90")
+
+
+def test_a_cudnn_that_is_not_there_is_missing(build_info, no_cudnn) -> None:
+    build_info.update(CUDA)
+    assert build().missing == ("libcudnn.so.9",)
+
+
+def test_cudnn_is_found_as_a_package(build_info, no_cudnn) -> None:
+    build_info.update(CUDA)
+    folder = no_cudnn / "nvidia/cudnn/lib"
+    folder.mkdir(parents=True)
+    (folder / "libcudnn.so.9").touch()
+    assert build().missing == ()
+
+
+def test_cudnn_is_found_in_a_folder_that_the_user_names(build_info, no_cudnn, monkeypatch) -> None:
+    build_info.update(CUDA)
+    (no_cudnn / "mine").mkdir()
+    (no_cudnn / "mine/libcudnn.so.9").touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/nowhere:{no_cudnn / 'mine'}")
+    assert build().missing == ()
+
+
+def test_cudnn_is_found_in_the_loaders_cache(build_info, no_cudnn) -> None:
+    build_info.update(CUDA)
+    (no_cudnn / "ld.so.cache").write_bytes(b"libcuda.so.1\0libcudnn.so.9\0/opt/libcudnn.so.9\0")
+    assert build().missing == ()
+
+
+def test_there_are_no_builds_for_gpus_but_on_linux(build_info, monkeypatch) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Windows")
+    assert build().wheels == ()
+
+
+def test_the_backend_has_it() -> None:
+    assert isinstance(load_backend("tensorflow").installation, TensorFlowInstallation)
