@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KILLS = 200
-AT_ONCE = 4
-LAYERS, WIDTH = 6, 40_000
+AT_ONCE = 3
+LAYERS, WIDTH = 6, 10_000
 ROUND = 1000
 """Each process saves numbers of its own: from its turn times this on."""
 

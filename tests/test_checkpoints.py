@@ -221,6 +221,17 @@ def test_a_tie_in_the_file_alone_gives_each_the_values(file: Path) -> None:
     assert model["b"][0] == 0
 
 
+def test_a_problem_with_a_tie_of_the_file_goes_by_the_models_names(file: Path) -> None:
+    unidev.save_parameters({"a": (x := np.arange(3.0)), "b": x}, file)
+    assert problems_of({"a": np.zeros(3), "b": np.zeros(4), "c": np.zeros(1)}, file) == [
+        "b: float64 (3,) in the file, float64 (4,) in the model",
+        "c: float64 (1,) in the model, not in the file",
+    ]
+    assert problems_of({"a": (y := np.zeros(4)), "b": y}, file) == [
+        "a: float64 (3,) in the file, float64 (4,) in the model"
+    ]
+
+
 def test_a_tie_in_the_model_alone_takes_entries_that_are_equal(file: Path) -> None:
     model = {"a": (x := np.zeros(3)), "b": x}
     safetensors.numpy.save_file({"a": np.arange(3.0), "b": np.arange(3.0)}, file)

@@ -20,7 +20,7 @@ from unidev.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from unidev.backend import Backend, Extent
     from unidev.checkpoint_file import CheckpointFile
@@ -149,8 +149,8 @@ def fitted(
     unknown = [name for name in names if name not in wanted]
     entries, problems = [], []
     for slot in slots:
-        found = [names[name] for name in slot.names if name in names]
-        entries.extend(found[:1])
+        found = {names[name]: name for name in reversed(slot.names) if name in names}
+        entries.extend(list(found)[:1])
         problems.extend(_problems(slot, found, unknown, file))
     problems += [f"{name}: {names[name]} in the file, not in the model" for name in unknown]
     if problems:
@@ -176,17 +176,19 @@ def misfit(
 
 
 def _problems(
-    slot: Slot, found: Sequence[Entry], unknown: Sequence[str], file: CheckpointFile
+    slot: Slot, found: Mapping[Entry, str], unknown: Sequence[str], file: CheckpointFile
 ) -> list[str]:
     name, wanted = " = ".join(slot.names), slot.entry
     if not found:
         close = get_close_matches(slot.names[0], unknown[:100], 1)
         hint = f" (which has {close[0]!r})" if close else ""
         return [f"{name}: {wanted} in the model, not in the file{hint}"]
-    wrong = [entry for entry in found if entry.form != wanted.form]
+    wrong = {entry: said for entry, said in found.items() if entry.form != wanted.form}
     if wrong:
-        return [f"{entry.name}: {entry} in the file, {wanted} in the model" for entry in wrong]
-    if len(found) > 1 and len({file.digest_of(entry) for entry in set(found)}) > 1:
+        return [
+            f"{said}: {entry} in the file, {wanted} in the model" for entry, said in wrong.items()
+        ]
+    if len(found) > 1 and len({file.digest_of(entry) for entry in found}) > 1:
         return [f"{name}: one tensor in the model, with different values in the file"]
     return []
 
