@@ -26,92 +26,6 @@ def native(device: str) -> torch.device:
     return found
 
 
-def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> list[float]:
-    x = X.to(next(model.parameters()).device)
-
-    def loss_of() -> torch.Tensor:
-        optimizer.zero_grad()
-        loss = model(x).square().mean()
-        loss.backward()
-        return loss
-
-    losses = []
-    for _ in range(steps):
-        losses.append(loss_of().item())
-        optimizer.step(loss_of)
-    return losses
-
-
-OPTIMIZERS = {
-    "sgd with momentum": lambda ps: torch.optim.SGD(ps, lr=0.1, momentum=0.9),
-    "adam": lambda ps: torch.optim.Adam(ps, lr=0.01),
-    "adam, one at a time": lambda ps: torch.optim.Adam(ps, lr=0.01, foreach=False),
-    "adam with averages": lambda ps: torch.optim.Adam(ps, lr=0.01, amsgrad=True),
-    "adamw, a tensor for its rate": lambda ps: torch.optim.AdamW(
-        ps, lr=torch.tensor(0.01), foreach=False
-    ),
-    "adagrad": lambda ps: torch.optim.Adagrad(ps, lr=0.1),
-    "rmsprop": lambda ps: torch.optim.RMSprop(ps, lr=0.01, centered=True, momentum=0.9),
-    "lbfgs": lambda ps: torch.optim.LBFGS(ps, lr=0.1, max_iter=2),
-}
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_an_optimizer_made_before_trains_after_each_move_as_one_never_moved(name: str) -> None:
-    moved, unmoved = net(), net()
-    optimizer = OPTIMIZERS[name](list(moved.parameters()))
-    other = OPTIMIZERS[name](list(unmoved.parameters()))
-    losses, expected = train(moved, optimizer, 2), train(unmoved, other, 2)
-    for device in ("gpu:1", "gpu:0", "cpu", "gpu:2"):
-        assert unidev.place(moved, device, optimizer=optimizer) == (moved, optimizer)
-        losses += train(moved, optimizer, 2)
-        expected += train(unmoved, other, 2)
-        assert {x.device for x in moved.state_dict().values()} == {native(device)}
-    assert losses == expected
-    assert losses[-1] < losses[0]
-
-
-def test_what_the_optimizer_counts_in_stays_where_torch_keeps_it() -> None:
-    model = net()
-    optimizer = torch.optim.Adam(model.parameters())
-    train(model, optimizer, 1)
-    unidev.place(model, "gpu:1", optimizer=optimizer)
-    for state in optimizer.state.values():
-        assert state["step"].device == torch.device("cpu")
-        assert state["exp_avg"].device == state["exp_avg_sq"].device == native("gpu:1")
-
-
-def test_an_optimizer_of_two_models_takes_along_the_state_of_one() -> None:
-    one, two = net(), net()
-    optimizer = torch.optim.SGD([*one.parameters(), *two.parameters()], lr=0.1, momentum=0.9)
-    (one(X).sum() + two(X).sum()).backward()
-    optimizer.step()
-    unidev.place(one, "gpu:1", optimizer=optimizer)
-    for model, device in ((one, native("gpu:1")), (two, torch.device("cpu"))):
-        for x in model.parameters():
-            assert optimizer.state[x]["momentum_buffer"].device == x.device == device
-
-
-def test_an_optimizer_of_another_model_is_refused() -> None:
-    model = net()
-    with pytest.raises(unidev.UnsupportedOperation, match="trains none of its parameters"):
-        unidev.place(model, "gpu:0", optimizer=torch.optim.SGD(net().parameters()))
-    with pytest.raises(unidev.NotAModelError, match="optimizer of torch's is needed"):
-        unidev.place(model, "gpu:0", optimizer=object())
-    assert model[0].weight.device == torch.device("cpu")
-
-
-def test_an_optimizer_is_no_model() -> None:
-    optimizer = torch.optim.SGD(net().parameters())
-    for call in (
-        lambda: unidev.place(optimizer, "cpu"),
-        lambda: unidev.parameters(optimizer),
-        lambda: unidev.nn.eval_mode(optimizer),
-    ):
-        with pytest.raises(unidev.NotAModelError, match=r"optimizer=optimizer"):
-            call()
-
-
 def test_hooks_attributes_flags_and_references_stay() -> None:
     model = net().eval()
     weight = model[0].weight
@@ -152,6 +66,18 @@ def test_a_loss_computed_before_the_move_is_no_obstacle_and_says_so_when_gone_ba
     model(X.to(native("gpu:1"))).sum().backward()
     with pytest.raises(RuntimeError, match="on the same device"):
         loss.backward()
+
+
+def test_a_gradient_that_an_old_loss_leaves_behind_is_brought_along_next_time() -> None:
+    model = nn.Module()
+    model.weight = nn.Parameter(torch.ones(3))
+    loss = (model.weight * 2).sum()  # needs nothing that has moved to go back
+    unidev.place(model, "gpu:1")
+    loss.backward()
+    assert model.weight.grad.device == torch.device("cpu")
+    unidev.place(model, "gpu:1")
+    assert model.weight.grad.device == native("gpu:1")
+    assert model.weight.grad.tolist() == [2.0, 2.0, 2.0]
 
 
 def test_views_of_one_storage_are_views_of_one_storage_after_it() -> None:
@@ -266,6 +192,19 @@ def test_a_module_moves_with_torch_before_and_after() -> None:
     model.to("cpu")
     assert weight is model[0].weight
     assert weight.device == torch.device("cpu")
+
+
+def test_parameters_have_torchs_names_in_torchs_order_and_stand_once() -> None:
+    model = nn.ModuleDict({"b": net(), "a": net(), "none": nn.Linear(2, 2, bias=False)})
+    model["again"] = model["a"]
+    model["none"].inner = net()
+    model["none"].inner[0].weight = model["b"][0].weight
+    model["none"].register_module("nothing", None)
+    model.register_parameter("own", nn.Parameter(torch.ones(1)))
+    expected = dict(model.named_parameters())
+    found = unidev.parameters(model)
+    assert list(found) == list(expected)
+    assert all(found[name] is expected[name] for name in expected)
 
 
 def test_a_half_of_the_model_that_is_there_is_not_touched() -> None:

@@ -26,11 +26,13 @@ class TorchModels(Models):
     # -- what hangs on a model ---------------------------------------------------------------------
 
     def parameters(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:
-        """``named_parameters``."""
+        """As ``named_parameters`` has them."""
         modules.check_module(model)
-        named = dict(model.named_parameters())
-        if any(isinstance(x, modules.LAZY) for x in named.values()):
-            _refuse_lazy(model, "the parameters")
+        named = modules.named_parameters(model)
+        for x in named.values():
+            # The type first: isinstance goes through Python where a parameter's class is asked for.
+            if type(x) is not torch.nn.Parameter and isinstance(x, modules.LAZY):
+                _refuse_lazy(model, "the parameters")
         return named
 
     def trainable(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:

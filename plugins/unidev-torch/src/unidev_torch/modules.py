@@ -78,6 +78,29 @@ def named_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
                         yield f"{name}.grad", x.grad
 
 
+def named_parameters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """What ``model.named_parameters()`` gives, sooner: every step of training asks for it."""
+    found: dict[str, torch.Tensor] = {}
+    seen: set[int] = set()
+    todo: list[tuple[str, torch.nn.Module]] = [("", model)]
+    while todo:
+        prefix, module = todo.pop()
+        if id(module) in seen:
+            continue
+        seen.add(id(module))
+        for key, x in module._parameters.items():
+            if x is not None and id(x) not in seen:
+                seen.add(id(x))
+                found[prefix + key] = x
+        if module._modules:
+            todo.extend(
+                (f"{prefix}{key}.", child)
+                for key, child in reversed(module._modules.items())
+                if child is not None
+            )
+    return found
+
+
 def lazy_name(model: torch.nn.Module) -> str | None:
     """The path of a parameter or buffer that does not exist yet."""
     return next((name for name, x in named_tensors(model) if isinstance(x, LAZY)), None)
