@@ -103,7 +103,7 @@ def has_memory(entry: Entry) -> bool:
 
 def _never_had_memory(x: Tensor) -> bool:
     try:
-        return not x.place.is_cpu_place() and str(x.place).startswith("Place(undefined")
+        return str(x.place).startswith("Place(undefined")
     except RuntimeError:  # it had some, which was freed: the backend says so
         return False
 
