@@ -62,6 +62,7 @@ def test_a_build_for_the_cpu_is_only_worth_knowing_where_there_is_no_gpu() -> No
     first, second = found(EMPTY, torch(0, FOR_THE_CPU))
     assert (first.cause, second.cause) == ("no-gpu", "cpu-only-wheel")
     assert not second.is_blocking
+    assert second.remedies[0].text == "On a machine with a GPU: Install its build for CUDA 13.0."
 
 
 def test_a_build_for_another_makers_gpus_is_told_with_the_right_one() -> None:

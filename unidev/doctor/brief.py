@@ -28,8 +28,11 @@ def why_no_gpu(backend: Backend) -> str:
         finding = _first(backend)
     except Exception:  # noqa: BLE001  it stands in an error message, which must come in any case
         return "`unidev doctor` says why."
-    if finding is None:
-        return "`unidev doctor` says why."
+    return "`unidev doctor` says why." if finding is None else in_short(finding)
+
+
+def in_short(finding: Finding) -> str:
+    """The cause, its first remedy, and who says more."""
     remedy = finding.remedies[0]
     told = f"{finding.title} {remedy.text}"
     if remedy.command:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unidev.doctor.facts import MAKERS, WORKS, Finding, Remedy
+from unidev.doctor.hardware_causes import lacks_hardware
 from unidev.doctor.remedies import install_driver, install_wheel, major
 
 if TYPE_CHECKING:
@@ -82,20 +84,25 @@ def _built(case: Case, framework: Framework, build: Build) -> Iterator[Finding]:
 
 
 def _cpu_only(case: Case, framework: Framework, build: Build, there: Sequence[str]) -> Finding:
-    has_none = f"no build of {framework.framework} for {_makers(there)} is known"
-    fits = not there or any(each.accelerator in there for each in build.wheels)
-    on_bus = [gpu.accelerator for gpu in case.machine.gpus_on_bus]
+    evidence = [f"{framework.framework} says that it was built with no accelerator"]
+    if there and not any(each.accelerator in there for each in build.wheels):
+        evidence.append(f"no build of {framework.framework} for {_makers(there)} is known")
+    on_bus = [each.accelerator for each in case.machine.gpus_on_bus]
     wanted = there or on_bus or [each.accelerator for each in build.wheels[:1]]
+    remedies = install_wheel(build, wanted, case.machine.driver("cuda").cuda_version)
+    if lacks_hardware(case.machine):
+        remedies = tuple(
+            replace(each, text=f"On a machine with a GPU: {each.text}") for each in remedies
+        )
     return Finding(
         "cpu-only-wheel",
         f"{_version(framework)} is a build for the CPU alone.",
-        (f"{framework.framework} says that it was built with no accelerator",
-         *(() if fits else (has_none,))),
-        install_wheel(build, wanted, case.machine.driver("cuda").cuda_version),
+        tuple(evidence),
+        remedies,
         build.page,
         is_blocking=bool(there),
         backend=framework.backend,
-    )  # fmt: skip
+    )
 
 
 def _for_another(case: Case, framework: Framework, build: Build, there: Sequence[str]) -> Finding:
