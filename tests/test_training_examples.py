@@ -32,6 +32,9 @@ NO_AUTOGRAD = "autograd is not supported: NumPy has no autograd"
 
 def environment(backend="", count=0):
     own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
+    # On one thread: on a machine that does other things too, PyTorch's two wait for each other, and
+    # take ten times as long for such small steps.
+    own["OMP_NUM_THREADS"] = "1"
     return {**own, "UNIDEV_BACKEND": backend, "UNIDEV_SIMULATE": str(count)}
 
 
