@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -177,6 +178,58 @@ def test_ctrl_c_between_two_tensors_of_one_storage_puts_both_back(monkeypatch) -
     assert 2 in calls
     assert {x.device for x in model.parameters()} == {CPU}
     assert {name: x.data_ptr() for name, x in model.named_parameters()} == before
+
+
+def test_ctrl_c_at_any_line_leaves_the_model_whole_on_one_device() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Linear(2, 2))
+    model[2].weight.data = model[0].weight.data
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    model(torch.randn(4, 2)).square().sum().backward()
+    optimizer.step()
+    everything = [*model.state_dict(keep_vars=True).values()]
+    everything += [x.grad for x in model.parameters()]
+    everything += [state["momentum_buffer"] for state in optimizer.state.values()]
+    values = [x.tolist() for x in everything]
+    lines = 0
+
+    def place_interrupted_at(number: int) -> bool:
+        left = number
+
+        def trace(frame: Any, event: str, _: object) -> Any:
+            nonlocal left
+            if "unidev" not in frame.f_code.co_filename:
+                return None
+            if event == "line":
+                left -= 1
+                if left == 0:
+                    raise KeyboardInterrupt
+            return trace
+
+        sys.settrace(trace)
+        try:
+            unidev.place(model, "gpu:1", optimizer=optimizer)
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(None)
+        return False
+
+    while place_interrupted_at(lines + 1):
+        lines += 1
+        assert len({x.device for x in everything}) == 1, f"at line {lines}"
+        assert [x.tolist() for x in everything] == values
+        if everything[0].device == GPU:  # all was done; the last lines only return
+            unidev.place(model, "cpu", optimizer=optimizer)
+        assert model[0].weight.data_ptr() == model[2].weight.data_ptr()
+    assert lines > 300
+
+
+def test_devices_between_which_torch_exchanges_no_memory_are_refused(monkeypatch) -> None:
+    model = nn.Linear(2, 2)
+    monkeypatch.setattr(torch, "_has_compatible_shallow_copy_type", lambda *_: False)
+    with pytest.raises(unidev.UnsupportedOperation, match="build the model there"):
+        unidev.place(model, "gpu:1")
+    assert model.weight.device == CPU
 
 
 class Metric(nn.Module):
