@@ -30,7 +30,7 @@ SAVES = f"""
     import time
     import numpy as np
     import unidev
-    import unidev.atomic_file, unidev.checkpoint_file, unidev.checkpoint_fit, unidev.progress
+    import unidev.atomic_file, unidev.checkpoint_fit, unidev.checkpoint_writing, unidev.progress
 
     file, first = sys.argv[1], int(sys.argv[2])
     model = {{f"layer.{{i}}": np.zeros({WIDTH}, "float32") for i in range({LAYERS})}}

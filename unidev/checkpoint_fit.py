@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from unidev.checkpoint_file import CODES, Entry, can_hold, content_digest
+from unidev.checkpoint_format import CODES, Entry, can_hold, content_digest
 from unidev.dtypes import portable_name
 from unidev.errors import (
     CheckpointError,

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unidev.backend import Backend
-    from unidev.checkpoint_file import CheckpointFile, Entry
+    from unidev.checkpoint_file import CheckpointFile
     from unidev.checkpoint_fit import Slot
+    from unidev.checkpoint_format import Entry
     from unidev.devices import DeviceLike
 
     Array = np.ndarray[Any, Any]
@@ -105,8 +106,9 @@ def _save(model: Any, path: str, backend: Backend) -> None:
 
     from unidev import __version__
     from unidev.atomic_file import replacing
-    from unidev.checkpoint_file import FORMAT, nbytes, write_checkpoint
     from unidev.checkpoint_fit import check_storable, merged, slots_of, values_of
+    from unidev.checkpoint_format import FORMAT, nbytes
+    from unidev.checkpoint_writing import write_checkpoint
     from unidev.progress import announced
 
     framework = _Framework(backend, f"saving a {kind_of(model)}")
@@ -162,8 +164,8 @@ def _write(
 ) -> None:
     import numpy as np
 
-    from unidev.checkpoint_file import nbytes
     from unidev.checkpoint_fit import check_written, model_layout
+    from unidev.checkpoint_format import nbytes
 
     buffer = np.empty(max(map(nbytes, entries), default=0), np.uint8)
     before: list[tuple[Any, Array]] = []
