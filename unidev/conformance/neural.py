@@ -44,10 +44,13 @@ def max_pool2d(x: Array, kernel_size: Pair, stride: Pair) -> Array:
     return _windows(x, kernel_size, stride, lambda window: window.max((2, 3)))
 
 
-def batch_norm(x: Array, means: Array, variances: Array, epsilon: float) -> Array:
-    """Of axis 1, by these statistics; with weight 1 and bias 0."""
+def batch_norm(
+    x: Array, means: Array, variances: Array, has: dict[str, Array], epsilon: float
+) -> Array:
+    """Of axis 1, by these statistics; ``has`` is the ``weight`` and the ``bias``."""
     along = (slice(None), *(None,) * (x.ndim - 2))
-    result: Array = (x - means[along]) / np.sqrt(variances + epsilon)[along]
+    scales = has["weight"] / np.sqrt(variances + epsilon)
+    result: Array = (x - means[along]) * scales[along] + has["bias"][along]
     return result
 
 

@@ -19,6 +19,7 @@ from unidev.conformance.layered import (
     called,
     check_close,
     check_layer,
+    fill,
     made_on,
     portable,
 )
@@ -141,10 +142,12 @@ def _check_batch_norm(bench: Bench, values: Array, in_net: bool, device: Any) ->
     assert set(has) == names, f"{where}: it stores {sorted(has)}"
     for name, value in (("weight", 1), ("bias", 0), ("running_mean", 0), ("running_var", 1)):
         assert (has[name] == value).all(), f"{where}: {name} begins with {has[name]}"
+    fill(bench, norm, ("weight", "bias"))
+    has = portable(bench, norm)
     means, variances = neural.statistics(values.astype("float64"))
     nn.train_mode(layer)
     y = called(bench, layer, values, device)
-    expected = neural.batch_norm(values, means, variances, 1e-3)
+    expected = neural.batch_norm(values, means, variances, has, 1e-3)
     check_close(bench, y, expected, device, f"{where}, training")
     norm = made_on(device, lambda: nn.batch_norm(features, momentum=0.75, epsilon=1e-3))
     layer = nn.sequential(norm) if in_net else norm
@@ -160,7 +163,7 @@ def _check_batch_norm(bench: Bench, values: Array, in_net: bool, device: Any) ->
     )
     nn.eval_mode(layer)
     y = called(bench, layer, values, device)
-    expected = neural.batch_norm(values, after["running_mean"], after["running_var"], 1e-3)
+    expected = neural.batch_norm(values, after["running_mean"], after["running_var"], after, 1e-3)
     check_close(bench, y, expected, device, f"{where}, inference")
     again = portable(bench, norm)
     assert all(np.array_equal(again[n], after[n]) for n in names), f"{where}: inference counts"
@@ -208,6 +211,7 @@ def test_sequential(bench: Bench) -> None:
         dense = made_on(device, lambda: nn.dense(4 * 3 * 3, 2))
         net = nn.sequential(conv, nn.relu(), nn.max_pool2d(2), nn.flatten(), dense)
         nn.eval_mode(net)
+        fill(bench, net, ("0.bias", "4.bias"))
         has = portable(bench, net)
         names = {"0.weight", "0.bias", "4.weight", "4.bias"}
         assert set(has) == names, f"on {device}: it stores {sorted(has)}, not {sorted(names)}"
@@ -234,6 +238,7 @@ def test_gradients(bench: Bench) -> None:
     for device in bench.devices:
         net = made_on(device, _small_net)
         nn.eval_mode(net)
+        fill(bench, net, ("0.bias", "4.bias"))
         has = portable(bench, net)
         names = ["0.weight", "0.bias", "4.weight", "4.bias"]
 

@@ -226,11 +226,11 @@ def test_unbuilt(bench: Bench) -> None:
                 f"the refusal does not say how to build it: {said}"
             )
             bench.evidence.add("refused", said)
-            probe.forward(model, bench.make(INPUT, bench.cpu))
+            bench.works(probe.forward, model, bench.make(INPUT, bench.cpu))
             bench.works(unidev.place, model, device)
         else:
             assert placed is model, f"unbuilt, to {device}: another model"
-        probe.forward(model, bench.make(INPUT, device))
+        bench.works(probe.forward, model, bench.make(INPUT, device))
         tensors: dict[str, Any] = dict(probe.tensors(model))
         assert tensors, f"built on {device}, and no tensors in it"
         for name, x in tensors.items():
