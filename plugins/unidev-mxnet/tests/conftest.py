@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     Python = Callable[..., subprocess.CompletedProcess[str]]
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    # Where SciPy is installed, mx.nd.array and tostype ask it for a name that it deprecates.
+    config.addinivalue_line(
+        "filterwarnings", "ignore:Please import `csr_matrix`:DeprecationWarning"
+    )
+
+
 @pytest.fixture
 def python() -> Python:
     """Runs a program in a new interpreter, with warnings as errors."""

@@ -9,11 +9,6 @@ X = np.linspace(-1, 1, 64, dtype="float32").reshape(16, 4)
 Y = np.sin(X @ np.arange(12, dtype="float32").reshape(4, 3))
 
 
-def legacy_array(values, context=None):
-    """As ``mx.nd.array``, which on the way imports a name that SciPy deprecates."""
-    return mx.np.array(values, ctx=context or mx.cpu()).as_nd_ndarray()
-
-
 def numpy_semantics():
     return mx.util.np_shape(True), mx.util.np_array(True)
 
@@ -32,7 +27,7 @@ def make_net(context=None, *, legacy=False):
         for name, parameter in sorted(net._collect_params_with_prefix().items()):
             if name.endswith(("weight", "bias")):
                 value = drawn.normal(size=parameter.shape, scale=0.5).astype("float32")
-                parameter.set_data(legacy_array(value) if legacy else mx.np.array(value))
+                parameter.set_data(mx.nd.array(value) if legacy else mx.np.array(value))
         net[2].collect_params().setattr("grad_req", "null")
     return net
 

@@ -5,7 +5,7 @@ import threading
 import mxnet as mx
 import numpy as np
 import pytest
-from gluon_models import X, Y, legacy_array, make_net
+from gluon_models import X, Y, make_net
 from mxnet import autograd, gluon
 
 import unidev
@@ -20,7 +20,7 @@ def squares(x):
 
 
 def legacy(values):
-    return legacy_array(np.array(values, "float32"))
+    return mx.nd.array(np.array(values, "float32"))
 
 
 @pytest.mark.parametrize("device", DEVICES)

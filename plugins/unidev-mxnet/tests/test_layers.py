@@ -168,6 +168,19 @@ def test_a_checkpoint_has_portable_names_only_for_what_unidev_made():
     assert list(stored(net)) == expected
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_weights_that_onednn_has_laid_out_for_itself_are_read_as_they_are(compiled):
+    unidev.seed(2)
+    net = nn.eval_mode(nn.sequential(nn.conv2d(16, 32, 3), nn.conv2d(32, 16, 3)))
+    net.hybridize(compiled, static_alloc=True, static_shape=True)
+    models = unidev.active_backend().models
+    before = [np.array(models.read(x)) for x in unidev.parameters(net).values()]
+    for _ in range(3):
+        net(unidev.ones((4, 16, 12, 12))).wait_to_read()
+    after = [models.read(x) for x in unidev.parameters(net).values()]
+    assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+
+
 def test_functions_take_legacy_arrays_and_give_numpy_ones():
     x = mx.np.ones((2, 3)).as_nd_ndarray()
     y = functional.linear(x, mx.np.ones((4, 3)))

@@ -6,7 +6,7 @@ import dis
 import mxnet as mx
 import numpy as np
 import pytest
-from gluon_models import legacy_array, make_net, make_trainer, numpy_semantics, output, train
+from gluon_models import make_net, make_trainer, numpy_semantics, output, train
 from mxnet import autograd, gluon
 from mxnet.gluon import nn
 
@@ -114,7 +114,7 @@ def test_a_parameter_that_is_no_attribute_and_a_constant_move_too():
         def __init__(self):
             super().__init__(prefix="mine_")
             self.params.get("hidden", shape=(2,), init="ones")
-            self.constant = self.params.get_constant("constant", legacy_array([3.0, 4.0]))
+            self.constant = self.params.get_constant("constant", mx.nd.array([3.0, 4.0]))
 
     net = Mine()
     net.initialize()
@@ -165,7 +165,7 @@ def test_a_sparse_gradient_moves_and_is_trained_on():
                 context = GPU1
                 assert layer.weight.grad().stype == "row_sparse"
             with autograd.record():
-                loss = (layer(legacy_array([1, 3], context)) ** 2).sum()
+                loss = (layer(mx.nd.array([1, 3], ctx=context)) ** 2).sum()
             loss.backward()
             trainer.step(10)
         return layer.weight.data().asnumpy().tolist()
@@ -215,6 +215,16 @@ def test_what_cannot_be_moved_is_refused_in_words():
         with pytest.raises(UnsupportedOperation, match=words):
             unidev.place(model, "gpu:0")
     assert spread.weight.list_ctx() == [mx.cpu(1), mx.cpu(2)]
+
+
+def test_a_graph_that_a_backend_of_mxnets_has_rewritten_moves():
+    net = make_net(legacy=True)
+    x = mx.nd.ones((2, 4))
+    net.optimize_for(x, backend="MKLDNN")
+    expected = net(x).asnumpy().tobytes()
+    unidev.place(net, "gpu:1")
+    assert net(x.copyto(GPU1)).ctx == GPU1
+    assert net(x.copyto(GPU1)).asnumpy().tobytes() == expected
 
 
 # -- trainers -----------------------------------------------------------------------------------
