@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unidev.devices import resolve_device
-from unidev.errors import NotAModelError, UnidevError, framework_error, kind_of
+from unidev.errors import NotAModelError, NotATensorError, UnidevError, framework_error, kind_of
 from unidev.loading import backend_of_model_type, backend_of_type
 from unidev.trees import is_container, tensors_of
 
@@ -103,7 +103,12 @@ def backend_of_model(model: Any) -> Backend:
 
 
 def _backend_of_container(model: Any) -> Backend:
-    found = {backend.name: backend for _, backend in tensors_of(model)}
+    try:
+        found = {backend.name: backend for _, backend in tensors_of(model)}
+    except NotATensorError as error:  # a model in it
+        raise NotAModelError(
+            f"this {kind_of(model)} holds a model, and is none: place each model by itself."
+        ) from error
     names = " and ".join(sorted(found)) or "none"
     if len(found) != 1:
         raise NotAModelError(

@@ -32,6 +32,7 @@ LABELS = {
     "probe.autograd.second_order": "gradients of gradients",
     "probe.autograd.is_differentiable": "tensors have a flag that says whether they are "
     "differentiable",
+    "tracer": "the framework's own transfers: `trace_transfers`, `transfer_guard`",
     "probe.models": "models that the conformance suite can judge",
     "probe.models.earlier_optimizer": "an optimizer made before `place(model, device)` trains on",
     "probe.models.add_hook": "models have hooks",

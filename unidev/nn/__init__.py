@@ -11,9 +11,10 @@ hand. A backend that has no layers says so with ``UnsupportedOperation``.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
-from unidev.errors import BackendMismatchError
+from unidev.errors import BackendMismatchError, UnidevError, framework_error
 from unidev.generator import draw
 from unidev.nn import functional as functional
 from unidev.nn.arguments import fraction, pair, size
@@ -22,10 +23,11 @@ from unidev.scopes import innermost_device
 from unidev.selection import active_backend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import numpy as np
 
+    from unidev.backend import Backend
     from unidev.layers import Layers
     from unidev.nn.arguments import Pair
 
@@ -156,7 +158,8 @@ def sequential(*layers: Model) -> Model:
                 f"layers of two backends, {backends[0].name} and {other.name}, in one sequential.",
                 backend=other.name,
             )
-    return backends[0].layers.sequential(layers)
+    with _translated(backends[0], "making a sequential"):
+        return backends[0].layers.sequential(layers)
 
 
 def train_mode(model: Model, /) -> Model:
@@ -179,11 +182,22 @@ def eval_mode(model: Model, /) -> Model:
 
 def _made(make: Callable[[Layers], Model]) -> Model:
     backend = active_backend()
-    made = make(backend.layers)
+    with _translated(backend, "making a layer"):
+        made = make(backend.layers)
     device = innermost_device(backend.name)
     if device is not None and device is not backend.cpu:
         backend.models.place(made, device)
     return made
+
+
+@contextlib.contextmanager
+def _translated(backend: Backend, doing: str) -> Iterator[None]:
+    try:
+        yield
+    except UnidevError:
+        raise
+    except backend.framework_errors as error:
+        raise framework_error(error, backend.name, doing) from error
 
 
 def _window(kernel_size: Pair, stride: Pair | None) -> tuple[tuple[int, int], tuple[int, int]]:
