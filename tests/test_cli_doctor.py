@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -136,6 +137,15 @@ def test_the_verdict_says_who_sees_less(faked) -> None:
     )
 
 
+def test_a_gpu_that_only_a_framework_knows_of_is_said_to_be_that(faked) -> None:
+    code, text = faked(case(EMPTY, torch(1)))
+    assert code == 0
+    assert text.startswith("Every framework sees a GPU, of which no driver that was asked tells.")
+    code, text = faked(case(EMPTY, torch(1), tensorflow(0, FOR_THE_CPU)))
+    assert code == 1
+    assert text.startswith("Not every framework sees a GPU, of which no driver")
+
+
 def test_a_note_about_memory_leaves_the_exit_code_alone(faked) -> None:
     code, text = faked(case(with_gpus(FULL), torch(1)))
     assert code == 0
@@ -224,6 +234,21 @@ def test_a_framework_that_hangs_is_ended_and_progress_is_shown(doctor, plugin) -
     assert "unidev: asking" in done.stderr
     assert "no answer within 4 s" in done.stdout
     assert done.returncode == 1
+
+
+def test_an_interruption_ends_every_child(tmp_path, plugin) -> None:
+    pids = tmp_path / "pid"
+    stay = f"import os, time; open({str(pids)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    parent = subprocess.Popen(
+        [sys.executable, "-m", "unidev", "doctor"], cwd=tmp_path, stderr=subprocess.DEVNULL,
+        env={**os.environ, "UNIDEV_PLUGINS": plugin(load=stay)},
+    )  # fmt: skip
+    while not (pids.exists() and pids.read_text()):
+        time.sleep(0.05)
+    parent.send_signal(signal.SIGINT)
+    assert parent.wait(20) == 130
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pids.read_text()), 0)
 
 
 def test_a_pipe_gets_plain_text_and_whole_lines(doctor, plugin) -> None:

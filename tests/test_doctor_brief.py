@@ -9,6 +9,7 @@ from doctor_cases import EMPTY, FOR_THE_CPU, UNDRIVEN, WORKING
 
 import unidev
 from unidev.doctor import brief
+from unidev.doctor.facts import NO_ANSWER, Driver
 from unidev.installation import Installation
 
 
@@ -76,6 +77,17 @@ def test_whatever_goes_wrong_the_error_itself_comes(on) -> None:
 
     on(WORKING, broken)
     assert refusal().endswith("simulates GPUs. `unidev doctor` says why.")
+
+
+def test_a_driver_that_takes_too_long_is_left_to_the_doctor(monkeypatch) -> None:
+    silent = replace(WORKING, drivers=(Driver("cuda", NO_ANSWER, "no answer within 3 s"),))
+    waited = []
+    monkeypatch.setattr(brief, "read_machine", lambda _, *, wait_s: waited.append(wait_s) or silent)
+    brief._machine.cache_clear()
+    for _ in range(3):
+        assert refusal().endswith("`unidev doctor` says why.")
+    brief._machine.cache_clear()
+    assert waited == [3.0]
 
 
 def test_nothing_to_find_still_points_to_the_doctor(monkeypatch) -> None:

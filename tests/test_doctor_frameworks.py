@@ -255,6 +255,12 @@ def test_two_frameworks_in_two_processes_are_two_frameworks_too() -> None:
     assert f"process 8: python: 0.5 GiB ({GIB // 2:,} bytes), with PyTorch" in first.evidence
 
 
+def test_of_two_frameworks_that_take_what_they_need_none_is_blamed() -> None:
+    both = replace(TAKEN, frameworks=("PyTorch", "PaddlePaddle"))
+    (first,) = found(with_gpus(replace(FULL, processes=(both,))), torch(1))
+    assert first.title == "PyTorch and PaddlePaddle share GPU 0, and its memory is taken."
+
+
 def test_one_framework_that_takes_all_is_told_how_not_to() -> None:
     holder = replace(TAKEN, frameworks=("TensorFlow",))
     (first,) = found(with_gpus(replace(FULL, processes=(holder,))), torch(1))

@@ -18,16 +18,20 @@ from doctor_cases import (
     causes,
     everything,
     found,
+    gpu,
     torch,
     with_environment,
+    with_gpus,
 )
 
 from unidev.doctor.diagnosis import diagnose, is_healthy
 from unidev.doctor.facts import (
     FAILS,
     MISMATCH,
+    NO_ANSWER,
     NO_LIBRARY,
     NO_PERMISSION,
+    NOT_ASKED,
     DeviceFile,
     Driver,
     Machine,
@@ -59,6 +63,7 @@ def test_no_gpu_on_the_bus_comes_first_and_says_how_many_devices_were_looked_at(
 def test_a_system_without_a_bus_to_look_at_is_said_to_be_one() -> None:
     (first,) = found(replace(EMPTY, system="Windows", pci_count=None), torch(0))
     assert "Windows shows no PCI bus to look at" in everything(first)
+    assert first.title == "No GPU is found here, and no driver of one."
     assert '$env:UNIDEV_SIMULATE = "2"' in everything(first)
 
 
@@ -195,6 +200,32 @@ def test_a_laptops_own_graphics_say_nothing_where_there_is_a_gpu_of_nvidia() -> 
     assert causes(replace(WORKING, gpus_on_bus=(*ON_BUS, own))) == []
     undriven = replace(UNDRIVEN, gpus_on_bus=(*UNDRIVEN.gpus_on_bus, replace(own, driver="i915")))
     assert causes(undriven, torch(0)) == ["no-driver"]
+
+
+def test_a_driver_that_never_answers_is_said_so() -> None:
+    (first,) = found(silent(NO_ANSWER, "no answer within 60 s"), torch(0))
+    assert first.cause == "driver-fails"
+    assert "NVML: no answer within 60 s" in first.evidence
+
+
+def test_without_nvidia_ml_py_the_remedy_is_to_install_it() -> None:
+    (first,) = found(silent(NOT_ASKED, "nvidia-ml-py is not installed"), torch(0))
+    assert (first.cause, first.remedies[0].command) == ("driver-fails", "pip install nvidia-ml-py")
+
+
+@pytest.mark.parametrize("machine", [EMPTY, IN_A_CONTAINER, UNDRIVEN])
+def test_a_gpu_that_a_framework_uses_is_there_whatever_the_drivers_say(machine) -> None:
+    """Jetson's has no NVML; a container may have CUDA's library without NVML's."""
+    assert causes(machine, torch(1)) == []
+    assert is_healthy(case(machine, torch(1)), [])
+    assert not is_healthy(case(machine, torch(1), torch(0)), [])
+
+
+def test_of_a_gpu_that_is_divided_one_part_is_all_that_a_process_sees() -> None:
+    divided = with_gpus(gpu(0, mig_uuids=("MIG-1", "MIG-2")), gpu(1))
+    assert causes(divided, torch(1)) == []
+    assert causes(with_environment(divided, CUDA_VISIBLE_DEVICES="MIG-2"), torch(1)) == []
+    assert causes(divided, torch(0)) == ["unexplained"]
 
 
 def test_apples_gpu_needs_no_driver_of_its_own() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import pytest
 from unidev.doctor import machine as machine_module
 from unidev.doctor.facts import MISMATCH, NO_LIBRARY, NOT_ASKED, WORKS, DeviceFile, GpuProcess
 from unidev.doctor.machine import read_machine
-from unidev.doctor.nvml import ask_nvml, import_nvml
+from unidev.doctor.nvml import ask_in_time, ask_nvml, import_nvml
 from unidev.doctor.processes import process_told, this_process
 
 if TYPE_CHECKING:
@@ -137,6 +138,14 @@ def test_a_driver_that_fails_later_is_let_go_of_too() -> None:
 
 def test_without_nvidia_ml_py_nobody_is_asked() -> None:
     assert ask_nvml(None, nobody).state == NOT_ASKED
+
+
+def test_a_driver_that_never_answers_is_waited_for_only_so_long() -> None:
+    never = threading.Event()
+    told = ask_in_time(lambda: never.wait(60) and None, 0.05)
+    never.set()
+    assert (told.state, told.message) == ("no answer", "no answer within 0.05 s")
+    assert ask_in_time(lambda: ask_nvml(None, nobody), 60).state == NOT_ASKED
 
 
 def test_nvidia_ml_py_has_all_that_is_used_of_it() -> None:

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING
 
 from unidev.backend import Unsupported
 from unidev.doctor.diagnosis import diagnose
-from unidev.doctor.facts import Case, Framework
+from unidev.doctor.facts import NO_ANSWER, Case, Framework
 from unidev.doctor.machine import read_machine, relevant
 from unidev.doctor.processes import this_process
 
 if TYPE_CHECKING:
     from unidev.backend import Backend
     from unidev.doctor.facts import Finding, Machine
+
+_WAIT_S = 3.0
 
 
 def why_no_gpu(backend: Backend) -> str:
@@ -44,6 +46,8 @@ def in_short(finding: Finding) -> str:
 
 def _first(backend: Backend) -> Finding | None:
     machine = replace(_machine(), environment=relevant(os.environ))
+    if machine.driver("cuda").state == NO_ANSWER:
+        return None  # whether it answers at all is the doctor's to find out
     case = Case(machine, (_as_installed(backend),), this_process())
     return next(iter(diagnose(case)), None)
 
@@ -62,4 +66,4 @@ def _as_installed(backend: Backend) -> Framework:
 @lru_cache(maxsize=1)
 def _machine() -> Machine:
     """Asked once a process: a driver can take a second to wake up."""
-    return read_machine(os.environ)
+    return read_machine(os.environ, wait_s=_WAIT_S)

@@ -14,7 +14,7 @@ from unidev.doctor.memory_causes import memory
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.doctor.facts import Case, Finding
+    from unidev.doctor.facts import Case, Finding, Framework
 
 RANKING = (
     "simulated", "fork", "no-gpu", "wsl", "reserved", "nouveau", "container", "no-device-files",
@@ -43,11 +43,12 @@ def diagnose(case: Case) -> list[Finding]:
 def is_healthy(case: Case, findings: Sequence[Finding]) -> bool:
     """Whether there is a GPU, and every framework sees every one that the driver sees."""
     able = [each for each in case.frameworks if each.takes_gpus]
-    return (
-        bool(case.machine.gpus)
-        and bool(able)
-        and not any(each.is_blocking for each in findings)
-        and all(
-            each.state == WORKS and (each.gpus_seen or 0) >= case.expected(each) for each in able
-        )
+    is_blocked = any(each.is_blocking for each in findings)
+    return bool(able) and not is_blocked and all(_sees_all(case, each) for each in able)
+
+
+def _sees_all(case: Case, framework: Framework) -> bool:
+    # At least one: a framework that is not expected to see any has no GPU to use.
+    return framework.state == WORKS and (framework.gpus_seen or 0) >= max(
+        case.expected(framework), 1
     )

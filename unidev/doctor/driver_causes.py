@@ -35,6 +35,8 @@ _KERNEL_DRIVERS = {"cuda": ("nvidia",), "rocm": ("amdgpu",), "xpu": ("i915", "xe
 def driver(case: Case) -> Iterator[Finding]:
     """The first thing that is wrong between the bus and the driver's own library."""
     machine = case.machine
+    if case.is_seen_by_frameworks_alone:
+        return  # as where a container has CUDA's library, and not NVML's
     for accelerator in _concerned(machine):
         if machine.is_wsl:
             found = _wsl(machine)
@@ -193,8 +195,15 @@ def _no_kernel_driver(machine: Machine, accelerator: str) -> Finding | None:
 
 def _nvidia_library(machine: Machine, accelerator: str) -> Finding | None:
     told = machine.driver("cuda")
-    if accelerator != "cuda" or told.gpus or told.state == NOT_ASKED:
+    if accelerator != "cuda" or told.gpus:
         return None
+    if told.state == NOT_ASKED:
+        return Finding(
+            "driver-fails",
+            "NVIDIA's driver cannot be asked.",
+            _words(told),
+            (Remedy("Install what asks it.", "pip install nvidia-ml-py"),),
+        )
     loaded = (f"kernel module {machine.nvidia_kernel}",) if machine.nvidia_kernel else ()
     if told.state == MISMATCH:
         return Finding(

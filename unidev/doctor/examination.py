@@ -31,7 +31,7 @@ def examine(
     """
     with ThreadPoolExecutor(1) as pool:
         # NVIDIA's driver may take seconds to wake up, and the frameworks to be imported.
-        machine = pool.submit(read_machine, environment)
+        machine = pool.submit(read_machine, environment, wait_s=timeout_s)
         frameworks = ask_frameworks(backend, timeout_s, stop)
         if backend is not None and not frameworks and not stop:
             there = ", ".join(sorted(point.name for point in plugin_points()))

@@ -20,6 +20,7 @@ NOT_LOADED = "not loaded"
 NO_PERMISSION = "no permission"
 MISMATCH = "mismatch"
 FAILS = "fails"
+NO_ANSWER = "no answer"
 NOT_ASKED = "not asked"
 
 
@@ -189,7 +190,15 @@ class Case:
     def expected(self, framework: Framework) -> int:
         """How many GPUs the driver sees that the framework should see, too."""
         accelerator = self.accelerator_of(framework)
-        return sum(gpu.accelerator == accelerator for gpu in self.machine.gpus)
+        gpus = [gpu for gpu in self.machine.gpus if gpu.accelerator == accelerator]
+        # Of GPUs that are divided, a process sees one part, whatever there is besides:
+        # https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html#cuda-visible-devices
+        return 1 if any(gpu.mig_uuids for gpu in gpus) else len(gpus)
+
+    @property
+    def is_seen_by_frameworks_alone(self) -> bool:
+        """Whether a framework sees a GPU of which no driver told: Jetson's, or a plug-in device."""
+        return not self.machine.gpus and any(each.gpus_seen for each in self.frameworks)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unidev.doctor.facts import Finding, Remedy
-from unidev.doctor.remedies import set_variable
+from unidev.doctor.remedies import DRIVER_PAGES, set_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,25 +17,34 @@ _SIMULATE = "UNIDEV_SIMULATE"
 
 def no_gpu(case: Case) -> Iterator[Finding]:
     """No NVIDIA, AMD or Intel GPU is on the bus."""
-    if not lacks_hardware(case.machine):
-        return
     machine = case.machine
+    if not lacks_hardware(machine) or case.is_seen_by_frameworks_alone:
+        return
+    simulate = Remedy(
+        "To write and test code for GPUs here, simulate some.",
+        set_variable(machine, _SIMULATE, "2"),
+    )
     if machine.pci_count is None:
-        seen = f"no GPU's driver answers, and {machine.system} shows no PCI bus to look at"
-    else:
-        seen = f"PCI devices on the bus: {machine.pci_count}, of NVIDIA, AMD or Intel GPUs: none"
+        yield Finding(
+            "no-gpu",
+            "No GPU is found here, and no driver of one.",
+            (f"no driver answers, and {machine.system} shows no PCI bus to look at",),
+            (Remedy("If this machine has a GPU, install its maker's driver."), simulate),
+            DRIVER_PAGES["cuda"],
+        )
+        return
     yield Finding(
         "no-gpu",
         "This machine has no GPU.",
-        (seen, "no device file of a GPU is there: /dev/nvidia*, /dev/kfd, /dev/dri/renderD*"),
+        (
+            f"PCI devices on the bus: {machine.pci_count}, of NVIDIA, AMD or Intel GPUs: none",
+            "no device file of a GPU is there: /dev/nvidia*, /dev/kfd",
+        ),
         (
             Remedy(
                 "Run on a machine that has one; a virtual machine has one only if it is given one."
             ),
-            Remedy(
-                "To write and test code for GPUs here, simulate some.",
-                set_variable(machine, _SIMULATE, "2"),
-            ),
+            simulate,
         ),
     )
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import platform
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unidev.doctor.facts import FAILS, VENDORS, WORKS, DeviceFile, Driver, Gpu, Machine, PciDevice
-from unidev.doctor.nvml import ask_nvml, import_nvml
+from unidev.doctor.nvml import ask_in_time, ask_nvml, import_nvml
 from unidev.doctor.processes import process_told
 
 if TYPE_CHECKING:
@@ -28,9 +29,16 @@ _DEVICE_FILES = ("nvidia*", "kfd", "dri/renderD*", "dxg")
 
 
 def read_machine(
-    environment: Mapping[str, str], *, root: Path = _ROOT, system: str | None = None
+    environment: Mapping[str, str],
+    *,
+    wait_s: float = 60.0,
+    root: Path = _ROOT,
+    system: str | None = None,
 ) -> Machine:
-    """All of it, from the files under ``root``, and from NVIDIA's driver."""
+    """All of it, from the files under ``root``, and from NVIDIA's driver.
+
+    ``wait_s`` is how long that driver may take.
+    """
     system = platform.system() if system is None else system
     on_bus = _pci(root)
     return Machine(
@@ -42,7 +50,7 @@ def read_machine(
         gpus_on_bus=on_bus,
         nvidia_kernel=_nvidia_kernel(root),
         device_files=_device_files(root),
-        drivers=tuple(_drivers(root, on_bus, system)),
+        drivers=tuple(_drivers(root, on_bus, system, wait_s)),
         environment=relevant(environment),
     )
 
@@ -52,8 +60,8 @@ def relevant(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: environment[name] for name in VARIABLES if name in environment}
 
 
-def _drivers(root: Path, on_bus: tuple[PciDevice, ...], system: str) -> list[Driver]:
-    drivers = [ask_nvml(import_nvml(), process_told)]
+def _drivers(root: Path, on_bus: tuple[PciDevice, ...], system: str, wait_s: float) -> list[Driver]:
+    drivers = [ask_in_time(partial(ask_nvml, import_nvml(), process_told), wait_s)]
     if any(each.accelerator == "rocm" for each in on_bus) or (root / "sys/class/kfd").exists():
         drivers.append(_amd(root))
     if any(each.accelerator == "xpu" for each in on_bus):

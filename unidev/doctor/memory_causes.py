@@ -46,8 +46,8 @@ def _taken(machine: Machine, gpu: Gpu) -> Finding:
     is_between = len(frameworks) > 1
     return Finding(
         "two-frameworks" if is_between else "memory-taken",
-        f"{' and '.join(frameworks)} share GPU {gpu.index}, and {(greedy or frameworks)[0]} has "
-        "taken its memory."
+        f"{' and '.join(frameworks)} share GPU {gpu.index}, and "
+        + (f"{greedy[0]} has taken its memory." if greedy else "its memory is taken.")
         if is_between
         else f"The memory of GPU {gpu.index} is taken by {_whom(holders)}.",
         evidence,

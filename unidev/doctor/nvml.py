@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import warnings
 from functools import partial
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from unidev.doctor.facts import (
     FAILS,
     MISMATCH,
+    NO_ANSWER,
     NO_LIBRARY,
     NO_PERMISSION,
     NOT_ASKED,
@@ -44,6 +46,15 @@ def import_nvml() -> Any:
     except ImportError:
         return None
     return pynvml
+
+
+def ask_in_time(ask: Callable[[], Driver], wait_s: float) -> Driver:
+    """What ``ask`` says, unless it takes longer: a driver that lost its card may never return."""
+    told: list[Driver] = []
+    thread = Thread(target=lambda: told.append(ask()), daemon=True)
+    thread.start()
+    thread.join(wait_s)
+    return told[0] if told else Driver("cuda", NO_ANSWER, f"no answer within {wait_s:g} s")
 
 
 def ask_nvml(nvml: Any, told: ProcessTold) -> Driver:

@@ -36,19 +36,28 @@ def print_diagnosis(case: Case, findings: Sequence[Finding], console: Console) -
 
 def _verdict(case: Case, *, healthy: bool) -> str:
     count = len(case.machine.gpus)
+    if case.is_seen_by_frameworks_alone:
+        who = "Every framework sees" if healthy else "Not every framework sees"
+        return f"{who} a GPU, of which no driver that was asked tells."
     if healthy:
         return f"Every framework sees every GPU: {count}."
     if not count:
         return "No GPU can be used: no driver sees one."
+    return f"There {_are(count)}, and {_who_does_not(case, 'it' if count == 1 else 'them')}."
+
+
+def _who_does_not(case: Case, them: str) -> str:
     able = [each for each in case.frameworks if each.takes_gpus]
+    short = [each.backend for each in able if (each.gpus_seen or 0) < case.expected(each)]
     if not able:
-        return f"There {_are(count)}, and no framework to use {'it' if count == 1 else 'them'}."
-    short = [each for each in able if (each.gpus_seen or 0) < case.expected(each)]
+        return f"no framework to use {them}"
     if not short:
-        return f"There {_are(count)}, and something keeps {'it' if count == 1 else 'them'} unused."
-    return f"There {_are(count)}, and {', '.join(each.backend for each in short)} " + (
-        "does not see all." if len(short) == 1 else "do not see all."
-    )
+        return f"something keeps {them} unused"
+    return f"{', '.join(short)} {'does' if len(short) == 1 else 'do'} not see {_all(case)}"
+
+
+def _all(case: Case) -> str:
+    return "it" if len(case.machine.gpus) == 1 else "all"
 
 
 def _are(count: int) -> str:

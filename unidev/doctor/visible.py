@@ -72,7 +72,8 @@ def _listed(variable: str, value: str, gpus: Sequence[Gpu] | None) -> Hiding | N
         if problem is not None:
             return Hiding(variable, value, EMPTY if not entry else problem, entry, len(shown))
         shown.append(_index(entry, gpus))
-    if gpus is not None and len(set(shown)) < len(gpus):
+    is_divided = any(gpu.mig_uuids for gpu in gpus or ())  # then one part is all one can have
+    if gpus is not None and not is_divided and len(set(shown)) < len(gpus):
         return Hiding(variable, value, SUBSET, None, len(set(shown)))
     return None
 
