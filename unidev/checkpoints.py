@@ -65,7 +65,7 @@ def load_parameters(
     names, shapes and dtypes have to be the same, of each tensor, and no name may be left over.
     What is tied in the model stays tied. All is checked, the file's content too, before anything is
     changed; if writing then fails or is interrupted, the old values are put back, for which they
-    are kept on the host until all is written. The file is never in memory as a whole.
+    are kept on the host until all is written. The file is read one tensor at a time.
 
     Args:
         model: as for ``place``.
