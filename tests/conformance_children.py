@@ -52,11 +52,18 @@ def run_all(jobs: dict[str, Job], folder: Path) -> dict[str, Told]:
         return dict(zip(jobs, told, strict=True))
 
 
-def mutant_job(name: str, only: Sequence[str], simulated: int, backend: str = "") -> Job:
+def mutant_job(
+    name: str,
+    only: Sequence[str],
+    simulated: int,
+    *,
+    backend: str = "",
+    profile: str = "tensor",
+) -> Job:
     """The job for a plugin of ``unidev.conformance.mutants``; it runs the checks ``only``."""
     order = Order(
         backend=backend or f"mutant_{name}",
-        profile="tensor",
+        profile=profile,
         simulated=simulated,
         only=tuple(only) or None,
     )

@@ -30,7 +30,7 @@ NOT_IN_NUMPY = {*NO_GRADIENT, "errors.deleted_tensor"}
 
 def jobs_of(mutants: Mapping[str, Mutant]) -> dict[str, Job]:
     return {
-        name: mutant_job(name, each.caught_by, each.simulated_count)
+        name: mutant_job(name, each.caught_by, each.simulated_count, profile=each.profile)
         for name, each in mutants.items()
     }
 
@@ -65,7 +65,7 @@ def test_a_mutant_that_breaks_the_process_is_told_by_the_parent(
     run = ConfigurationRun(
         name=name,
         backend=mutant.backend_name,
-        profile="tensor",
+        profile=mutant.profile,
         simulated=mutant.simulated_count,
         only=(*mutant.caught_by, "smoke.create_and_read_back"),
         timeout_s=6,

@@ -21,12 +21,17 @@ from typing import TYPE_CHECKING
 from unidev.conformance.mutants import (
     as_in_device,
     autograd,
+    checkpoints,
     copying,
     creating,
     deleting,
     devices,
+    gradients,
     idle,
+    layers,
+    models,
     placing,
+    placing_models,
     refusals,
     scopes,
     suite,
@@ -43,6 +48,7 @@ if TYPE_CHECKING:
 _SUBJECTS = (
     suite, devices, creating, scopes, copying, values, placing, autograd, as_in_device, trees,
     refusals, deleting, threads_and_memory, training,
+    gradients, models, placing_models, layers, checkpoints,
 )  # fmt: skip
 
 _ALL = {

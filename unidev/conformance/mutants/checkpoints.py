@@ -1,0 +1,151 @@
+"""Checkpoints that are not whole, not portable, or not what was saved."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+from unidev.conformance.mutants.mutant import in_place_of, mutant, replace, training_mutant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@training_mutant("checkpoints.round_trip", "checkpoints.loads_to_a_device")
+def load_that_loads_half(backend: Any) -> None:
+    """A part of each tensor is as it was: a buffer that was too short."""
+    from unidev.conformance.mutants.reference_training import ReferenceModels
+
+    write_all = ReferenceModels.write
+
+    @replace(ReferenceModels)
+    def write(self: Any, x: Any, values: Any) -> None:
+        half = len(x) // 2
+        write_all(self, x[:half], values[:half])
+
+
+@training_mutant("checkpoints.loads_to_a_device")
+def the_device_is_not_heeded(backend: Any) -> None:
+    """The values go to where the model was, whatever ``device`` says."""
+    import unidev
+
+    load = unidev.load_parameters
+
+    @in_place_of(load)
+    def load_parameters(model: Any, /, path: Any, *, device: Any = None) -> Any:
+        return load(model, path)
+
+
+@training_mutant("checkpoints.ties_are_stored_once")
+def ties_are_stored_twice(backend: Any) -> None:
+    """Each name has values of its own, as in a plain ``state_dict``."""
+    from unidev import checkpoint_fit
+
+    slots_of = checkpoint_fit.slots_of
+
+    @in_place_of(slots_of)
+    def separate(backend: Any, model: Any) -> Any:
+        found = []
+        for slot in slots_of(backend, model):
+            for name in slot.names:
+                found.append(slot._replace(names=(name,), entry=slot.entry._replace(name=name)))  # noqa: PERF401
+        return found
+
+    @in_place_of(checkpoint_fit.merged)
+    def merged(slots: Any, backend: Any) -> Any:
+        return list(slots)
+
+
+@training_mutant("checkpoints.view_without_its_storage")
+def save_writes_the_whole_storage(backend: Any) -> None:
+    """Of a view all that is behind it goes into the file: ``torch.save``."""
+    import numpy as np
+
+    from unidev import checkpoints
+
+    @in_place_of(checkpoints._save)
+    def save(model: Any, path: str, backend: Any) -> None:
+        from safetensors.numpy import save_file
+
+        content = {}
+        for name, (x, _) in backend.models.stored(model).items():
+            whole = x if x.base is None else x.base
+            content[f"{name}.storage"] = np.ascontiguousarray(whole)
+            content[name] = np.ascontiguousarray(x)
+        save_file(content, path)
+
+
+@mutant(
+    "checkpoints.portable_names_and_layouts", "checkpoints.of_another_framework", profile="train"
+)
+def weights_are_stored_inputs_first(backend: Any) -> None:
+    """The file has the framework's own layout, ``(inputs, outputs)``: Keras and Paddle."""
+    from unidev.models import Stored
+    from unidev.numpy_models import NumpyModels
+
+    own = NumpyModels.stored
+
+    @replace(NumpyModels)
+    def stored(self: Any, model: Any) -> Any:
+        found = own(self, model)
+        return {n: Stored(x, (1, 0)) if x.ndim == 2 else Stored(x) for n, (x, _) in found.items()}
+
+
+@training_mutant("damage.old_file_stays")
+def non_atomic_write(backend: Any) -> None:
+    """The file itself is opened and written to: what fails half way has destroyed the old one."""
+    from unidev import atomic_file
+
+    @in_place_of(atomic_file.replacing)
+    @contextlib.contextmanager
+    def replacing(path: str) -> Iterator[Any]:
+        with open(path, "wb") as file:
+            yield file
+
+
+@training_mutant("damage.old_file_stays")
+def the_unfinished_file_stays(backend: Any) -> None:
+    """Each failure leaves a file beside the old one."""
+    import os
+
+    from unidev import atomic_file
+
+    @in_place_of(atomic_file.replacing)
+    @contextlib.contextmanager
+    def replacing(path: str) -> Iterator[Any]:
+        with open(f"{path}.part", "wb") as file:
+            yield file
+            os.fsync(file.fileno())
+        os.replace(f"{path}.part", path)
+
+
+@training_mutant("damage.all_problems_in_one_error")
+def one_problem_at_a_time(backend: Any) -> None:
+    """The first thing that is wrong is said, and the next one the next time."""
+    from unidev import checkpoint_fit
+
+    misfit = checkpoint_fit.misfit
+
+    @in_place_of(misfit)
+    def first(problems: Any, *about: Any) -> Any:
+        return misfit(problems[:1], *about)
+
+
+@training_mutant("damage.damaged_file_is_refused")
+def content_is_not_checked(backend: Any) -> None:
+    """A header that is in order is believed: a plain safetensors file has no digest."""
+    from unidev.checkpoint_file import CheckpointFile
+
+    @replace(CheckpointFile)
+    def check(self: Any) -> None:
+        self.ties = self._ties()
+
+
+@training_mutant("damage.failure_while_loading")
+def half_loaded_on_error(backend: Any) -> None:
+    """What was written before something failed stays written."""
+    from unidev import checkpoints
+
+    @in_place_of(checkpoints._put_back)
+    def put_back(before: Any, backend: Any) -> None:
+        pass

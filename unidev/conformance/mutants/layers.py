@@ -1,0 +1,205 @@
+"""Layers and functions that compute something else, or elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unidev.conformance.mutants.mutant import (
+    in_place_of,
+    mutant,
+    replace,
+    replace_value,
+    training_mutant,
+)
+
+
+@mutant("layers.same_seed_same_weights", profile="train")
+def weights_by_the_frameworks_generator(backend: Any) -> None:
+    """The framework draws the weights, so that they are other ones on each."""
+    import numpy as np
+
+    from unidev.numpy_layers import NumpyLayers
+
+    make = NumpyLayers.dense
+
+    @replace(NumpyLayers)
+    def dense(self: Any, weight: Any, bias: Any) -> Any:
+        drawn = np.random.Generator(np.random.Philox(5)).random(weight.shape, "float32")
+        return make(self, drawn, bias)
+
+
+@mutant("layers.dense", "layers.conv2d", profile="train")
+def biases_are_forgotten(backend: Any) -> None:
+    """Which nobody sees as long as they are zeros."""
+    from unidev import numpy_layers
+
+    for name in ("Dense", "Conv2d"):
+        _forget_bias(getattr(numpy_layers, name))
+
+
+def _forget_bias(cls: Any) -> None:
+    forward = cls._forward
+
+    @replace(cls)
+    def _forward(self: Any, x: Any) -> Any:
+        own = self.parameters
+        self.parameters = {name: value for name, value in own.items() if name != "bias"}
+        try:
+            return forward(self, x)
+        finally:
+            self.parameters = own
+
+
+@mutant("layers.conv2d", profile="train")
+def height_and_width_exchanged(backend: Any) -> None:
+    """Strides are ``(x, y)`` in one framework, and ``(y, x)`` in another."""
+    from unidev.numpy_layers import NumpyLayers
+
+    make = NumpyLayers.conv2d
+
+    @replace(NumpyLayers)
+    def conv2d(self: Any, weight: Any, bias: Any, stride: Any, padding: Any) -> Any:
+        return make(self, weight, bias, stride[::-1], padding)
+
+
+@mutant("layers.pools", profile="train")
+def every_pool_takes_means(backend: Any) -> None:
+    """One kind of pool in place of the other."""
+    from unidev.numpy_layers import NumpyLayers
+
+    @replace(NumpyLayers)
+    def max_pool2d(self: Any, kernel_size: Any, stride: Any) -> Any:
+        return self.avg_pool2d(kernel_size, stride)
+
+
+@mutant("layers.flatten_and_activations", "layers.sequential", profile="train")
+def flatten_goes_by_pixels(backend: Any) -> None:
+    """Channels last, as Keras computes: the next layer's weights are in another order."""
+    import numpy as np
+
+    from unidev.numpy_layers import Flatten
+
+    forward = Flatten._forward
+
+    @replace(Flatten)
+    def _forward(self: Any, x: Any) -> Any:
+        return forward(self, np.moveaxis(x, 1, -1) if x.ndim == 4 else x)
+
+
+@mutant("layers.batch_norm", profile="train")
+def momentum_the_other_way_round(backend: Any) -> None:
+    """``running = (1 - momentum) * running + momentum * new``, as torch has it."""
+    from unidev.numpy_layers import NumpyLayers
+
+    make = NumpyLayers.batch_norm
+
+    @replace(NumpyLayers)
+    def batch_norm(self: Any, features: int, momentum: float, epsilon: float) -> Any:
+        return make(self, features, 1 - momentum, epsilon)
+
+
+@mutant("layers.batch_norm", "layers.dropout", profile="train")
+def modes_are_ignored(backend: Any) -> None:
+    """Whoever says "inference" is not heard, in a layer or in a net."""
+    from unidev.numpy_layers import NumpyLayers
+
+    replace_value(NumpyLayers, "set_mode", lambda self, model, is_training: None)
+
+
+@mutant("layers.dropout", profile="train")
+def dropout_is_not_scaled(backend: Any) -> None:
+    """What is left is not scaled up, so that inference sees larger sums than training."""
+    from unidev.numpy_layers import Dropout
+
+    forward = Dropout._forward
+
+    @replace(Dropout)
+    def _forward(self: Any, x: Any) -> Any:
+        y = forward(self, x)
+        return y * type(x.flat[0])(1 - self.rate) if self.is_training else y
+
+
+@mutant("layers.sequential", profile="train")
+def sequential_copies_its_layers(backend: Any) -> None:
+    """The net has layers of its own: what holds a layer holds no part of the net."""
+    import copy
+
+    from unidev.numpy_layers import NumpyLayers
+
+    make = NumpyLayers.sequential
+
+    @replace(NumpyLayers)
+    def sequential(self: Any, layers: Any) -> Any:
+        return make(self, [copy.deepcopy(each) for each in layers])
+
+
+@training_mutant("layers.gradients")
+def biases_are_constants(backend: Any) -> None:
+    """A parameter that was made too early is not trained."""
+    from unidev.conformance.mutants.reference_layers import ReferenceLayers
+    from unidev.conformance.mutants.taped import detached
+
+    make = ReferenceLayers._trainable
+
+    @replace(ReferenceLayers)
+    def _trainable(self: Any, layer: Any) -> Any:
+        made = make(self, layer)
+        if "bias" in made.parameters:
+            made.parameters["bias"] = detached(made.parameters["bias"])
+        return made
+
+
+@mutant("functional.values", profile="train")
+def the_loss_is_a_sum(backend: Any) -> None:
+    """The sum over the batch in place of the mean: Gluon's losses, before ``step(batch_size)``."""
+    from unidev.numpy_functions import NumpyFunctions
+
+    mean = NumpyFunctions.mean_squared_error
+
+    @replace(NumpyFunctions)
+    def mean_squared_error(self: Any, predictions: Any, targets: Any) -> Any:
+        return mean(self, predictions, targets) * len(targets)
+
+
+@mutant("functional.mixed_devices", profile="train")
+def operands_are_brought_along(backend: Any) -> None:
+    """What is on another device is copied, every time, and nobody knows: TF's eager mode."""
+    import unidev
+    from unidev.nn import functional
+
+    call = functional._call
+
+    @in_place_of(call)
+    def bring(name: str, tensors: Any, *options: Any) -> Any:
+        device = unidev.device_of(next(iter(tensors.values())))
+        moved = {
+            key: x if x is None else unidev.as_in_device(x, device) for key, x in tensors.items()
+        }
+        return call(name, moved, *options)
+
+
+@mutant("functional.shapes_that_do_not_fit", profile="train")
+def losses_broadcast(backend: Any) -> None:
+    """(n, 1) less (n,) is (n, n), and the mean of that a number as good as any other."""
+    from unidev.nn import functional
+
+    @in_place_of(functional._check_shapes)
+    def check_shapes(fits: bool, **tensors: Any) -> None:
+        pass
+
+
+@training_mutant("functional.gradients")
+def tanh_lets_every_slope_through(backend: Any) -> None:
+    """A function of one's own whose backward was forgotten."""
+    import numpy as np
+
+    from unidev.conformance.mutants.reference_layers import ReferenceFunctions
+    from unidev.conformance.mutants.taped import Taped, detached, is_differentiable, paused
+
+    @replace(ReferenceFunctions)
+    def tanh(self: Any, x: Any) -> Any:
+        with paused():
+            y = np.tanh(detached(x))
+        if not is_differentiable(x):
+            return y
+        return Taped.make(y, x.simulated_device, [(x, lambda slope: slope)])

@@ -1,0 +1,130 @@
+"""Models that are overlooked, misnamed, or taken for something else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unidev.conformance.mutants.mutant import in_place_of, mutant, replace, training_mutant
+
+
+@training_mutant("models.probe_calibrated")
+def the_model_probe_gives_one_model(backend: Any) -> None:
+    """Each model of the probe is the same one, so that comparing two proves nothing."""
+    from unidev.conformance.mutants.reference_probes import ReferenceModelProbe
+
+    make = ReferenceModelProbe.model
+    made: list[Any] = []
+
+    @replace(ReferenceModelProbe)
+    def model(self: Any) -> Any:
+        if not made:
+            made.append(make(self))
+        return made[0]
+
+
+@training_mutant("models.tensors_are_all_there")
+def gradients_are_overlooked(backend: Any) -> None:
+    """What hangs on a parameter is not looked at: ``module.state_dict()`` has no gradients."""
+    from unidev.conformance.mutants.reference_training import ReferenceModels
+
+    look = ReferenceModels.tensors
+
+    @replace(ReferenceModels)
+    def tensors(self: Any, model: Any) -> Any:
+        return {n: x for n, x in look(self, model).items() if not n.endswith(".grad")}
+
+
+@training_mutant("models.parameters_by_name")
+def tied_parameters_stand_twice(backend: Any) -> None:
+    """A tied weight stands under each of its names: ``remove_duplicate=False`` in torch."""
+    from unidev.conformance.mutants.reference_net import Net, Parameter
+    from unidev.conformance.mutants.reference_training import ReferenceModels
+
+    once = ReferenceModels.parameters
+
+    @replace(ReferenceModels)
+    def parameters(self: Any, model: Any) -> Any:
+        if not isinstance(model, Net):
+            return once(self, model)
+        return {n: c.data for n, c in model.named() if isinstance(c, Parameter)}
+
+
+@training_mutant("models.parameters_by_name", "value_and_grad.of_a_model")
+def frozen_ones_are_trained(backend: Any) -> None:
+    """Frozen parameters are among those to train: ``net.collect_params()`` has them all."""
+    from unidev.conformance.mutants.reference_training import ReferenceModels
+
+    replace(ReferenceModels)(_trainable)
+
+
+def _trainable(self: Any, model: Any) -> Any:
+    return self.parameters(model)
+
+
+_trainable.__name__ = "trainable"
+
+
+@training_mutant(
+    "models.device_of_a_model", "models.mismatch_names_paths", "nested.looking_sees_through",
+    "nested.mismatch_names_paths",
+)  # fmt: skip
+def models_are_not_looked_into(backend: Any) -> None:
+    """A model is a leaf like any other, and has no device: it is passed over."""
+    from unidev import trees
+
+    look = trees.named_tensors
+
+    @in_place_of(look)
+    def named_tensors(tree: Any, name: str) -> Any:
+        for path, x, owner in look(tree, name):
+            if path == name or path.endswith("]"):
+                yield path, x, owner
+
+
+@training_mutant("models.transfer_verbs_refuse")
+def refusals_do_not_name_place(backend: Any) -> None:
+    """A model is refused as anything else is, and nobody is told what to do with it."""
+    from unidev import loading
+    from unidev.errors import NotATensorError
+
+    @in_place_of(loading.not_a_tensor)
+    def not_a_tensor(x: Any) -> Exception:
+        return NotATensorError(f"a tensor is needed, and this is of type {type(x).__name__}.")
+
+
+@training_mutant("nested.transfer_verbs_refuse")
+def models_in_containers_are_passed_through(backend: Any) -> None:
+    """The tensors beside it move, the model stays: accelerate's ``send_to_device``."""
+    from unidev import trees
+    from unidev.loading import is_model
+
+    check_leaf = trees._check_leaf
+
+    @in_place_of(check_leaf)
+    def check(leaf: Any, tree: Any, position: int) -> None:
+        if leaf is tree or not is_model(leaf):
+            check_leaf(leaf, tree, position)
+
+
+@mutant("models.what_is_no_model_is_refused", profile="train")
+def anything_is_a_model(backend: Any) -> None:
+    """What it is given is taken for a model, and fails somewhere inside."""
+    from unidev import placing
+    from unidev.selection import active_backend
+
+    @in_place_of(placing.backend_of_model)
+    def backend_of_model(model: Any) -> Any:
+        return active_backend()
+
+
+@mutant("models.container_of_arrays", profile="train")
+def tied_arrays_come_apart(backend: Any) -> None:
+    """Of an array that stands at two places one is moved: nnx's plain pytrees."""
+    from unidev.numpy_models import NumpyModels
+
+    swap_all = NumpyModels.swap
+
+    @replace(NumpyModels)
+    def swap(self: Any, part: Any, twin: Any) -> None:
+        part.places = part.places[:1]
+        swap_all(self, part, twin)
