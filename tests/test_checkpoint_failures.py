@@ -73,6 +73,16 @@ def test_a_load_that_fails_or_is_interrupted_leaves_the_model_as_it_was(
     assert values(model) == values(sample(2))
 
 
+def test_an_error_of_the_file_stays_an_oserror_where_the_framework_raises_some_too(
+    file: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(load_backend("numpy"), "framework_errors", (OSError, RuntimeError))
+    with pytest.raises(FileNotFoundError):
+        unidev.load_parameters(sample(), file)
+    with pytest.raises(FileNotFoundError):
+        unidev.save_parameters(sample(), file / "missing" / "file")
+
+
 # -- progress and memory ---------------------------------------------------------------------------
 
 
