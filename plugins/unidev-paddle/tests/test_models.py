@@ -121,6 +121,25 @@ def test_weights_of_an_lstm_stay_slices_of_one_tensor():
     assert [x.numpy().tolist() for x in network.parameters()] == values
 
 
+@pytest.mark.parametrize("kind", [paddle.nn.LSTM, paddle.nn.GRU, paddle.nn.SimpleRNN])
+def test_recurrent_layers_compute_there_what_they_compute_on_the_cpu(kind):
+    network = unidev.place(kind(3, 4, num_layers=2, direction="bidirect"), "cpu")
+
+    def loss_of(network):
+        device = unidev.device_of(network)
+        x = unidev.array(np.linspace(-1, 1, 30).reshape(2, 5, 3).astype("float32"), device=device)
+        first = unidev.zeros((4, 2, 4), device=device)  # else Paddle makes it on its default device
+        return (network(x, (first, first) if kind is paddle.nn.LSTM else first)[0] ** 2).mean()
+
+    expected, slopes = unidev.value_and_grad(loss_of)(network)
+    found, others = unidev.value_and_grad(loss_of)(unidev.place(network, GPU))
+    assert unidev.device_of(found) is GPU
+    assert found.item() == expected.item()
+    for name, slope in slopes.items():
+        assert unidev.device_of(others[name]) is GPU
+        assert others[name].numpy().tolist() == slope.numpy().tolist()
+
+
 def test_a_plain_attribute_is_a_buffer_and_moves():
     layer = linear()
     layer.scale = unidev.ones(3)
