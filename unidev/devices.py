@@ -30,7 +30,7 @@ def gpu(index: int = 0) -> Device:
     """The accelerator ``index`` of the selected backend: CUDA, ROCm, MPS, XPU, or simulated.
 
     Raises:
-        DeviceNotFoundError: it is not there; lists what is.
+        DeviceNotFoundError: it is not there; lists what is, and says why where there is none.
         DeviceSpecError: ``index`` is negative or no whole number.
     """
     return _there(active_backend(), "gpu", _whole(index))
@@ -232,7 +232,7 @@ def _not_there(device: Device, backend: Backend) -> str:
         if device.index < MOST and not isinstance(backend.spec.simulator, Unsupported):
             message += f"; {VARIABLE}={device.index + 1}, set before Python starts, simulates GPUs"
         message += "."
-        if not backend.simulated_count and not backend.device_count("gpu"):
+        if not backend.device_count("gpu"):
             from unidev.doctor.brief import why_no_gpu
 
             message += f" {why_no_gpu(backend)}"
