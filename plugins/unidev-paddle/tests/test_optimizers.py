@@ -147,6 +147,46 @@ def test_the_state_of_lbfgs_moves_along():
     assert unidev.device_of(model) is GPU
 
 
+def test_a_learning_rate_that_others_need_on_the_cpu_stays_there():
+    mine, other = network(), network()
+    optimizer = paddle.optimizer.SGD(0.1, parameters=[*mine.parameters(), *other.parameters()])
+    step(mine, optimizer)
+    unidev.place(mine, GPU, optimizer=optimizer)
+    step(other, optimizer)  # says that it is where it was
+    step(mine, optimizer)
+    unidev.place(mine, "cpu", optimizer=optimizer)
+    step(mine, optimizer)
+
+
+def test_parameters_in_groups_are_found():
+    model = network()
+    groups = [{"params": model[0].parameters()}, {"params": model[3].parameters()}]
+    optimizer = paddle.optimizer.Momentum(0.1, parameters=groups)
+    step(model, optimizer)
+    unidev.place(model, GPU, optimizer=optimizer)
+    assert {unidev.device_of(x) for x in state(optimizer)} == {GPU}
+    step(model, optimizer)
+
+
+@pytest.mark.filterwarnings("ignore:Op `increment` is executed:DeprecationWarning")
+def test_what_a_look_ahead_wraps_moves_along():
+    model = network()
+    inner = OPTIMIZERS["Adam"](model.parameters())
+    optimizer = paddle.incubate.LookAhead(inner, k=1)
+    step(model, optimizer)
+    unidev.place(model, GPU, optimizer=optimizer)
+    held = [*state(inner), *optimizer._accumulators["slow"].values()]
+    assert {unidev.device_of(x) for x in held} == {GPU}
+    step(model, optimizer)
+
+
+def test_the_optimizer_of_another_model_is_refused():
+    model = network()
+    with pytest.raises(unidev.UnsupportedOperation, match="none of its parameters"):
+        unidev.place(model, GPU, optimizer=OPTIMIZERS["SGD"](network().parameters()))
+    assert unidev.device_of(model) is unidev.cpu()
+
+
 def test_what_is_no_optimizer_of_paddles_is_refused():
     model = network()
     with pytest.raises(unidev.UnsupportedOperation, match="Optimizer"):
