@@ -22,8 +22,8 @@ class Movement(NamedTuple):
     target: Device
     """Where they go; what is read into Python, or into NumPy, goes to ``cpu:0``."""
     nbytes: int
-    shape: tuple[int, ...]
-    """Of the tensor that is moved."""
+    shape: tuple[int, ...] | None
+    """Of the tensor that is moved; None of several in one, or where nobody knows it."""
 
 
 class Tracer(ABC):
