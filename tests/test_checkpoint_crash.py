@@ -53,6 +53,7 @@ def start(file: Path, turn: int) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # a quarter of the time that it takes
     )
 
 
