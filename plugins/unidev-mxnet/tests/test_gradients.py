@@ -154,6 +154,17 @@ def test_sgd_takes_every_shape(shape):
     assert unidev.to_numpy(x).tolist() == np.full(shape, 0.75).tolist()
 
 
+def test_sgd_takes_many_parameters_on_several_devices_of_several_dtypes():
+    def make(value, n):
+        device, dtype = f"gpu:{n % 3}", ("float32", "float64")[n % 7 == 0]
+        return unidev.full((n % 5 + 1,), value + n, dtype=dtype, device=device)
+
+    xs = [make(0.5, n) for n in range(200)]
+    assert unidev.sgd(xs, [make(2, n) for n in range(200)], lr=0.25) is xs
+    for n, x in enumerate(xs):
+        assert x.asnumpy().tolist() == [0.5 + n - 0.25 * (2 + n)] * (n % 5 + 1)
+
+
 def test_a_sparse_gradient_is_a_sparse_step():
     layer = gluon.nn.Embedding(5, 2, sparse_grad=True, weight_initializer=mx.init.One())
     layer.initialize()
