@@ -13,8 +13,7 @@ from unidev.errors import (
     kind_of,
     shown,
 )
-from unidev.loading import is_model
-from unidev.placing import backend_of_model
+from unidev.loading import backend_of_model_type
 from unidev.selection import active_backend
 from unidev.trees import map_tensors, tensors_of
 
@@ -56,8 +55,8 @@ def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, 
 
     @functools.wraps(function)
     def evaluate(parameters: Any, /, *arguments: Any, **options: Any) -> tuple[Any, Any]:
-        if is_model(parameters):
-            backend = backend_of_model(parameters)
+        backend = backend_of_model_type(parameters)
+        if backend is not None:
             named = backend.models.trainable(parameters)
             if not named:
                 raise NotATensorError(f"no parameter of this {kind_of(parameters)} can be trained.")
@@ -97,8 +96,8 @@ def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
     """
     if isinstance(lr, bool) or not isinstance(lr, (int, float)):
         raise InvalidDataError(f"lr, the learning rate, is a number, not {shown(lr)}.")
-    if is_model(parameters):
-        backend = backend_of_model(parameters)
+    backend = backend_of_model_type(parameters)
+    if backend is not None:
         pairs = _by_name(backend.models.parameters(parameters), gradients)
         _descend(backend, pairs, lr)
         return parameters

@@ -14,6 +14,7 @@ from unidev.errors import (
     kind_of,
     shown,
 )
+from unidev.watching import thread
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -39,9 +40,14 @@ device_getters: dict[type, Callable[[Any], Device]] = {}
 copiers: dict[type, Callable[[Any, Any], Any]] = {}
 """Its ``copy_if_there``; same keys as above."""
 
+_backends_by_model_type: weakref.WeakKeyDictionary[type, Backend] = weakref.WeakKeyDictionary()
+"""The same of models, whose classes are the users' own, and may come and go."""
+
 _types_of_no_tensor: weakref.WeakSet[type] = weakref.WeakSet()
 loading_lock = threading.RLock()
 _simulators_started: set[str] = set()
+being_loaded: set[str] = set()
+"""Backends whose framework is just being imported; only who has ``loading_lock`` looks."""
 
 
 def load_backend(name: str) -> Backend:
@@ -58,6 +64,8 @@ def load_backend(name: str) -> Backend:
         with loading_lock:
             backend = loaded_backends.get(name) or _load(name)
             loaded_backends[name] = backend
+        if thread.watch is not None:
+            thread.watch.add(backend)
     return backend
 
 
@@ -117,8 +125,15 @@ def backend_of_tensor(x: object) -> Backend:
 
 def backend_of_model_type(x: object) -> Backend | None:
     """The backend one of whose ``model_types`` ``x`` is, or None."""
-    backend = backend_of_namespace(type(x))
-    return backend if backend is not None and isinstance(x, backend.model_types) else None
+    cls = type(x)
+    backend = _backends_by_model_type.get(cls)
+    if backend is not None:
+        return backend
+    backend = backend_of_namespace(cls)
+    if backend is None or not isinstance(x, backend.model_types):
+        return None  # not remembered: what a backend counts among them may grow
+    _backends_by_model_type[cls] = backend
+    return backend
 
 
 def is_model(x: object) -> bool:
@@ -166,6 +181,7 @@ def _load(name: str) -> Backend:
             backend=name,
         )
     count = simulated_count()
+    being_loaded.add(name)
     try:
         if count and name not in _simulators_started:
             spec.simulator().start(count)
@@ -179,6 +195,8 @@ def _load(name: str) -> Backend:
             f"Is {spec.framework} whole? To install it again: {spec.install}",
             backend=spec.name,
         ) from error
+    finally:
+        being_loaded.discard(name)
 
 
 def _checked(cls: Any, spec: BackendSpec) -> type[Backend]:

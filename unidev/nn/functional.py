@@ -88,19 +88,22 @@ def softmax_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
     ``logits`` is ``(batch, classes)``, ``labels`` int64 of shape ``(batch,)``.
     """
-    _check_shapes(len(_shape(logits)) == 2 and _shape(labels) == _shape(logits)[:1],
-                  logits=logits, labels=labels)  # fmt: skip
+    outputs = _shape(logits)
+    if len(outputs) != 2 or not _fit(_shape(labels), outputs[:1]):
+        raise _misfit(logits=logits, labels=labels)
     # Some frameworks take floats, and round them.
-    found = portable_name(labels.dtype, backend_of_tensor(labels))
-    if found != "int64":
-        raise InvalidDataError(f"labels are int64, not {found or labels.dtype}.")
+    backend = backend_of_tensor(labels)
+    if labels.dtype != backend.dtypes["int64"]:
+        found = portable_name(labels.dtype, backend) or labels.dtype
+        raise InvalidDataError(f"labels are int64, not {found}.")
     return _call("softmax_cross_entropy", {"logits": logits, "labels": labels})
 
 
 def mean_squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
     """The mean over all elements of the squared difference, zero-d; both are of one shape."""
     # A framework would broadcast (n, 1) against (n,) to (n, n), and say nothing.
-    _check_shapes(_shape(predictions) == _shape(targets), predictions=predictions, targets=targets)
+    if not _fit(_shape(predictions), _shape(targets)):
+        raise _misfit(predictions=predictions, targets=targets)
     return _call("mean_squared_error", {"predictions": predictions, "targets": targets})
 
 
@@ -134,7 +137,13 @@ def _shape(x: Tensor) -> tuple[Any, ...]:
         raise NotATensorError(f"a tensor is needed, and this is a {type(x).__name__}.") from error
 
 
-def _check_shapes(fits: bool, **tensors: Tensor) -> None:
-    if not fits:
-        found = " and ".join(f"{name} {_shape(x)}" for name, x in tensors.items())
-        raise InvalidDataError(f"these shapes do not fit together: {found}.")
+def _fit(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether they are equal; a length that a graph does not know yet (None) may be any."""
+    return len(shape) == len(other) and all(
+        None in (a, b) or a == b for a, b in zip(shape, other, strict=True)
+    )
+
+
+def _misfit(**tensors: Tensor) -> InvalidDataError:
+    found = " and ".join(f"{name} {_shape(x)}" for name, x in tensors.items())
+    return InvalidDataError(f"these shapes do not fit together: {found}.")
