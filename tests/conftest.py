@@ -55,6 +55,7 @@ def nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for table in tables:
         table.clear()
     monkeypatch.setattr(loading, "_types_of_no_tensor", type(loading._types_of_no_tensor)())
+    monkeypatch.setattr(loading, "_backends_by_model_type", type(loading._backends_by_model_type)())
     monkeypatch.setattr(loading, "_simulators_started", set())
     monkeypatch.setattr(device_module, "_devices", {})
     monkeypatch.setattr(plugins, "_found", None)
