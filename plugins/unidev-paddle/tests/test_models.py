@@ -245,6 +245,24 @@ def test_a_static_graph_is_no_place_to_move_anything():
     assert devices(layer) == {unidev.cpu()}
 
 
+@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
+def test_loading_keeps_the_memory_and_is_no_secret_to_a_graph(device, tmp_path):
+    layer, other = unidev.place(linear(), device), linear()
+    unidev.save_parameters(other, tmp_path / "other")
+    address, loss = layer.weight.data_ptr(), (layer.weight**2).sum()
+    unidev.load_parameters(layer, tmp_path / "other")
+    assert layer.weight.data_ptr() == address
+    assert layer.weight.numpy().tolist() == other.weight.numpy().tolist()
+    with pytest.raises(RuntimeError, match="inplace"):
+        loss.backward()
+
+
+def test_a_view_of_columns_is_written_where_it_is():
+    x = unidev.zeros((2, 4))
+    BACKEND.models.write(x[:, 1:3], np.ones((2, 2), np.float32))
+    assert x.numpy().tolist() == [[0, 1, 1, 0]] * 2
+
+
 def test_statistics_of_batch_norm_are_no_parameters():
     layer = paddle.nn.BatchNorm2D(3)
     assert list(unidev.parameters(layer)) == ["weight", "bias"]

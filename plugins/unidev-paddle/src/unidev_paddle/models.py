@@ -135,8 +135,12 @@ class PaddleModels(Models):
         check_eager("load_parameters")
         if 0 in x.shape:  # copy_ would leave it on the CPU
             return
-        x.copy_(paddle.to_tensor(values, place=paddle.CPUPlace()), True)
-        x._bump_inplace_version()  # copy_ does not; a backward that needs the old values then fails
+        shown = self.read(x) if x.place.is_cpu_place() else None
+        if shown is not None and shown.flags.writeable:  # NumPy 1 gives it read-only
+            shown[...] = values
+        else:
+            x.copy_(paddle.to_tensor(values, place=paddle.CPUPlace()), True)
+        x._bump_inplace_version()  # a backward that needs the old values then fails
 
 
 def _parameters(model: Layer) -> Iterator[Entry]:
