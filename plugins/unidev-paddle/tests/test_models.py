@@ -194,57 +194,6 @@ def test_paddle_saves_and_loads_a_layer_that_was_moved(tmp_path):
     assert devices(unidev.place(other, "gpu:2")) == {unidev.gpu(2)}
 
 
-def test_a_lazy_layer_is_refused_and_placed_once_it_has_memory():
-    with paddle.LazyGuard():
-        layer = paddle.nn.Linear(2, 3)
-    for use in (unidev.parameters, lambda it: unidev.place(it, GPU)):
-        with pytest.raises(unidev.UnsupportedOperation, match=r"initialize\(\)"):
-            use(layer)
-    for x in layer.parameters():
-        x.initialize()
-    assert devices(unidev.place(layer, GPU)) == {GPU}
-
-
-def test_a_freed_parameter_is_named_as_what_it_is():
-    layer = linear()
-    layer.weight._clear_data()
-    with pytest.raises(unidev.DeletedTensorError):
-        unidev.place(layer, GPU)
-    assert unidev.device_of(layer.bias) is unidev.cpu()
-
-
-@pytest.mark.filterwarnings(r"ignore:\s*Non compatible API")  # 3.2 says so of its own calls
-def test_a_sparse_buffer_is_refused():
-    layer = linear()
-    layer.register_buffer(
-        "mask", paddle.sparse.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], [2, 2])
-    )
-    with pytest.raises(unidev.UnsupportedOperation, match="mask"):
-        unidev.place(layer, GPU)
-    assert unidev.device_of(layer.weight) is unidev.cpu()
-
-
-@pytest.mark.filterwarnings("ignore:The program will return to single-card:UserWarning")
-def test_a_data_parallel_layer_with_a_reducer_is_refused():
-    layer = paddle.DataParallel(linear())
-    unidev.place(layer, GPU)  # alone in its process, it has none
-    layer._reducer = object()
-    with pytest.raises(unidev.UnsupportedOperation, match="DataParallel"):
-        unidev.place(layer, "cpu")
-    assert devices(layer) == {GPU}
-
-
-def test_a_static_graph_is_no_place_to_move_anything():
-    layer = linear()
-    paddle.enable_static()
-    try:
-        with pytest.raises(unidev.UnsupportedOperation, match="static"):
-            unidev.place(layer, GPU)
-    finally:
-        paddle.disable_static()
-    assert devices(layer) == {unidev.cpu()}
-
-
 @pytest.mark.parametrize("device", ["cpu", "gpu:1"])
 def test_loading_keeps_the_memory_and_is_no_secret_to_a_graph(device, tmp_path):
     layer, other = unidev.place(linear(), device), linear()
