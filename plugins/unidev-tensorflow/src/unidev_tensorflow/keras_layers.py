@@ -85,6 +85,11 @@ class WeightlessLayer(PortableLayer):
 class Dense(PortableLayer, keras.layers.Dense):  # type: ignore[misc]
     """Of the last axis."""
 
+    def build(self, input_shape: Shape) -> None:
+        """For any number of axes; Keras's own asks for two."""
+        super().build(input_shape)
+        self.input_spec = keras.InputSpec(min_ndim=1, axes={-1: input_shape[-1]})
+
     def channels_last(self, x: Tensor, training: bool) -> Tensor:  # noqa: ARG002
         """The last axis of an image is its width, wherever its channels are."""
         bias = None if self.bias is None else self.bias.value
@@ -239,8 +244,11 @@ class Sequential(PortableLayer, keras.Model):  # type: ignore[misc]
     """Layers of the kinds above one after the other, and others of Keras's, channels first."""
 
     def __init__(self, layers: Any, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(dtype="float32", **options)  # whatever Keras's policy is
         self.stack = list(layers)
+        # tf.train.Checkpoint finds what is an attribute, and looks into no list of Keras's.
+        for index, layer in enumerate(self.stack):
+            setattr(self, f"layer_{index}", layer)
         self.built = all(layer.built for layer in self.stack)
 
     def channels_last(self, x: Tensor, training: bool | None) -> Tensor:

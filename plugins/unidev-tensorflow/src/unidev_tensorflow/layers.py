@@ -109,8 +109,8 @@ class TensorFlowLayers(Layers):
 
     @contextlib.contextmanager
     def _on_host(self) -> Iterator[None]:
-        """Out of whatever graph and scope the caller is in."""
-        with tf.init_scope(), tf.device(self.backend.cpu.native):
+        """Whatever scope of a device the caller is in."""
+        with tf.device(self.backend.cpu.native):
             yield
 
 

@@ -33,7 +33,7 @@ class Found(NamedTuple):
     is_parameter: bool
     """Whether training changes it, or would if it were not frozen."""
     is_saved: bool = True
-    """False of the state of random generators, which no other framework's checkpoint has."""
+    """False of the state of random generators, which Keras's own files do not have either."""
     axes: tuple[int, ...] | None = None
     """As in ``Stored``."""
 

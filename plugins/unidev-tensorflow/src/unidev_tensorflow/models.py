@@ -134,7 +134,8 @@ class TensorFlowModels(Models):
         """The variable's own memory, where that is the host's."""
         variable = native_variable(x)
         with tf.init_scope(), record.stop_recording(), tf.device(variable.device):
-            values = host_array(variable.value())
+            is_tensor = isinstance(variable, tf.Tensor)
+            values = host_array(variable if is_tensor else variable.value())
         return values.view("uint16") if variable.dtype == tf.bfloat16 else values
 
     def write(self, x: Any, values: Array) -> None:
