@@ -8,7 +8,7 @@ import pytest
 from conformance_children import Job, Told, mutant_job, run_all
 
 from unidev.child_processes import Interruption
-from unidev.conformance.catalog import all_checks
+from unidev.conformance.catalog import PROFILES, all_checks, every_check
 from unidev.conformance.child import Order
 from unidev.conformance.configuration_run import ConfigurationRun
 from unidev.conformance.mutants import IDLE, MUTANTS, SOUND
@@ -119,20 +119,62 @@ def test_only_what_numpy_lacks_is_unsupported(reference: dict[str, Told]) -> Non
     assert found == NOT_IN_NUMPY
 
 
-def test_every_required_check_is_named_by_a_mutant() -> None:
+@pytest.fixture(scope="module")
+def training(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
+    """The profile ``train``: NumPy itself, and the reference that has training."""
+    jobs = {
+        "numpy": Job(order=Order(backend="numpy", profile="train", simulated=2), variables={}),
+        "host": mutant_job("trains", (), 0, profile="train"),
+        "trains": mutant_job("trains", (), 2, profile="train"),
+    }
+    return run_all(jobs, tmp_path_factory.mktemp("training"))
+
+
+def test_the_reference_with_training_passes_the_whole_profile(training: dict[str, Told]) -> None:
+    told = training["trains"]
+    assert set(told.results) == {check.id for check in all_checks("train")}, told.output[-3000:]
+    assert not {c: told.described(c) for c, how in told.results.items() if how != "pass"}
+    assert not {
+        check: training["host"].described(check)
+        for check, how in training["host"].results.items()
+        if how not in ("pass", "not-applicable")
+    }
+
+
+def test_numpy_passes_what_it_has_of_training_and_says_what_it_has_not(
+    training: dict[str, Told],
+) -> None:
+    lacking = {"autograd", "probe.autograd", "probe.models"}
+    expected = {
+        check.id: "unsupported"
+        if {".".join(need.split(".")[:2]) for need in check.needs} & lacking
+        else "pass"
+        for check in all_checks("train")
+    }
+    told = training["numpy"]
+    wrong = {c: told.described(c) for c, how in expected.items() if told.results.get(c) != how}
+    assert not wrong
+    assert {"layers.conv2d", "functional.values", "models.container_of_arrays"} <= {
+        check for check, how in told.results.items() if how == "pass"
+    }
+
+
+def test_every_check_is_named_by_a_mutant_required_or_not() -> None:
     named = {check for mutant in MUTANTS.values() for check in mutant.caught_by}
-    unseen = {check.id for check in all_checks() if check.required} - named
+    unseen = set(every_check()) - named
     assert not unseen, "these checks were never seen to fail; write a mutant that each catches"
 
 
-def test_every_check_that_is_not_required_is_named_too() -> None:
-    named = {check for mutant in MUTANTS.values() for check in mutant.caught_by}
-    assert not {check.id for check in all_checks() if not check.required} - named
-
-
-def test_mutants_name_checks_that_exist() -> None:
-    known = {check.id for check in all_checks()}
-    named = {check for each in (*MUTANTS.values(), *SOUND.values()) for check in each.caught_by}
+@pytest.mark.parametrize("profile", PROFILES)
+def test_mutants_name_checks_of_their_profile(profile: str) -> None:
+    known = {check.id for check in all_checks(profile)}
+    named = {
+        check
+        for each in (*MUTANTS.values(), *SOUND.values())
+        for check in each.caught_by
+        if each.profile == profile
+    }
+    assert named
     assert not named - known
 
 
@@ -165,9 +207,9 @@ def test_a_mutant_has_its_address_and_no_other_name_has_one() -> None:
 
 def test_backends_that_do_nothing_pass_no_required_check(tmp_path: Path) -> None:
     jobs = {
-        f"{name}-{count}": mutant_job(name, (), count, backend=name)
+        f"{name}-{count}-{profile}": mutant_job(name, (), count, backend=name, profile=profile)
         for name in IDLE
-        for count in (0, 3)
+        for count, profile in ((0, "tensor"), (3, "tensor"), (2, "train"))
     }
     for name, each in run_all(jobs, tmp_path).items():
         assert each.required, each.output[-3000:]

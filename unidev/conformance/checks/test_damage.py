@@ -40,21 +40,17 @@ def test_old_file_stays(bench: Bench) -> None:
                 unidev.save_parameters(second.model, path)
             assert path.read_bytes() != content, f"on {device}: the new file is the old one"
             path.write_bytes(content)
-            failures: list[tuple[object, str, int, BaseException]] = [
-                (os, "replace", 1, OSError("no permission to rename, as it were")),
-                (os, "replace", 1, KeyboardInterrupt()),
-                (os, "fsync", 1, OSError("no room on the device, as it were")),
-            ]
+            failures: list[tuple[object, str, int, BaseException]] = []
             for number in sorted({1, 2, reads.count}):
                 failures += [
-                    (
-                        bench.backend.models,
-                        "read",
-                        number,
-                        MemoryError("no memory left, as it were"),
-                    ),
+                    (bench.backend.models, "read", number, MemoryError("no memory, as it were")),
                     (bench.backend.models, "read", number, KeyboardInterrupt()),
                 ]
+            failures += [
+                (os, "fsync", 1, OSError("no room on the device, as it were")),
+                (os, "replace", 1, OSError("no permission to rename, as it were")),
+                (os, "replace", 1, KeyboardInterrupt()),
+            ]
             for owner, name, number, error in failures:
                 where = f"on {device}, {type(error).__name__} in `{name}`, call {number}"
                 with Calls(owner, name, failing_at(number, error)) as calls:

@@ -163,6 +163,20 @@ def gradients_are_halved(backend: Any) -> None:
         return loss, [None if each is None else each * 0.5 for each in slopes]
 
 
+@training_mutant("value_and_grad.of_a_tensor", "value_and_grad.of_a_model")
+def gradients_come_on_the_cpu(backend: Any) -> None:
+    """The tape is the host's, and so is what it gives."""
+    from unidev.conformance.mutants.reference_training import ReferenceAutograd
+
+    exact = ReferenceAutograd.gradients
+
+    @replace(ReferenceAutograd)
+    def gradients(self: Any, loss_of: Any, leaves: Any) -> Any:
+        loss, slopes = exact(self, loss_of, leaves)
+        cpu = self.backend.cpu
+        return loss, [s if s is None else self.backend.copy_to(s, cpu, False) for s in slopes]
+
+
 @training_mutant("value_and_grad.zeros_for_what_is_not_reached")
 def zeros_are_on_the_cpu(backend: Any) -> None:
     """Zeros for what the loss does not depend on are made where new tensors are made."""

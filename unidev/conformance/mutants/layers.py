@@ -50,6 +50,19 @@ def _forget_bias(cls: Any) -> None:
             self.parameters = own
 
 
+@mutant("layers.dense", "layers.sequential", profile="train")
+def results_come_on_the_cpu(backend: Any) -> None:
+    """What a layer computes is where new tensors are: TF's outside of a scope."""
+    import unidev
+    from unidev.numpy_layers import Layer
+
+    call = Layer.__call__
+
+    @replace(Layer)
+    def __call__(self: Any, x: Any) -> Any:
+        return unidev.as_in_device(call(self, x), "cpu") if self.parameters else call(self, x)
+
+
 @mutant("layers.conv2d", profile="train")
 def height_and_width_exchanged(backend: Any) -> None:
     """Strides are ``(x, y)`` in one framework, and ``(y, x)`` in another."""
@@ -158,7 +171,9 @@ def the_loss_is_a_sum(backend: Any) -> None:
 
     @replace(NumpyFunctions)
     def mean_squared_error(self: Any, predictions: Any, targets: Any) -> Any:
-        return mean(self, predictions, targets) * len(targets)
+        loss = mean(self, predictions, targets)
+        loss *= len(targets)
+        return loss
 
 
 @mutant("functional.mixed_devices", profile="train")
