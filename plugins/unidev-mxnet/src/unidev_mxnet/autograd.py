@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import mxnet as mx  # type: ignore[import-untyped]
 import numpy as np
 from mxnet import autograd
-from mxnet.ndarray.sparse import BaseSparseNDArray  # type: ignore[import-untyped]
 
 from unidev.autograd import Autograd
 from unidev_mxnet.scopes import numpy_semantics
@@ -18,17 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from unidev import Device
-
     Tensor = Any
 
 _UNREACHABLE = re.compile(r"respect to the (\d+)-th variable because it is unreachable")
 _NOT_RECORDED = "not in a computational graph"
-
-_AT_ONCE = 45
-"""The operator has room for 60, and beyond that it ends the process; 45 is what MXNet itself allows
-its optimizers: https://github.com/apache/mxnet/blob/1.9.1/src/operator/optimizer_op-inl.h
-"""
 
 
 class MxnetAutograd(Autograd):
@@ -68,34 +60,18 @@ class MxnetAutograd(Autograd):
     def descend(
         self, parameters: Sequence[Tensor], gradients: Sequence[Tensor], lr: float
     ) -> Sequence[Tensor]:
-        """In place; by one operator for many, where they are dense and of float32, as it takes lr.
+        """In place; by one operator each where they are of float32, which is what it takes lr as.
 
-        An operator's call costs more here than what it computes for a small net.
+        One operator for many takes longer: it waits for the last gradient.
         """
-        together: dict[Device, list[Tensor]] = {}
-        device_of = self.backend.device_of
         with numpy_semantics(), autograd.pause():
             for x, slope in zip(parameters, gradients, strict=True):
-                if not x.dtype == np.float32 == slope.dtype:
-                    x -= lr * slope  # noqa: PLW2901  in place
-                elif isinstance(slope, BaseSparseNDArray) or not x.size:
+                if x.dtype == np.float32 == slope.dtype:
                     old = _legacy(x)
                     mx.nd.sgd_update(old, _legacy(slope), lr=lr, wd=0.0, out=old)
                 else:
-                    together.setdefault(device_of(x), []).extend((_legacy(x), _legacy(slope)))
-            for arrays in together.values():
-                _descend_together(arrays, lr)
+                    x -= lr * slope  # noqa: PLW2901  in place
         return parameters
-
-
-def _descend_together(arrays: list[Tensor], lr: float) -> None:
-    """``arrays`` are a parameter, its gradient, the next parameter, and so on."""
-    for start in range(0, len(arrays), 2 * _AT_ONCE):
-        some = arrays[start : start + 2 * _AT_ONCE]
-        count = len(some) // 2
-        mx.nd.multi_sgd_update(
-            *some, lrs=(lr,) * count, wds=(0.0,) * count, num_weights=count, out=some[::2]
-        )
 
 
 def _gradients(loss: Tensor, leaves: list[Tensor]) -> list[Tensor | None]:
