@@ -48,6 +48,7 @@ from unidev.errors import (
     ScopeError,
     SimulationError,
     TensorError,
+    TransferForbiddenError,
     UnidevError,
     UnsupportedContainerError,
     UnsupportedDtypeError,
@@ -55,6 +56,7 @@ from unidev.errors import (
 )
 from unidev.generator import seed
 from unidev.gradients import no_grad, sgd, value_and_grad
+from unidev.guarding import transfer_guard
 from unidev.placing import parameters, place
 from unidev.selection import active_backend, list_backends, set_backend, use_backend
 from unidev.simulation import simulate
@@ -72,6 +74,7 @@ from unidev.tensors import (
     zeros,
     zeros_like,
 )
+from unidev.tracing import trace_transfers
 from unidev.transfer import as_in_device, copy_to
 from unidev.trees import register_container
 
@@ -167,6 +170,7 @@ __all__ = [
     "Stored",
     "TensorError",
     "Tracer",
+    "TransferForbiddenError",
     "UnidevError",
     "UnsupportedContainerError",
     "UnsupportedDtypeError",
@@ -208,6 +212,8 @@ __all__ = [
     "simulate",
     "synchronize",
     "to_numpy",
+    "trace_transfers",
+    "transfer_guard",
     "try_all_gpus",
     "try_gpu",
     "unsupported",

@@ -6,7 +6,8 @@ import os
 
 from unidev.devices import resolve_device
 from unidev.errors import UnidevError, framework_error, kind_of
-from unidev.placing import backend_of_model, place
+from unidev.placing import backend_of_model, place_on
+from unidev.watching import carried, filled, named
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def save_parameters(model: Any, /, path: str | os.PathLike[str]) -> None:
     ...     os.listdir(folder)
     ['model.safetensors']
     """
-    _save(model, os.fsdecode(path), backend_of_model(model))
+    named("save_parameters", _save, model, os.fsdecode(path), backend_of_model(model))
 
 
 def load_parameters(
@@ -97,7 +98,7 @@ def load_parameters(
     file = os.fsdecode(path)
     backend = backend_of_model(model)
     target = None if device is None else resolve_device(device, backend)
-    _load(model, file, backend, target)
+    named("load_parameters", _load, model, file, backend, target)
     return model
 
 
@@ -127,8 +128,12 @@ def _save(model: Any, path: str, backend: Backend) -> None:
     size_mb = sum(map(nbytes, entries)) / 1e6
 
     def values(entry: Entry) -> Array:
+        slot = slots[entry.name]
         with framework:
-            return values_of(slots[entry.name], backend)
+            return carried(
+                "save_parameters", slot.stored.tensor, backend.cpu, backend,
+                values_of, slot, backend,
+            )  # fmt: skip
 
     with (
         announced(f"saving {size_mb:.0f} MB to {path}", at_once=False),
@@ -150,7 +155,7 @@ def _load(model: Any, path: str, backend: Backend, target: Any) -> None:
                 slots = slots_of(backend, model)
             entries = fitted(slots, file, backend, model)
             if target is not None:
-                place(model, target)
+                place_on(target, model, None, backend, "load_parameters")
                 slots = slots_of(backend, model)  # NumPy's are other arrays now
             _write(slots, entries, file, backend, model)
 
@@ -173,20 +178,25 @@ def _write(
         for slot, entry in zip(slots, entries, strict=True):
             x = slot.stored.tensor
             with _framework_loading(backend, model):
-                before.append((x, np.array(backend.models.read(x))))
+                before.append((x, np.array(_read(x, backend))))
             values = model_layout(slot, file.read(entry, buffer))
             with _framework_loading(backend, model):
-                backend.models.write(x, values)
+                filled("load_parameters", x, backend, backend.models.write, x, values)
         check_written(slots, entries, file, backend, model)
     except BaseException:
         _put_back(before, backend)
         raise
 
 
+def _read(x: Any, backend: Backend) -> Array:
+    return carried("load_parameters", x, backend.cpu, backend, backend.models.read, x)
+
+
 def _put_back(before: list[tuple[Any, Array]], backend: Backend) -> None:
     try:
         while before:  # the last one first, as some may share memory
-            backend.models.write(*before[-1])
+            x, values = before[-1]
+            filled("load_parameters", x, backend, backend.models.write, x, values)
             before.pop()
     except KeyboardInterrupt:  # one has brought us here; another is no reason to stop half way
         _put_back(before, backend)

@@ -23,6 +23,7 @@
     │   ├── UnsupportedContainerError   (TypeError)     its tensors would stay behind
     │   └── CircularContainerError      (ValueError)    a container that contains itself
     ├── ScopeError                      (RuntimeError)  a ``with`` left that was not entered here
+    ├── TransferForbiddenError          (RuntimeError)  a transfer that nobody asked for
     ├── SimulationError                 (RuntimeError)  simulated devices cannot be had now
     ├── FrameworkError                  (RuntimeError)  the framework failed: see its cause
     │   └── OutOfDeviceMemoryError      (MemoryError)   there is not that much memory
@@ -36,6 +37,9 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from unidev.tracer import Movement
+    from unidev.user_lines import Line
 
 
 class UnidevError(Exception):
@@ -157,6 +161,22 @@ class CircularContainerError(ContainerError, ValueError):
 
 class ScopeError(UnidevError, RuntimeError):
     """A scope is left that this thread is not in."""
+
+
+class TransferForbiddenError(UnidevError, RuntimeError):
+    """A transfer between devices that was not asked for, where a guard forbids those.
+
+    Attributes:
+        movement: what would have moved: operation, source, target, nbytes, shape.
+        line: the user's: file, number, function, source.
+    """
+
+    def __init__(
+        self, message: str, *, movement: Movement | None = None, line: Line | None = None
+    ) -> None:
+        super().__init__(message)
+        self.movement = movement
+        self.line = line
 
 
 class SimulationError(UnidevError, RuntimeError):

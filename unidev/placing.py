@@ -6,12 +6,14 @@ from unidev.devices import resolve_device
 from unidev.errors import NotAModelError, NotATensorError, UnidevError, framework_error, kind_of
 from unidev.loading import backend_of_model_type, backend_of_type
 from unidev.trees import is_container, tensors_of
+from unidev.watching import thread
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from typing import Any
 
     from unidev.backend import Backend
+    from unidev.device import Device
     from unidev.devices import DeviceLike
 
 
@@ -50,14 +52,27 @@ def place(model: Any, device: DeviceLike, /, *, optimizer: Any = None) -> Any:
     True
     """
     backend = backend_of_model(model)
-    models = backend.models
     target = resolve_device(device, backend)
+    if optimizer is None:
+        place_on(target, model, None, backend)
+        return model
+    return model, place_on(target, model, optimizer, backend)
+
+
+def place_on(
+    target: Device, model: Any, optimizer: Any, backend: Backend, operation: str = "place"
+) -> Any:
+    """``place``, of which ``operation`` is what a trace calls it; gives the optimizer."""
+    models = backend.models
     try:
-        if optimizer is None:
-            if not models.is_placed(model, target):
-                models.place(model, target)
-            return model
-        return model, models.place(model, target, optimizer)
+        if optimizer is None and models.is_placed(model, target):
+            return None
+        if thread.watch is None:
+            return models.place(model, target, optimizer)
+        from unidev.movements import of_model
+
+        moved = of_model(operation, model, target, backend)
+        return thread.watch.own_call(operation, moved, True, models.place, model, target, optimizer)
     except UnidevError:
         raise
     except backend.framework_errors as error:

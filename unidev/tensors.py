@@ -20,6 +20,7 @@ from unidev.generator import draw
 from unidev.loading import backend_of_tensor, backend_of_type, load_backend
 from unidev.python_data import as_numpy, checked_number, default_dtype, real_number
 from unidev.scopes import innermost_device
+from unidev.watching import carried, quiet, thread
 from unidev.whole_numbers import whole_number
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -61,6 +62,10 @@ def array(data: object, *, dtype: object = None, device: DeviceLike | None = Non
     owner = backend_of_type(type(data))
     if owner is not None and not _is_host_array(data):
         return _array_of_tensor(data, dtype, device, owner)
+    return _array_of_data("array", data, dtype, device)
+
+
+def _array_of_data(operation: str, data: object, dtype: object, device: DeviceLike | None) -> Any:
     target = default_device(device)
     backend = load_backend(target.backend)
     wanted = None if dtype is None else native_dtype(dtype, backend)
@@ -71,10 +76,16 @@ def array(data: object, *, dtype: object = None, device: DeviceLike | None = Non
         raise framework_error(error, "NumPy", "reading the data on the host") from error
     if wanted is None:
         wanted = native_dtype(values.dtype, backend)
-    return _guarded(
+    making = (
         backend, lambda: f"making a tensor of shape {values.shape} on {target}",
         backend.from_numpy, values, wanted, target,
     )  # fmt: skip
+    if thread.watch is None:
+        return _guarded(*making)
+    from unidev.movements import from_host
+
+    moved = from_host(operation, values.shape, wanted, target, backend)
+    return thread.watch.own_call(operation, moved, True, _guarded, *making)
 
 
 def zeros(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
@@ -143,7 +154,7 @@ def arange(
     except (ValueError, OverflowError) as error:
         raise InvalidDataError(f"arange{shown(given)} cannot be made: {error}") from error
     narrow = "int64" if is_int else "float32"
-    return array(values, dtype=narrow if dtype is None else dtype, device=device)
+    return _array_of_data("arange", values, narrow if dtype is None else dtype, device)
 
 
 def rand(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
@@ -151,12 +162,12 @@ def rand(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None
 
     After ``seed(n)`` the same numbers on every backend and device.
     """
-    return _random("random", shape, dtype, device)
+    return _random("rand", "random", shape, dtype, device)
 
 
 def randn(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
     """Standard normal random numbers; the rest as ``rand``."""
-    return _random("standard_normal", shape, dtype, device)
+    return _random("randn", "standard_normal", shape, dtype, device)
 
 
 def zeros_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
@@ -184,7 +195,10 @@ def to_numpy(x: Any, /) -> np.ndarray[Any, Any]:
         UnsupportedDtypeError: NumPy has no such dtype; says how to read it.
     """
     backend = backend_of_tensor(x)
-    return _guarded(backend, lambda: "reading a tensor", backend.to_numpy, x)  # type: ignore[no-any-return]
+    reading = (backend, lambda: "reading a tensor", backend.to_numpy, x)
+    if thread.watch is None:
+        return _guarded(*reading)  # type: ignore[no-any-return]
+    return carried("to_numpy", x, backend.cpu, backend, _guarded, *reading, is_asked=False)
 
 
 def _new(
@@ -210,7 +224,9 @@ def _new_like(maker: str, x: Any, rest: tuple[Any, ...], device: DeviceLike | No
     )  # fmt: skip
 
 
-def _random(distribution: str, shape: Shape, dtype: object, device: DeviceLike | None) -> Any:
+def _random(
+    operation: str, distribution: str, shape: Shape, dtype: object, device: DeviceLike | None
+) -> Any:
     target = default_device(device)
     backend = load_backend(target.backend)
     wanted = native_dtype("float32" if dtype is None else dtype, backend)
@@ -225,7 +241,7 @@ def _random(distribution: str, shape: Shape, dtype: object, device: DeviceLike |
     except (MemoryError, ValueError) as error:
         doing = f"drawing random numbers of shape {sizes}"
         raise framework_error(error, "the host", doing) from error
-    return array(drawn, dtype=wanted, device=target)
+    return _array_of_data(operation, drawn, wanted, target)
 
 
 def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: Backend) -> Any:
@@ -244,9 +260,13 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
         return f"a copy of a tensor of shape {tuple(x.shape)} to {target}"
 
     wanted = x.dtype if dtype is None else native_dtype(dtype, backend)
-    if wanted == x.dtype:
-        return _guarded(backend, doing, backend.copy_to, x, target, False)
-    return _guarded(backend, doing, backend.cast, x, wanted, target)
+    making: tuple[Any, ...] = (backend.copy_to, x, target, False)
+    if wanted != x.dtype:
+        making = (backend.cast, x, wanted, target)
+    is_asked = device is not None or innermost_device(backend.name) is not None
+    return carried(
+        "array", x, target, backend, _guarded, backend, doing, *making, is_asked=is_asked
+    )
 
 
 def _is_host_array(data: object) -> bool:
@@ -269,7 +289,7 @@ def _guarded(
     backend: Backend, doing: Callable[[], str], method: Callable[..., Any], *arguments: Any
 ) -> Any:
     try:
-        return method(*arguments)
+        return method(*arguments) if thread.watch is None else quiet(method, *arguments)
     except UnidevError:
         raise
     except backend.framework_errors as error:

@@ -7,6 +7,7 @@ from unidev.devices import as_device, resolve_device
 from unidev.errors import BackendMismatchError, UnidevError, framework_error
 from unidev.loading import backend_of_type, copiers, device_getters
 from unidev.trees import PLAIN, map_tensors
+from unidev.watching import carried, thread
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -90,9 +91,15 @@ def as_in_device(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
 
 
 def _copy(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> Any:
-    target = resolve_device(device, backend)
+    return _copied("copy_to", x, resolve_device(device, backend), backend, non_blocking)
+
+
+def _copied(operation: str, x: Any, target: Device, backend: Backend, non_blocking: bool) -> Any:
+    copy = backend.copy_to
     try:
-        return backend.copy_to(x, target, non_blocking)
+        if thread.watch is None:
+            return copy(x, target, non_blocking)
+        return carried(operation, x, target, backend, copy, x, target, non_blocking)
     except UnidevError:
         raise
     except backend.framework_errors as error:
@@ -101,7 +108,9 @@ def _copy(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> A
 
 def _move(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> Any:
     target = resolve_device(device, backend)
-    return x if backend.device_of(x) is target else _copy(x, target, backend, non_blocking)
+    if backend.device_of(x) is target:
+        return x
+    return _copied("as_in_device", x, target, backend, non_blocking)
 
 
 def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T:

@@ -18,9 +18,10 @@ from unidev.errors import BackendMismatchError, UnidevError, framework_error
 from unidev.generator import draw
 from unidev.nn import functional as functional
 from unidev.nn.arguments import fraction, pair, size
-from unidev.placing import backend_of_model
+from unidev.placing import backend_of_model, place_on
 from unidev.scopes import innermost_device
 from unidev.selection import active_backend
+from unidev.watching import quiet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -183,10 +184,10 @@ def eval_mode(model: Model, /) -> Model:
 def _made(make: Callable[[Layers], Model]) -> Model:
     backend = active_backend()
     with _translated(backend, "making a layer"):
-        made = make(backend.layers)
+        made = quiet(make, backend.layers)
     device = innermost_device(backend.name)
     if device is not None and device is not backend.cpu:
-        backend.models.place(made, device)
+        place_on(device, made, None, backend)
     return made
 
 
