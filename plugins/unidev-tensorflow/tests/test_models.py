@@ -232,7 +232,7 @@ def test_the_framework_s_own_files_hold_a_moved_model(tmp_path):
     assert unidev.device_of(other) is unidev.gpu(2)
     assert np.array_equal(other.predict(X, verbose=0), expected)
 
-    moved.export(str(tmp_path / "exported"), verbose=False)
+    moved.export(str(tmp_path / "exported"))
     loaded = tf.saved_model.load(str(tmp_path / "exported"))
     np.testing.assert_allclose(loaded.serve(X), expected, atol=1e-6)
 

@@ -7,6 +7,7 @@ does both once, at its edges.
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import keras  # type: ignore[import-untyped]
@@ -293,7 +294,7 @@ class Sequential(PortableLayer, keras.Model):  # type: ignore[misc]
 
     def _call_other(self, layer: Any, x: Tensor, training: bool | None) -> Tensor:
         options = {}
-        if "training" in layer.call_signature_parameters:
+        if "training" in inspect.signature(layer.call).parameters:
             options["training"] = self.is_training_mode if training is None else training
         y = layer(to_first(x) if is_image(x) else x, **options)
         return to_last(y) if is_image(y) else y

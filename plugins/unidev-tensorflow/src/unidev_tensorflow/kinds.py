@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from typing import Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
@@ -19,7 +20,7 @@ TENSORS = (tf.Tensor, tf.Variable, *COMPOSITES, DISTRIBUTED)
 def keras_tensors() -> tuple[type, ...]:
     """Keras's symbolic tensors and its variables, if Keras is imported and runs on TensorFlow."""
     keras = _keras()
-    return () if keras is None else (keras.KerasTensor, keras.Variable)
+    return () if keras is None else (keras.KerasTensor, _variables(keras.Variable))
 
 
 def keras_models() -> tuple[type, ...]:
@@ -31,7 +32,7 @@ def keras_models() -> tuple[type, ...]:
 def is_keras_variable(x: object) -> bool:
     """Whether ``x`` is a variable of Keras's own, which holds one of TensorFlow's."""
     keras = _keras()
-    return keras is not None and isinstance(x, keras.Variable)
+    return keras is not None and isinstance(x, _variables(keras.Variable))
 
 
 def is_keras_layer(x: object) -> bool:
@@ -67,6 +68,16 @@ def is_symbolic(x: object) -> bool:
 def parts(x: Any) -> list[Any]:
     """The plain tensors that a ragged, a sparse, or another composite tensor is made of."""
     return list(tf.nest.flatten(x, expand_composites=True))
+
+
+@cache
+def _variables(public: Any) -> Any:
+    """The class of all of Keras's variables: ``keras.Variable``, and its base in older versions.
+
+    In Keras 3.3, that of TensorFlow 2.16, the public class is one below what layers make.
+    """
+    bases = (cls for cls in public.__mro__ if cls.__name__ == "KerasVariable")
+    return next(bases, public)
 
 
 def _keras() -> Any:

@@ -43,13 +43,21 @@ def warn_once(functions: Iterable[Any]) -> None:
     new = [function for function in functions if function not in _warned]
     if not new:
         return
-    _warned.update(new)
     names = ", ".join(sorted(_name(function) for function in new))
     warnings.warn(
         f"traced before the model moved, and still on its old memory, which nothing else sees any "
         f"more: {names}. Make such a tf.function again after place(model, device).",
-        stacklevel=6,  # the line that calls place,
+        stacklevel=_level_of_the_caller(),
     )
+    _warned.update(new)  # not before: a warning that is an error moves everything back
+
+
+def _level_of_the_caller() -> int:
+    """How far above whoever asks the line is that calls ``place``."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("unidev"):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _holds(function: Any, handles: set[int]) -> bool:

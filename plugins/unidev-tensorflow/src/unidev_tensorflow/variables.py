@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import tensorflow as tf  # type: ignore[import-untyped]
-
 from unidev_tensorflow.kinds import is_keras_variable
 
 
 def native_variable(x: Any) -> Any:
     """TensorFlow's variable behind one of Keras's; anything else is given back."""
-    return x if isinstance(x, (tf.Tensor, tf.Variable)) or not is_keras_variable(x) else x._value
+    return x._value if is_keras_variable(x) else x
 
 
 def swap_handles(one: Any, other: Any) -> None:
