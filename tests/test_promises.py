@@ -134,12 +134,14 @@ def test_leave_the_framework_as_found(two_gpus: None) -> None:
 
 CONTRACT = {
     "", "backend", "device", "errors", "hookspecs", "probe", "simulation",
-    "autograd", "installation", "layers", "models", "tracer", "training_probe",
+    "autograd", "installation", "layers", "models", "peak_counter", "tracer",
+    "training_probe",
 }  # fmt: skip
 """The modules that plugins of strangers may use: the public names, and those that hold them."""
 OWN = {
     "numpy_backend", "numpy_functions", "numpy_installation", "numpy_layers", "numpy_models",
-    "numpy_plugin", "numpy_probe", "simulated_array", "generator", "python_data", "trees",
+    "numpy_plugin", "numpy_probe", "numpy_tracer", "simulated_array", "generator", "python_data",
+    "trees",
 }  # fmt: skip
 """Besides the contract, the embedded backend uses its own parts, unidev's generator (NumPy's global
 one is the user's), and the reading of Python data."""

@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     from unidev.installation import Build, Installation, Wheel
     from unidev.layers import Functions, Layers
     from unidev.models import Models, Stored
+    from unidev.peak_counter import PeakCounter
     from unidev.probe import Probe
     from unidev.tracer import Movement, Tracer
     from unidev.training_probe import AutogradProbe, ModelProbe
@@ -118,6 +119,7 @@ _FOR_PLUGINS = {
     "ModelProbe": "unidev.training_probe",
     "Models": "unidev.models",
     "Movement": "unidev.tracer",
+    "PeakCounter": "unidev.peak_counter",
     "Probe": "unidev.probe",
     "Simulator": "unidev.backend",
     "Stored": "unidev.models",
@@ -162,6 +164,7 @@ __all__ = [
     "NotAModelError",
     "NotATensorError",
     "OutOfDeviceMemoryError",
+    "PeakCounter",
     "PluginError",
     "Probe",
     "ScopeError",

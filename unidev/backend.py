@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unidev.autograd import Autograd
+    from unidev.driver_memory import DriverMemory
     from unidev.installation import Installation
     from unidev.layers import Functions, Layers
     from unidev.models import Models
+    from unidev.peak_counter import PeakCounter
     from unidev.probe import Probe
     from unidev.tracer import Tracer
 
@@ -43,11 +45,16 @@ CONTRACT_VERSION = 1
 
 
 class Memory(NamedTuple):
-    """What a device has, in bytes."""
+    """What a device has, in bytes, by the framework's count."""
 
     used_bytes: int
     free_bytes: int
     total_bytes: int
+
+    @property
+    def driver(self) -> DriverMemory | None:
+        """The driver's count, other processes' share included; None: no driver tells."""
+        return None
 
 
 class Extent(NamedTuple):
@@ -280,6 +287,9 @@ class Backend(ABC):
     memory: Callable[[Device], Memory] = unsupported("the backend has no allocator statistics")
     """What a device has in use, free and in all. May create the device's context."""
 
+    pinned: Callable[[Tensor], Tensor] = unsupported("the backend cannot pin the host's memory")
+    """A copy of a tensor of the CPU in page-locked memory, which reaches a GPU faster."""
+
     # Parts, each in a module of its own. Override with a ``functools.cached_property`` that imports
     # it when it is first asked for.
 
@@ -300,3 +310,6 @@ class Backend(ABC):
 
     installation: Installation = unsupported("nobody says what the framework was built for")
     """What ``unidev doctor`` asks: ``unidev/installation.py``."""
+
+    peaks: PeakCounter = unsupported("the framework does not count the most memory that was in use")
+    """Behind ``track_memory``: ``unidev/peak_counter.py``."""

@@ -112,13 +112,26 @@ def synchronize(device: DeviceLike | None = None) -> None:
 
 
 def memory(device: DeviceLike) -> Memory:
-    """What ``device`` has in use, free and in all, in bytes, as its framework or driver tells.
+    """What ``device`` has in use, free and in all, in bytes.
+
+    Returns:
+        ``(used_bytes, free_bytes, total_bytes)`` by the framework's count, of its own tensors where
+        it tells. Of a real GPU of NVIDIA's, ``.driver`` has the same by the driver's count, of all
+        processes, and ``.driver.holders`` who they are; else ``.driver`` is None.
+
+    May create the device's context.
 
     Raises:
-        UnsupportedOperation: nobody keeps count there; says why.
+        UnsupportedOperation: the framework keeps no count there; says why.
     """
     target = as_device(device)
-    return load_backend(target.backend).memory(target)
+    backend = load_backend(target.backend)
+    told = backend.memory(target)
+    if target.kind == "cpu" or target.is_simulated:
+        return told
+    from unidev.driver_memory import with_driver
+
+    return with_driver(told, target, backend)
 
 
 def devices_of(backend: Backend) -> list[Device]:

@@ -19,6 +19,8 @@ LABELS = {
     "native_scope": "`with device:` steers the framework's own new tensors",
     "extents": "addresses and lengths of a tensor's memory",
     "memory": "`memory(device)`: bytes used and free",
+    "pinned": "`unidev bench`: transfers from pinned memory",
+    "peaks": "`track_memory(device)`: the most bytes that were in use",
     "probe.write": "tensors can be written to",
     "probe.gradient": "gradients, also through `copy_to`",
     "probe.deleted": "tensors that the framework deletes while in use",

@@ -39,6 +39,8 @@ _TRIALS: dict[str, Trial] = {
     "native_scope": lambda backend, call: call(backend.device("cpu", 0)),
     "extents": lambda backend, call: call(_tensor(backend)),
     "memory": lambda backend, call: call(backend.device("cpu", 0)),
+    "pinned": lambda backend, call: call(_tensor(backend)),
+    "peaks": lambda backend, part: part.peak_bytes(backend.device("cpu", 0)),
     "probe.write": lambda backend, call: call(_tensor(backend), 1.0),
     "probe.gradient": lambda backend, call: call(
         lambda x: x, _matrix(), backend.device("cpu", 0)
