@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from unidev.numpy_layers import NumpyLayers
     from unidev.numpy_models import NumpyModels
     from unidev.numpy_probe import NumpyProbe
+    from unidev.numpy_tracer import NumpyTracer
 
     Array = np.ndarray[Any, Any]
 
@@ -85,6 +86,13 @@ class NumpyBackend(Backend):
         from unidev.numpy_functions import NumpyFunctions
 
         return NumpyFunctions(self)
+
+    @cached_property
+    def tracer(self) -> NumpyTracer:  # type: ignore[override]  # read-only is enough here
+        """Of simulated arrays."""
+        from unidev.numpy_tracer import NumpyTracer
+
+        return NumpyTracer(self)
 
     @cached_property
     def installation(self) -> NumpyInstallation:  # type: ignore[override]  # as above

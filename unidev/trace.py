@@ -108,7 +108,10 @@ class Trace:
         """What is not seen, and why, by backend; under ``unidev``, what holds of all."""
         if self._watch is None:
             return self._blind_spots
-        return {"unidev": _BLIND_SPOTS, **self._watch.blind_spots}
+        own = dict(_BLIND_SPOTS)
+        if any(each.operation == "place" for each in self.transfers):
+            own |= _BLIND_SPOTS_OF_PLACE
+        return {"unidev": own, **self._watch.blind_spots}
 
     @property
     def not_seen(self) -> dict[str, str]:
@@ -149,8 +152,8 @@ class Trace:
         return f"<Trace of {len(self.transfers):,} transfers, {self.total_bytes:,} bytes>"
 
 
-_BLIND_SPOTS = {
-    "other threads": "a trace sees the thread that opened it",
+_BLIND_SPOTS = {"other threads": "a trace sees the thread that opened it"}
+_BLIND_SPOTS_OF_PLACE = {
     "the state of an optimizer": "place(model, device, optimizer=...) moves it along with the "
     "model, and only the model's bytes are counted",
 }

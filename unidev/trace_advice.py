@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _WHOLE_MODELS = ("place", "save_parameters", "load_parameters")
 """Verbs that one call of which makes many transfers."""
+_MODULES = ("keras", "mx", "mxnet", "np", "npx", "numpy", "paddle", "tf", "torch")
 _SHOWN = ("print", "repr", "str", "format")
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -57,7 +58,7 @@ def spoken(operation: str) -> str:
         return f"`{name}`"
     if name.startswith("__") and name.endswith("__"):
         return f"`{name.strip('_')}()`"
-    return f"`{operation}()`" if owner[0].islower() else f"`.{name}()`"
+    return f"`{operation}()`" if owner.partition(".")[0] in _MODULES else f"`.{name}()`"
 
 
 def is_in_loop(line: Line) -> bool:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from unidev.trace_advice import spoken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from unidev.trace import LineTotal, Trace
 
 _MOST_LINES = 20
 """A table names so many lines; ``by_line()`` has them all."""
 _SIMULATED = "the seconds are of simulated devices: no speed of any GPU"
-_HEADINGS = ("transfers", "bytes", "seconds", "from, to", "by", "line")
+_HEADINGS = ("transfers", "bytes", "seconds", "between", "by", "line")
 _NUMBERS = 3
 """So many columns are right-aligned."""
 
@@ -49,24 +49,29 @@ def _moved(trace: Trace) -> Iterator[str]:
 
 
 def _unseen(trace: Trace) -> Iterator[str]:
-    lines = [f"  {name}, all of it: {why}" for name, why in trace.not_seen.items()]
+    lines = [f"  {name}: all of it: {why}" for name, why in trace.not_seen.items()]
     for name, spots in trace.blind_spots.items():
-        lines += [f"  {name}, {what}: {why}" for what, why in spots.items()]
+        lines += [f"  {name}: {what}: {why}" for what, why in spots.items()]
     if lines:
         yield from ("", "not seen:", *lines)
 
 
 def _row(total: LineTotal) -> tuple[str, ...]:
-    routes = dict.fromkeys(f"{each.source}, {each.target}" for each in total.transfers)
+    routes = dict.fromkeys(f"{each.source} to {each.target}" for each in total.transfers)
     operations = dict.fromkeys(spoken(each.operation) for each in total.transfers)
     return (
         f"{total.count:,}",
         _bytes(total.nbytes),
         f"{total.seconds:.3g}",
-        "; ".join(routes),
-        ", ".join(operations),
+        _few(routes),
+        _few(operations),
         str(total.line),
     )
+
+
+def _few(names: Iterable[str]) -> str:
+    first, *rest = names
+    return f"{first} and {_counted(len(rest), 'other')}" if len(rest) > 1 else ", ".join(names)
 
 
 def _aligned(row: tuple[str, ...], widths: list[int]) -> str:

@@ -16,6 +16,7 @@ _COMMANDS = {
     "conform": "Judge a backend: does it keep unidev's promises?",
     "doctor": "Why is there no GPU, or why is it not used?",
     "info": "Show the plugins, frameworks and devices there are, and what is chosen.",
+    "trace": "Run a program and show what it moves between devices, by line, and what to do.",
 }
 """Each command and its line in the help, so that listing them imports none."""
 
@@ -27,6 +28,7 @@ Examples:
   unidev info                          what is installed, and which backend is chosen
   unidev doctor                        why is there no GPU, or why is it not used?
   unidev conform numpy --simulate 4    judge the NumPy backend
+  unidev trace train.py --epochs 3     what does it move between devices, and from which line?
 """
 
 _NO_OUTPUT = 2

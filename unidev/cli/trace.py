@@ -1,0 +1,120 @@
+"""``unidev trace``: what a program moves between devices, from which line, and what to do."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from unidev.trace import Trace
+
+_INTERRUPTED = 130
+_WRONG_USAGE = 2
+
+_HELP = """
+Run a Python program, which need not know of unidev, and print on stderr what it moves between
+devices: by line, the most expensive first, with what to do about it, and what is not seen.
+
+The program runs in this process as `python PROGRAM ARGUMENTS` would run it, and its exit code is
+this one's. Frameworks are watched from the moment that they are imported; with UNIDEV_SIMULATE they
+have simulated GPUs. The table is printed also after an error and after Ctrl-C, not after
+os._exit().
+
+\b
+Examples:
+  unidev trace train.py --epochs 3
+  unidev trace --json transfers.json --chrome transfers.trace.json train.py
+  unidev trace -m my_package.train --epochs 3
+"""
+
+
+@click.command(
+    name="trace",
+    help=_HELP,
+    short_help="What a program moves between devices.",
+    context_settings={"allow_interspersed_args": False},
+)
+@click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Also write it as JSON.")
+@click.option(
+    "--chrome", "chrome_file", type=click.Path(dir_okay=False),
+    help="Also write a file for https://ui.perfetto.dev and chrome://tracing.",
+)  # fmt: skip
+@click.option("-m", "is_module", is_flag=True, help="PROGRAM is a module, as of `python -m`.")
+@click.argument("program")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def command(
+    *,
+    json_file: str | None,
+    chrome_file: str | None,
+    is_module: bool,
+    program: str,
+    arguments: tuple[str, ...],
+) -> int:
+    """Run it, then tell."""
+    from unidev.tracing import trace_transfers
+
+    if not is_module and not os.path.exists(program):
+        raise click.UsageError(f"there is no file {program!r}. A module is run by `-m {program}`.")
+    folder = Path.cwd()  # the program may go elsewhere
+    with trace_transfers() as trace:
+        code = _run(program, arguments, is_module=is_module)
+    sys.stdout.flush()
+    click.echo(f"\n{trace}", err=True)
+    return _write(trace, folder, json_file, chrome_file) or code
+
+
+def _run(program: str, arguments: tuple[str, ...], *, is_module: bool) -> int:
+    """The exit code that Python would end with."""
+    sys.argv[:] = [program, *arguments]
+    if not getattr(sys.flags, "safe_path", False):  # Python 3.11
+        sys.path[0] = os.getcwd() if is_module else str(Path(program).resolve().parent)
+    try:
+        if is_module:
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(program, run_name="__main__")
+    except SystemExit as stop:
+        return _exit_code(stop.code)
+    except BaseException as error:  # noqa: BLE001  said as Python says it, and then the table
+        below = _of_program(error.__traceback__)
+        sys.excepthook(type(error), error.with_traceback(below), below)
+        return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+    return 0
+
+
+def _exit_code(code: object) -> int:
+    if code is None or isinstance(code, int):
+        return code or 0
+    click.echo(str(code), err=True)  # as of `sys.exit("message")`
+    return 1
+
+
+def _of_program(found: TracebackType | None) -> TracebackType | None:
+    """The part of a traceback below what runs the program, unless all of it is that."""
+    ours = (__file__, runpy.__file__)
+    last = found
+    while last is not None and (
+        last.tb_frame.f_code.co_filename in ours
+        or last.tb_frame.f_code.co_filename.startswith("<frozen runpy")
+    ):
+        last = last.tb_next
+    return last or found
+
+
+def _write(trace: Trace, folder: Path, json_file: str | None, chrome_file: str | None) -> int:
+    try:
+        if json_file is not None:
+            trace.to_json(folder / json_file)
+        if chrome_file is not None:
+            trace.to_chrome_trace(folder / chrome_file)
+    except OSError as error:
+        click.echo(f"unidev: the trace cannot be written: {error}", err=True)
+        return _WRONG_USAGE
+    return 0
