@@ -45,7 +45,7 @@ _SMALL = IMAGES[:, :2, :4, :4]
 _WEIGHT = np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4)
 _KERNEL = np.linspace(-1, 1, 3 * 2 * 3 * 2, dtype="float32").reshape(3, 2, 3, 2)
 _BIAS = np.array([0.5, -0.25, 1.0], "float32")
-_LABELS = np.array([2, 0, 3, 3, 1])
+_LABELS = np.array([2, 0, 3, 3, 1], "int64")
 
 CASES = (
     Case("linear", (ROWS, _WEIGHT), lambda x, w: neural.linear(x, w, None)),
