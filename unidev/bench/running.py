@@ -1,0 +1,108 @@
+"""Running all tasks on one backend, within the time that they may take."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import time
+from typing import TYPE_CHECKING
+
+import unidev
+from unidev.bench import bandwidth, floors, forum, matrices, textbook
+from unidev.bench.measuring import FULL, QUICK, measure
+from unidev.bench.results import Bench, DeviceTold, Result
+from unidev.bench.tasks import Host
+from unidev.conformance.subject import framework_version
+from unidev.devices import devices_of
+from unidev.errors import UnidevError, framework_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from unidev.backend import Backend
+    from unidev.bench.spread import Summary
+    from unidev.bench.tasks import Task
+    from unidev.device import Device
+
+    Progress = Callable[[int, int, Task], None]
+    """Is told how many tasks are done, of how many, and the one that begins."""
+
+QUICK_S, FULL_S = 80.0, 1800.0
+"""After so many seconds no further task is begun."""
+
+
+def run(backend: Backend, *, is_full: bool, progress: Progress) -> Bench:
+    """Measure everything on ``backend``. A simulated device is named, and never timed."""
+    devices = devices_of(backend)
+    tasks = list(all_tasks(Host(backend, [each for each in devices if not each.is_simulated])))
+    began = time.monotonic()
+    end = began + (FULL_S if is_full else QUICK_S)
+    results = []
+    for done, task in enumerate(tasks):
+        progress(done, len(tasks), task)
+        results.append(_result(task, backend, is_full=is_full, is_late=time.monotonic() > end))
+    return Bench(
+        backend=backend.name,
+        framework=backend.spec.framework,
+        framework_version=framework_version(backend),
+        unidev_version=unidev.__version__,
+        python=platform.python_version(),
+        platform=platform.platform(),
+        cores=os.cpu_count() or 1,
+        date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        is_full=is_full,
+        seconds=time.monotonic() - began,
+        devices=tuple(_told(each) for each in devices),
+        results=tuple(results),
+    )
+
+
+def all_tasks(host: Host) -> Iterator[Task]:
+    """The short ones first, so that what is left out where time is short are the largest sizes."""
+    yield from floors.tasks(host)
+    yield from forum.tasks(host)
+    yield from textbook.tasks(host)
+    by_size = [*bandwidth.tasks(host), *matrices.tasks(host)]
+    yield from sorted(by_size, key=_work)
+
+
+def _work(task: Task) -> int:
+    """Bytes read: of matrices 8 for each element."""
+    assert task.size is not None
+    return task.size if task.subject == bandwidth.BANDWIDTH else 8 * task.size**2
+
+
+def _result(task: Task, backend: Backend, *, is_full: bool, is_late: bool) -> Result:
+    timing: Summary | None = None
+    reason: str | None = None
+    if is_late:
+        reason = "time was up: --full takes more"
+    else:
+        try:
+            timing = _measured(task, backend, is_full=is_full)
+        except UnidevError as error:
+            reason = str(error)
+    return Result(
+        subject=task.subject,
+        what=task.what,
+        device=task.device,
+        variant=task.variant,
+        size=task.size,
+        summary=timing,
+        reason=reason,
+    )
+
+
+def _measured(task: Task, backend: Backend, *, is_full: bool) -> Summary:
+    try:
+        with task.scope:
+            return measure(task.prepare(), FULL if is_full else QUICK)
+    except UnidevError:
+        raise
+    except backend.framework_errors as error:
+        raise framework_error(error, backend.name, f"{task.what} on {task.device}") from error
+
+
+def _told(device: Device) -> DeviceTold:
+    return DeviceTold(device=str(device), name=device.name, is_simulated=device.is_simulated)

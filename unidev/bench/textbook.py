@@ -1,0 +1,107 @@
+"""The textbook's exercises on GPUs: what logging costs, and what two devices at once save.
+
+"Dive into Deep Learning", section "GPUs": https://d2l.ai/chapter_builders-guide/use-gpu.html
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import unidev
+from unidev.bench.matrices import product
+from unidev.bench.results import TEXTBOOK
+from unidev.bench.tasks import Task
+from unidev.errors import UnsupportedOperation
+from unidev.nn.functional import mean_squared_error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from unidev.bench.tasks import Host
+    from unidev.device import Device
+
+    Tensor = Any
+
+PRODUCTS, ROWS = 1000, 100
+LOGGED = f"{PRODUCTS:,} products of {ROWS}×{ROWS}, each norm logged"
+KEPT = f"{PRODUCTS:,} products of {ROWS}×{ROWS}, the norms kept on the device"
+
+TWO_PRODUCTS, TWO_ROWS = 10, 1024
+AT_ONCE = f"{TWO_PRODUCTS} products of {TWO_ROWS:,} on each of two devices, at once"
+ONE_BY_ONE = f"{TWO_PRODUCTS} products of {TWO_ROWS:,} on each of two devices, one after the other"
+
+
+def tasks(host: Host) -> Iterator[Task]:
+    """Logging on each device; two devices once."""
+    for device in host.devices:
+        for what, prepare in ((LOGGED, _logged), (KEPT, _kept)):
+            yield Task(
+                subject=TEXTBOOK,
+                what=what,
+                device=str(device),
+                scope=device,
+                prepare=lambda prepare=prepare, device=device: prepare(host, device),  # type: ignore[misc]
+            )
+    for what, is_at_once in ((AT_ONCE, True), (ONE_BY_ONE, False)):
+        yield Task(
+            subject=TEXTBOOK,
+            what=what,
+            device=" and ".join(str(each) for each in _two(host)),
+            scope=host.cpu,
+            prepare=lambda is_at_once=is_at_once: _on_two(host, is_at_once),  # type: ignore[misc]
+        )
+
+
+def _norm_of(host: Host, device: Device) -> Callable[[Tensor], Tensor]:
+    """The Frobenius norm, of shape (1,), by what every framework has."""
+    zeros = host.make((ROWS, ROWS), device, 0.0)
+    count = host.make((1,), device, ROWS * ROWS)
+    return lambda x: (count * mean_squared_error(x, zeros)) ** 0.5
+
+
+def _logged(host: Host, device: Device) -> Callable[[], object]:
+    x, y = host.make((ROWS, ROWS), device), host.make((ROWS, ROWS), device)
+    norm = _norm_of(host, device)
+
+    def call() -> list[float]:
+        return [float(unidev.to_numpy(norm(x @ y))[0]) for _ in range(PRODUCTS)]
+
+    return call
+
+
+def _kept(host: Host, device: Device) -> Callable[[], object]:
+    x, y = host.make((ROWS, ROWS), device), host.make((ROWS, ROWS), device)
+    norm, none = _norm_of(host, device), host.make((1,), device, 0.0)
+
+    def call() -> float:
+        total = none
+        for _ in range(PRODUCTS):
+            total = total + norm(x @ y)
+        return float(unidev.to_numpy(total)[0])
+
+    return call
+
+
+def _two(host: Host) -> list[Device]:
+    """Two GPUs; else the GPU, whose work is queued first, and the CPU."""
+    return [*host.gpus, host.cpu][:2]
+
+
+def _on_two(host: Host, is_at_once: bool) -> Callable[[], object]:
+    devices = _two(host)
+    if len(devices) < 2:
+        raise UnsupportedOperation("two devices at once", f"{devices[0]} is the only real device")
+    shape = (TWO_ROWS, TWO_ROWS)
+    pairs = [(each, host.make(shape, each), host.make(shape, each)) for each in devices]
+
+    def call() -> None:
+        kept = []
+        for device, x, y in pairs:
+            with device:
+                kept.append([product(x, y) for _ in range(TWO_PRODUCTS)])
+            if not is_at_once:
+                host.backend.synchronize(device)
+        for device, _, _ in pairs:
+            host.backend.synchronize(device)
+
+    return call
