@@ -184,7 +184,7 @@ def test_what_is_no_model_is_refused(bench: Bench) -> None:
         bench.oracle.check_bytes(x, wholes(2, 3).tobytes(), f"on {device}, after being refused")
 
 
-@check(required=True, profile="train", needs=("models", "probe.write"))
+@check(profile="train", needs=("models", "probe.write"))
 def test_container_of_arrays(bench: Bench) -> None:
     """Where containers are models, one is placed like a model: itself, its ties, its names."""
     if not bench.backend.models.takes_containers:
