@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from unidev_mxnet.probe_models import MxnetModelProbe
 
     Array = np.ndarray[Any, Any]
+
+_LOOKS, _MOST_LOOKS = 4, 40
+"""How often a count has to be the same, and how often it is taken at most, 5 ms apart."""
 
 
 class MxnetProbe(Probe):
@@ -65,6 +69,22 @@ class MxnetProbe(Probe):
                 "sliced": x[1:, ::2],
                 "broadcast": mx.np.broadcast_to(x, (3, *x.shape)),
             }
+
+    def allocated_bytes(self, device: Device) -> int:
+        """The count once it stands still.
+
+        An operator's arrays are let go by MXNet's own threads, a moment after it counts as done, so
+        that ``waitall`` may return before.
+        """
+        count, same = super().allocated_bytes(device), 0
+        for _ in range(_MOST_LOOKS):
+            time.sleep(0.005)
+            mx.nd.waitall()
+            last, count = count, super().allocated_bytes(device)
+            same = same + 1 if count == last else 0
+            if same == _LOOKS:
+                break
+        return count
 
     def global_state(self) -> Mapping[str, object]:
         """This thread's context and flags, and the host's generators.
