@@ -1,0 +1,133 @@
+"""Profiles of the conformance suite, and the abilities that their checks need."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from unidev.backend import Unsupported, unsupported
+from unidev.conformance.abilities import capabilities, require_ability
+from unidev.conformance.catalog import GROUPS, PROFILES, all_checks, check, every_check
+from unidev.conformance.expectations import (
+    Configuration,
+    Expectation,
+    expected_failures,
+    problems_of,
+)
+from unidev.conformance.outcomes import NotSupportedError
+from unidev.conformance.spying import Calls, failing_at
+from unidev.loading import load_backend
+
+TODAY = datetime.date(2026, 1, 1)
+
+
+@pytest.fixture
+def numpy_backend(two_gpus: None) -> Any:
+    return load_backend("numpy")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_profile_begins_with_its_calibration_and_goes_by_groups(profile: str) -> None:
+    checks = all_checks(profile)
+    assert checks[0].id == "smoke.probe_calibrated"
+    assert {each.profile for each in checks} == {profile}
+    assert [each.id for each in checks if not each.summary.endswith(".")] == []
+    order = [GROUPS.index(each.group) for each in checks]
+    assert order == sorted(order)
+    assert len({each.id for each in checks}) == len(checks)
+
+
+def test_a_check_may_belong_to_several_profiles_and_is_one_check() -> None:
+    both = {each.id for each in all_checks("tensor")} & {each.id for each in all_checks("train")}
+    assert both == {"smoke.probe_calibrated"}
+    assert set(every_check()) == {each.id for name in PROFILES for each in all_checks(name)}
+
+
+def test_a_check_of_a_profile_that_there_is_not_is_refused() -> None:
+    def test_zero_d() -> None: ...
+
+    test_zero_d.__module__ = "unidev.conformance.checks.test_copy"
+    with pytest.raises(ValueError, match=r"copy\.zero_d: unknown profile"):
+        check(also_in=("trian",))(test_zero_d)
+
+
+def test_an_expectation_about_another_profiles_check_is_no_problem_and_counts_only_there() -> None:
+    expectation = Expectation(
+        check="models.container_of_arrays", condition="always", reason="so it is",
+        link="https://example.org", expires=datetime.date(2030, 1, 1),
+    )  # fmt: skip
+    assert problems_of([expectation], every_check(), TODAY) == []
+    for profile, expected in (("tensor", 0), ("train", 1)):
+        checks = {each.id: each for each in all_checks(profile)}
+        found = expected_failures([expectation], checks, TODAY, Configuration(0, "1"))
+        assert len(found) == expected
+
+
+def test_what_a_part_cannot_do_has_the_parts_reason_if_there_is_no_part(
+    numpy_backend: Any,
+) -> None:
+    found = capabilities(numpy_backend)
+    assert found["layers"].supported
+    for name in ("probe.models", "probe.models.add_hook", "probe.models.earlier_optimizer"):
+        assert not found[name].supported
+        assert found[name].reason == found["probe.models"].reason
+    with pytest.raises(NotSupportedError, match="no autograd"):
+        require_ability(numpy_backend, "probe.autograd.second_order")
+    with pytest.raises(NotSupportedError, match="NumPy has no autograd"):
+        require_ability(numpy_backend, "autograd")
+
+
+def test_a_part_that_is_declared_missing_and_works_is_a_false_statement(
+    numpy_backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Works(Unsupported):
+        def leaf(self, x: object) -> object:
+            return x
+
+    monkeypatch.setattr(type(numpy_backend), "autograd", Works("it is said"))
+    with pytest.raises(AssertionError, match=r"declared unsupported \(it is said\), and works"):
+        require_ability(numpy_backend, "autograd")
+
+
+def test_a_member_that_is_declared_missing_is_held_to_it(
+    numpy_backend: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Part:
+        unbuilt = unsupported("models have their parameters from the beginning")
+
+    class Liar(Part):
+        class _Works(Unsupported):
+            def __call__(self, *_arguments: object, **_options: object) -> Any:
+                return "a model"
+
+        unbuilt = _Works("it is said")
+
+    probe = type(numpy_backend.probe)
+    monkeypatch.setattr(probe, "models", Part(), raising=False)
+    with pytest.raises(NotSupportedError, match="from the beginning"):
+        require_ability(numpy_backend, "probe.models.unbuilt")
+    monkeypatch.setattr(probe, "models", Liar(), raising=False)
+    with pytest.raises(AssertionError, match="and works"):
+        require_ability(numpy_backend, "probe.models.unbuilt")
+
+
+def test_a_method_that_is_listened_to_or_broken_is_itself_again_afterwards() -> None:
+    import os
+
+    class Owner:
+        def double(self, x: int) -> int:
+            return 2 * x
+
+    owner, replace = Owner(), os.replace
+    with Calls(owner, "double", failing_at(2, MemoryError("no memory"))) as calls:
+        assert owner.double(3) == 6
+        with pytest.raises(MemoryError):
+            owner.double(4)
+        assert owner.double(5) == 10
+    assert calls.count == 3
+    assert not vars(owner)
+    with pytest.raises(KeyError), Calls(os, "replace"):
+        raise KeyError
+    assert os.replace is replace
