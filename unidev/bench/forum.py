@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import unidev
 from unidev import nn
-from unidev.bench.matrices import journey_task, matrix_task, product
+from unidev.bench.matrices import Operation, journey_task, matrix_task, product
 from unidev.bench.results import FORUM
 from unidev.bench.tasks import Task
 from unidev.nn import functional
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TINY = "a tiny net, 10 to 10 to 1, takes a step at a batch of 10"
 MATRIX_ROWS = 200
-MATRICES = f"a product of {MATRIX_ROWS}×{MATRIX_ROWS}"
+MATRICES = f"a product of {MATRIX_ROWS} by {MATRIX_ROWS}"
 
 BATCHES = (100, 1000)
 FEATURES, HIDDEN, JACOBIAN_ROWS = 10, 50, 10
@@ -32,6 +32,7 @@ def jacobian_at(batch: int) -> str:
 
 def tasks(host: Host) -> Iterator[Task]:
     """The three questions, on each device."""
+    operation = Operation(FORUM, MATRICES, product)
     for device in host.devices:
         yield _task(TINY, device, lambda device=device: _tiny_net(host, device))  # type: ignore[misc]
         for batch in BATCHES:
@@ -40,9 +41,9 @@ def tasks(host: Host) -> Iterator[Task]:
                 device,
                 lambda device=device, batch=batch: _jacobian(host, device, batch),  # type: ignore[misc]
             )
-        yield matrix_task(host, FORUM, MATRICES, device, MATRIX_ROWS, product)
+        yield matrix_task(host, operation, device, MATRIX_ROWS)
         if device.kind == "gpu":
-            yield journey_task(host, FORUM, MATRICES, device, MATRIX_ROWS, product)
+            yield journey_task(host, operation, device, MATRIX_ROWS)
 
 
 def _task(what: str, device: Device, prepare: Callable[[], Callable[[], object]]) -> Task:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.bench.results import HERE, JOURNEY, PRODUCT, SUM
 from unidev.bench.tasks import Task
@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from unidev.bench.tasks import Host
     from unidev.device import Device
 
-    Compute = Callable[[Any, Any], Any]
+
+class Operation(NamedTuple):
+    """What is done with two matrices, and what it is called."""
+
+    subject: str
+    what: str
+    compute: Callable[[Any, Any], Any]
+
 
 SIZES = tuple(2**power for power in range(3, 13))
 
@@ -28,41 +35,53 @@ def total(x: Any, y: Any) -> Any:
     return x + y
 
 
+PRODUCTS = Operation(PRODUCT, "x @ y", product)
+SUMS = Operation(SUM, "x + y", total)
+
+
 def tasks(host: Host) -> Iterator[Task]:
     """Both, on each device, the small sizes first."""
     for size in SIZES:
-        for subject, what, compute in ((PRODUCT, "x @ y", product), (SUM, "x + y", total)):
+        for operation in (PRODUCTS, SUMS):
             for device in host.devices:
-                yield matrix_task(host, subject, what, device, size, compute)
+                yield matrix_task(host, operation, device, size)
                 if device.kind == "gpu":
-                    yield journey_task(host, subject, what, device, size, compute)
+                    yield journey_task(host, operation, device, size)
 
 
-def matrix_task(
-    host: Host, subject: str, what: str, device: Device, size: int, compute: Compute
-) -> Task:
+def matrix_task(host: Host, operation: Operation, device: Device, size: int) -> Task:
     """Two matrices that are on ``device`` already."""
 
     def prepare() -> Callable[[], object]:
         x, y = host.make((size, size), device), host.make((size, size), device)
-        return host.waited(device, lambda: compute(x, y))
+        return host.waited(device, lambda: operation.compute(x, y))
 
-    return Task(
-        subject=subject, what=what, device=str(device), variant=HERE, size=size,
-        scope=device, prepare=prepare,
-    )  # fmt: skip
+    return _task(operation, device, HERE, size, prepare)
 
 
-def journey_task(
-    host: Host, subject: str, what: str, device: Device, size: int, compute: Compute
-) -> Task:
+def journey_task(host: Host, operation: Operation, device: Device, size: int) -> Task:
     """Two matrices of the host, and the result brought back to it."""
 
     def prepare() -> Callable[[], object]:
         x, y = host.make((size, size), host.cpu), host.make((size, size), host.cpu)
-        return host.journey(device, compute, x, y)
+        return host.journey(device, operation.compute, x, y)
 
+    return _task(operation, device, JOURNEY, size, prepare)
+
+
+def _task(
+    operation: Operation,
+    device: Device,
+    variant: str,
+    size: int,
+    prepare: Callable[[], Callable[[], object]],
+) -> Task:
     return Task(
-        subject=subject, what=what, device=str(device), variant=JOURNEY, size=size,
-        scope=device, prepare=prepare,
-    )  # fmt: skip
+        subject=operation.subject,
+        what=operation.what,
+        device=str(device),
+        variant=variant,
+        size=size,
+        scope=device,
+        prepare=prepare,
+    )

@@ -57,6 +57,8 @@ class Bench:
     python: str
     platform: str
     cores: int
+    load: float | None
+    """How many processes wanted to run when this began; None: the system does not tell."""
     date: str
     is_full: bool
     seconds: float
@@ -92,21 +94,24 @@ class Bench:
         return next((each.summary for each in self.find(subject, **wanted) if each.summary), None)
 
 
-def to_document(bench: Bench, findings: list[str]) -> dict[str, Any]:
+def to_document(
+    bench: Bench, findings: list[str], crossovers: dict[str, int | None]
+) -> dict[str, Any]:
     """The JSON; seconds by name."""
     document = asdict(bench)
     document["results"] = [
         {**asdict(each), "summary": None if each.summary is None else each.summary._asdict()}
         for each in bench.results
     ]
-    return {"format": FORMAT_VERSION, **document, "findings": findings}
+    return {"format": FORMAT_VERSION, **document, "crossovers": crossovers, "findings": findings}
 
 
 def from_document(document: dict[str, Any]) -> Bench:
     """What ``to_document`` made the JSON of."""
     if document["format"] != FORMAT_VERSION:
         raise ValueError(f"format {document['format']} of unidev bench; this is {FORMAT_VERSION}")
-    told = {key: value for key, value in document.items() if key not in ("format", "findings")}
+    concluded = ("format", "crossovers", "findings")
+    told = {key: value for key, value in document.items() if key not in concluded}
     told["devices"] = tuple(DeviceTold(**each) for each in told["devices"])
     told["results"] = tuple(
         Result(**{**each, "summary": each["summary"] and Summary(**each["summary"])})

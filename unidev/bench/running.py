@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import unidev
 from unidev.bench import bandwidth, floors, forum, matrices, textbook
 from unidev.bench.measuring import FULL, QUICK, measure
-from unidev.bench.results import Bench, DeviceTold, Result
+from unidev.bench.results import BANDWIDTH, Bench, DeviceTold, Result
 from unidev.bench.tasks import Host
 from unidev.conformance.subject import framework_version
 from unidev.devices import devices_of
@@ -34,7 +34,7 @@ QUICK_S, FULL_S = 80.0, 1800.0
 
 def run(backend: Backend, *, is_full: bool, progress: Progress) -> Bench:
     """Measure everything on ``backend``. A simulated device is named, and never timed."""
-    devices = devices_of(backend)
+    devices, load = devices_of(backend), _load()
     tasks = list(all_tasks(Host(backend, [each for each in devices if not each.is_simulated])))
     began = time.monotonic()
     end = began + (FULL_S if is_full else QUICK_S)
@@ -50,6 +50,7 @@ def run(backend: Backend, *, is_full: bool, progress: Progress) -> Bench:
         python=platform.python_version(),
         platform=platform.platform(),
         cores=os.cpu_count() or 1,
+        load=load,
         date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         is_full=is_full,
         seconds=time.monotonic() - began,
@@ -70,7 +71,7 @@ def all_tasks(host: Host) -> Iterator[Task]:
 def _work(task: Task) -> int:
     """Bytes read: of matrices 8 for each element."""
     assert task.size is not None
-    return task.size if task.subject == bandwidth.BANDWIDTH else 8 * task.size**2
+    return task.size if task.subject == BANDWIDTH else 8 * task.size**2
 
 
 def _result(task: Task, backend: Backend, *, is_full: bool, is_late: bool) -> Result:
@@ -106,3 +107,7 @@ def _measured(task: Task, backend: Backend, *, is_full: bool) -> Summary:
 
 def _told(device: Device) -> DeviceTold:
     return DeviceTold(device=str(device), name=device.name, is_simulated=device.is_simulated)
+
+
+def _load() -> float | None:
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None

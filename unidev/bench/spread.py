@@ -20,7 +20,8 @@ class Summary(NamedTuple):
     """The lower quartile; of fewer than five timings the least."""
     high_s: float
     """The upper quartile; of fewer than five timings the most."""
-    count: int
+    timings: int
+    """How many there were."""
 
 
 def summary(seconds: Sequence[float]) -> Summary:

@@ -12,7 +12,6 @@ from unidev.bench.matrices import product
 from unidev.bench.results import TEXTBOOK
 from unidev.bench.tasks import Task
 from unidev.errors import UnsupportedOperation
-from unidev.nn.functional import mean_squared_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     Tensor = Any
 
 PRODUCTS, ROWS = 1000, 100
-LOGGED = f"{PRODUCTS:,} products of {ROWS}×{ROWS}, each norm logged"
-KEPT = f"{PRODUCTS:,} products of {ROWS}×{ROWS}, the norms kept on the device"
+LOGGED = f"{PRODUCTS:,} products of {ROWS} by {ROWS}, each norm logged"
+KEPT = f"{PRODUCTS:,} products of {ROWS} by {ROWS}, the norms kept on the device"
 
 TWO_PRODUCTS, TWO_ROWS = 10, 1024
 AT_ONCE = f"{TWO_PRODUCTS} products of {TWO_ROWS:,} on each of two devices, at once"
@@ -53,10 +52,9 @@ def tasks(host: Host) -> Iterator[Task]:
 
 
 def _norm_of(host: Host, device: Device) -> Callable[[Tensor], Tensor]:
-    """The Frobenius norm, of shape (1,), by what every framework has."""
-    zeros = host.make((ROWS, ROWS), device, 0.0)
-    count = host.make((1,), device, ROWS * ROWS)
-    return lambda x: (count * mean_squared_error(x, zeros)) ** 0.5
+    """The Frobenius norm, of shape (1, 1), by operators that every framework has."""
+    row, column = host.make((1, ROWS), device, 1.0), host.make((ROWS, 1), device, 1.0)
+    return lambda x: (row @ (x * x) @ column) ** 0.5
 
 
 def _logged(host: Host, device: Device) -> Callable[[], object]:
@@ -64,20 +62,20 @@ def _logged(host: Host, device: Device) -> Callable[[], object]:
     norm = _norm_of(host, device)
 
     def call() -> list[float]:
-        return [float(unidev.to_numpy(norm(x @ y))[0]) for _ in range(PRODUCTS)]
+        return [float(unidev.to_numpy(norm(x @ y))[0, 0]) for _ in range(PRODUCTS)]
 
     return call
 
 
 def _kept(host: Host, device: Device) -> Callable[[], object]:
     x, y = host.make((ROWS, ROWS), device), host.make((ROWS, ROWS), device)
-    norm, none = _norm_of(host, device), host.make((1,), device, 0.0)
+    norm, none = _norm_of(host, device), host.make((1, 1), device, 0.0)
 
     def call() -> float:
         total = none
         for _ in range(PRODUCTS):
             total = total + norm(x @ y)
-        return float(unidev.to_numpy(total)[0])
+        return float(unidev.to_numpy(total)[0, 0])
 
     return call
 

@@ -13,6 +13,7 @@ import click
 from unidev.errors import UnidevError
 
 _COMMANDS = {
+    "bench": "What are this machine's devices worth?",
     "conform": "Judge a backend: does it keep unidev's promises?",
     "doctor": "Why is there no GPU, or why is it not used?",
     "info": "Show the plugins, frameworks and devices there are, and what is chosen.",
@@ -27,6 +28,7 @@ One device layer for PyTorch, TensorFlow, PaddlePaddle, MXNet and NumPy.
 Examples:
   unidev info                          what is installed, and which backend is chosen
   unidev doctor                        why is there no GPU, or why is it not used?
+  unidev bench --backend torch         what are this machine's devices worth?
   unidev conform numpy --simulate 4    judge the NumPy backend
   unidev trace train.py --epochs 3     what does it move between devices, and from which line?
 """

@@ -1,0 +1,52 @@
+"""The files of one bench, each whole or not there."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from unidev.atomic_file import replacing
+from unidev.bench.findings import crossovers
+from unidev.bench.page import to_html
+from unidev.bench.results import to_document
+from unidev.child_processes import noticing_interruption
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from unidev.bench.results import Bench
+    from unidev.child_processes import Interruption
+
+NAME = "bench"
+
+
+def to_json(bench: Bench, findings: list[str]) -> str:
+    """For later: everything that was measured."""
+    document = to_document(bench, findings, crossovers(bench))
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def contents(
+    bench: Bench, findings: list[str], table: str, *, with_picture: bool
+) -> dict[str, bytes]:
+    """Each file's name and bytes."""
+    made = {
+        f"{NAME}.txt": table.encode(),
+        f"{NAME}.json": to_json(bench, findings).encode(),
+        f"{NAME}.html": to_html(bench, findings).encode(),
+    }
+    if with_picture:
+        from unidev.bench.picture import to_png
+
+        made[f"{NAME}.png"] = to_png(bench)
+    return made
+
+
+def write(folder: Path, made: dict[str, bytes]) -> Interruption:
+    """Write them all; a Ctrl-C that comes meanwhile is told afterwards, so that none is missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with noticing_interruption() as stop:
+        for name, data in made.items():
+            with replacing(str(folder / name)) as file:
+                file.write(data)
+    return stop

@@ -1,0 +1,152 @@
+"""What the timings say, in sentences: pure functions of the results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unidev.bench import floors, forum, textbook
+from unidev.bench.quantities import seconds, times
+from unidev.bench.results import FLOOR, FORUM, HERE, JOURNEY, PRODUCT, SUM, TEXTBOOK
+from unidev.bench.spread import crossover, is_faster, ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from unidev.bench.results import Bench
+    from unidev.bench.spread import Summary
+
+_CPU = "cpu:0"
+
+
+def findings(bench: Bench) -> list[str]:
+    """All of them, the most general first."""
+    return [
+        *_about_devices(bench),
+        *_about_floors(bench),
+        *(sentence for gpu in bench.gpus for sentence in _about_crossovers(bench, gpu)),
+        *_about_logging(bench),
+        *_about_two_devices(bench),
+        *(sentence for gpu in bench.gpus for sentence in _about_forums(bench, gpu)),
+    ]
+
+
+def _about_devices(bench: Bench) -> Iterator[str]:
+    if bench.simulated:
+        names = ", ".join(each.device for each in bench.simulated)
+        verb = "is" if len(bench.simulated) == 1 else "are"
+        yield (
+            f"{names} {verb} simulated and left out: simulated GPUs compute on the CPU, and their "
+            "seconds say nothing of a GPU."
+        )
+    if not bench.gpus:
+        yield (
+            f"There is no real GPU here, so there is nothing to compare {_CPU} with. "
+            "`unidev doctor` says why there is none."
+        )
+    if bench.load is not None and bench.load > 0.5 * bench.cores:
+        yield (
+            f"The machine was busy when this began (a load of {bench.load:.1f} on {bench.cores} "
+            "cores): timings are larger, and wider spread, than on a quiet one."
+        )
+
+
+def _about_floors(bench: Bench) -> Iterator[str]:
+    for device in [each.device for each in bench.real]:
+        waited = bench.timing(FLOOR, what=floors.WAITED, device=device)
+        queued = bench.timing(FLOOR, what=floors.QUEUED, device=device)
+        read = bench.timing(FLOOR, what=floors.READ, device=device)
+        if waited and queued and read:
+            yield (
+                f"The least that an operation takes on {device}: "
+                f"{seconds(queued.median_s / floors.QUEUED_COUNT)} queued among others, "
+                f"{seconds(waited.median_s)} waited for, {seconds(read.median_s)} read into Python."
+            )
+
+
+def _about_crossovers(bench: Bench, gpu: str) -> Iterator[str]:
+    for subject, noun in ((PRODUCT, "product"), (SUM, "sum")):
+        for variant in (HERE, JOURNEY):
+            pairs = _pairs(bench, subject, gpu, variant)
+            if not pairs:
+                continue
+            size, largest = crossover(pairs), max(size for size, _, _ in pairs)
+            how = "where the data is there" if variant == HERE else "with the data's journey"
+            yield (
+                f"A {noun} of square matrices, {how}: {gpu} is "
+                + (
+                    f"faster than {_CPU} from {size:,} rows on."
+                    if size is not None
+                    else f"not faster than {_CPU} up to {largest:,} rows, beyond the spread."
+                )
+            )
+
+
+def _pairs(
+    bench: Bench, subject: str, gpu: str, variant: str
+) -> list[tuple[int, Summary, Summary]]:
+    """Sizes at which both the CPU and the GPU were measured."""
+    on_cpu = {each.size: each.summary for each in bench.find(subject, device=_CPU, variant=HERE)}
+    found = []
+    for each in bench.find(subject, device=gpu, variant=variant):
+        cpu = on_cpu.get(each.size)
+        if each.size is not None and each.summary is not None and cpu is not None:
+            found.append((each.size, cpu, each.summary))
+    return found
+
+
+def crossovers(bench: Bench) -> dict[str, int | None]:
+    """For the JSON: rows from which a GPU is faster than the CPU, by what, GPU and variant."""
+    return {
+        f"{subject}, {gpu}, {variant}": crossover(pairs)
+        for gpu in bench.gpus
+        for subject in (PRODUCT, SUM)
+        for variant in (HERE, JOURNEY)
+        if (pairs := _pairs(bench, subject, gpu, variant))
+    }
+
+
+def _about_logging(bench: Bench) -> Iterator[str]:
+    for device in [each.device for each in bench.real]:
+        logged = bench.timing(TEXTBOOK, what=textbook.LOGGED, device=device)
+        kept = bench.timing(TEXTBOOK, what=textbook.KEPT, device=device)
+        if logged and kept:
+            yield f"Logging each of {textbook.PRODUCTS:,} norms on {device} " + _against(
+                logged, kept, "keeping them there and reading once"
+            )
+
+
+def _about_two_devices(bench: Bench) -> Iterator[str]:
+    for each in bench.find(TEXTBOOK, what=textbook.AT_ONCE):
+        apart = bench.timing(TEXTBOOK, what=textbook.ONE_BY_ONE, device=each.device)
+        if each.summary and apart:
+            yield f"Using {each.device} one after the other " + _against(
+                apart, each.summary, "using both at once"
+            )
+
+
+def _about_forums(bench: Bench, gpu: str) -> Iterator[str]:
+    questions = (
+        (forum.TINY, HERE, "too little work for its floor"),
+        *(
+            (forum.jacobian_at(batch), HERE, "many small steps, each with its floor")
+            for batch in forum.BATCHES
+        ),
+        (forum.MATRICES, HERE, "small work"),
+        (forum.MATRICES, JOURNEY, "the journey costs more than it saves"),
+    )
+    for what, variant, why in questions:
+        on_cpu = bench.timing(FORUM, what=what, device=_CPU)
+        on_gpu = bench.timing(FORUM, what=what, device=gpu, variant=variant)
+        if on_cpu and on_gpu:
+            named = what if variant == HERE else f"{what}, {variant}"
+            told = f"{gpu}, {named}: " + _against(on_gpu, on_cpu, f"{_CPU}")
+            yield told.removesuffix(".") + f": {why}." if is_faster(on_cpu, on_gpu) else told
+
+
+def _against(a: Summary, b: Summary, other: str) -> str:
+    numbers = f"({seconds(a.median_s)} against {seconds(b.median_s)})"
+    if is_faster(b, a):
+        return f"takes {times(ratio(a, b))} as long as {other} {numbers}."
+    if is_faster(a, b):
+        return f"is {times(ratio(b, a))} as fast as {other} {numbers}."
+    return f"and {other} are too close to call {numbers}."

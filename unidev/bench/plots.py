@@ -1,0 +1,107 @@
+"""The plots, as data: what the PNG and the page draw, each in its way."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from unidev.bench import quantities
+from unidev.bench.results import BANDWIDTH, HERE, PRODUCT, SUM
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from unidev.bench.results import Bench, Result
+
+
+class Point(NamedTuple):
+    """A median, and the quartiles about it."""
+
+    x: float
+    y: float
+    low: float
+    high: float
+
+
+class Series(NamedTuple):
+    """One line of a plot."""
+
+    name: str
+    points: tuple[Point, ...]
+
+
+class Plot(NamedTuple):
+    """Both axes are logarithmic."""
+
+    name: str
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    x_text: Callable[[float], str]
+    y_text: Callable[[float], str]
+
+    @property
+    def points(self) -> list[Point]:
+        """Of all series."""
+        return [point for each in self.series for point in each.points]
+
+
+def plots(bench: Bench) -> list[Plot]:
+    """Bandwidth, products and sums: those of which there are points."""
+    return [plot for plot in (_bandwidth(bench), *_matrices(bench)) if plot.series]
+
+
+def _bandwidth(bench: Bench) -> Plot:
+    def name(result: Result) -> str:
+        return f"{result.device}, {result.variant}"
+
+    return Plot(
+        "bandwidth",
+        "How fast bytes get from one device to another",
+        "bytes of a tensor",
+        "bytes a second",
+        _series(bench.find(BANDWIDTH), name, is_rate=True),
+        lambda value: quantities.size(round(value)),
+        quantities.rate,
+    )
+
+
+def _matrices(bench: Bench) -> list[Plot]:
+    def name(result: Result) -> str:
+        return result.device if result.variant == HERE else f"{result.device}, {result.variant}"
+
+    return [
+        Plot(
+            subject,
+            f"A {subject} of two square matrices",
+            "rows of a matrix",
+            "seconds",
+            _series(bench.find(subject), name, is_rate=False),
+            lambda value: f"{value:,.0f}",
+            quantities.seconds,
+        )
+        for subject in (PRODUCT, SUM)
+    ]
+
+
+def _series(
+    results: Iterable[Result], name: Callable[[Result], str], *, is_rate: bool
+) -> tuple[Series, ...]:
+    found: dict[str, list[Point]] = {}
+    for each in results:
+        if each.summary is None or each.size is None:
+            continue
+        median, low, high, _ = each.summary
+        point = Point(each.size, median, low, high)
+        if is_rate:  # the fastest takes the least time
+            point = Point(each.size, each.size / median, each.size / high, each.size / low)
+        found.setdefault(name(each), []).append(point)
+    return tuple(Series(name, tuple(sorted(points))) for name, points in found.items())
+
+
+def decades(low: float, high: float, base: int = 10) -> list[float]:
+    """The powers of ``base`` from the one at or below ``low`` to the one at or above ``high``."""
+    first = math.floor(math.log(low, base) + 1e-9)
+    last = max(math.ceil(math.log(high, base) - 1e-9), first + 1)
+    return [float(base) ** power for power in range(first, last + 1)]

@@ -1,0 +1,86 @@
+"""The table: one row for each thing that was measured, as text; for the terminal and the page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from unidev.bench import quantities
+from unidev.bench.results import BANDWIDTH, FLOOR, FORUM, PRODUCT, SUM, TEXTBOOK
+
+if TYPE_CHECKING:
+    from unidev.bench.results import Bench, Result
+
+TITLES = {
+    FLOOR: "The floor: one small operation",
+    BANDWIDTH: "From one device to another, by copy_to",
+    PRODUCT: "Products of square matrices, float32",
+    SUM: "Sums of square matrices, float32",
+    TEXTBOOK: "The textbook's exercises",
+    FORUM: "What forums ask",
+}
+"""Each subject, in order."""
+
+COLUMNS = ("what", "device", "size", "median", "half of all", "remark")
+
+
+class Row(NamedTuple):
+    """One line of the table; empty where there is nothing to say."""
+
+    what: str
+    device: str
+    size: str
+    median: str
+    spread: str
+    remark: str
+
+
+def rows(bench: Bench, subject: str) -> list[Row]:
+    """What was measured of one subject; why there is no timing stands where it would."""
+    return [_row(each) for each in bench.find(subject)]
+
+
+def heading(bench: Bench) -> list[str]:
+    """What was measured, where and when."""
+    devices = ", ".join(
+        f"{each.device} (simulated, left out)" if each.is_simulated
+        else f"{each.device} ({each.name})"
+        for each in bench.devices
+    )  # fmt: skip
+    return [
+        f"unidev bench {bench.unidev_version}: {bench.backend}, {bench.framework} "
+        f"{bench.framework_version}",
+        f"{bench.date}, {bench.platform}, Python {bench.python}, {bench.cores} cores",
+        f"devices: {devices}",
+        f"measured in {bench.seconds:.0f} s" + (", --full" if bench.is_full else ""),
+    ]
+
+
+def _row(result: Result) -> Row:
+    what = result.what
+    if result.subject in (BANDWIDTH, PRODUCT, SUM) or "journey" in result.variant:
+        what = f"{what}, {result.variant}"
+    size = ""
+    if result.size is not None:
+        is_bytes = result.subject == BANDWIDTH
+        size = quantities.size(result.size) if is_bytes else f"{result.size:,}"
+    timing = result.summary
+    if timing is None:
+        return Row(what, result.device, size, "none", "", result.reason or "")
+    return Row(
+        what,
+        result.device,
+        size,
+        quantities.seconds(timing.median_s),
+        f"{quantities.seconds(timing.low_s)} to {quantities.seconds(timing.high_s)}",
+        _speed(result, timing.median_s),
+    )
+
+
+def _speed(result: Result, median_s: float) -> str:
+    if result.size is None or median_s <= 0:
+        return ""
+    if result.subject == BANDWIDTH:
+        return quantities.rate(result.size / median_s)
+    if result.subject == PRODUCT:
+        return f"{2 * result.size**3 / median_s / 1e9:,.3g} GFLOP/s"
+    return ""

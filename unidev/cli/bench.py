@@ -1,0 +1,125 @@
+"""``unidev bench``: what this machine's devices are worth, on one framework."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from unidev.bench.results import Bench
+    from unidev.bench.tasks import Task
+
+_FOLDER = Path("unidev-bench")
+_BEAT_S = 2.0
+
+_HELP = """
+What this machine's devices are worth, on one framework: the floor of one small operation, transfers
+from 1 KB to 256 MB, products and sums of matrices from 8 to 4,096 rows with and without the data's
+journey, the textbook's exercises, and what forums ask.
+
+Writes a table, a page, a picture and JSON: bench.txt, bench.html, bench.png and bench.json. A
+simulated device is named, and never timed. Takes under two minutes; Ctrl-C writes nothing.
+
+\b
+Exit codes:
+  0    done
+  1    the backend cannot be had
+  2    wrong usage, or the files cannot be written
+  130  interrupted by Ctrl-C
+
+\b
+Examples:
+  unidev bench
+  unidev bench --backend torch --output results
+  unidev bench --json > bench.json
+"""
+
+
+@click.command(name="bench", help=_HELP, short_help="What are this machine's devices worth?")
+@click.option("--backend", metavar="NAME", help="The backend; by default the one that is chosen.")
+@click.option("--full", "is_full", is_flag=True, help="More timings, up to half an hour.")
+@click.option(
+    "--output", "folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
+    help="Where the files go.  [default: unidev-bench; with --json nowhere]",
+)  # fmt: skip
+@click.option("--json", "is_json", is_flag=True, help="Print JSON in place of the table.")
+def command(*, backend: str | None, is_full: bool, folder: Path | None, is_json: bool) -> int:
+    """Measure, then tell."""
+    if folder is None and not is_json:
+        folder = _FOLDER
+    _check_folder(folder)
+    has_picture = find_spec("matplotlib") is not None
+    if folder is not None and not has_picture:
+        click.echo("unidev: no bench.png: it needs matplotlib: pip install matplotlib", err=True)
+    bench = _measure(backend, is_full=is_full)
+    return _tell(bench, folder, has_picture=has_picture, is_json=is_json)
+
+
+def _check_folder(folder: Path | None) -> None:
+    """Before minutes are spent on what cannot be written."""
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"--output {folder}: {error.strerror}.") from error
+
+
+def _measure(name: str | None, *, is_full: bool) -> Bench:
+    import unidev
+    from unidev.bench.running import run
+
+    if name is not None:
+        unidev.set_backend(name)
+    return run(unidev.active_backend(), is_full=is_full, progress=_Progress())
+
+
+def _tell(bench: Bench, folder: Path | None, *, has_picture: bool, is_json: bool) -> int:
+    from unidev.bench.files import contents, to_json, write
+    from unidev.bench.findings import findings
+    from unidev.bench.table import print_table, to_text
+    from unidev.cli.output import console
+
+    found = findings(bench)
+    if folder is not None:
+        try:
+            made = contents(bench, found, to_text(bench, found), with_picture=has_picture)
+            stop = write(folder, made)
+        except OSError as error:
+            click.echo(f"unidev: {error.filename or folder}: {error.strerror}.", err=True)
+            return 2
+        if stop:
+            return stop.exit_code
+    if is_json:
+        click.echo(to_json(bench, found), nl=False)
+    else:
+        print_table(bench, found, console())
+    if folder is not None:
+        click.echo(f"unidev: written: {', '.join(str(folder / each) for each in made)}", err=True)
+    return 0
+
+
+class _Progress:
+    """Says on stderr what is measured, every two seconds, in whole lines."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._said = 0.0
+
+    def __call__(self, done: int, of: int, task: Task) -> None:
+        now = time.monotonic()
+        if now - self._said < _BEAT_S:
+            return
+        self._said = now
+        size = "" if task.size is None else f", {task.size:,}"
+        print(  # noqa: T201  progress
+            f"unidev: {done} of {of}, {now - self._began:.0f} s: {task.what}{size} on "
+            f"{task.device}",
+            file=sys.stderr,
+            flush=True,
+        )
