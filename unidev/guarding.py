@@ -58,8 +58,9 @@ def check_guard(mode: str, movement: Movement, line: Line) -> None:
     from unidev.trace_advice import remedy, spoken
 
     size = "tensors" if movement.shape is None else f"a tensor of shape {movement.shape}"
+    moves = "would move" if mode == "forbid" else "moves"
     said = (
-        f"{spoken(movement.operation)} moves {size}, {movement.nbytes:,} bytes, from "
+        f"{spoken(movement.operation)} {moves} {size}, {movement.nbytes:,} bytes, from "
         f"{movement.source} to {movement.target}, and nobody asked for that; at {line}"
         + (f": {line.source}" if line.source else "")
         + f"\n{remedy(movement)}"

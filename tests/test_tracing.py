@@ -1,0 +1,259 @@
+"""`trace_transfers`, on NumPy's simulated devices: what was moved, by which line, and told once."""
+
+import copy
+import statistics
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import unidev
+from unidev.loading import load_backend
+from unidev.trace import Trace
+
+HERE = Path(__file__)
+
+
+def told(trace: Trace) -> list[tuple[object, ...]]:
+    """Each transfer as a test writes it down by hand."""
+    return [
+        (each.operation, str(each.source), str(each.target), each.nbytes, each.shape)
+        for each in trace.transfers
+    ]
+
+
+def line_with(text: str) -> int:
+    """The number of the line of this file that ends with the comment ``text``."""
+    lines = HERE.read_text().splitlines()
+    (number,) = (at for at, line in enumerate(lines, 1) if line.endswith(f"# {text}"))
+    return number
+
+
+def test_every_verb_is_told_once_by_its_own_name(two_gpus, tmp_path):
+    file = tmp_path / "model.safetensors"
+    with unidev.trace_transfers() as trace:
+        x = unidev.array([1, 2, 3], dtype="float32", device="gpu:0")
+        unidev.arange(4, device="gpu:1")
+        unidev.rand((2, 2), device="gpu:0")
+        unidev.randn(5, dtype="float64", device="gpu:0")
+        unidev.copy_to(x, "gpu:1")
+        unidev.as_in_device({"x": x}, "cpu")
+        unidev.to_numpy(x)
+        unidev.array(x, device="gpu:1")
+        unidev.array(x, dtype="int64", device="gpu:1")
+        model = {"w": unidev.zeros((2, 3)), "b": unidev.zeros(2)}
+        unidev.place(model, "gpu:0")
+        unidev.save_parameters(model, file)
+    assert told(trace) == [
+        ("array", "cpu:0", "gpu:0", 12, (3,)),
+        ("arange", "cpu:0", "gpu:1", 32, (4,)),
+        ("rand", "cpu:0", "gpu:0", 16, (2, 2)),
+        ("randn", "cpu:0", "gpu:0", 40, (5,)),
+        ("copy_to", "gpu:0", "gpu:1", 12, (3,)),
+        ("as_in_device", "gpu:0", "cpu:0", 12, (3,)),
+        ("to_numpy", "gpu:0", "cpu:0", 12, (3,)),
+        ("array", "gpu:0", "gpu:1", 12, (3,)),
+        ("array", "gpu:0", "gpu:1", 12, (3,)),
+        ("place", "cpu:0", "gpu:0", 32, None),
+        ("save_parameters", "gpu:0", "cpu:0", 24, (2, 3)),
+        ("save_parameters", "gpu:0", "cpu:0", 8, (2,)),
+    ]
+    assert trace.total_bytes == 224
+    assert [each.is_asked for each in trace.transfers] == [True] * 6 + [False] + [True] * 5
+
+
+def test_loading_keeps_the_old_values_on_the_host_and_brings_the_new_ones(two_gpus, tmp_path):
+    file = tmp_path / "model.safetensors"
+    model = {"w": unidev.ones((2, 3), device="gpu:0")}
+    unidev.save_parameters(model, file)
+    with unidev.trace_transfers() as trace:
+        unidev.load_parameters(model, file, device="gpu:1")
+    assert told(trace) == [
+        ("load_parameters", "gpu:0", "gpu:1", 24, (2, 3)),
+        ("load_parameters", "gpu:1", "cpu:0", 24, (2, 3)),
+        ("load_parameters", "cpu:0", "gpu:1", 24, (2, 3)),
+    ]
+
+
+def test_what_stays_on_its_device_is_no_transfer(two_gpus, tmp_path):
+    x = unidev.ones(3, device="gpu:0")
+    with unidev.trace_transfers() as trace:
+        unidev.copy_to(x, "gpu:0")
+        unidev.as_in_device(x, "gpu:0")
+        unidev.zeros(3, device="gpu:1")
+        unidev.full(3, 7, device="gpu:1")
+        unidev.ones_like(x)
+        unidev.array([1, 2])
+        unidev.to_numpy(unidev.rand(3))
+        unidev.place({"x": x}, "gpu:0")
+        unidev.device_of(x)
+        x + x
+        x.sum()
+        copy.deepcopy(x)
+    assert told(trace) == []
+    assert str(trace).startswith("no transfer between devices was seen")
+
+
+def test_what_raises_moves_nothing(two_gpus):
+    x = unidev.ones(3, device="gpu:0")
+    with unidev.trace_transfers() as trace:
+        with pytest.raises(unidev.DeviceNotFoundError):
+            unidev.copy_to(x, "gpu:7")
+        with pytest.raises(unidev.UnsupportedOperation):
+            unidev.place({"x": (x,)}, "gpu:1")
+    assert told(trace) == []
+
+
+def test_a_transfer_knows_its_line_thread_and_time(two_gpus):
+    x = unidev.ones(3, device="gpu:0")
+
+    def step():
+        return unidev.to_numpy(x)  # the line
+
+    with unidev.trace_transfers() as trace:
+        step()
+    (transfer,) = trace.transfers
+    assert transfer.line.file == __file__
+    assert transfer.line.number == line_with("the line")
+    assert transfer.line.function == "step"
+    assert transfer.line.source == "return unidev.to_numpy(x)  # the line"
+    assert transfer.thread == threading.current_thread().name
+    assert 0 <= transfer.seconds < 60
+    assert not transfer.is_seconds_real
+
+
+def test_the_line_is_the_users_also_below_numpy_and_the_standard_library(two_gpus):
+    x = unidev.ones(3, device="gpu:0")
+    with unidev.trace_transfers() as trace:
+        statistics.fmean(x)  # the standard library's Python code
+        np.testing.assert_array_equal(x, x)  # a framework's Python code
+    assert {(each.line.file, each.line.number) for each in trace.transfers} == {
+        (__file__, line_with("the standard library's Python code")),
+        (__file__, line_with("a framework's Python code")),
+    }
+
+
+def test_the_seconds_of_one_call_are_shared_by_its_transfers(two_gpus):
+    model = {
+        "a": unidev.zeros(1000, device="gpu:0"), "b": unidev.zeros(3000),
+        "c": unidev.zeros(5, device="gpu:1"),
+    }  # fmt: skip
+    with unidev.trace_transfers() as trace:
+        unidev.place(model, "gpu:1")
+    assert told(trace) == [
+        ("place", "gpu:0", "gpu:1", 4000, (1000,)),
+        ("place", "cpu:0", "gpu:1", 12000, (3000,)),
+    ]
+    small, large = trace.transfers
+    assert large.seconds == pytest.approx(3 * small.seconds)
+    assert "the state of an optimizer" in trace.blind_spots["unidev"]
+
+
+def test_traces_nest_and_each_has_what_it_sees(two_gpus):
+    x = unidev.ones(3, device="gpu:0")
+    with unidev.trace_transfers() as outer:
+        x.tolist()
+        with unidev.trace_transfers() as inner:
+            x[0].item()
+        unidev.to_numpy(x)
+    assert [each.operation for each in inner.transfers] == ["ndarray.item"]
+    assert [each[0] for each in told(outer)] == ["ndarray.tolist", "ndarray.item", "to_numpy"]
+
+
+def test_one_object_can_be_entered_again(two_gpus):
+    x = unidev.ones(3, device="gpu:0")
+    scope = unidev.trace_transfers()
+    with scope as outer, scope as inner:
+        x.tolist()
+    with scope as later:
+        pass
+    assert [len(each.transfers) for each in (outer, inner, later)] == [1, 1, 0]
+    with pytest.raises(unidev.ScopeError, match="was left before"):
+        scope.__exit__(None, None, None)
+
+
+def test_other_threads_are_not_traced(two_gpus):
+    x = unidev.ones(3, device="gpu:0")
+    with unidev.trace_transfers() as trace:
+        other = threading.Thread(target=x.tolist)
+        other.start()
+        other.join()
+    assert told(trace) == []
+    assert trace.blind_spots["unidev"] == {
+        "other threads": "a trace sees the thread that opened it"
+    }
+
+
+def test_two_threads_trace_at_once_each_its_own(two_gpus):
+    x = unidev.ones(3, device="gpu:0")
+    both_are_in = threading.Barrier(2)
+    counts = {}
+
+    def work(times):
+        with unidev.trace_transfers() as trace:
+            both_are_in.wait(10)
+            for _ in range(times):
+                x[0].item()
+            both_are_in.wait(10)
+        counts[times] = len(trace.transfers)
+
+    threads = [threading.Thread(target=work, args=(times,)) for times in (20, 30)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert counts == {20: 20, 30: 30}
+
+
+def test_a_trace_is_left_in_the_thread_that_entered_it(two_gpus):
+    scope = unidev.trace_transfers()
+    scope.__enter__()
+    errors = []
+
+    def leave():
+        try:
+            scope.__exit__(None, None, None)
+        except unidev.ScopeError as error:
+            errors.append(str(error))
+
+    other = threading.Thread(target=leave)
+    other.start()
+    other.join()
+    scope.__exit__(None, None, None)
+    assert "not entered in this thread" in errors[0]
+
+
+def test_what_is_not_seen_is_part_of_the_trace(two_gpus, monkeypatch):
+    with unidev.trace_transfers() as trace:
+        (spot,) = trace.blind_spots["numpy"]
+    assert "numpy.asarray(a)" in spot
+    assert spot in str(trace)
+    monkeypatch.setattr(
+        load_backend("numpy"), "tracer", unidev.unsupported("nobody has written it")
+    )
+    with unidev.trace_transfers() as trace:
+        assert trace.not_seen["numpy"] == "nobody has written it"
+    assert "  numpy: all of it: nobody has written it" in str(trace)
+
+
+# -- nothing outside the block -------------------------------------------------------------------
+
+
+def test_importing_unidev_imports_nothing_of_a_trace(run_python):
+    said = run_python(
+        "import sys, unidev\n"
+        "print(sorted(n for n in sys.modules if n in {'unidev.watch', 'unidev.trace', 'json'}))"
+    )
+    assert said == "[]"
+
+
+def test_without_a_watch_the_verbs_call_the_backend_directly(two_gpus, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise AssertionError("looked at without need")
+
+    monkeypatch.setattr("unidev.movements.of_tensor", refuse)
+    monkeypatch.setattr("unidev.watch.Watch.own_call", refuse)
+    x = unidev.rand(3, device="gpu:0")
+    unidev.to_numpy(unidev.as_in_device(unidev.copy_to(x, "gpu:1"), "cpu"))
+    unidev.place({"x": x}, "gpu:1")
