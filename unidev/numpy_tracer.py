@@ -64,6 +64,8 @@ class NumpyTracer(Tracer):
             self.blind_spots = {
                 "numpy.asarray(a), numpy.array(a), a.view(numpy.ndarray), and C code that takes "
                 "the buffer": "NumPy itself knows no devices: they look beyond the simulated one",
+                "a method taken from an array before the block, such as f = a.item": "it is the "
+                "class's that is replaced",
             }
 
     @contextmanager

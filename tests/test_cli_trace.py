@@ -1,0 +1,155 @@
+"""`unidev trace`: a program as Python runs it, and then the table."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+PROGRAM = """\
+import sys
+import numpy as np
+from beside import sum_of
+from simulated import x
+print(__name__, sys.argv[1:], sys.path[0] == sys.argv[0].rpartition("/")[0])
+for each in x:
+    sum_of(each)
+"""
+BESIDE = """\
+def sum_of(x):
+    return x.sum().item()
+"""
+SIMULATED = """\
+import unidev
+x = unidev.ones(3, device="gpu:0")
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    (tmp_path / "beside.py").write_text(BESIDE)
+    (tmp_path / "simulated.py").write_text(SIMULATED)
+    return tmp_path / "program.py"
+
+
+def environment(**more):
+    own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
+    return {**own, "UNIDEV_BACKEND": "numpy", "UNIDEV_SIMULATE": "1", **more}
+
+
+def trace(*arguments, cwd, **more):
+    return subprocess.run(
+        [sys.executable, "-m", "unidev", "trace", *map(str, arguments)],
+        capture_output=True, text=True, timeout=60, cwd=cwd, env=environment(**more),
+    )  # fmt: skip
+
+
+def test_a_program_runs_as_python_runs_it_and_then_comes_the_table(program, tmp_path):
+    done = trace(program, "--epochs", "3", "--json", "-m", "x", cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "__main__ ['--epochs', '3', '--json', '-m', 'x'] True\n"
+    lines = done.stderr.splitlines()
+    assert lines[1].startswith("3 transfers between devices, 12 B, ")
+    (row,) = (at for at, line in enumerate(lines) if "`.item()`" in line and "3  " in line)
+    assert f"{tmp_path / 'beside.py'}:2 in sum_of" in lines[row]
+    assert lines[row + 1] == "    return x.sum().item()"
+    assert lines[row + 2] == ("    `.item()`, 3 times: keep the sum on gpu:0 and read it once.")
+
+
+def test_a_module_runs_as_of_python_minus_m(program, tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__main__.py").write_text(
+        "import sys\nfrom beside import sum_of\nfrom simulated import x\n"
+        "print(__package__, sys.argv[1:], sum_of(x))\n"
+    )
+    done = trace("-m", "package", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "package ['--json'] 3.0\n"
+    assert "`.item()`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "said"),
+    [
+        ("sys.exit()", 0, ""),
+        ("sys.exit(7)", 7, ""),
+        ("sys.exit('the end')", 1, "the end"),
+        ("raise ValueError('no')", 1, "ValueError: no"),
+        ("raise KeyboardInterrupt", 130, "KeyboardInterrupt"),
+    ],
+)
+def test_the_exit_code_is_the_programs_and_the_table_comes_all_the_same(
+    program, ending, code, said
+):
+    program.write_text(PROGRAM + ending + "\n")
+    done = trace(program, cwd=program.parent)
+    assert done.returncode == code
+    assert said in done.stderr
+    assert "3 transfers between devices" in done.stderr
+    assert "runpy" not in done.stderr
+    assert "unidev/cli" not in done.stderr
+
+
+def test_a_traceback_begins_in_the_program(program):
+    program.write_text("def f():\n    raise ValueError('no')\nf()\n")
+    lines = trace(program, cwd=program.parent).stderr.splitlines()
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[1] == f'  File "{program}", line 3, in <module>'
+
+
+def test_a_program_that_is_no_python_is_said_as_python_says_it(program):
+    program.write_text("1 +\n")
+    done = trace(program, cwd=program.parent)
+    assert done.returncode == 1
+    assert "SyntaxError: invalid syntax" in done.stderr
+    assert "no transfer between devices was seen" in done.stderr
+
+
+def test_ctrl_c_ends_the_program_and_the_table_comes_all_the_same(program):
+    program.write_text(PROGRAM + "print('here', flush=True)\nimport time\ntime.sleep(60)\n")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "unidev", "trace", program],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+    for line in child.stdout:
+        if line == "here\n":
+            break
+    time.sleep(0.2)
+    child.send_signal(signal.SIGINT)
+    _, said = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert "KeyboardInterrupt" in said
+    assert "3 transfers between devices" in said
+
+
+def test_json_and_chrome_are_written_where_the_command_was_given(program, tmp_path):
+    program.write_text(PROGRAM + "import os\nos.chdir('/')\n")
+    done = trace("--json", "a.json", "--chrome", "b.json", program.name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads((tmp_path / "a.json").read_text())["transfers"]) == 3
+    events = json.loads((tmp_path / "b.json").read_text())["traceEvents"]
+    assert sum(each["ph"] == "X" for each in events) == 3
+
+
+def test_a_file_that_cannot_be_written_is_exit_code_2(program, tmp_path):
+    done = trace("--json", tmp_path / "nowhere" / "a.json", program, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "unidev: the trace cannot be written: " in done.stderr
+    assert "3 transfers between devices" in done.stderr
+
+
+def test_a_program_that_is_not_there_is_wrong_usage(tmp_path):
+    done = trace("nowhere.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "there is no file 'nowhere.py'" in done.stderr
+    assert "-m nowhere.py" in done.stderr
+
+
+def test_a_module_that_is_not_there_is_said(tmp_path):
+    done = trace("-m", "nowhere_at_all", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "No module named nowhere_at_all" in done.stderr
