@@ -10,6 +10,9 @@ Most replace a method of the reference backend. Trees, scopes, spellings and ``a
 the core's own doing: a mutant of those replaces the core's function when its backend is loaded, for
 the whole process. So a mutant must never be loaded but in a child process that is there for it.
 
+NumPy trains nothing, so mutants of training are of a reference that does: ``trains`` is that with
+nothing broken, an autograd, a net and an optimizer over NumPy's simulated devices.
+
 ``idle`` has backends that do nothing at all.
 """
 
