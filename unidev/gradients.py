@@ -122,8 +122,14 @@ def no_grad() -> AbstractContextManager[Any]:
 def _gradients(
     backend: Backend, loss_of: Callable[[], Any], leaves: Sequence[Any]
 ) -> tuple[Any, list[Any]]:
+    of_the_user: list[Exception] = []
+
     def checked() -> Any:
-        loss = loss_of()
+        try:
+            loss = loss_of()
+        except Exception as error:
+            of_the_user.append(error)
+            raise
         shape = getattr(loss, "shape", None)
         if shape is None or any(size != 1 for size in shape):
             found = kind_of(loss) if shape is None else f"a tensor of shape {tuple(shape)}"
@@ -135,6 +141,8 @@ def _gradients(
     except UnidevError:
         raise
     except backend.framework_errors as error:
+        if error in of_the_user:
+            raise
         raise framework_error(error, backend.name, "computing gradients") from error
     if all(slope is None for slope in found):
         raise InvalidDataError(

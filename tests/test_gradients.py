@@ -1,0 +1,157 @@
+"""Gradients, as the core gives them: what is asked, what comes back, and what is refused.
+
+On the reference with an autograd, of which the conformance profile ``train`` asks the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import unidev
+
+
+@pytest.fixture
+def autograd(nothing_loaded: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNIDEV_SIMULATE", "2")
+    monkeypatch.setenv("UNIDEV_PLUGINS", "unidev.conformance.mutants:trains")
+    monkeypatch.setenv("UNIDEV_DISABLED_PLUGINS", "numpy")
+    monkeypatch.setenv("UNIDEV_BACKEND", "mutant_trains")
+
+
+def total(x: Any) -> Any:
+    """Of a row, as a tensor of one element: of sums, the reference records products of matrices."""
+    return x @ unidev.ones((x.shape[1], 1), device=unidev.device_of(x))
+
+
+def total_square(parameters: Any) -> Any:
+    return total(parameters["w"] * parameters["w"])
+
+
+def test_the_loss_and_its_gradient_come_in_a_container_of_the_same_make(autograd: None) -> None:
+    parameters = {"w": unidev.array([[1.0, -2.0]]), "name": "first", "unused": unidev.ones(3)}
+    loss, gradients = unidev.value_and_grad(total_square)(parameters)
+    assert unidev.to_numpy(loss).item() == 5.0
+    assert unidev.to_numpy(gradients["w"]).tolist() == [[2.0, -4.0]]
+    assert unidev.to_numpy(gradients["unused"]).tolist() == [0.0, 0.0, 0.0]
+    assert gradients["name"] == "first"
+    assert list(gradients) == list(parameters)
+
+
+def test_more_arguments_and_options_are_handed_on_and_not_differentiated(autograd: None) -> None:
+    def loss_of(w: Any, x: Any, *, scale: float) -> Any:
+        return total(w * x * scale)
+
+    x = unidev.array([[3.0, 4.0]])
+    loss, gradient = unidev.value_and_grad(loss_of)(unidev.ones((1, 2)), x, scale=2.0)
+    assert unidev.to_numpy(loss).item() == 14.0
+    assert unidev.to_numpy(gradient).tolist() == [[6.0, 8.0]]
+
+
+def test_the_function_that_is_given_keeps_its_name_and_words() -> None:
+    made = unidev.value_and_grad(total_square)
+    assert made.__name__ == "total_square"
+
+
+@pytest.mark.parametrize(
+    ("loss_of", "words"),
+    [
+        (lambda w: w * w, r"one element, and is a tensor of shape \(2,\)"),
+        (lambda w: 3.0, "one element, and is float"),
+        (lambda w: None, "one element, and is NoneType"),
+        (lambda w: unidev.zeros(()), "depends on none of the parameters"),
+    ],
+)
+def test_a_loss_that_is_none_is_refused(autograd: None, loss_of: Any, words: str) -> None:
+    with pytest.raises(unidev.InvalidDataError, match=words):
+        unidev.value_and_grad(loss_of)(unidev.ones(2))
+
+
+@pytest.mark.parametrize("nothing", [{}, [], {"name": "first"}, ()])
+def test_what_holds_no_tensor_cannot_be_differentiated_by(autograd: None, nothing: Any) -> None:
+    with pytest.raises(unidev.NotATensorError, match="no tensor in this"):
+        unidev.value_and_grad(total_square)(nothing)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyError, RuntimeError])
+def test_an_error_of_the_users_own_reaches_the_user_as_it_is(
+    autograd: None, error: type[Exception]
+) -> None:
+    mine = error("mine")
+
+    def loss_of(w: Any) -> Any:
+        raise mine
+
+    with pytest.raises(error) as caught:
+        unidev.value_and_grad(loss_of)(unidev.ones(2))
+    assert caught.value is mine
+
+
+def test_a_step_goes_down_in_place_and_leaves_what_is_no_tensor(autograd: None) -> None:
+    w = unidev.array([1.0, 2.0])
+    parameters = {"w": w, "again": w, "name": "first"}
+    gradients = {"w": unidev.ones(2), "again": unidev.ones(2), "name": "first"}
+    assert unidev.sgd(parameters, gradients, lr=0.5) is parameters
+    assert parameters["w"] is parameters["again"] is w
+    assert unidev.to_numpy(w).tolist() == [0.5, 1.5]  # once, though it stands twice
+
+
+@pytest.mark.parametrize(
+    ("gradients", "words"),
+    [
+        ({"w": [1.0]}, "1 tensors among the parameters, and 0"),
+        ({}, "1 tensors among the parameters, and 0"),
+        (None, "a tensor is needed"),
+    ],
+)
+def test_gradients_that_are_none_are_refused(autograd: None, gradients: Any, words: str) -> None:
+    with pytest.raises(unidev.UnidevError, match=words):
+        unidev.sgd({"w": unidev.ones(2)}, gradients, lr=0.1)
+
+
+def test_gradients_of_another_shape_or_device_are_refused_and_nothing_is_changed(
+    autograd: None,
+) -> None:
+    v, w = unidev.ones(2), unidev.ones(2)
+    with pytest.raises(unidev.InvalidDataError, match=r"shape \(2,\), and its gradient \(3,\)"):
+        unidev.sgd([v, w], [unidev.ones(2), unidev.ones(3)], lr=0.1)
+    with pytest.raises(unidev.InvalidDataError, match="on cpu:0, and its gradient on gpu:1"):
+        unidev.sgd([v, w], [unidev.ones(2), unidev.ones(2, device="gpu:1")], lr=0.1)
+    assert unidev.to_numpy(v).tolist() == unidev.to_numpy(w).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("lr", [None, "0.1", True, [0.1]])
+def test_a_learning_rate_is_a_number(autograd: None, lr: Any) -> None:
+    with pytest.raises(unidev.InvalidDataError, match="lr, the learning rate, is a number"):
+        unidev.sgd(unidev.ones(2), unidev.ones(2), lr=lr)
+
+
+def test_of_a_model_gradients_go_by_name_and_unknown_names_are_refused(autograd: None) -> None:
+    net = unidev.nn.dense(2, 1)
+
+    def loss_of(net: Any, x: Any) -> Any:
+        return net(x) * net(x)
+
+    before = {name: unidev.to_numpy(x) for name, x in unidev.parameters(net).items()}
+    _, gradients = unidev.value_and_grad(loss_of)(net, unidev.ones((1, 2)))
+    assert list(gradients) == list(unidev.parameters(net)) == ["weight", "bias"]
+    assert unidev.sgd(net, {"bias": gradients["bias"]}, lr=0.1) is net
+    after = {name: unidev.to_numpy(x) for name, x in unidev.parameters(net).items()}
+    assert np.array_equal(before["weight"], after["weight"])
+    assert not np.array_equal(before["bias"], after["bias"])
+    with pytest.raises(unidev.InvalidDataError, match="no parameter 'offset'; it has: weight"):
+        unidev.sgd(net, {"offset": gradients["bias"]}, lr=0.1)
+    with pytest.raises(unidev.InvalidDataError, match="a dict, by its parameters' names"):
+        unidev.sgd(net, list(gradients.values()), lr=0.1)
+
+
+def test_numpy_says_that_it_has_no_autograd(two_gpus: None) -> None:
+    for call in (
+        lambda: unidev.value_and_grad(lambda x: x.sum())(unidev.ones(2)),
+        lambda: unidev.sgd(unidev.ones(2), unidev.ones(2), lr=0.1),
+        unidev.no_grad,
+    ):
+        with pytest.raises(unidev.UnsupportedOperation, match="NumPy has no autograd"):
+            call()
