@@ -50,12 +50,16 @@ class TensorFlowModels(Models):
         return {found.name: found.variable for found in walk(model)}
 
     def parts(self, model: Any, optimizer: Any) -> Sequence[Any]:
-        """Also the metrics and the optimizer that ``compile`` has put into the model."""
+        """Also the metrics and the optimizer that ``compile`` has put into the model.
+
+        Functions that were traced with the memory of now are found here, and told of in ``finish``.
+        """
         variables = [found.variable for found in walk(model)]
         variables += variables_beside(model, optimizer)
         unique = {id(variable): variable for variable in map(native_variable, variables)}
         for variable in unique.values():
             _check_movable(variable)
+        self._placing.stale = traced_with(unique.values())
         return list(unique.values())
 
     def is_on(self, part: Any, device: Device) -> bool:
@@ -79,12 +83,9 @@ class TensorFlowModels(Models):
 
     def twin(self, part: Any, device: Device) -> Any:
         """Another variable, which holds the copy's memory: TensorFlow copies it on write."""
-        with tf.init_scope(), record.stop_recording():
-            copied = self._copied(part, device)
-            with self.backend.native_scope(device):
-                made = tf.Variable(
-                    copied, trainable=part.trainable, dtype=part.dtype, shape=part.shape
-                )
+        copied = self._copied(part, device)
+        with self.backend.native_scope(device):
+            made = tf.Variable(copied, trainable=part.trainable, dtype=part.dtype, shape=part.shape)
         _check_movable(made)
         if made.device != copied.device:
             raise UnsupportedOperation(
@@ -94,11 +95,10 @@ class TensorFlowModels(Models):
         return made
 
     def _copied(self, part: Any, device: Device) -> Any:
-        with tf.device(part.device):
-            value = part.value()  # no copy
-        if self.backend.is_on_host(device) and self.backend.is_on_host(
-            self.backend.device_of(part)
-        ):
+        there = self.backend.device_of(part)
+        with self.backend.native_scope(there):
+            value = tf.raw_ops.ReadVariableOp(resource=part.handle, dtype=part.dtype)  # no copy
+        if self.backend.is_on_host(device) and self.backend.is_on_host(there):
             return self.backend.copy_to(value, device, False)
         # To another memory this copies, and once: DeepCopy would bring its input over first.
         with self.backend.native_scope(device):
@@ -109,17 +109,15 @@ class TensorFlowModels(Models):
         swap_handles(part, twin)
 
     def place(self, model: Any, device: Device, optimizer: Any = None) -> Any:
-        """Also finds the functions that will have been traced with the old memory."""
-        self._placing.stale = traced_with(self.parts(model, optimizer))
-        try:
+        """Out of whatever graph is being traced, and recorded by no tape."""
+        with tf.init_scope(), record.stop_recording():
             return super().place(model, device, optimizer)
-        finally:
-            del self._placing.stale
 
     def finish(self, model: Any, optimizer: Any, device: Device) -> Any:  # noqa: ARG002
         """Keras traces its functions anew; of the program's own, a warning."""
         forget_traces(model)
         warn_once(self._placing.stale)
+        self._placing.stale = []
         return optimizer
 
     def stored(self, model: Any) -> Mapping[str, Stored]:
