@@ -41,6 +41,8 @@ class NumpyBackend(Backend):
     native_scope = unsupported("NumPy has no default device", "https://numpy.org/doc/stable/")
     autograd = unsupported("NumPy has no autograd")
     memory = unsupported("NumPy keeps no count of its memory, and its devices share the host's")
+    peaks = unsupported("NumPy keeps no count of its memory")
+    pinned = unsupported("NumPy uses no GPU that memory could be pinned for")
 
     @cached_property
     def model_types(self) -> tuple[type, ...]:  # type: ignore[override]  # read-only is enough here

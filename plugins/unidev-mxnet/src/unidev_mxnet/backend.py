@@ -201,6 +201,18 @@ class MxnetBackend(Backend):
         refusal.operation = "memory"
         return refusal  # type: ignore[no-any-return]
 
+    peaks = unsupported("MXNet does not count the most memory that was in use")
+
+    @cached_property
+    def pinned(self) -> Callable[[Any], Any]:  # type: ignore[override]  # as above
+        """In a context of MXNet's own, where there is a GPU to pin for."""
+        if self.simulated_count or not self.device_count("gpu"):
+            return unsupported(  # type: ignore[no-any-return]
+                "MXNet pins memory only in a build for CUDA, on a machine with a GPU",
+                operation="pinned",
+            )
+        return lambda x: x.copyto(mx.cpu_pinned())
+
     # -- tensors ---------------------------------------------------------------------------------
 
     def copy_to(self, x: Any, device: Device, non_blocking: bool) -> Any:  # noqa: ARG002

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from unidev.backend import Array, BackendSpec, Extent
     from unidev.device import Device
     from unidev.layers import Layers
+    from unidev.peak_counter import PeakCounter
     from unidev_tensorflow.autograd import TensorFlowAutograd
     from unidev_tensorflow.functions import TensorFlowFunctions
     from unidev_tensorflow.installation import TensorFlowInstallation
@@ -49,6 +50,7 @@ class TensorFlowBackend(Backend):
     that is the host's, as TensorFlow has it.
     """
 
+    pinned = unsupported("TensorFlow has no call that puts a tensor into pinned memory")
     framework_errors = (
         tf.errors.OpError, RuntimeError, ValueError, TypeError, MemoryError,
         NotImplementedError, AttributeError, OverflowError,
@@ -256,6 +258,19 @@ class TensorFlowBackend(Backend):
         from unidev_tensorflow.gpu_memory import gpu_memory
 
         return gpu_memory
+
+    @cached_property
+    def peaks(self) -> PeakCounter:  # type: ignore[override]
+        """Counted on real GPUs."""
+        if self.simulated_count or not self.device_count("gpu"):
+            return unsupported(  # type: ignore[no-any-return]
+                "TensorFlow counts no memory of the CPU, where simulated GPUs have theirs",
+                "https://www.tensorflow.org/api_docs/python/tf/config/experimental/get_memory_info",
+                operation="peaks",
+            )
+        from unidev_tensorflow.gpu_memory import TensorflowPeaks
+
+        return TensorflowPeaks(self)
 
     def _copy_slowly(self, x: Any, device: Device) -> Any:
         if not is_symbolic(x) or not isinstance(x, tf.Tensor):

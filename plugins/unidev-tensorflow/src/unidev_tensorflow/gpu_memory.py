@@ -8,6 +8,7 @@ import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.backend import Memory
 from unidev.errors import UnsupportedOperation
+from unidev.peak_counter import PeakCounter
 
 if TYPE_CHECKING:
     from unidev.device import Device
@@ -32,3 +33,27 @@ def gpu_memory(device: Device) -> Memory:
         int(local.memory_limit) for local in device_lib.list_local_devices() if local.name == name
     )
     return Memory(used, max(total - used, 0), total)
+
+
+class TensorflowPeaks(PeakCounter):
+    """The counters of TensorFlow's allocators of GPUs."""
+
+    def used_bytes(self, device: Device) -> int:
+        """What ``get_memory_info`` calls current."""
+        return int(tf.config.experimental.get_memory_info(_counted(device))["current"])
+
+    def peak_bytes(self, device: Device) -> int:
+        """What ``get_memory_info`` calls peak."""
+        return int(tf.config.experimental.get_memory_info(_counted(device))["peak"])
+
+    def restart(self, device: Device) -> None:
+        """``reset_memory_stats``."""
+        tf.config.experimental.reset_memory_stats(_counted(device))
+
+
+def _counted(device: Device) -> str:
+    if device.kind != "gpu":  # TensorFlow 2.21 tells 0 of it, whatever is in use
+        raise UnsupportedOperation(
+            f"the memory peak of {device}", "TensorFlow counts no memory of the CPU"
+        )
+    return f"GPU:{device.index}"

@@ -11,21 +11,24 @@ import torch
 from unidev.backend import Backend, Extent, Memory
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_torch import tensors
+from unidev_torch.gpu_memory import peaks_of, pinning_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import numpy as np
 
     from unidev.backend import BackendSpec
     from unidev.device import Device
+    from unidev.peak_counter import PeakCounter
     from unidev_torch.autograd import TorchAutograd
     from unidev_torch.functions import TorchFunctions
     from unidev_torch.installation import TorchInstallation
     from unidev_torch.layers import TorchLayers
     from unidev_torch.models import TorchModels
     from unidev_torch.probe import TorchProbe
+    from unidev_torch.tracer import TorchTracer
 
 _ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
 """What torch calls the devices that unidev calls ``gpu``; a PrivateUse1 device is one too."""
@@ -101,6 +104,23 @@ class TorchBackend(Backend):
         from unidev_torch.installation import TorchInstallation
 
         return TorchInstallation(self)
+
+    @cached_property
+    def tracer(self) -> TorchTracer:  # type: ignore[override]
+        """Torch's modes."""
+        from unidev_torch.tracer import TorchTracer
+
+        return TorchTracer(self)
+
+    @cached_property
+    def peaks(self) -> PeakCounter:  # type: ignore[override]  # as above
+        """Counted on CUDA and XPU."""
+        return peaks_of(self)
+
+    @cached_property
+    def pinned(self) -> Callable[[torch.Tensor], torch.Tensor]:  # type: ignore[override]
+        """Pinned for an accelerator."""
+        return pinning_of(self)
 
     # -- devices ------------------------------------------------------------------------------
 

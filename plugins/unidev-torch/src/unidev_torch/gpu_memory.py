@@ -1,0 +1,73 @@
+"""What torch counts of an accelerator's memory, and the host's memory that is pinned for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from unidev.backend import unsupported
+from unidev.errors import UnsupportedOperation
+from unidev.peak_counter import PeakCounter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev.backend import Backend
+    from unidev.device import Device
+
+_LINK = "https://docs.pytorch.org/docs/stable/torch_cuda_memory.html"
+
+
+class TorchPeaks(PeakCounter):
+    """The counters of ``torch.cuda`` and ``torch.xpu``."""
+
+    def used_bytes(self, device: Device) -> int:
+        """``memory_allocated``."""
+        return int(_module(device).memory_allocated(device.index))
+
+    def peak_bytes(self, device: Device) -> int:
+        """``max_memory_allocated``."""
+        return int(_module(device).max_memory_allocated(device.index))
+
+    def restart(self, device: Device) -> None:
+        """``reset_peak_memory_stats``."""
+        _module(device).reset_peak_memory_stats(device.index)
+
+
+def peaks_of(backend: Backend) -> PeakCounter:
+    """The counters, where torch's accelerator has some."""
+    if backend.simulated_count or not backend.device_count("gpu"):
+        return unsupported(  # type: ignore[no-any-return]
+            "torch counts the memory of CUDA and XPU devices only", _LINK, operation="peaks"
+        )
+    return TorchPeaks(backend)
+
+
+def pinning_of(backend: Backend) -> Callable[[torch.Tensor], torch.Tensor]:
+    """``Tensor.pin_memory``, where there is an accelerator to pin for."""
+    if backend.simulated_count or not backend.device_count("gpu"):
+        return unsupported(  # type: ignore[no-any-return]
+            "torch pins memory only for an accelerator, and there is none",
+            _LINK,
+            operation="pinned",
+        )
+    return _pinned
+
+
+def _pinned(x: torch.Tensor) -> torch.Tensor:
+    """A copy, also of what is pinned already."""
+    return torch.empty_like(x, pin_memory=True).copy_(x)
+
+
+def _module(device: Device) -> Any:
+    if device.kind == "cpu":
+        raise UnsupportedOperation(
+            f"the memory peak of {device}", "torch counts no memory of the CPU", _LINK
+        )
+    module = torch.get_device_module(device.native)
+    if not hasattr(module, "max_memory_allocated"):
+        raise UnsupportedOperation(
+            f"the memory peak of {device}", f"torch.{device.native.type} keeps no count of it"
+        )
+    return module
