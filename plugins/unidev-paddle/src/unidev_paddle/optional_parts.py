@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unidev.backend import Backend
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from unidev_paddle.autograd import PaddleAutograd
     from unidev_paddle.functions import PaddleFunctions
     from unidev_paddle.installation import PaddleInstallation
     from unidev_paddle.layers import PaddleLayers
     from unidev_paddle.models import PaddleModels
+    from unidev_paddle.peaks import PaddlePeaks
     from unidev_paddle.probe import PaddleProbe
 
 
@@ -60,3 +63,17 @@ class OptionalParts(Backend):
         from unidev_paddle.installation import PaddleInstallation
 
         return PaddleInstallation(self)
+
+    @cached_property
+    def peaks(self) -> PaddlePeaks:  # type: ignore[override]  # as above
+        """Paddle's statistics."""
+        from unidev_paddle.peaks import PaddlePeaks
+
+        return PaddlePeaks(self)
+
+    @cached_property
+    def pinned(self) -> Callable[[Any], Any]:  # type: ignore[override]  # as above
+        """Pinned for a GPU."""
+        from unidev_paddle.peaks import pinning_of
+
+        return pinning_of(self)
