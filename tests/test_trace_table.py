@@ -24,7 +24,7 @@ def test_the_most_expensive_line_comes_first_with_what_to_do(two_gpus):
     assert text[3].split() == ["transfers", "bytes", "seconds", "between", "by", "line"]
     assert text[4].split()[:3] == ["1,000", "4.0", "kB"]
     assert text[5:7] == [f"    {first.line.source}", f"    {first.advice}"]
-    assert "not seen:" in text
+    assert "  unidev: other threads" in text
 
 
 def advice_of(call, times=3):

@@ -234,7 +234,7 @@ def test_what_is_not_seen_is_part_of_the_trace(two_gpus, monkeypatch):
     )
     with unidev.trace_transfers() as trace:
         assert trace.not_seen["numpy"] == "nobody has written it"
-    assert "  numpy: all of it: nobody has written it" in str(trace)
+    assert "  numpy: all that is not unidev's own: nobody has written it" in str(trace)
 
 
 # -- nothing outside the block -------------------------------------------------------------------

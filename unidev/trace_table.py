@@ -49,11 +49,11 @@ def _moved(trace: Trace) -> Iterator[str]:
 
 
 def _unseen(trace: Trace) -> Iterator[str]:
-    lines = [f"  {name}: all of it: {why}" for name, why in trace.not_seen.items()]
+    yield from ("", "not seen (trace.blind_spots says why):")
+    for name, why in trace.not_seen.items():
+        yield f"  {name}: all that is not unidev's own: {why}"
     for name, spots in trace.blind_spots.items():
-        lines += [f"  {name}: {what}: {why}" for what, why in spots.items()]
-    if lines:
-        yield from ("", "not seen:", *lines)
+        yield from (f"  {name}: {what}" for what in spots)
 
 
 def _row(total: LineTotal) -> tuple[str, ...]:
