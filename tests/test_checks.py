@@ -50,6 +50,22 @@ def test_a_message_names_twenty_tensors_and_the_error_has_all(two_gpus: None) ->
     assert len(caught.value.devices) == 30
 
 
+def test_the_one_that_is_elsewhere_is_named_wherever_it_stands(two_gpus: None) -> None:
+    for position in (0, 25, 49):
+        tensors = [on("gpu:1")] * 50
+        tensors[position] = on("gpu:0")
+        with pytest.raises(unidev.DeviceMismatchError) as caught:
+            unidev.check_same_device(batch=tensors)
+        assert f"batch[{position}]: gpu:0" in str(caught.value)
+        assert str(caught.value).count("gpu:1") == 19
+
+
+def test_a_model_among_them_is_placed_and_the_message_says_so(two_gpus: None) -> None:
+    net = unidev.nn.dense(2, 1)
+    with pytest.raises(unidev.DeviceMismatchError, match=r"a model with place\(model, device\)"):
+        unidev.check_same_device(net=net, x=on("gpu:0"))
+
+
 def test_names_that_look_alike_hide_no_mismatch(two_gpus: None) -> None:
     class Key:
         def __repr__(self) -> str:

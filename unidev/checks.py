@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unidev.errors import DeviceMismatchError, NotATensorError
-from unidev.loading import backend_of_tensor, backend_of_type, device_getters
+from unidev.loading import backend_of_tensor, backend_of_type, device_getters, is_model
 from unidev.trees import named_tensors
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -39,7 +39,7 @@ def device_of(x: object, /) -> Device:
         raise NotATensorError(
             f"there is no tensor in this {type(x).__name__}, so it has no device."
         )
-    _check_one(found)
+    _check_one(found, x)
     return found[0][1]
 
 
@@ -67,7 +67,7 @@ def check_same_device(*xs: object, **named: object) -> None:
     >>> import unidev
     >>> unidev.check_same_device(x=unidev.zeros(3), y=unidev.ones(3))
     """
-    _check_one(_devices([*_positional(xs), *named.items()]))
+    _check_one(_devices([*_positional(xs), *named.items()]), *xs, *named.values())
 
 
 def shares_memory(a: object, b: object, /) -> bool:
@@ -107,24 +107,42 @@ def _devices(named: list[tuple[str, object]]) -> list[tuple[str, Device]]:
     ]
 
 
-def _check_one(found: list[tuple[str, Device]]) -> None:
+def _check_one(found: list[tuple[str, Device]], *xs: object) -> None:
     if len({device for _, device in found}) <= 1:
         return
     several = len({device.backend for _, device in found}) > 1
     lines = [
-        f"{name}: {device}" + (f" of {device.backend}" if several else "") for name, device in found
+        f"{name}: {device}" + (f" of {device.backend}" if several else "")
+        for name, device in _most_telling(found)
     ]
-    if len(lines) > _MOST_NAMED:
-        lines[_MOST_NAMED:] = [f"and {len(lines) - _MOST_NAMED} more, all in the error's `devices`"]
-    remedy = (
-        "They are of different frameworks: unidev.array(unidev.to_numpy(x), device=...) brings "
-        "values across."
-        if several
-        else "Bring them together with as_in_device(x, device)."
-    )
+    if len(lines) < len(found):
+        lines.append(f"and {len(found) - len(lines)} more, all in the error's `devices`")
+    if several:
+        remedy = (
+            "They are of different frameworks: unidev.array(unidev.to_numpy(x), device=...) brings "
+            "values across."
+        )
+    else:
+        remedy = "Bring them together with as_in_device(x, device)"
+        remedy += ", and a model with place(model, device)." if any(map(is_model, xs)) else "."
     raise DeviceMismatchError(
         f"tensors on different devices: {', '.join(lines)}. {remedy}", devices=_by_name(found)
     )
+
+
+def _most_telling(found: list[tuple[str, Device]]) -> list[tuple[str, Device]]:
+    """So many as a message names, in their order: some of each device, all of those on few."""
+    if len(found) <= _MOST_NAMED:
+        return found
+    positions: dict[Device, list[int]] = {}
+    for position, (_, device) in enumerate(found):
+        positions.setdefault(device, []).append(position)
+    chosen: list[int] = []
+    groups = sorted(positions.values(), key=len)
+    for number, group in enumerate(groups):
+        share = max(1, (_MOST_NAMED - len(chosen)) // (len(groups) - number))
+        chosen += group[:share]
+    return [found[position] for position in sorted(chosen)]
 
 
 def _by_name(found: list[tuple[str, Device]]) -> dict[str, Device]:
