@@ -53,7 +53,7 @@ def common_build() -> Any:
 
 def portable_layers() -> tuple[type, ...]:
     """What ``unidev.nn`` makes; empty as long as it has made nothing."""
-    ours = sys.modules.get("unidev_tensorflow.keras_layers")
+    ours = sys.modules.get("unidev_tensorflow.portable_layer")
     return () if ours is None else (ours.PortableLayer,)
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf  # type: ignore[import-untyped]
 from unidev.errors import UnsupportedOperation, kind_of
 from unidev.layers import Layers
 from unidev_tensorflow import keras_layers as ours
+from unidev_tensorflow.portable_layer import PortableLayer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,7 +84,7 @@ class TensorFlowLayers(Layers):
 
     def set_mode(self, model: Model, is_training: bool) -> None:
         """What ``training=None`` means to the layers that ``unidev.nn`` made."""
-        if not isinstance(model, ours.PortableLayer):
+        if not isinstance(model, PortableLayer):
             raise UnsupportedOperation(
                 f"a mode of a {kind_of(model)}",
                 "TensorFlow's models have none, but for those of unidev.nn: pass training=True or "
@@ -93,7 +94,7 @@ class TensorFlowLayers(Layers):
         pending: list[Any] = [model]
         while pending:
             layer = pending.pop()
-            if isinstance(layer, ours.PortableLayer):
+            if isinstance(layer, PortableLayer):
                 layer.is_training_mode = is_training
                 pending.extend(getattr(layer, "stack", ()))
 
