@@ -24,7 +24,7 @@ def sum_of(x):
 """
 SIMULATED = """\
 import unidev
-x = unidev.ones(3, device="gpu:0")
+x = unidev.ones(12, device="gpu:0")
 """
 
 
@@ -53,11 +53,11 @@ def test_a_program_runs_as_python_runs_it_and_then_comes_the_table(program, tmp_
     assert done.returncode == 0, done.stderr
     assert done.stdout == "__main__ ['--epochs', '3', '--json', '-m', 'x'] True\n"
     lines = done.stderr.splitlines()
-    assert lines[1].startswith("3 transfers between devices, 12 B, ")
-    (row,) = (at for at, line in enumerate(lines) if "`.item()`" in line and "3  " in line)
+    assert lines[1].startswith("12 transfers between devices, 48 B, ")
+    (row,) = (at for at, line in enumerate(lines) if "`.item()`" in line and " 12 " in line)
     assert f"{tmp_path / 'beside.py'}:2 in sum_of" in lines[row]
     assert lines[row + 1] == "    return x.sum().item()"
-    assert lines[row + 2] == ("    `.item()`, 3 times: keep the sum on gpu:0 and read it once.")
+    assert lines[row + 2] == ("    `.item()`, 12 times: keep the sum on gpu:0 and read it once.")
 
 
 def test_a_module_runs_as_of_python_minus_m(program, tmp_path):
@@ -68,7 +68,7 @@ def test_a_module_runs_as_of_python_minus_m(program, tmp_path):
     )
     done = trace("-m", "package", "--json", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "package ['--json'] 3.0\n"
+    assert done.stdout == "package ['--json'] 12.0\n"
     assert "`.item()`" in done.stderr
 
 
@@ -89,7 +89,7 @@ def test_the_exit_code_is_the_programs_and_the_table_comes_all_the_same(
     done = trace(program, cwd=program.parent)
     assert done.returncode == code
     assert said in done.stderr
-    assert "3 transfers between devices" in done.stderr
+    assert "12 transfers between devices" in done.stderr
     assert "runpy" not in done.stderr
     assert "unidev/cli" not in done.stderr
 
@@ -123,23 +123,23 @@ def test_ctrl_c_ends_the_program_and_the_table_comes_all_the_same(program):
     _, said = child.communicate(timeout=30)
     assert child.returncode == 130
     assert "KeyboardInterrupt" in said
-    assert "3 transfers between devices" in said
+    assert "12 transfers between devices" in said
 
 
 def test_json_and_chrome_are_written_where_the_command_was_given(program, tmp_path):
     program.write_text(PROGRAM + "import os\nos.chdir('/')\n")
     done = trace("--json", "a.json", "--chrome", "b.json", program.name, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert len(json.loads((tmp_path / "a.json").read_text())["transfers"]) == 3
+    assert len(json.loads((tmp_path / "a.json").read_text())["transfers"]) == 12
     events = json.loads((tmp_path / "b.json").read_text())["traceEvents"]
-    assert sum(each["ph"] == "X" for each in events) == 3
+    assert sum(each["ph"] == "X" for each in events) == 12
 
 
 def test_a_file_that_cannot_be_written_is_exit_code_2(program, tmp_path):
     done = trace("--json", tmp_path / "nowhere" / "a.json", program, cwd=tmp_path)
     assert done.returncode == 2
     assert "unidev: the trace cannot be written: " in done.stderr
-    assert "3 transfers between devices" in done.stderr
+    assert "12 transfers between devices" in done.stderr
 
 
 def test_a_program_that_is_not_there_is_wrong_usage(tmp_path):

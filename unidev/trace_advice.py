@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from unidev.tracer import Movement
     from unidev.user_lines import Line
 
+_MANY = 10
+"""So often a line is called from a loop elsewhere; a model has a few parameters."""
 _WHOLE_MODELS = ("place", "save_parameters", "load_parameters")
 """Verbs that one call of which makes many transfers."""
 _MODULES = ("keras", "mx", "mxnet", "np", "npx", "numpy", "paddle", "tf", "torch")
@@ -31,9 +33,10 @@ def advice(total: LineTotal) -> str:
             f"{spoken(first.operation)}: bring them to one device, once, by "
             f'as_in_device(x, "{first.target}").'
         )
-    if count == 1 or first.operation in _WHOLE_MODELS:
+    is_looping = count > 1 and is_in_loop(first.line)
+    if first.operation in _WHOLE_MODELS or not (is_looping or count >= _MANY):
         return ""
-    where = " in a loop" if is_in_loop(first.line) else ""
+    where = " in a loop" if is_looping else ""
     return f"{spoken(first.operation)}{where}, {count:,} times: {_remedy_of_many(first)}."
 
 

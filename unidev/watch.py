@@ -106,7 +106,7 @@ class Watch:
     def missed(self) -> dict[str, str]:
         """Backends that have told nothing at all, and why, as it stands now."""
         late = {
-            name: "it was loaded by another thread"
+            name: "its tracer was not opened in this thread"
             for name in loaded_backends
             if name not in self.blind_spots and name not in self.not_seen
         }
