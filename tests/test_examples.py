@@ -17,6 +17,7 @@ import pytest
 from unidev.plugins import backend_specs
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
+EXACT = ["use_gpu", "place_model", "logging_the_loss"]
 HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
 
 
@@ -35,7 +36,7 @@ def test_numpy_is_among_the_backends_that_are_tested():
     assert "numpy" in HERE
 
 
-@pytest.mark.parametrize("example", ["use_gpu", "place_model"])
+@pytest.mark.parametrize("example", EXACT)
 @pytest.mark.parametrize("backend", HERE)
 def test_an_example_prints_what_is_expected(backend, example):
     done = run_example(example, backend, 2)
@@ -43,7 +44,7 @@ def test_an_example_prints_what_is_expected(backend, example):
     assert done.stdout == (EXAMPLES / f"{example}.expected").read_bytes()
 
 
-@pytest.mark.parametrize("example", ["use_gpu", "place_model"])
+@pytest.mark.parametrize("example", EXACT)
 def test_an_example_says_nothing_but_that(example):
     assert run_example(example, "numpy", 2).stderr == b""
 
@@ -83,3 +84,37 @@ def test_place_model_prints_the_same_numbers_where_there_is_no_gpu(backend):
 def test_place_model_with_one_gpu_refuses_what_is_on_the_cpu():
     done = run_example("place_model", "numpy", 1)
     assert b"net(X) is refused: {'net': 'gpu:0', 'X': 'cpu:0'}\n" in done.stdout
+
+
+@pytest.mark.parametrize("backend", HERE)
+def test_logging_the_loss_has_nothing_to_find_where_there_is_no_gpu(backend):
+    done = run_example("logging_the_loss", backend, 0)
+    assert done.returncode == 0, done.stderr.decode()
+    lines = done.stdout.decode().splitlines()
+    if lines[1] == "logged one at a time: 0 transfers, 0 bytes":  # there may be a real GPU
+        assert lines[2:] == [
+            "nothing to forbid: all is on cpu:0",
+            "the mean loss is 0.883",
+            "read once: 0 of them, 0 bytes",
+        ]
+    else:
+        expected = (EXAMPLES / "logging_the_loss.expected").read_text().splitlines()
+        assert lines == expected
+
+
+def test_the_page_on_tracing_shows_what_logging_the_loss_prints():
+    page = (EXAMPLES.parent / "docs/tracing.md").read_text()
+    expected = (EXAMPLES / "logging_the_loss.expected").read_text()
+    assert f"<!-- logging_the_loss -->\n```text\n{expected}```" in page
+
+
+def test_logging_the_loss_shows_the_table_if_asked():
+    own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "logging_the_loss.py", "--table"],
+        env={**own, "UNIDEV_BACKEND": "numpy", "UNIDEV_SIMULATE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert "`float()` in a loop, 100 times: keep the sum on gpu:0 and read it once." in done.stdout
