@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from unidev_mxnet.layers import MxnetLayers
     from unidev_mxnet.models import MxnetModels
     from unidev_mxnet.probe import MxnetProbe
+    from unidev_mxnet.tracer import MxnetTracer
 
     Array = np.ndarray[Any, Any]
 
@@ -125,6 +126,13 @@ class MxnetBackend(Backend):
         from unidev_mxnet.installation import MxnetInstallation
 
         return MxnetInstallation(self)
+
+    @cached_property
+    def tracer(self) -> MxnetTracer:  # type: ignore[override]  # as above
+        """What MXNet's own calls move."""
+        from unidev_mxnet.tracer import MxnetTracer
+
+        return MxnetTracer(self)
 
     # -- devices ---------------------------------------------------------------------------------
 

@@ -1,0 +1,43 @@
+"""Who watches in this thread, and telling them."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from unidev.tracer import Movement
+    from unidev_mxnet.tracer_gradients import Crossing
+
+    Scope = tuple[Callable[[Movement], Any], Callable[[Any], None]]
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.scopes: list[Scope] = []
+        self.is_within = False
+        """Whether a call is running that was told: what it calls is a part of it."""
+        self.gradients: dict[str, list[Crossing]] = {}
+        """What crossed devices while autograd recorded, by the name of its node in the graph."""
+
+
+thread = _Thread()
+
+
+def told(movements: Sequence[Movement], call: Callable[..., Any], *arguments: Any) -> Any:
+    """What ``call(*arguments)`` gives, which makes ``movements``, unless one is forbidden."""
+    begun: list[tuple[Callable[[Any], None], Any]] = []
+    thread.is_within = True
+    try:
+        for begin, end in tuple(thread.scopes):
+            for movement in movements:
+                begun.append((end, begin(movement)))  # noqa: PERF401  one may raise, halfway
+        return call(*arguments)
+    finally:
+        try:
+            for end, token in begun:
+                end(token)
+        finally:
+            thread.is_within = False
