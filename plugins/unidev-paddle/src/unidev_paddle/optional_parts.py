@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from unidev_paddle.models import PaddleModels
     from unidev_paddle.peaks import PaddlePeaks
     from unidev_paddle.probe import PaddleProbe
+    from unidev_paddle.tracer import PaddleTracer
 
 
 class OptionalParts(Backend):
@@ -77,3 +78,10 @@ class OptionalParts(Backend):
         from unidev_paddle.peaks import pinning_of
 
         return pinning_of(self)
+
+    @cached_property
+    def tracer(self) -> PaddleTracer:  # type: ignore[override]  # as above
+        """What Paddle moves by its own calls."""
+        from unidev_paddle.tracer import PaddleTracer
+
+        return PaddleTracer(self)

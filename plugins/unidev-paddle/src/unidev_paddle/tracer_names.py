@@ -1,0 +1,54 @@
+"""What a user calls that which moves something: looked up on the stack, once something does."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import TYPE_CHECKING, Any
+
+from unidev_paddle.importing import import_paddle
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+paddle: Any = import_paddle()
+
+_OWN = {"paddle", "unidev", "unidev_paddle"}
+_SPOKEN = {"_TensorMethodOrModule.__call__": "paddle.tensor", "Tensor.new_init": "paddle.Tensor"}
+_DECORATORS = {"wrapper", "__impl__", "_decorate_function", "_decorate_generator", "inner"}
+"""Functions of Paddle's that stand around others."""
+
+
+def called(default: str) -> str:
+    """The outermost function of Paddle's between the user and here; without one, ``default``."""
+    name = default
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in _OWN:
+            break
+        if package == "paddle":
+            name = _name_of(frame) or name
+        frame = frame.f_back
+    return name
+
+
+def _name_of(frame: FrameType) -> str | None:
+    code = frame.f_code
+    if code.co_name in _DECORATORS or code.co_name.startswith("<"):
+        return None
+    spelled = code.co_name
+    if spelled[0] == spelled[-1] == "_" and spelled[1] != "_":  # `_float_` stands for `__float__`
+        spelled = f"_{spelled}_"
+    if _is_code_of(getattr(paddle.Tensor, spelled, None), code):
+        return f"Tensor.{spelled}"
+    if code.co_varnames[:1] == ("self",):
+        owner = frame.f_locals.get("self")
+        kind = "Tensor" if isinstance(owner, paddle.Tensor) else type(owner).__name__
+        name = f"{kind}.{spelled}"
+        return _SPOKEN.get(name, name)
+    return f"paddle.{spelled}" if _is_code_of(getattr(paddle, spelled, None), code) else spelled
+
+
+def _is_code_of(function: Any, code: CodeType) -> bool:
+    return function is not None and getattr(inspect.unwrap(function), "__code__", None) is code
