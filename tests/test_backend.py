@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -40,6 +42,36 @@ def test_what_python_itself_looks_for_is_an_ordinary_missing_attribute() -> None
     unsupported = unidev.unsupported("no")
     assert not hasattr(unsupported, "__wrapped__")
     assert copy.copy(unsupported).reason == "no"
+
+
+def test_a_part_is_imported_and_made_when_it_is_first_asked_for_and_once(run_python) -> None:
+    said = run_python(
+        """
+        import sys, unidev
+        backend = unidev.active_backend()
+        print("unidev.numpy_layers" in sys.modules, end=" ")
+        print(backend.layers is backend.layers, backend.layers.backend is backend, end=" ")
+        print("unidev.numpy_layers" in sys.modules)
+        """,
+        UNIDEV_BACKEND="numpy",
+    )
+    assert said.split() == ["False", "True", "True", "True"]
+
+
+def test_many_threads_that_ask_at_once_get_one_part() -> None:
+    class Slow(load_backend("numpy").__class__):  # type: ignore[misc]
+        models = unidev.part("test_backend:SlowPart")
+
+    numpy = load_backend("numpy")
+    slow = Slow(numpy.spec, 0)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: slow.models, range(8)))
+    assert all(each is found[0] for each in found)
+
+
+class SlowPart:
+    def __init__(self, backend: object) -> None:
+        time.sleep(0.01)
 
 
 def test_what_may_be_left_out_says_why_it_is_missing() -> None:

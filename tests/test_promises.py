@@ -134,7 +134,7 @@ def test_leave_the_framework_as_found(two_gpus: None) -> None:
 
 CONTRACT = {
     "", "backend", "device", "errors", "hookspecs", "probe", "simulation",
-    "autograd", "installation", "layers", "models", "peak_counter", "tracer",
+    "autograd", "installation", "layers", "models", "optional", "peak_counter", "tracer",
     "training_probe",
 }  # fmt: skip
 """The modules that plugins of strangers may use: the public names, and those that hold them."""

@@ -91,12 +91,12 @@ if TYPE_CHECKING:
         Extent,
         Memory,
         Simulator,
-        unsupported,
     )
     from unidev.hookspecs import hookimpl
     from unidev.installation import Build, Installation, Wheel
     from unidev.layers import Functions, Layers
     from unidev.models import Models, Stored
+    from unidev.optional import part, unsupported
     from unidev.peak_counter import PeakCounter
     from unidev.probe import Probe
     from unidev.tracer import Movement, Tracer
@@ -126,7 +126,8 @@ _FOR_PLUGINS = {
     "Tracer": "unidev.tracer",
     "Wheel": "unidev.installation",
     "hookimpl": "unidev.hookspecs",
-    "unsupported": "unidev.backend",
+    "part": "unidev.optional",
+    "unsupported": "unidev.optional",
 }
 
 __all__ = [
@@ -202,6 +203,7 @@ __all__ = [
     "ones",
     "ones_like",
     "parameters",
+    "part",
     "place",
     "rand",
     "randn",

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.device import Device
-from unidev.errors import UnsupportedOperation
+from unidev.optional import Unsupported, part, unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +39,18 @@ if TYPE_CHECKING:
     Dtype = Any
     """The framework's own dtype."""
     Array = np.ndarray[Any, Any]
+
+__all__ = [
+    "CONTRACT_VERSION",
+    "Backend",
+    "BackendSpec",
+    "Extent",
+    "Memory",
+    "Simulator",
+    "Unsupported",
+    "part",
+    "unsupported",
+]
 
 CONTRACT_VERSION = 1
 """A spec states the version it was written for; another one is refused, with both numbers."""
@@ -62,40 +74,6 @@ class Extent(NamedTuple):
 
     address: int
     nbytes: int
-
-
-class Unsupported:
-    """Stands where an ability would be; calling it raises :class:`UnsupportedOperation`."""
-
-    def __init__(
-        self, reason: str, link: str | None = None, operation: str = "this operation"
-    ) -> None:
-        self.operation = operation
-        self.reason = reason
-        self.link = link
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.operation = name
-
-    def __call__(self, *_arguments: object, **_options: object) -> NoReturn:
-        """Raise ``UnsupportedOperation`` with the reason."""
-        raise UnsupportedOperation(self.operation, self.reason, self.link)
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # what Python itself looks for (ABCMeta, copy, typing)
-            raise AttributeError(name)
-        self()
-
-
-def unsupported(reason: str, link: str | None = None, *, operation: str = "") -> Any:
-    """Say, in the place of an ability, that there is none, and why.
-
-    Args:
-        reason: one line for the user: what is missing, and in what.
-        link: the framework's own page or issue about it.
-        operation: the ability's name, where it is not the name in the class that this stands for.
-    """
-    return Unsupported(reason, link, operation or "this operation")
 
 
 class Simulator(ABC):
@@ -274,7 +252,7 @@ class Backend(ABC):
     # -- what a backend may do besides ------------------------------------------------------------
 
     probe: Probe = unsupported("the backend gives the conformance suite nothing to probe it with")
-    """Override with a ``functools.cached_property`` that imports it when it is first asked for."""
+    """What the conformance suite needs: ``unidev/probe.py``. A part, as those below."""
 
     native_scope: Callable[[Device], AbstractContextManager[Any]] = unsupported(
         "the framework has no default device of one thread"
@@ -290,8 +268,7 @@ class Backend(ABC):
     pinned: Callable[[Tensor], Tensor] = unsupported("the backend cannot pin the host's memory")
     """A copy of a tensor of the CPU in page-locked memory, which reaches a GPU faster."""
 
-    # Parts, each in a module of its own. Override with a ``functools.cached_property`` that imports
-    # it when it is first asked for.
+    # Parts, each in a module of its own: ``models = part("unidev_mine.models:MyModels")``.
 
     models: Models = unsupported("the backend does not look into models")
     """Placing models, their parameters, and checkpoints: ``unidev/models.py``."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.backend import Backend, Extent, unsupported
+from unidev.backend import Backend, Extent, part, unsupported
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev.python_data import refuse_masked
 from unidev.simulated_array import SimulatedArray
@@ -20,12 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from unidev.device import Device
-    from unidev.numpy_functions import NumpyFunctions
-    from unidev.numpy_installation import NumpyInstallation
-    from unidev.numpy_layers import NumpyLayers
-    from unidev.numpy_models import NumpyModels
-    from unidev.numpy_probe import NumpyProbe
-    from unidev.numpy_tracer import NumpyTracer
 
     Array = np.ndarray[Any, Any]
 
@@ -38,6 +32,12 @@ _NAMES = (
 class NumpyBackend(Backend):
     """Arrays of NumPy, and of its subclasses."""
 
+    probe = part("unidev.numpy_probe:NumpyProbe")
+    models = part("unidev.numpy_models:NumpyModels")
+    layers = part("unidev.numpy_layers:NumpyLayers")
+    functions = part("unidev.numpy_functions:NumpyFunctions")
+    tracer = part("unidev.numpy_tracer:NumpyTracer")
+    installation = part("unidev.numpy_installation:NumpyInstallation")
     native_scope = unsupported("NumPy has no default device", "https://numpy.org/doc/stable/")
     autograd = unsupported("NumPy has no autograd")
     memory = unsupported("NumPy keeps no count of its memory, and its devices share the host's")
@@ -60,48 +60,6 @@ class NumpyBackend(Backend):
     def dtypes(self) -> Mapping[str, np.dtype[Any]]:
         """Numbers only: NumPy itself has no bfloat16."""
         return {name: np.dtype(name) for name in _NAMES}
-
-    @cached_property
-    def probe(self) -> NumpyProbe:  # type: ignore[override]  # read-only is enough here
-        """NumPy's probe."""
-        from unidev.numpy_probe import NumpyProbe
-
-        return NumpyProbe(self)
-
-    @cached_property
-    def models(self) -> NumpyModels:  # type: ignore[override]  # read-only is enough here
-        """Containers of arrays, and layers."""
-        from unidev.numpy_models import NumpyModels
-
-        return NumpyModels(self)
-
-    @cached_property
-    def layers(self) -> NumpyLayers:  # type: ignore[override]  # read-only is enough here
-        """Forward only."""
-        from unidev.numpy_layers import NumpyLayers
-
-        return NumpyLayers(self)
-
-    @cached_property
-    def functions(self) -> NumpyFunctions:  # type: ignore[override]  # read-only is enough here
-        """Forward only."""
-        from unidev.numpy_functions import NumpyFunctions
-
-        return NumpyFunctions(self)
-
-    @cached_property
-    def tracer(self) -> NumpyTracer:  # type: ignore[override]  # read-only is enough here
-        """Of simulated arrays."""
-        from unidev.numpy_tracer import NumpyTracer
-
-        return NumpyTracer(self)
-
-    @cached_property
-    def installation(self) -> NumpyInstallation:  # type: ignore[override]  # as above
-        """For the CPU alone."""
-        from unidev.numpy_installation import NumpyInstallation
-
-        return NumpyInstallation(self)
 
     def device_count(self, kind: str) -> int:
         """One CPU; as many GPUs as are simulated."""
