@@ -38,6 +38,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from unidev.device import Device
+    from unidev.driver_memory import MemoryHolder
     from unidev.tracer import Movement
     from unidev.user_lines import Line
 
@@ -188,7 +190,33 @@ class FrameworkError(UnidevError, RuntimeError):
 
 
 class OutOfDeviceMemoryError(FrameworkError, MemoryError):
-    """The device has not that much memory left."""
+    """The device has not that much memory left.
+
+    Attributes, each None where nobody tells:
+        device: on which memory ran out.
+        requested_bytes: what was asked for.
+        free_bytes: what was free.
+        total_bytes: what there is.
+        holders: who holds it, those with the most first: pid, name, used_bytes. Of the CPU and of
+            simulated devices the three largest processes of the host; else as the driver tells.
+    """
+
+    def __init__(  # noqa: PLR0913  each is an attribute
+        self,
+        message: str,
+        *,
+        device: Device | None = None,
+        requested_bytes: int | None = None,
+        free_bytes: int | None = None,
+        total_bytes: int | None = None,
+        holders: Sequence[MemoryHolder] = (),
+    ) -> None:
+        super().__init__(message)
+        self.device = device
+        self.requested_bytes = requested_bytes
+        self.free_bytes = free_bytes
+        self.total_bytes = total_bytes
+        self.holders = tuple(holders)
 
 
 class UnsupportedOperation(UnidevError, NotImplementedError):  # noqa: N818  the field's own word, as in io
@@ -217,16 +245,32 @@ _EXHAUSTED = (
 )  # fmt: skip
 
 
-def framework_error(error: Exception, backend: str, doing: str) -> FrameworkError:
-    """The error for what the framework itself raised while ``doing`` something."""
+def framework_error(
+    error: Exception,
+    backend: str,
+    doing: str,
+    device: Device | None = None,
+    made: tuple[tuple[int, ...], object] | None = None,
+) -> FrameworkError:
+    """The error for what the framework itself raised while ``doing`` something on ``device``.
+
+    ``made`` is the shape and the dtype of the tensor that was to be made, where one was.
+    """
     said = f"{type(error).__name__}: {error}".strip()
-    words = said.lower().replace("_", "")
-    if isinstance(error, MemoryError) or any(sign in words for sign in _EXHAUSTED):
-        return OutOfDeviceMemoryError(
-            f"{backend} has no memory left for {doing}. Free tensors that are not needed, or "
-            f"take a smaller batch or another device. {said}"
-        )
-    return FrameworkError(f"{backend} failed in {doing}. {said}")
+    if not is_lack_of_memory(error):
+        return FrameworkError(f"{backend} failed in {doing}. {said}")
+    try:
+        from unidev.exhaustion import out_of_memory
+
+        return out_of_memory(said, backend, doing, device, made)
+    except Exception:  # noqa: BLE001  whatever memory is left, this error has to come
+        return OutOfDeviceMemoryError(f"{backend} has no memory left for {doing}. {said}")
+
+
+def is_lack_of_memory(error: Exception) -> bool:
+    """Whether that is how a framework says that there is no memory left."""
+    words = f"{type(error).__name__}: {error}".lower().replace("_", "")
+    return isinstance(error, MemoryError) or any(sign in words for sign in _EXHAUSTED)
 
 
 def shown(value: object) -> str:

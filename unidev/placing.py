@@ -77,7 +77,7 @@ def place_on(
         raise
     except backend.framework_errors as error:
         doing = f"placing a {kind_of(model)} on {target}; it is where it was"
-        raise framework_error(error, backend.name, doing) from error
+        raise framework_error(error, backend.name, doing, target) from error
 
 
 def parameters(model: Any, /) -> dict[str, Any]:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from unidev.devices import DeviceLike
 
     Shape = int | tuple[int, ...]
+    _Told = tuple[Any, ...]
+    """The last arguments of ``framework_error``."""
 
 
 def array(data: object, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
@@ -77,7 +79,7 @@ def _array_of_data(operation: str, data: object, dtype: object, device: DeviceLi
     if wanted is None:
         wanted = native_dtype(values.dtype, backend)
     making = (
-        backend, lambda: f"making a tensor of shape {values.shape} on {target}",
+        backend, lambda: _told("making a tensor", values.shape, wanted, target),
         backend.from_numpy, values, wanted, target,
     )  # fmt: skip
     if thread.watch is None:
@@ -195,7 +197,7 @@ def to_numpy(x: Any, /) -> np.ndarray[Any, Any]:
         UnsupportedDtypeError: NumPy has no such dtype; says how to read it.
     """
     backend = backend_of_tensor(x)
-    reading = (backend, lambda: "reading a tensor", backend.to_numpy, x)
+    reading = (backend, lambda: ("reading a tensor",), backend.to_numpy, x)
     if thread.watch is None:
         return _guarded(*reading)  # type: ignore[no-any-return]
     return carried("to_numpy", x, backend.cpu, backend, _guarded, *reading, is_asked=False)
@@ -210,7 +212,7 @@ def _new(
     wanted = native_dtype("float32" if dtype is None else dtype, backend)
     _ = target.native  # asks, the first time, whether it is there
     return _guarded(
-        backend, lambda: f"making a tensor of shape {sizes} on {target}",
+        backend, lambda: _told("making a tensor", sizes, wanted, target),
         getattr(backend, maker), sizes, *rest, wanted, target,
     )  # fmt: skip
 
@@ -219,7 +221,7 @@ def _new_like(maker: str, x: Any, rest: tuple[Any, ...], device: DeviceLike | No
     backend = backend_of_tensor(x)
     target = backend.device_of(x) if device is None else resolve_device(device, backend)
     return _guarded(
-        backend, lambda: f"making a tensor of shape {tuple(x.shape)} on {target}",
+        backend, lambda: _told("making a tensor", tuple(x.shape), x.dtype, target),
         getattr(backend, maker), tuple(x.shape), *rest, x.dtype, target,
     )  # fmt: skip
 
@@ -256,8 +258,8 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
                 backend=error.backend,
             ) from None
 
-    def doing() -> str:
-        return f"a copy of a tensor of shape {tuple(x.shape)} to {target}"
+    def doing() -> _Told:
+        return _told("a copy of a tensor", tuple(x.shape), wanted, target, "to")
 
     wanted = x.dtype if dtype is None else native_dtype(dtype, backend)
     making: tuple[Any, ...] = (backend.copy_to, x, target, False)
@@ -286,11 +288,18 @@ def _sizes(shape: object) -> tuple[int, ...]:
 
 
 def _guarded(
-    backend: Backend, doing: Callable[[], str], method: Callable[..., Any], *arguments: Any
+    backend: Backend, doing: Callable[[], _Told], method: Callable[..., Any], *arguments: Any
 ) -> Any:
     try:
         return method(*arguments) if thread.watch is None else quiet(method, *arguments)
     except UnidevError:
         raise
     except backend.framework_errors as error:
-        raise framework_error(error, backend.name, doing()) from error
+        raise framework_error(error, backend.name, *doing()) from error
+
+
+def _told(
+    doing: str, shape: tuple[int, ...], dtype: object, target: Device, where: str = "on"
+) -> _Told:
+    """What an error says of a tensor that could not be made."""
+    return f"{doing} of shape {shape} {where} {target}", target, (shape, dtype)

@@ -166,10 +166,10 @@ def _is_nested_all_there(tree: object, device: Device) -> bool:
         return False
 
 
-def _failed(x: Any, device: DeviceLike, backend: Backend, error: Exception) -> FrameworkError:
+def _failed(x: Any, device: Device, backend: Backend, error: Exception) -> FrameworkError:
     try:
-        shape: object = tuple(x.shape)
+        shape = tuple(x.shape)
     except (AttributeError, TypeError, ValueError):  # a tensor of several, or of unknown rank
-        shape = "unknown"
+        return framework_error(error, backend.name, f"a copy of a tensor to {device}", device)
     doing = f"a copy of a tensor of shape {shape} to {device}"
-    return framework_error(error, backend.name, doing)
+    return framework_error(error, backend.name, doing, device, (shape, getattr(x, "dtype", None)))

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.backend import Backend, Memory, unsupported
-from unidev.errors import OutOfDeviceMemoryError, UnsupportedDtypeError, UnsupportedOperation
+from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_tensorflow.copying import check_placed, copy_plain
 from unidev_tensorflow.devices import LocalDevices
 from unidev_tensorflow.eager_copy import DTYPES, eager_copy
@@ -284,14 +284,8 @@ class TensorFlowBackend(Backend):
         It keeps constants of int32 on the host, and lacks kernels of rarer dtypes on GPUs.
         """
         name = self._devices.full_name(device)
-        try:
-            with tf.device(name):
-                made = make()
-        except tf.errors.ResourceExhaustedError as error:
-            raise OutOfDeviceMemoryError(
-                f"tensorflow has no memory left on {device}. Free tensors that are not needed, or "
-                f"take less or another device. {error}"
-            ) from error
+        with tf.device(name):
+            made = make()
         if not is_symbolic(made) and made.device != name:
             made = self.copy_to(made, device, False)
             check_placed(made, name, device)
