@@ -1,0 +1,235 @@
+"""What an operator of torch moves between devices, told from its arguments before it runs.
+
+Shapes and bytes are those that CUDA moves: on simulated devices other bytes are copied, since the
+kernels are the CPU's, and those copies are the simulator's own.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from unidev_torch import tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+CPU = torch.device("cpu")
+
+_SIZE_BYTES = 8
+"""A number of elements, read back to know how large the result will be; counted as one int64."""
+
+
+class Move(NamedTuple):
+    """A ``Movement`` in torch's own words. Its two devices may be the same: then nothing moves."""
+
+    source: torch.device
+    target: torch.device
+    nbytes: int
+    shape: tuple[int, ...] | None
+
+
+def nbytes_of(x: torch.Tensor, dtype: torch.dtype | None = None) -> int:
+    """The bytes of the values of ``x``, as ``dtype``."""
+    if x.layout is torch.strided:
+        return x.numel() * (dtype or x.dtype).itemsize
+    return sum(extent.nbytes for extent in tensors.extents(x))
+
+
+def merged(moves: Iterable[Move]) -> list[Move]:
+    """One for each way: several tensors that go together have no shape."""
+    found: dict[tuple[torch.device, torch.device], Move] = {}
+    for move in moves:
+        way = move.source, move.target
+        nbytes = found[way].nbytes if way in found else 0
+        found[way] = Move(*way, nbytes + move.nbytes, None if way in found else move.shape)
+    return list(found.values())
+
+
+def read_into_python(values: Iterable[torch.Tensor]) -> list[Move]:
+    """All of these, read by one call."""
+    return merged(Move(x.device, CPU, nbytes_of(x), tuple(x.shape)) for x in values)
+
+
+def printed(x: torch.Tensor) -> list[Move]:
+    """The values that are shown, once, though torch reads them one by one, some of them twice."""
+    options = torch._tensor_str.PRINT_OPTS
+    count = x.numel()
+    if count > options.threshold:
+        count = math.prod(min(length, 2 * options.edgeitems) for length in x.shape)
+    nbytes = count * x.dtype.itemsize if x.layout is torch.strided else nbytes_of(x)
+    return [Move(x.device, CPU, nbytes, tuple(x.shape))] if nbytes else []
+
+
+# -- operators ------------------------------------------------------------------------------------
+
+# Each is given the operator's arguments.
+
+
+def _to_copy(x: torch.Tensor, **options: Any) -> Sequence[Move]:
+    device = options.get("device")
+    if device is None or device == x.device:
+        return ()
+    return (_copied(x, device, options.get("dtype")),)
+
+
+def _copy(target: torch.Tensor, source: torch.Tensor, *_: object, **__: object) -> Sequence[Move]:
+    if target.device == source.device:
+        return ()
+    # CUDA converts and broadcasts before it copies (ATen/native/cuda/Copy.cu).
+    nbytes = nbytes_of(target) if target.layout is torch.strided else nbytes_of(source)
+    return (Move(source.device, target.device, nbytes, tuple(source.shape)),)
+
+
+def _foreach_copy(
+    targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor], *_: object, **__: object
+) -> Sequence[Move]:
+    pairs = zip(targets, sources, strict=False)  # lists of two lengths: torch says so
+    return merged(move for pair in pairs for move in _copy(*pair))
+
+
+def _item(x: torch.Tensor) -> Sequence[Move]:
+    return (_scalar(x),)
+
+
+def _made_from_python(x: torch.Tensor) -> Sequence[Move]:
+    """``lift_fresh`` is all that torch lets one see of ``torch.tensor(data, device=...)``."""
+    return (Move(CPU, x.device, nbytes_of(x), tuple(x.shape)),)
+
+
+def _size(x: torch.Tensor, *_: object, **__: object) -> Sequence[Move]:
+    return (Move(x.device, CPU, _SIZE_BYTES, ()),)
+
+
+def _size_of_repeats(
+    repeats: torch.Tensor, *, output_size: int | None = None, **_: object
+) -> Sequence[Move]:
+    return _size(repeats) if output_size is None else ()
+
+
+def _answer(x: torch.Tensor, *_: object, **__: object) -> Sequence[Move]:
+    return (Move(x.device, CPU, 1, ()),)
+
+
+def _equal(x: torch.Tensor, y: torch.Tensor) -> Sequence[Move]:
+    is_known = x.shape != y.shape or x.numel() == 0 or x is y
+    return () if is_known else _answer(x)
+
+
+def _number_of_another_device(x: torch.Tensor, *rest: Any) -> Sequence[Move]:
+    """``x`` is filled with a tensor of no dimensions, which comes as a number if it must.
+
+    From the CPU it goes along with the call, as Python's numbers do.
+    """
+    value = rest[-1]
+    return () if value.device == x.device else (_scalar(value),)
+
+
+def _number(_: torch.Tensor, *rest: Any) -> Sequence[Move]:
+    return (_scalar(rest[-1]),)
+
+
+def _index(x: torch.Tensor, indices: Sequence[torch.Tensor | None], *_: Any) -> Sequence[Move]:
+    found = [index for index in indices if index is not None]
+    carried = merged(_carried_index(index, x) for index in found)
+    return [*carried, *(_scalar_size(x) for index in found if _is_mask(index) and _is_on(index, x))]
+
+
+def _index_put(
+    x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, *rest: Any
+) -> Sequence[Move]:
+    masks = all(index is None or _is_mask(index) for index in indices)
+    # The number in `x[mask] = 0` is one on the CPU to CUDA, which then fills without counting; to
+    # other devices torch brings it first (python_variable_indexing.cpp).
+    is_number = values.numel() == 1 and (values.device == CPU or x.device.type not in _REAL)
+    return () if masks and is_number else _index(x, indices, *rest)
+
+
+_REAL = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
+
+
+def _carried_index(index: torch.Tensor, x: torch.Tensor) -> Move:
+    target = x.device if index.device == CPU else index.device  # elsewhere, torch refuses it
+    if index.device == target or not _is_mask(index):
+        return Move(index.device, target, nbytes_of(index), tuple(index.shape))
+    count = int(index.count_nonzero())  # a mask goes as the positions of what is true in it
+    shape = (count,) if index.dim() == 1 else None
+    return Move(index.device, target, count * index.dim() * torch.int64.itemsize, shape)
+
+
+def _is_mask(index: torch.Tensor) -> bool:
+    return index.dtype is torch.bool or index.dtype is torch.uint8
+
+
+def _is_on(index: torch.Tensor, x: torch.Tensor) -> bool:
+    return index.device == x.device
+
+
+def _scalar_size(x: torch.Tensor) -> Move:
+    return Move(x.device, CPU, _SIZE_BYTES, ())
+
+
+def _scalar(x: torch.Tensor) -> Move:
+    return Move(x.device, CPU, x.dtype.itemsize, ())
+
+
+def _copied(x: torch.Tensor, device: torch.device, dtype: torch.dtype | None) -> Move:
+    return Move(x.device, device, nbytes_of(x, dtype), tuple(x.shape))
+
+
+def _readers() -> Mapping[Any, Callable[..., Sequence[Move]]]:
+    aten = torch.ops.aten
+    read: dict[Callable[..., Sequence[Move]], tuple[Any, ...]] = {
+        _to_copy: (aten._to_copy.default,),
+        _copy: (aten.copy_.default, aten.copy.default, aten._copy_from_and_resize.default),
+        _foreach_copy: (aten._foreach_copy_.default, aten._foreach_copy.default),
+        _item: (aten._local_scalar_dense.default,),
+        _made_from_python: (aten.lift_fresh.default,),
+        _size: (
+            aten.nonzero.default, aten.nonzero.out, aten.masked_select.default,
+            aten.masked_select.out, aten._unique.default, aten._unique2.default,
+            aten.unique_dim.default, aten.unique_consecutive.default,
+            aten.unique_dim_consecutive.default, aten.bincount.default,
+        ),
+        _size_of_repeats: (aten.repeat_interleave.Tensor,),
+        _answer: (aten.allclose.default, aten._linalg_check_errors.default),
+        _equal: (aten.equal.default,),
+        _number_of_another_device: (
+            aten.fill_.Tensor, aten.fill.Tensor, aten.masked_fill_.Tensor, aten.masked_fill.Tensor,
+        ),
+        _number: (aten.index_fill_.int_Tensor, aten.index_fill.int_Tensor),
+        _index: (aten.index.Tensor, aten.index.Tensor_out, aten._unsafe_index.Tensor),
+        _index_put: (
+            aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default,
+            aten._unsafe_index_put.default,
+        ),
+    }  # fmt: skip
+    return {operator: reader for reader, operators in read.items() for operator in operators}
+
+
+class Readers(dict[Any, "Callable[..., Sequence[Move]] | None"]):
+    """What tells the moves of an operator; None of those that move nothing."""
+
+    def __missing__(self, operator: Any) -> Callable[..., Sequence[Move]] | None:
+        reader = self[operator] = compound if _is_compound(operator) else None
+        return reader
+
+
+def compound(*_: object, **__: object) -> Sequence[Move]:
+    """Stands for an operator that is made of others, which are told when they are called."""
+    return ()
+
+
+def _is_compound(operator: Any) -> bool:
+    # Torch shows these to a dispatch mode in inference mode only; elsewhere, what they are made of.
+    # Of its primitives (prim::device) it does not know what they are.
+    return (
+        isinstance(operator, torch._ops.OpOverload)
+        and operator.namespace != "prim"
+        and operator.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
+    )
+
+
+readers = Readers(_readers())
