@@ -257,3 +257,18 @@ def test_without_a_watch_the_verbs_call_the_backend_directly(two_gpus, monkeypat
     x = unidev.rand(3, device="gpu:0")
     unidev.to_numpy(unidev.as_in_device(unidev.copy_to(x, "gpu:1"), "cpu"))
     unidev.place({"x": x}, "gpu:1")
+
+
+def test_code_that_a_framework_has_made_of_text_is_nobodys_line(two_gpus):
+    x = unidev.ones(3, device="gpu:0")
+    program = "def read(x): return x.tolist()"
+    theirs: dict[str, object] = {"__name__": "numpy.made"}
+    mine: dict[str, object] = {"__name__": "mine"}
+    exec(program, theirs)
+    exec(program, mine)
+    with unidev.trace_transfers() as trace:
+        theirs["read"](x)  # made of text
+        mine["read"](x)
+    first, second = trace.transfers
+    assert (first.line.file, first.line.number) == (__file__, line_with("made of text"))
+    assert (second.line.file, second.line.number, second.line.source) == ("<string>", 1, "")
