@@ -54,9 +54,11 @@ from unidev.errors import (
     UnsupportedDtypeError,
     UnsupportedOperation,
 )
+from unidev.fastest import fastest_device
 from unidev.generator import seed
 from unidev.gradients import no_grad, sgd, value_and_grad
 from unidev.guarding import transfer_guard
+from unidev.memory_tracking import track_memory
 from unidev.placing import parameters, place
 from unidev.selection import active_backend, list_backends, set_backend, use_backend
 from unidev.simulation import simulate
@@ -191,6 +193,7 @@ __all__ = [
     "device_of",
     "empty",
     "empty_like",
+    "fastest_device",
     "full",
     "gpu",
     "hookimpl",
@@ -218,6 +221,7 @@ __all__ = [
     "synchronize",
     "to_numpy",
     "trace_transfers",
+    "track_memory",
     "transfer_guard",
     "try_all_gpus",
     "try_gpu",

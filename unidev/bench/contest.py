@@ -1,0 +1,140 @@
+"""Running a function on one device after the other, journeys and computing timed apart."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from unidev.bench.measuring import without_collecting
+from unidev.bench.report import DeviceReport, Trial
+from unidev.bench.spread import summary
+from unidev.checks import device_of
+from unidev.devices import devices_of, resolve_device
+from unidev.errors import (
+    DeviceNotFoundError,
+    OutOfDeviceMemoryError,
+    UnidevError,
+    framework_error,
+    is_lack_of_memory,
+)
+from unidev.loading import is_model
+from unidev.placing import backend_of_model, place
+from unidev.selection import active_backend
+from unidev.transfer import as_in_device
+from unidev.trees import tensors_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from unidev.backend import Backend
+    from unidev.device import Device
+    from unidev.devices import DeviceLike
+
+_WARM_UPS = 2
+"""In the first call a framework compiles, chooses algorithms and takes memory."""
+
+_SIMULATED = "it is simulated: it computes on the CPU, and its seconds say nothing of a GPU"
+
+
+def run_contest(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    repeat: int,
+    devices: Sequence[DeviceLike] | None,
+) -> DeviceReport:
+    """What ``fastest_device`` promises."""
+    runner = _Runner(function, args)
+    trials: list[Trial] = []
+    left_out: dict[str, str] = {}
+    failure: OutOfDeviceMemoryError | None = None
+    for device in _candidates(runner.backend, devices):
+        if device.is_simulated:
+            left_out[str(device)] = _SIMULATED
+            continue
+        try:
+            trials.append(runner.trial(device, repeat))
+        except OutOfDeviceMemoryError as error:
+            left_out[str(device)] = str(error)
+            failure = error
+    if failure is not None and not trials:
+        raise failure
+    if not trials:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        raise DeviceNotFoundError(f"there is no device to compare. {reasons}")
+    return DeviceReport(trials=tuple(trials), left_out=left_out)
+
+
+def _candidates(backend: Backend, devices: Sequence[DeviceLike] | None) -> list[Device]:
+    if devices is None:
+        return devices_of(backend)
+    return list(dict.fromkeys(resolve_device(each, backend) for each in devices))
+
+
+class _Runner:
+    """The function with its arguments, and where they are now."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self._function = function
+        self._args = args
+        self._models = [(each, device_of(each)) for each in args if is_model(each)]
+        found = tensors_of(self._movable())
+        if found:
+            tensor, self.backend = found[0]
+            self._home = self.backend.device_of(tensor)
+        else:
+            models = self._models
+            self.backend = backend_of_model(models[0][0]) if models else active_backend()
+            self._home = models[0][1] if models else self.backend.cpu
+
+    def trial(self, device: Device, repeat: int) -> Trial:
+        """Run it there ``repeat`` times, and put the models back."""
+        try:
+            placing_s = self._place(device)
+            with without_collecting():
+                timings = [self._once(device) for _ in range(_WARM_UPS + repeat)][_WARM_UPS:]
+        except self.backend.framework_errors as error:
+            if isinstance(error, UnidevError) or not is_lack_of_memory(error):
+                raise
+            raise framework_error(error, self.backend.name, "the function", device) from error
+        finally:
+            for model, home in self._models:
+                place(model, home)
+        there, computing, back = (summary(column) for column in zip(*timings, strict=True))
+        return Trial(
+            device=device,
+            total=summary([sum(each) for each in timings]),
+            there=there,
+            computing=computing,
+            back=back,
+            placing_s=placing_s,
+        )
+
+    def _place(self, device: Device) -> float | None:
+        if not self._models:
+            return None
+        began = time.perf_counter()
+        for model, _ in self._models:
+            place(model, device)
+        self.backend.synchronize(device)
+        return time.perf_counter() - began
+
+    def _once(self, device: Device) -> tuple[float, float, float]:
+        """Seconds for the way there, for computing, and for the way back."""
+        synchronize = self.backend.synchronize
+        began = time.perf_counter()
+        moved = iter(as_in_device(self._movable(), device))
+        synchronize(device)
+        arrived = time.perf_counter()
+        with device:
+            result = self._function(*(x if is_model(x) else next(moved) for x in self._args))
+        synchronize(device)
+        computed = time.perf_counter()
+        kept = None if is_model(result) else as_in_device((result,), self._home)
+        synchronize(self._home)
+        back = time.perf_counter()
+        del kept
+        return arrived - began, computed - arrived, back - computed
+
+    def _movable(self) -> tuple[Any, ...]:
+        """The arguments that are no models; in a tuple anything may stand beside tensors."""
+        return tuple(x for x in self._args if not is_model(x))

@@ -1,0 +1,115 @@
+"""``DeviceReport``: which device a function should run on. Pure functions of timings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from unidev.bench.quantities import seconds, spread, times
+from unidev.bench.spread import Ranking, Summary, is_faster, rank, ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from unidev.device import Device
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """What a function took on one device."""
+
+    device: Device
+    total: Summary
+    """The journey there, computing, and the journey back."""
+    there: Summary
+    computing: Summary
+    back: Summary
+    placing_s: float | None = None
+    """Placing the models among the arguments, once; None: there are none. Not in ``total``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceReport:
+    """What ``fastest_device`` found."""
+
+    trials: tuple[Trial, ...]
+    """In the order of the devices; at least one."""
+    left_out: Mapping[str, str]
+    """Devices that were not timed, by name, and why."""
+
+    @property
+    def device(self) -> Device:
+        """The fastest with the data's journey; of several too close to call, the first."""
+        return self._trial(self.ranking.best).device
+
+    @property
+    def is_too_close(self) -> bool:
+        """Whether the spread of the timings is larger than the difference."""
+        return self.ranking.is_too_close
+
+    @property
+    def ranking(self) -> Ranking:
+        """By the sum of journeys and computing."""
+        return rank({str(each.device): each.total for each in self.trials})
+
+    @property
+    def computing_ranking(self) -> Ranking:
+        """As it would be if the data were there already, and the result stayed."""
+        return rank({str(each.device): each.computing for each in self.trials})
+
+    @property
+    def conclusion(self) -> str:
+        """One or two sentences."""
+        if len(self.trials) == 1:
+            only = self.trials[0].device
+            return f"{only}: there is no other real device to compare it with."
+        return f"{self._verdict()}{self._without_journey()}"
+
+    def __str__(self) -> str:
+        """A table, and the conclusion."""
+        columns = ["device", "there", "computing", "back", "in all"]
+        has_models = any(each.placing_s is not None for each in self.trials)
+        rows = [[*columns, "placing, once"] if has_models else columns]
+        for each in self.trials:
+            row = [
+                str(each.device), seconds(each.there.median_s), spread(each.computing),
+                seconds(each.back.median_s), spread(each.total),
+            ]  # fmt: skip
+            rows.append([*row, seconds(each.placing_s or 0)] if has_models else row)
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        lines += [f"{name} is left out: {reason}" for name, reason in self.left_out.items()]
+        return "\n".join([*lines, self.conclusion])
+
+    def _trial(self, name: str) -> Trial:
+        return next(each for each in self.trials if str(each.device) == name)
+
+    def _verdict(self) -> str:
+        ranking = self.ranking
+        if ranking.is_too_close:
+            names = " and ".join(ranking.contenders)
+            return f"{names} are too close to call: their timings overlap."
+        best = self._trial(ranking.best)
+        second = min(
+            (each for each in self.trials if each is not best), key=lambda each: each.total.median_s
+        )
+        factor = times(ratio(second.total, best.total))
+        return f"{best.device} is {factor} as fast as {second.device}."
+
+    def _without_journey(self) -> str:
+        computing = self.computing_ranking
+        best = self._trial(self.ranking.best)
+        quickest = self._trial(computing.best)
+        if computing.is_too_close or quickest is best:
+            return ""
+        if not is_faster(quickest.computing, best.computing):
+            return ""
+        factor = times(ratio(best.computing, quickest.computing))
+        return (
+            f" {quickest.device} computes {factor} as fast as {best.device}, but the data's "
+            f"journey costs more than that gains: it pays to keep the data on {quickest.device} "
+            "where it is used there several times."
+        )
