@@ -53,7 +53,7 @@ def test_a_framework_whose_backend_does_not_load_is_imported_all_the_same_and_na
         print(trace.not_seen["fake"])
         """
     )
-    assert said.splitlines()[-1] == "loading is not supported: it is a fake"
+    assert said.splitlines() == ["imported", "loading is not supported: it is a fake"]
 
 
 def test_a_framework_that_fails_to_import_fails_as_it_always_does(run_python, add_plugin, tmp_path):
@@ -70,3 +70,49 @@ def test_a_framework_that_fails_to_import_fails_as_it_always_does(run_python, ad
         """
     )
     assert said == "libfake.so is missing False"
+
+
+def test_a_framework_that_another_thread_imports_is_named_as_not_seen(run_python):
+    said = run_python(
+        """
+        import importlib, threading, unidev
+        with unidev.trace_transfers() as trace:
+            other = threading.Thread(target=importlib.import_module, args=("numpy",))
+            other.start()
+            other.join()
+            print(trace.not_seen["numpy"])
+            import numpy
+            x = unidev.ones(3, device="gpu:0")  # loads the backend here, and so its tracer
+            x.tolist()
+        print(trace.not_seen, len(trace.transfers))
+        """,
+        UNIDEV_SIMULATE="1", UNIDEV_BACKEND="numpy",
+    )  # fmt: skip
+    assert said.splitlines() == [
+        "numpy was imported by another thread, after this one began to watch", "{} 1",
+    ]  # fmt: skip
+
+
+def test_a_thread_that_waits_for_this_import_while_it_loads_the_backend_does_not_hang(run_python):
+    said = run_python(
+        """
+        import threading, unidev
+        from unidev.loading import load_backend, loading_lock
+        is_held, is_done = threading.Event(), threading.Event()
+
+        def hold():
+            with loading_lock:
+                is_held.set()
+                is_done.wait(20)
+
+        other = threading.Thread(target=hold)
+        other.start()
+        is_held.wait(20)
+        with unidev.trace_transfers() as trace:
+            import numpy
+            is_done.set()
+            other.join()
+        print(list(trace.not_seen))
+        """
+    )
+    assert said == "['numpy']"

@@ -78,8 +78,9 @@ class _Loader:
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """The framework, if loading its backend has imported it; else a module to be filled."""
-        if _is_loaded(self._backend) and spec.name in sys.modules:
-            self._loaded = sys.modules[spec.name]
+        _load(self._backend)
+        self._loaded = sys.modules.get(spec.name)
+        if self._loaded is not None:
             self._spec = self._loaded.__spec__
             return self._loaded
         created: ModuleType | None = self._loader.create_module(spec)
@@ -105,16 +106,14 @@ def _backend_of(module: str) -> str | None:
     return None
 
 
-def _is_loaded(backend: str) -> bool:
+def _load(backend: str) -> None:
     # Another thread that loads a backend may wait for this import: not the other way round, too.
     if not loading_lock.acquire(blocking=False):
-        return False
+        return
     try:
         load_backend(backend)
     except UnidevError as error:
         if thread.watch is not None:
             thread.watch.not_seen[backend] = str(error)
-        return False
     finally:
         loading_lock.release()
-    return True

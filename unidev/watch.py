@@ -12,7 +12,7 @@ from unidev import following
 from unidev.backend import Unsupported
 from unidev.errors import ScopeError, UnidevError
 from unidev.guarding import check_guard
-from unidev.loading import load_backend, loaded_backends
+from unidev.loading import load_backend
 from unidev.plugins import backend_specs
 from unidev.trace import Trace, Transfer
 from unidev.user_lines import UserLines
@@ -106,9 +106,11 @@ class Watch:
     def missed(self) -> dict[str, str]:
         """Backends that have told nothing at all, and why, as it stands now."""
         late = {
-            name: "its tracer was not opened in this thread"
-            for name in loaded_backends
-            if name not in self.blind_spots and name not in self.not_seen
+            name: f"{spec.framework} was imported by another thread, after this one began to watch"
+            for name, spec in backend_specs().items()
+            if sys.modules.get(spec.framework) is not None
+            and name not in self.blind_spots
+            and name not in self.not_seen
         }
         return {**self.not_seen, **late}
 
