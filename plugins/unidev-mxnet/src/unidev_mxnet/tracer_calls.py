@@ -44,6 +44,10 @@ class TracedCalls:
             "MXImperativeInvokeEx": self._invoke,
             "MXNetFuncCall": self._call,
             "MXAutogradBackwardEx": self._backward,
+            "MXKVStorePush": _store,
+            "MXKVStorePushEx": _store,
+            "MXKVStorePushPull": _store,
+            "MXKVStorePushPullEx": _store,
         }
 
     # -- between a device and the host -------------------------------------------------------------
@@ -79,6 +83,8 @@ class TracedCalls:
             inputs = arrays[:]
             given = [outs._obj[index] for index in range(count._obj.value)]
             if len(inputs) + len(given) < 2 or are_together([*inputs, *given]):
+                return original(*arguments)
+            if thread.is_in_store:  # which keeps weights on a CPU: that is its own affair
                 return original(*arguments)
             crossings = self._crossings(operator_name(operator), inputs, given)
             status = told(_movements(crossings), original, *arguments)
@@ -163,6 +169,25 @@ class TracedCalls:
             return status
 
         return backward
+
+
+def _store(original: Function) -> Function:
+    """Of a ``KVStore``: what its optimizer reads is told; what it moves itself, nobody sees."""
+
+    def push(*arguments: Any) -> Any:
+        if not thread.scopes or thread.is_within or thread.is_in_store:
+            return original(*arguments)
+        thread.is_in_store = True
+        try:
+            status = original(*arguments)
+        finally:
+            thread.is_in_store = False
+            refused, thread.refused = thread.refused, None
+        if refused is not None:
+            raise refused
+        return status
+
+    return push
 
 
 def _telling(find: Callable[..., list[Movement]]) -> Callable[[Function], Function]:

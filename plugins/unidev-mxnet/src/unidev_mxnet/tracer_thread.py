@@ -19,6 +19,10 @@ class _Thread(threading.local):
         self.scopes: list[Scope] = []
         self.is_within = False
         """Whether a call is running that was told: what it calls is a part of it."""
+        self.is_in_store = False
+        """Whether a KVStore is running, and perhaps an optimizer's Python, called by its C++."""
+        self.refused: BaseException | None = None
+        """What a scope raised meanwhile: ctypes prints what its callbacks raise, and drops it."""
         self.gradients: dict[str, list[Crossing]] = {}
         """What crossed devices while autograd recorded, by the name of its node in the graph."""
 
@@ -33,7 +37,7 @@ def told(movements: Sequence[Movement], call: Callable[..., Any], *arguments: An
     try:
         for begin, end in tuple(thread.scopes):
             for movement in movements:
-                begun.append((end, begin(movement)))  # noqa: PERF401  one may raise, halfway
+                begun.append((end, _allowed(begin, movement)))  # noqa: PERF401  one may raise
         return call(*arguments)
     finally:
         try:
@@ -41,3 +45,12 @@ def told(movements: Sequence[Movement], call: Callable[..., Any], *arguments: An
                 end(token)
         finally:
             thread.is_within = False
+
+
+def _allowed(begin: Callable[[Movement], Any], movement: Movement) -> Any:
+    try:
+        return begin(movement)
+    except BaseException as error:
+        if thread.is_in_store and thread.refused is None:
+            thread.refused = error
+        raise

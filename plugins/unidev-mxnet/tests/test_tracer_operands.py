@@ -1,0 +1,187 @@
+"""Operands that MXNet moves silently, and the gradients that go back, as the tracer tells them."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet import autograd, gluon
+from traced import (
+    HERE,
+    THERE,
+    Seen,
+    backend,
+    clean,
+    leaf,
+    seen,
+    square,
+)
+
+import unidev
+
+# What MXNet says of its own as_in_context, which it calls itself.
+pytestmark = pytest.mark.filterwarnings("ignore:ndarray.as_in_context:DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def library():
+    with clean():
+        yield
+
+
+# -- operands --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("operator", "compute"),
+    [
+        ("add", lambda x, y: x + y),
+        ("add", lambda x, y: x.as_nd_ndarray() + y.as_nd_ndarray()),
+        ("add", lambda x, y: x.__iadd__(y)),
+        ("add", np.add),
+        ("equal", lambda x, y: x == y),
+        ("dot", mx.np.dot),
+        ("tensordot", lambda x, y: mx.np.tensordot(x, y, 1)),
+        ("matmul", lambda x, y: x @ y),
+        ("concatenate", lambda x, y: mx.np.concatenate([x, y])),
+        ("where", lambda x, y: mx.np.where(x, x, y)),
+        ("add_n", lambda x, y: mx.nd.add_n(x.as_nd_ndarray(), y.as_nd_ndarray())),
+        ("broadcast_like", lambda x, y: mx.nd.broadcast_like(x.as_nd_ndarray(), y.as_nd_ndarray())),
+    ],
+)
+def test_an_operand_of_elsewhere_goes_to_the_first_one(operator, compute):
+    x, y = square(), square(THERE)
+    expected = [(f"{operator} of mixed operands", "gpu:1", "gpu:0", 16, (2, 2))]
+    assert seen(lambda: compute(x, y)) == expected
+    assert seen(lambda: compute(x, x)) == []
+
+
+def test_each_operand_of_elsewhere_is_told():
+    arrays = [square(), square(THERE), square(), square(mx.cpu())]
+    assert seen(lambda: mx.np.stack(arrays)) == [
+        ("stack of mixed operands", "gpu:1", "gpu:0", 16, (2, 2)),
+        ("stack of mixed operands", "cpu:0", "gpu:0", 16, (2, 2)),
+    ]
+
+
+def test_a_result_that_is_put_elsewhere_goes_there():
+    x, result = square(), square(THERE)
+    assert seen(lambda: mx.np.add(x, x, out=result)) == [
+        ("out= of add", "gpu:0", "gpu:1", 16, (2, 2))
+    ]
+
+
+def test_what_stays_on_its_device_is_not_told():
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(4, in_units=2), gluon.nn.BatchNorm(in_channels=4), gluon.nn.Dense(1))
+    net.initialize(ctx=HERE)
+    net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "adam")
+    x = square()
+    net(x)
+
+    def train():
+        for _ in range(2):
+            with autograd.record():
+                loss = (net(x) ** 2).sum()
+            loss.backward()
+            trainer.step(2)
+        y = mx.np.concatenate([x, x])[1:3].T.reshape(-1).astype("float64").copy()
+        x[0] = 5
+        x.as_in_ctx(HERE), y.copyto(HERE), mx.np.random.normal(size=(2,), ctx=HERE)
+        mx.nd.waitall()
+
+    assert seen(train) == []
+
+
+def test_what_is_on_the_cpu_is_not_told():
+    x = square(mx.cpu())
+    assert seen(lambda: (x.asnumpy(), x.as_in_ctx(mx.cpu()), str(x), x + x, bool(x[0, 0]))) == []
+    assert seen(lambda: x.copyto(mx.Context("cpu_shared", 0)).asnumpy()) == []
+
+
+# -- gradients -------------------------------------------------------------------------------------
+
+
+def back(operation, source="gpu:1", target="gpu:0"):
+    return (f"gradient of {operation}", source, target, 16, (2, 2))
+
+
+def test_a_gradient_goes_back_over_each_crossing_the_last_one_first():
+    w, v, constant = leaf(), leaf(THERE), square()
+
+    def train():
+        with autograd.record():
+            y = (w * 2).as_in_ctx(THERE) * v
+            loss = ((y + w) + constant).sum()
+        loss.backward()
+
+    assert seen(train) == [
+        ("ndarray.as_in_ctx", "gpu:0", "gpu:1", 16, (2, 2)),
+        ("add of mixed operands", "gpu:0", "gpu:1", 16, (2, 2)),
+        ("add of mixed operands", "gpu:0", "gpu:1", 16, (2, 2)),  # the constant: has no gradient
+        back("add"),
+        back("as_in_ctx"),
+    ]
+    assert w.grad.asnumpy().tolist() == [[3, 5], [7, 9]]
+
+
+def test_a_constant_that_was_used_before_has_no_gradient_either():
+    w, constant = leaf(THERE), square()
+
+    def train():
+        for _ in range(2):
+            with autograd.record():
+                loss = (w * constant).sum()
+            loss.backward()
+
+    crossing = ("multiply of mixed operands", "gpu:0", "gpu:1", 16, (2, 2))
+    assert seen(train) == [crossing, crossing]
+
+
+def test_only_gradients_that_are_asked_for_go_back():
+    w, v = leaf(), leaf(THERE)
+    with Seen() as found:
+        with autograd.record():
+            loss = (w.copyto(THERE) * v).sum()
+        del found[:]
+        autograd.grad(loss, [v], retain_graph=True)
+        assert found == []
+        autograd.grad(loss, [w], retain_graph=True)
+        assert found == [back("copyto")]
+        autograd.backward([loss])
+        assert found == [back("copyto")] * 2
+
+
+def test_a_gradient_goes_back_through_tensordot_and_hybridized_layers():
+    w = leaf(THERE)
+    x, net = square(), gluon.nn.Dense(2, in_units=2)
+    net.initialize(ctx=HERE)
+    net.hybridize()
+    with Seen() as found:
+        with autograd.record():
+            loss = net(mx.np.tensordot(x, w, 1)).sum()
+        assert found == [("tensordot of mixed operands", "gpu:1", "gpu:0", 16, (2, 2))]
+        loss.backward()
+    assert found[1:] == [back("tensordot", "gpu:0", "gpu:1")]
+
+
+def test_a_gradient_that_is_given_goes_to_its_head():
+    w = leaf()
+    with autograd.record():
+        y = w * 2
+    assert seen(lambda: y.backward(square(THERE).copy()))[1:] == [
+        ("backward of mixed operands", "gpu:1", "gpu:0", 16, (2, 2))
+    ]
+
+
+def test_value_and_grad_tells_the_way_back_too():
+    w = square()
+    found = seen(lambda: unidev.value_and_grad(lambda w: w.as_in_ctx(THERE).sum())(w))
+    assert found == [("ndarray.as_in_ctx", "gpu:0", "gpu:1", 16, (2, 2)), back("as_in_ctx")]
+
+
+def test_what_was_recorded_before_is_a_blind_spot_that_is_declared():
+    w = leaf()
+    with autograd.record():
+        loss = w.as_in_ctx(THERE).sum()
+    assert seen(loss.backward) == []
+    assert "gradients of what was computed before the trace began" in backend.tracer.blind_spots

@@ -1,0 +1,228 @@
+"""The tracer's scopes: what is forbidden does not happen, and nothing is left behind."""
+
+import threading
+import time
+
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet import autograd, gluon
+from mxnet.base import _LIB
+from traced import (
+    HERE,
+    THERE,
+    Refused,
+    Seen,
+    backend,
+    clean,
+    leaf,
+    one,
+    refusing,
+    seen,
+    square,
+)
+
+import unidev
+
+# What MXNet says of its own as_in_context, which it calls itself.
+pytestmark = pytest.mark.filterwarnings("ignore:ndarray.as_in_context:DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def library():
+    with clean():
+        yield
+
+
+# -- raising ---------------------------------------------------------------------------------------
+
+
+def test_what_is_forbidden_is_not_done_and_the_error_arrives_as_it_is():
+    x, y, result = square(), square(THERE), mx.np.zeros((2, 2), ctx=THERE)
+    for call in (
+        lambda: x.copyto(result),
+        lambda: mx.np.add(x, x, out=result),
+        lambda: result.__setitem__(slice(None), x),
+        lambda: result.__setitem__(slice(None), np.ones((2, 2))),
+        lambda: result.__iadd__(x),
+        lambda: mx.nd.elemwise_add(
+            x.as_nd_ndarray(), y.as_nd_ndarray(), out=result.as_nd_ndarray()
+        ),
+        x.asnumpy,
+        lambda: str(x),
+        lambda: bool(one()),
+    ):
+        with refusing() as found, pytest.raises(Refused):
+            call()
+        assert found == found.ended == []
+    assert not result.asnumpy().any()
+
+
+def test_when_a_copy_is_told_its_target_has_no_memory_yet():
+    x = mx.np.ones((1 << 22,), ctx=HERE)  # 16 MiB
+    mx.nd.waitall()
+    counts = [host_bytes()]
+    with backend.tracer.watch(lambda movement: counts.append(host_bytes()), lambda token: None):
+        y = x.as_in_ctx(THERE)
+        y.wait_to_read()
+    counts.append(host_bytes())
+    assert counts[1] - counts[0] < 1 << 20
+    assert counts[2] - counts[0] > 1 << 23
+
+
+def host_bytes():
+    return backend.probe.allocated_bytes(unidev.cpu())
+
+
+def test_a_backward_pass_that_is_forbidden_computes_no_gradient():
+    w = leaf()
+    with Seen(lambda movement: movement.operation.startswith("gradient")):
+        with autograd.record():
+            loss = w.as_in_ctx(THERE).sum()
+        with pytest.raises(Refused):
+            loss.backward()
+    assert not w.grad.asnumpy().any()
+    loss.backward()
+    assert w.grad.asnumpy().all()
+
+
+def test_the_end_is_told_where_the_framework_raises():
+    x, y = square(), mx.np.ones((3, 3), ctx=THERE)
+    with Seen() as found, pytest.raises(mx.MXNetError):
+        x + y
+    assert found == [("add of mixed operands", "gpu:1", "gpu:0", 36, (3, 3))]
+    assert found.ended == [1]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_optimizer_in_a_kvstore_tells_what_it_reads_and_can_be_refused():
+    class Reading(mx.optimizer.SGD):
+        def update_multi_precision(self, index, weight, grad, state):
+            float(grad[0].asnumpy().sum())
+            super().update_multi_precision(index, weight, grad, state)
+
+    net = gluon.nn.Dense(1, in_units=2, use_bias=False)
+    net.initialize(ctx=[HERE, THERE])
+    trainer = gluon.Trainer(net.collect_params(), Reading(), update_on_kvstore=True)
+
+    def step():
+        with autograd.record():
+            losses = [net(mx.np.ones((1, 2), ctx=context)).sum() for context in (HERE, THERE)]
+        autograd.backward(losses)
+        trainer.step(2)
+
+    (read,) = seen(step)
+    assert (read[0], *read[2:]) == ("NDArray.asnumpy", "cpu:0", 8, (1, 2))
+    with refusing(), pytest.raises(Refused):
+        step()
+    assert any("KVStore" in spot for spot in backend.tracer.blind_spots)
+
+
+# -- scopes ----------------------------------------------------------------------------------------
+
+
+def test_scopes_nest_and_each_is_told():
+    x = square()
+    with Seen() as outer:
+        x.asnumpy()
+        with Seen() as inner:
+            x.asnumpy()
+        x.asnumpy()
+    assert (len(outer), len(inner)) == (3, 1)
+    assert len(outer.ended) == 3
+
+
+def test_after_an_exception_the_library_is_as_it_was():
+    original = _LIB.MXNDArraySyncCopyToCPU
+
+    def fail():
+        with Seen():
+            assert _LIB.MXNDArraySyncCopyToCPU is not original
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert _LIB.MXNDArraySyncCopyToCPU is original
+
+
+def test_another_threads_calls_are_not_told():
+    x = square()
+    with Seen() as found:
+        worker = threading.Thread(target=x.asnumpy)
+        worker.start()
+        worker.join()
+    assert found == []
+
+
+def test_the_last_scope_of_all_threads_gives_the_library_back():
+    x, original = square(), _LIB.MXNDArraySyncCopyToCPU
+    opened, closing = threading.Event(), threading.Event()
+    theirs = Seen()
+
+    def work():
+        with theirs:
+            opened.set()
+            closing.wait(30)
+            x.asnumpy()
+
+    worker = threading.Thread(target=work)
+    with Seen() as ours:
+        worker.start()
+        assert opened.wait(30)
+        x.asnumpy()
+    assert _LIB.MXNDArraySyncCopyToCPU is not original
+    x.asnumpy()
+    closing.set()
+    worker.join()
+    assert _LIB.MXNDArraySyncCopyToCPU is original
+    assert (len(ours), len(theirs)) == (1, 1)
+
+
+def test_scopes_that_open_and_close_in_many_threads_tell_each_their_own():
+    x, counts = square(), []
+
+    def work():
+        with mx.util.np_shape(True), mx.util.np_array(True):
+            for _ in range(50):
+                with Seen() as found:
+                    x.asnumpy()
+                    x + x
+                counts.append(len(found))
+
+    workers = [threading.Thread(target=work) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert counts == [1] * 200
+
+
+def test_what_a_scope_itself_reads_is_not_told():
+    x, found = square(), []
+
+    def begin(movement):
+        found.append(movement)
+        x.asnumpy()
+
+    with backend.tracer.watch(begin, lambda token: x.asnumpy()):
+        x.asnumpy()
+    assert len(found) == 1
+
+
+def test_an_operator_pays_little_while_it_is_watched():
+    x = square()
+
+    def seconds():
+        runs = []
+        for _ in range(20):
+            start = time.perf_counter()
+            for _ in range(100):
+                x + x
+            runs.append(time.perf_counter() - start)
+            mx.nd.waitall()
+        return min(runs) / 100
+
+    plain = seconds()
+    with Seen():
+        watched = seconds()
+    assert watched - plain < 25e-6
