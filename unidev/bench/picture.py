@@ -28,13 +28,14 @@ def to_png(bench: Bench) -> bytes:
         f"unidev bench: {bench.backend}, {bench.framework} {bench.framework_version}, {bench.date}"
     )
     for axes, plot in zip(figure.subplots(len(found), squeeze=False)[:, 0], found, strict=True):
-        _draw(axes, plot)
+        draw(axes, plot)
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=110)
     return file.getvalue()
 
 
-def _draw(axes: Any, plot: Plot) -> None:
+def draw(axes: Any, plot: Plot) -> None:
+    """One plot, on matplotlib's ``axes``."""
     for index, series in enumerate(plot.series):
         xs, ys, lows, highs = zip(*series.points, strict=True)
         axes.errorbar(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from unidev.backend import Backend
     from unidev.bench.results import Bench
     from unidev.bench.tasks import Task
 
@@ -52,11 +53,12 @@ def command(*, backend: str | None, is_full: bool, folder: Path | None, is_json:
     """Measure, then tell."""
     if folder is None and not is_json:
         folder = _FOLDER
+    chosen = _select(backend)
     _check_folder(folder)
     has_picture = find_spec("matplotlib") is not None
     if folder is not None and not has_picture:
         click.echo("unidev: no bench.png: it needs matplotlib: pip install matplotlib", err=True)
-    bench = _measure(backend, is_full=is_full)
+    bench = _measure(chosen, is_full=is_full)
     return _tell(bench, folder, has_picture=has_picture, is_json=is_json)
 
 
@@ -70,13 +72,18 @@ def _check_folder(folder: Path | None) -> None:
         raise click.UsageError(f"--output {folder}: {error.strerror}.") from error
 
 
-def _measure(name: str | None, *, is_full: bool) -> Bench:
+def _select(name: str | None) -> Backend:
     import unidev
-    from unidev.bench.running import run
 
     if name is not None:
         unidev.set_backend(name)
-    return run(unidev.active_backend(), is_full=is_full, progress=_Progress())
+    return unidev.active_backend()
+
+
+def _measure(backend: Backend, *, is_full: bool) -> Bench:
+    from unidev.bench.running import run
+
+    return run(backend, is_full=is_full, progress=_Progress())
 
 
 def _tell(bench: Bench, folder: Path | None, *, has_picture: bool, is_json: bool) -> int:

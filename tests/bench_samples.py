@@ -1,0 +1,96 @@
+"""Benches that are made up, for what is made of timings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unidev.bench import floors, forum, textbook
+from unidev.bench.results import (
+    BANDWIDTH,
+    FLOOR,
+    FORUM,
+    HERE,
+    JOURNEY,
+    PRODUCT,
+    SUM,
+    TEXTBOOK,
+    Bench,
+    DeviceTold,
+    Result,
+)
+from unidev.bench.spread import Summary
+
+SIZES = (8, 64, 512, 4096)
+CPU = DeviceTold(device="cpu:0", name="a CPU", is_simulated=False)
+GPU = DeviceTold(device="gpu:0", name="a GPU", is_simulated=False)
+PRETENDED = DeviceTold(device="gpu:1", name="simulated GPU 1", is_simulated=True)
+
+
+def timed(median_s: float, spread: float = 0.1) -> Summary:
+    """A tenth about the median."""
+    return Summary(median_s, median_s * (1 - spread), median_s * (1 + spread), 9)
+
+
+def bench(devices: tuple[DeviceTold, ...], results: list[Result], **changed: Any) -> Bench:
+    told: dict[str, Any] = {
+        "backend": "theirs", "framework": "theirs", "framework_version": "1.2",
+        "unidev_version": "0.1.0", "python": "3.11.7", "platform": "Linux", "cores": 2,
+        "load": 0.1, "date": "2026-11-21 08:00 UTC", "is_full": False, "seconds": 12.3,
+    }  # fmt: skip
+    return Bench(**{**told, **changed}, devices=devices, results=tuple(results))
+
+
+def cpu_seconds(size: int) -> float:
+    return 1e-6 + 1e-11 * size**3
+
+
+def gpu_seconds(size: int) -> float:
+    return 2e-5 + 1e-13 * size**3
+
+
+def journey_seconds(size: int) -> float:
+    return gpu_seconds(size) + 5e-5 + 1e-9 * size**2
+
+
+def of_cpu() -> list[Result]:
+    """All that a machine without a GPU can tell."""
+    results = [
+        Result(subject=FLOOR, what=what, device="cpu:0", summary=timed(seconds))
+        for what, seconds in ((floors.WAITED, 2e-6), (floors.QUEUED, 1.5e-4), (floors.READ, 1e-5))
+    ]
+    results += [
+        Result(subject=BANDWIDTH, what="copy_to", device="cpu:0 to cpu:0", size=size,
+               variant="from pageable memory", summary=timed(1e-6 + size / 1e9))
+        for size in (1024, 4096)
+    ]  # fmt: skip
+    results += [
+        Result(subject=subject, what=what, device="cpu:0", size=size,
+               summary=timed(cpu_seconds(size)))
+        for subject, what in ((PRODUCT, "x @ y"), (SUM, "x + y"))
+        for size in SIZES
+    ]  # fmt: skip
+    results.append(
+        Result(subject=TEXTBOOK, what=textbook.AT_ONCE, device="cpu:0", reason="one <device> & no")
+    )
+    results += [
+        Result(subject=TEXTBOOK, what=what, device="cpu:0", summary=timed(seconds))
+        for what, seconds in ((textbook.LOGGED, 0.3), (textbook.KEPT, 0.1))
+    ]
+    results.append(Result(subject=FORUM, what=forum.TINY, device="cpu:0", summary=timed(1e-4)))
+    return results
+
+
+def of_gpu() -> list[Result]:
+    results = [
+        Result(subject=subject, what=what, device="gpu:0", size=size, variant=variant,
+               summary=timed(seconds(size)))
+        for subject, what in ((PRODUCT, "x @ y"), (SUM, "x + y"))
+        for variant, seconds in ((HERE, gpu_seconds), (JOURNEY, journey_seconds))
+        for size in SIZES
+    ]  # fmt: skip
+    results.append(Result(subject=FORUM, what=forum.TINY, device="gpu:0", summary=timed(1e-3)))
+    return results
+
+
+ONLY_CPU = bench((CPU, PRETENDED), of_cpu(), load=3.5)
+WITH_GPU = bench((CPU, GPU), of_cpu() + of_gpu())

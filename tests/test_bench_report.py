@@ -1,0 +1,270 @@
+"""What is made of a bench's timings: sentences, table, plots, page, picture, JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from bench_samples import GPU, ONLY_CPU, SIZES, WITH_GPU, bench, of_cpu, of_gpu, timed
+
+from unidev.bench import textbook
+from unidev.bench.files import contents, to_json
+from unidev.bench.findings import crossovers, findings
+from unidev.bench.page import to_html
+from unidev.bench.plots import decades, plots
+from unidev.bench.results import TEXTBOOK, Bench, Result, from_document
+from unidev.bench.rows import rows
+from unidev.bench.svg import to_svg
+from unidev.bench.table import to_text
+
+# -- sentences -----------------------------------------------------------------------------------
+
+
+def test_a_machine_with_only_a_cpu_is_told_that_there_is_nothing_to_compare() -> None:
+    said = findings(ONLY_CPU)
+    assert said[0].startswith("gpu:1 is simulated and left out")
+    assert said[1].startswith("There is no real GPU here, so there is nothing to compare cpu:0")
+    assert said[2].startswith("The machine was busy when this began (a load of 3.5 on 2 cores)")
+    assert said[3] == (
+        "The least that an operation takes on cpu:0: 1.5 µs queued among others, 2 µs waited for, "
+        "10 µs read into Python."
+    )
+    assert said[4] == (
+        "Logging each of 1,000 norms on cpu:0 takes 3 times as long as keeping them there and "
+        "reading once (300 ms against 100 ms)."
+    )
+    assert len(said) == 5
+
+
+def test_crossovers_are_told_with_and_without_the_journey() -> None:
+    said = "\n".join(findings(WITH_GPU))
+    assert (
+        "A product of square matrices, where the data is there: gpu:0 is faster than cpu:0 from 512"
+        in said
+    )
+    assert "with the data's journey: gpu:0 is faster than cpu:0 from 512 rows on" in said
+    assert "nothing to compare" not in said
+    assert "busy" not in said
+    assert crossovers(WITH_GPU)["product, gpu:0, on the device"] == 512
+    assert crossovers(ONLY_CPU) == {}
+
+
+def test_a_gpu_that_is_never_faster_is_told_up_to_which_size() -> None:
+    slow = [
+        Result(subject="product", what="x @ y", device="gpu:0", size=size, summary=timed(100.0))
+        for size in SIZES
+    ]
+    said = "\n".join(findings(bench((*ONLY_CPU.real[:1], GPU), of_cpu() + slow)))
+    assert "gpu:0 is not faster than cpu:0 up to 4,096 rows, beyond the spread." in said
+
+
+def test_a_tiny_net_that_is_slower_on_the_gpu_is_told_why() -> None:
+    (said,) = (each for each in findings(WITH_GPU) if "tiny net" in each)
+    assert said.endswith(
+        "takes 10 times as long as cpu:0 (1 ms against 100 µs): too little work for its floor."
+    )
+
+
+@pytest.mark.parametrize(
+    ("at_once", "apart", "said"),
+    [(1.0, 2.0, "takes 2 times as long as using both at once (2 s against 1 s)."),
+     (2.0, 1.0, "is 2 times as fast as using both at once (1 s against 2 s)."),
+     (1.0, 1.1, "and using both at once are too close to call (1.1 s against 1 s).")],
+)  # fmt: skip
+def test_two_devices_at_once_are_compared_with_one_after_the_other(at_once, apart, said) -> None:
+    both = "gpu:0 and cpu:0"
+    results = [
+        Result(subject=TEXTBOOK, what=what, device=both, summary=timed(seconds))
+        for what, seconds in ((textbook.AT_ONCE, at_once), (textbook.ONE_BY_ONE, apart))
+    ]
+    assert f"Using {both} one after the other {said}" in findings(bench((), results))
+
+
+# -- table ---------------------------------------------------------------------------------------
+
+
+def test_the_table_has_a_row_for_each_result_and_the_reason_where_there_is_no_timing() -> None:
+    text = to_text(WITH_GPU, findings(WITH_GPU))
+    assert len(rows(WITH_GPU, "product")) == 12
+    for result in WITH_GPU.results:
+        assert result.what in text
+    (refused,) = (row for row in rows(WITH_GPU, TEXTBOOK) if row.median == "none")
+    assert refused.remark == "one <device> & no"
+    assert "2.15 GFLOP/s" not in text
+    (largest,) = (
+        row for row in rows(WITH_GPU, "product") if row.device == "cpu:0" and row.size == "4,096"
+    )
+    assert largest.median == "687 ms"
+    assert largest.remark == "200 GFLOP/s"
+    assert "devices: cpu:0 (a CPU), gpu:1 (simulated, left out)" in to_text(ONLY_CPU, [])
+
+
+# -- plots ---------------------------------------------------------------------------------------
+
+
+def points_expected(given: Bench) -> dict[tuple[str, str], list[tuple[float, float]]]:
+    """Of each plot's series, straight from the results."""
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for each in given.results:
+        if each.size is None or each.summary is None or each.subject in (TEXTBOOK, "forum"):
+            continue
+        y = each.summary.median_s
+        name = each.device if each.variant == "on the device" else f"{each.device}, {each.variant}"
+        if each.subject == "bandwidth":
+            y = each.size / y
+        found.setdefault((each.subject, name), []).append((each.size, y))
+    return found
+
+
+class Page(HTMLParser):
+    """What is in the page: its elements, and the points of each plot."""
+
+    VOID = ("meta", "br", "link", "img")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, Any]]] = []
+        self.points: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        self.plot = self.series = ""
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        self.elements.append((tag, named))
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if tag == "svg":
+            self.plot = named["id"] or ""
+        elif tag == "g":
+            self.series = named["data-series"] or ""
+        elif tag == "circle":
+            point = (float(named["data-x"] or ""), float(named["data-y"] or ""))
+            self.points.setdefault((self.plot, self.series), []).append(point)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag == "circle":
+            named = dict(attrs)
+            point = (float(named["data-x"] or ""), float(named["data-y"] or ""))
+            self.points.setdefault((self.plot, self.series), []).append(point)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.mark.parametrize("given", [ONLY_CPU, WITH_GPU], ids=["only a CPU", "with a GPU"])
+def test_the_page_has_every_point_of_every_plot(given: Bench) -> None:
+    page = Page()
+    page.feed(to_html(given, findings(given)))
+    assert page.open == []
+    assert page.points == points_expected(given)
+    assert len({plot for plot, _ in page.points}) == 3
+
+
+def test_points_lie_where_their_values_are_in_a_logarithmic_plot() -> None:
+    for plot in plots(WITH_GPU):
+        page = Page()
+        page.feed(to_svg(plot))
+        circles = [named for tag, named in page.elements if tag == "circle"]
+        assert len(circles) == len(plot.points)
+        for value, place in (("data-x", "cx"), ("data-y", "cy")):
+            places = [float(named[place]) for named in circles]
+            logs = [math.log(float(named[value])) for named in circles]
+            found = list(zip(logs, places, strict=True))
+            (first, begin), (last, end) = min(found), max(found)
+            slope = (end - begin) / (last - first)
+            assert slope * (1 if place == "cx" else -1) > 0
+            for at, log in zip(places, logs, strict=True):
+                assert at == pytest.approx(begin + slope * (log - first), abs=0.1)
+        assert all(84 <= float(named["cx"]) <= 700 for named in circles)
+        assert all(16 <= float(named["cy"]) <= 352 for named in circles)
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing() -> None:
+    html = to_html(WITH_GPU, findings(WITH_GPU))
+    page = Page()
+    page.feed(html)
+    tags = {tag for tag, _ in page.elements}
+    assert not tags & {"script", "link", "img", "iframe", "object", "a", "image", "use", "base"}
+    for _, named in page.elements:
+        assert not {"href", "src", "xlink:href", "srcset", "action"} & set(named)
+        assert not [name for name in named if name.startswith("on")]
+    assert "http" not in html
+    assert "url(" not in html
+    assert "@import" not in html
+
+
+def test_what_a_framework_said_is_escaped_in_the_page() -> None:
+    html = to_html(ONLY_CPU, ["<script>alert(1)</script>"])
+    assert "<script" not in html
+    assert "one &lt;device&gt; &amp; no" in html
+    assert "&lt;script&gt;" in html
+
+
+def test_what_was_not_measured_is_in_no_plot() -> None:
+    unmeasured = [Result(subject="sum", what="x + y", device="cpu:0", size=8, reason="no")]
+    assert plots(bench((), unmeasured)) == []
+    assert "<svg" not in to_html(bench((), unmeasured), [])
+
+
+def test_axes_reach_over_all_points() -> None:
+    assert decades(2e-6, 3e-3) == pytest.approx([1e-6, 1e-5, 1e-4, 1e-3, 1e-2])
+    assert decades(8, 4096, base=2)[0] == 8
+    assert decades(8, 4096, base=2)[-1] == 4096
+    assert decades(10, 10) == pytest.approx([10, 100])
+
+
+def test_the_picture_is_a_png_of_all_plots() -> None:
+    from unidev.bench.picture import to_png
+
+    data = to_png(WITH_GPU)
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    assert int.from_bytes(data[16:20], "big") == 880
+    assert int.from_bytes(data[20:24], "big") == 3 * 495
+
+
+def test_the_picture_has_the_points_of_the_page() -> None:
+    from matplotlib.figure import Figure
+
+    from unidev.bench.picture import draw
+
+    for plot in plots(WITH_GPU):
+        axes = Figure().subplots()
+        draw(axes, plot)
+        drawn = {
+            container.get_label(): list(zip(*container.lines[0].get_data(), strict=True))
+            for container in axes.containers
+        }
+        expected = {
+            name: points
+            for (subject, name), points in points_expected(WITH_GPU).items()
+            if subject == plot.name
+        }
+        assert drawn == expected
+
+
+# -- JSON and files ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [ONLY_CPU, WITH_GPU], ids=["only a CPU", "with a GPU"])
+def test_the_json_gives_back_the_bench(given: Bench) -> None:
+    document = json.loads(to_json(given, findings(given)))
+    assert from_document(document) == given
+    assert document["findings"] == findings(given)
+    assert document["crossovers"] == crossovers(given)
+    with pytest.raises(ValueError, match="format 2"):
+        from_document({**document, "format": 2})
+
+
+def test_there_are_four_files_and_without_a_picture_three() -> None:
+    made = contents(WITH_GPU, [], "table\n", with_picture=False)
+    assert made.keys() == {"bench.txt", "bench.json", "bench.html"}
+    assert made["bench.txt"] == b"table\n"
+    assert bench((), of_gpu()).gpus == []

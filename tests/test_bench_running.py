@@ -1,0 +1,138 @@
+"""What `unidev bench` runs: every subject, on real devices alone."""
+
+from __future__ import annotations
+
+import pytest
+
+import unidev
+from unidev.bench import bandwidth, matrices, running, textbook
+from unidev.bench.measuring import Effort
+from unidev.bench.results import BANDWIDTH, FLOOR, FORUM, PRODUCT, SUM, TEXTBOOK
+from unidev.bench.running import all_tasks, run
+from unidev.bench.tasks import Host
+from unidev.loading import load_backend
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As little of everything as tells whether it works."""
+    monkeypatch.setattr(matrices, "SIZES", (8, 16))
+    monkeypatch.setattr(bandwidth, "SIZES", (1024, 4096))
+    monkeypatch.setattr(textbook, "PRODUCTS", 3)
+    monkeypatch.setattr(running, "QUICK", Effort(budget_s=1e-3, most=3, least=3, few=1))
+
+
+def silent(*_: object) -> None:
+    pass
+
+
+def test_everything_is_timed_or_says_why_not(brief: None) -> None:
+    told = []
+    bench = run(load_backend("numpy"), is_full=False, progress=lambda *said: told.append(said))
+    assert {each.subject for each in bench.results} == {
+        FLOOR, BANDWIDTH, PRODUCT, SUM, TEXTBOOK, FORUM,
+    }  # fmt: skip
+    assert [said[0] for said in told] == list(range(len(bench.results)))
+    for each in bench.results:
+        assert (each.summary is None) != (each.reason is None), each
+        if each.summary is not None:
+            assert 0 < each.summary.low_s <= each.summary.median_s <= each.summary.high_s < 10
+    reasons = {each.reason for each in bench.results if each.reason is not None}
+    assert reasons == {
+        "autograd is not supported: NumPy has no autograd",
+        "two devices at once is not supported: cpu:0 is the only real device",
+    }
+    assert (bench.backend, bench.gpus, bench.cores >= 1) == ("numpy", [], True)
+
+
+def test_a_simulated_device_is_named_and_never_timed(two_gpus: None, brief: None) -> None:
+    bench = run(load_backend("numpy"), is_full=False, progress=silent)
+    assert [each.device for each in bench.simulated] == ["gpu:0", "gpu:1"]
+    assert [each.device for each in bench.real] == ["cpu:0"]
+    assert not [each for each in bench.results if "gpu" in each.device]
+
+
+def test_what_time_is_too_short_for_is_left_out_and_says_so(brief: None, monkeypatch) -> None:
+    monkeypatch.setattr(running, "QUICK_S", -1.0)
+    bench = run(load_backend("numpy"), is_full=False, progress=silent)
+    assert {each.reason for each in bench.results} == {"time was up: --full takes more"}
+
+
+def test_what_a_framework_fails_at_is_a_reason_and_the_rest_goes_on(brief, monkeypatch) -> None:
+    def fails(x, y):
+        raise RuntimeError("no kernel for this")
+
+    monkeypatch.setattr(matrices, "PRODUCTS", matrices.Operation(PRODUCT, "x @ y", fails))
+    bench = run(load_backend("numpy"), is_full=False, progress=silent)
+    for each in bench.find(PRODUCT):
+        assert each.reason == "numpy failed in x @ y on cpu:0. RuntimeError: no kernel for this"
+    assert all(each.summary for each in bench.find(SUM))
+
+
+# -- routes and devices of a machine with GPUs; prepared on simulated ones, never timed ------------
+
+
+@pytest.fixture
+def host(two_gpus: None) -> Host:
+    return Host(load_backend("numpy"), unidev.list_devices())
+
+
+def test_bytes_go_every_way_and_from_pinned_memory_to_gpus(host: Host) -> None:
+    tasks = [each for each in bandwidth.tasks(host) if each.size == 1024]
+    assert {(each.device, each.variant) for each in tasks} == {
+        ("cpu:0 to cpu:0", "from pageable memory"),
+        *((f"cpu:0 to gpu:{i}", f"from {kind} memory") for i in (0, 1)
+          for kind in ("pageable", "pinned")),
+        *((f"gpu:{i} to cpu:0", "from pageable memory") for i in (0, 1)),
+        *((f"gpu:{i} to gpu:{j}", "from pageable memory") for i in (0, 1) for j in (0, 1)),
+    }  # fmt: skip
+    assert [bandwidth.SIZES[0], bandwidth.SIZES[-1]] == [2**10, 2**28]
+
+
+def test_matrices_are_of_8_to_4096_rows_with_and_without_the_journey(host: Host) -> None:
+    tasks = list(matrices.tasks(host))
+    assert sorted({each.size or 0 for each in tasks})[0::9] == [8, 4096]
+    assert {(each.device, each.variant) for each in tasks} == {
+        ("cpu:0", "on the device"),
+        *((f"gpu:{i}", way) for i in (0, 1) for way in ("on the device", "with the journey")),
+    }
+
+
+def test_every_task_on_gpus_runs_or_says_why_not(host: Host, brief: None) -> None:
+    said = set()
+    for task in all_tasks(host):
+        with task.scope:
+            try:
+                task.prepare()()
+            except unidev.UnsupportedOperation as error:
+                said.add(str(error))
+    assert said == {
+        "autograd is not supported: NumPy has no autograd",
+        "pinned is not supported: NumPy uses no GPU that memory could be pinned for",
+    }
+
+
+def test_the_norms_that_are_logged_are_frobenius_norms(host: Host, brief: None) -> None:
+    gpu = unidev.gpu(1)
+    logged, kept = (
+        task.prepare()
+        for task in textbook.tasks(host)
+        if task.device == str(gpu)
+    )  # fmt: skip
+    # Of 100 by 100 halves: each of 10,000 elements of the product is 100 / 4.
+    with gpu:
+        assert logged() == [pytest.approx(2500)] * 3
+        assert kept() == pytest.approx(7500)
+
+
+def test_two_devices_at_once_are_two_gpus_else_the_gpu_and_the_cpu(host: Host) -> None:
+    both = [each.device for each in textbook.tasks(host) if " and " in each.device]
+    assert both == ["gpu:0 and gpu:1"] * 2
+    one = Host(host.backend, host.devices[:2])
+    assert [each.device for each in textbook.tasks(one)][-1] == "gpu:0 and cpu:0"
+
+
+def test_the_largest_sizes_are_measured_last(host: Host) -> None:
+    sizes = [each.size for each in all_tasks(host) if each.subject == BANDWIDTH]
+    assert sizes == sorted(sizes)
+    assert next(all_tasks(host)).subject == FLOOR

@@ -1,0 +1,139 @@
+"""`unidev bench` itself: its files, its options, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import pytest
+from bench_samples import ONLY_CPU
+from click.testing import CliRunner, Result
+
+from unidev.atomic_file import replacing
+from unidev.bench import files
+from unidev.bench.results import from_document
+from unidev.cli import bench as cli_bench
+from unidev.cli.bench import command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ALL = {"bench.txt", "bench.json", "bench.html", "bench.png"}
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder to be in, and a bench that is not measured but made up."""
+    monkeypatch.setattr(cli_bench, "_measure", lambda backend, is_full: ONLY_CPU)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(command, arguments, standalone_mode=False)
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_table_is_printed_and_four_files_are_written(given: Path) -> None:
+    done = run()
+    assert done.return_value == 0
+    assert names(given / "unidev-bench") == ALL
+    assert "There is no real GPU here" in done.stdout
+    assert "x @ y" in done.stdout
+    assert done.stderr.startswith("unidev: written: unidev-bench/bench.txt, ")
+    told = (given / "unidev-bench" / "bench.txt").read_text(encoding="utf-8")
+    assert "There is no real GPU here" in told
+    assert (given / "unidev-bench" / "bench.png").read_bytes()[:4] == b"\x89PNG"
+    document = json.loads((given / "unidev-bench" / "bench.json").read_text(encoding="utf-8"))
+    assert from_document(document) == ONLY_CPU
+
+
+def test_json_is_printed_alone_and_files_are_written_only_if_asked_for(given: Path) -> None:
+    done = run("--json")
+    assert done.return_value == 0
+    assert from_document(json.loads(done.stdout)) == ONLY_CPU
+    assert names(given) == set()
+    done = run("--json", "--output", "a/b")
+    assert from_document(json.loads(done.stdout)) == ONLY_CPU
+    assert names(given / "a" / "b") == ALL
+
+
+def test_files_of_an_earlier_run_are_replaced(given: Path) -> None:
+    run()
+    (given / "unidev-bench" / "bench.html").write_text("old")
+    run()
+    assert (given / "unidev-bench" / "bench.html").read_text().startswith("<!doctype html>")
+    assert names(given / "unidev-bench") == ALL
+
+
+def test_without_matplotlib_it_says_that_there_is_no_picture(given: Path, monkeypatch) -> None:
+    real = find_spec
+    monkeypatch.setattr(
+        cli_bench, "find_spec", lambda name: None if name == "matplotlib" else real(name)
+    )
+    done = run()
+    assert done.return_value == 0
+    assert "no bench.png: it needs matplotlib: pip install matplotlib" in done.stderr
+    assert names(given / "unidev-bench") == ALL - {"bench.png"}
+
+
+def test_a_folder_that_cannot_be_is_refused_before_anything_is_measured(
+    given: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(cli_bench, "_measure", lambda *_, **__: pytest.fail("it measured"))
+    (given / "file").write_text("")
+    done = CliRunner().invoke(command, ["--output", "file/below"])
+    assert done.exit_code == 2
+    assert "--output file/below: Not a directory." in done.stderr
+
+
+def test_a_file_that_cannot_be_written_is_told_by_name(given: Path) -> None:
+    (given / "unidev-bench" / "bench.json").mkdir(parents=True)
+    done = run()
+    assert done.return_value == 2
+    assert "bench.json: Is a directory" in done.stderr
+
+
+def test_ctrl_c_while_files_are_written_leaves_all_of_them_whole(given: Path, monkeypatch) -> None:
+    def interrupted(path: str):
+        os.kill(os.getpid(), signal.SIGINT)
+        return replacing(path)
+
+    monkeypatch.setattr(files, "replacing", interrupted)
+    done = run()
+    assert done.return_value == 130
+    assert names(given / "unidev-bench") == ALL
+    assert "x @ y" not in done.stdout
+
+
+def test_ctrl_c_while_it_measures_ends_with_130_and_writes_nothing(tmp_path: Path) -> None:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "unidev", "bench", "--backend", "numpy", "--output", tmp_path],
+        env=own, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("unidev: 0 of ")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    assert names(tmp_path) == set()
+
+
+def test_a_backend_that_is_not_there_is_named(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "unidev", "bench", "--backend", "nobody"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("unidev: there is no backend 'nobody'")
+    assert names(tmp_path) == set()
