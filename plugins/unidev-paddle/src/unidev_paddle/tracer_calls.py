@@ -95,7 +95,8 @@ class Calls:
 
     def take(self, x: Any, source: Any = None, *_: Any) -> Movements:
         """``Tensor.copy_`` and ``set_tensor``; what has no memory gets it where the source is."""
-        return self._sight.move(source, self._sight.device_of(x), "Tensor.copy_")
+        target = self._sight.device_of(x) if x._is_initialized() else None
+        return self._sight.move(source, target, "Tensor.copy_")
 
     # -- new values --------------------------------------------------------------------------------
 

@@ -134,7 +134,7 @@ class Sight:
         """None of what has no memory, lies on several devices, or is no tensor."""
         if isinstance(x, DenseTensor):
             return self.device_at(x._place()) if x._is_initialized() else None
-        if not isinstance(x, paddle.Tensor) or not x._is_initialized():
+        if not isinstance(x, paddle.Tensor):
             return None
         try:
             return self._backend.device_of(x)

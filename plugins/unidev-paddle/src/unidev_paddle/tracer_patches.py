@@ -81,10 +81,6 @@ class Patches:
                     self._restore()
                     raise
 
-    def attributes(self) -> list[tuple[Any, str]]:
-        """Owner and name of each."""
-        return [(patch.owner, patch.name) for patch in self._patches]
-
     def _restore(self) -> None:
         for patch in self._patches:
             setattr(patch.owner, patch.name, patch.original)

@@ -1,0 +1,185 @@
+"""``begin`` and ``end``: when they are called, and what becomes of what ``begin`` raises."""
+
+from __future__ import annotations
+
+import numpy as np
+import paddle
+import pytest
+from tracing import (
+    CPU,
+    GPU,
+    GPU_1,
+    TRACER,
+    VALUES,
+    Forbidden,
+    forbidden,
+    on,
+    originals,
+    told,
+    told_by,
+)  # fmt: skip
+
+import unidev
+
+__all__ = ["originals"]  # a fixture, of every test here
+
+
+def test_end_is_given_what_begin_returned_once_the_value_is_there():
+    events = []
+    with TRACER.watch(lambda moved: moved.operation, events.append):
+        events.append(on(GPU).sum().item())
+    assert events == ["paddle.to_tensor", "Tensor.item", 15.0]
+
+
+def test_end_is_called_if_the_call_fails():
+    x, events = on(GPU), []
+    with (
+        TRACER.watch(lambda moved: moved.operation, events.append),
+        pytest.raises(ValueError, match="dimension"),
+    ):
+        x + on(GPU_1, np.ones((5, 7), np.float32))
+    assert events == ["paddle.to_tensor", "add of mixed operands"]
+
+
+def test_begin_and_end_may_use_tensors_themselves():
+    x, seen = on(GPU), []
+
+    def begin(movement):
+        seen.append((movement.operation, x.numpy().sum()))
+
+    with TRACER.watch(begin, lambda _: seen.append(x.sum().item())):
+        x.tolist()
+    assert seen == [("Tensor.tolist", 15.0), 15.0]
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda x, y: x.numpy(),
+        lambda x, y: x.sum().item(),
+        lambda x, y: float(x.sum()),
+        lambda x, y: bool(x.sum()),
+        lambda x, y: [0][x[0, 0].astype("int64")],
+        lambda x, y: print(x),  # noqa: T201
+        lambda x, y: f"{x}",
+        lambda x, y: np.asarray(x),
+        lambda x, y: np.array([x, x]),
+        lambda x, y: np.array(x.value().get_tensor()),
+        lambda x, y: x.cpu(),
+        lambda x, y: x.to(y.place),
+        lambda x, y: x.add_(y),
+        lambda x, y: x.copy_(y, True),
+        lambda x, y: x.set_value(y),
+        lambda x, y: x.set_value(VALUES),
+        lambda x, y: x.__setitem__(0, y[0]),
+        lambda x, y: x[y > 1],
+        lambda x, y: paddle.matmul(x, y, transpose_y=True),
+        lambda x, y: paddle.to_tensor(VALUES, place=GPU.native),
+        lambda x, y: paddle.nn.Linear(3, 2).to("sim:1"),
+        lambda x, y: paddle.full([2], x[0, 1]),
+    ],
+)
+def test_what_begin_raises_arrives_as_it_is_and_nothing_has_moved(move, capsys):
+    x, y = on(GPU), on(GPU_1)
+    before = paddle.device.get_device()
+    paddle.set_device("sim:0")
+    try:
+        with forbidden(), pytest.raises(Forbidden) as raised:
+            move(x, y)
+    finally:
+        paddle.set_device(before)
+    assert raised.value.__cause__ is None
+    assert capsys.readouterr().out == ""
+    assert (unidev.device_of(x), unidev.device_of(y)) == (GPU, GPU_1)
+    assert x.numpy().tolist() == VALUES.tolist()
+
+
+def test_nothing_is_allocated_where_begin_raises():
+    x = unidev.zeros(1 << 20, device=GPU)
+    before = [unidev.memory(device).used_bytes for device in (GPU, GPU_1)]
+    for move in (lambda: x.to("sim:1"), lambda: x + on(CPU, VALUES[0, :1])):
+        with forbidden(), pytest.raises(Forbidden):
+            move()
+    assert [unidev.memory(device).used_bytes for device in (GPU, GPU_1)] == before
+
+
+class Reads(paddle.autograd.PyLayer):
+    """Looks at its gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, gradient):
+        gradient.numpy()
+        return gradient
+
+
+def loss_through(kind, x):
+    if kind == "hook":
+        y = x * 2
+        y.register_hook(lambda gradient: gradient.numpy() and None)
+        return y.sum()
+    return (Reads.apply(x) if kind == "layer" else unidev.copy_to(x, GPU_1)).sum()
+
+
+@pytest.mark.parametrize("kind", ["layer", "hook", "copy"])
+@pytest.mark.parametrize("backward", [lambda y, x: y.backward(), paddle.grad])
+def test_what_begin_raises_in_backward_arrives_as_it_is(kind, backward):
+    x = on(GPU, stop_gradient=False)
+    loss = loss_through(kind, x)
+    with forbidden(), pytest.raises(Forbidden) as raised:
+        backward(loss, x)
+    assert raised.value.__cause__ is None
+    assert x.grad is None
+    backward(loss_through("copy", x), x)
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        lambda x: x.item(),
+        lambda x: x.reshape([7]),
+        lambda x: x + on(GPU_1, VALUES.T),
+        lambda x: x[7],
+        lambda x: x.sum().backward(7),
+    ],
+)
+def test_paddles_own_errors_stay_what_they_are(fail):
+    x = on(GPU)
+    with pytest.raises(Exception) as outside:  # noqa: PT011  of whatever kind
+        fail(x)
+    with told(), pytest.raises(type(outside.value)) as inside:
+        fail(x)
+    assert type(inside.value) is type(outside.value)
+    assert str(inside.value).splitlines()[:1] == str(outside.value).splitlines()[:1]
+
+
+# -- gradients, and what it does not see -----------------------------------------------------------
+
+
+def test_a_gradient_that_comes_back_over_a_copy_is_told():
+    x = on(GPU, stop_gradient=False)
+    loss = (unidev.copy_to(x, GPU_1) ** 2).sum()
+    assert told_by(loss.backward) == [("Tensor.backward", "gpu:1", "gpu:0", 24, (2, 3))]
+    assert unidev.device_of(x.grad) is GPU
+    loss = (unidev.copy_to(x, GPU_1) ** 2).sum()
+    assert told_by(paddle.grad, loss, x)[0][0] == "paddle.grad"
+
+
+def test_blind_spots_are_such():
+    before = paddle.device.get_device()
+    paddle.set_device("sim:1")
+    try:
+        with told() as movements:
+            batches = paddle.io.DataLoader([VALUES[0], VALUES[1]], batch_size=2)
+            ((batch,),) = (batch if isinstance(batch, list) else [batch] for batch in batches)
+        assert (movements, unidev.device_of(batch)) == ([], GPU_1)  # "batches of a DataLoader"
+    finally:
+        paddle.set_device(before)
+    x = on(GPU, stop_gradient=False)
+    loss = (x * on(GPU_1)).sum()
+    assert told_by(loss.backward) == []  # "what backward moves": x, saved on gpu:0, to gpu:1
+    assert unidev.device_of(x.grad) is GPU_1
+    assert all(TRACER.blind_spots.values())

@@ -1,0 +1,164 @@
+"""The tracer's scopes: threads, nesting, cost, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import timeit
+import types
+
+import paddle
+import pytest
+from tracing import CPU, GPU, GPU_1, changed, on, originals, told, told_by
+
+__all__ = ["originals"]  # a fixture, of every test here
+
+# -- afterwards -----------------------------------------------------------------------------------
+
+
+def test_attributes_are_others_in_a_scope_and_the_originals_after_it(originals):
+    assert changed(originals) == set()
+    with told():
+        patched = {name for _, name in changed(originals)}
+        assert {"numpy", "__add__", "_copy_to", "matmul", "run_backward", "__array__"} <= patched
+    assert changed(originals) == set()
+
+
+def test_attributes_are_the_originals_after_an_exception(originals):
+    with pytest.raises(KeyError), told(), told():
+        raise KeyError
+    assert changed(originals) == set()
+
+
+def test_a_module_that_is_imported_in_a_scope_keeps_no_replacement():
+    original = paddle._C_ops.multiply
+    late = types.ModuleType("paddle.imported_late")
+    try:
+        with told() as movements:
+            late.multiply = paddle._C_ops.multiply
+            sys.modules[late.__name__] = late
+            assert late.multiply is not original
+        assert late.multiply is original
+        with told() as movements:
+            late.multiply(on(GPU), on(GPU_1))
+        assert movements[-1][0] == "multiply of mixed operands"
+        assert late.multiply is original
+    finally:
+        del sys.modules[late.__name__]
+
+
+def test_scopes_nest_and_each_is_told():
+    x = on(GPU).sum()
+    with told() as outer:
+        x.item()
+        with told() as inner:
+            x.item()
+        x.item()
+    assert (len(outer), len(inner)) == (3, 1)
+    assert told_by(x.item) == outer[:1]
+
+
+def test_scopes_may_end_in_another_order_than_they_began():
+    x, first, second = on(GPU).sum(), told(), told()
+    movements = first.__enter__(), second.__enter__()
+    first.__exit__(None, None, None)
+    x.item()
+    second.__exit__(None, None, None)
+    assert [len(each) for each in movements] == [0, 1]
+
+
+# -- threads --------------------------------------------------------------------------------------
+
+
+def in_thread(function):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(function()))
+    thread.start()
+    thread.join(60)
+    return results[0]
+
+
+def test_other_threads_are_not_told_of():
+    x, y = on(GPU).sum(), on(GPU_1)
+
+    def mix():
+        return (x + y.sum()).item()
+
+    with told() as movements:
+        assert in_thread(x.item) == 15.0
+        assert in_thread(mix) == 30.0
+    assert movements == []
+
+
+def test_two_threads_have_scopes_of_their_own_and_the_last_one_restores(originals):
+    mine_is_open, theirs_is_open, mine_is_closed = (threading.Event() for _ in range(3))
+    seen = []
+
+    def theirs():
+        assert mine_is_open.wait(60)
+        with told() as movements:
+            theirs_is_open.set()
+            assert mine_is_closed.wait(60)
+            on(GPU).tolist()
+            seen.extend(movements)
+
+    thread = threading.Thread(target=theirs)
+    thread.start()
+    with told() as movements:
+        mine_is_open.set()
+        assert theirs_is_open.wait(60)
+        on(GPU).numpy()
+    assert changed(originals)
+    mine_is_closed.set()
+    thread.join(60)
+    assert [each[0] for each in movements] == ["paddle.to_tensor", "Tensor.numpy"]
+    assert [each[0] for each in seen] == ["paddle.to_tensor", "Tensor.tolist"]
+
+
+def test_many_threads_open_and_close_scopes_at_once():
+    def work():
+        counts = set()
+        x = on(GPU).sum()
+        for _ in range(50):
+            with told() as movements:
+                x.item()
+            counts.add(len(movements))
+        seen.append(counts)
+
+    seen = []
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert seen == [{1}] * 4
+
+
+# -- cost ----------------------------------------------------------------------------------------
+
+
+def test_an_operation_costs_less_than_25_us_more_in_a_scope():
+    x = on(CPU)
+    for function in (
+        lambda: x + x,
+        lambda: paddle.multiply(x, x),
+        lambda: x.reshape([3, 2]),
+        x.sum,
+    ):
+        outside = min(timeit.repeat(function, number=100, repeat=30))
+        with told():
+            inside = min(timeit.repeat(function, number=100, repeat=30))
+        assert inside - outside < 100 * 25e-6
+
+
+def test_the_tracer_is_imported_when_it_is_first_asked_for(run_python):
+    done = run_python(
+        """
+        import sys, unidev
+        backend = unidev.active_backend()
+        print("unidev_paddle.tracer" in sys.modules)
+        backend.tracer
+        print("unidev_paddle.tracer" in sys.modules)
+        """
+    )
+    assert done.stdout.split() == ["False", "True"], done.stderr

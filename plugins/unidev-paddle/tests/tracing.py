@@ -1,0 +1,84 @@
+"""Functions that write down what the tracer tells."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+
+import numpy as np
+import paddle
+import pytest
+
+import unidev
+
+TRACER = unidev.active_backend().tracer
+CPU, GPU, GPU_1 = unidev.cpu(), unidev.gpu(0), unidev.gpu(1)
+VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+class Forbidden(RuntimeError):
+    """What a guard might raise."""
+
+
+def on(device, values=VALUES, **options):
+    return paddle.to_tensor(values, place=device.native, **options)
+
+
+def plain(movement):
+    return (
+        movement.operation, str(movement.source), str(movement.target), movement.nbytes,
+        movement.shape,
+    )  # fmt: skip
+
+
+@contextmanager
+def told():
+    """A list of all that is told in the block."""
+    movements = []
+    with TRACER.watch(lambda moved: movements.append(plain(moved)), lambda _: None):
+        yield movements
+
+
+def told_by(function, *arguments):
+    with told() as movements:
+        function(*arguments)
+    return movements
+
+
+@contextmanager
+def forbidden():
+    def begin(movement):
+        raise Forbidden(movement.operation)
+
+    with TRACER.watch(begin, lambda _: None):
+        yield
+
+
+def attributes_of_paddle():
+    """Every function in Paddle's modules, and in the classes that Python reaches C++ by."""
+    modules = [
+        module
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in ("paddle", "unidev_paddle") and module is not None
+    ]
+    classes = [paddle.Tensor, paddle.base.framework.EagerParamBase, paddle.base.core.DenseTensor]
+    return {
+        (repr(owner), name): value
+        for owner in modules + classes
+        for name, value in vars(owner).items()
+        if callable(value)
+    }
+
+
+def changed(before):
+    after = attributes_of_paddle()
+    return {name for name in before if after.get(name) is not before[name]}
+
+
+@pytest.fixture(autouse=True)
+def originals():
+    """Whatever a test does, everything is the original object again."""
+    told_by(lambda: None)  # has the tracer imported
+    before = attributes_of_paddle()
+    yield before
+    assert changed(before) == set()
