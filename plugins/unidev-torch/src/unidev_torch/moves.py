@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 CPU = torch.device("cpu")
 
+_REAL = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
+
 _SIZE_BYTES = 8
 """A number of elements, read back to know how large the result will be; counted as one int64."""
 
@@ -29,6 +31,8 @@ class Move(NamedTuple):
     target: torch.device
     nbytes: int
     shape: tuple[int, ...] | None
+    is_operand: bool = False
+    """Whether nobody asked: torch brings it to where the other operands are."""
 
 
 def nbytes_of(x: torch.Tensor, dtype: torch.dtype | None = None) -> int:
@@ -44,7 +48,8 @@ def merged(moves: Iterable[Move]) -> list[Move]:
     for move in moves:
         way = move.source, move.target
         nbytes = found[way].nbytes if way in found else 0
-        found[way] = Move(*way, nbytes + move.nbytes, None if way in found else move.shape)
+        shape = None if way in found else move.shape
+        found[way] = Move(*way, nbytes + move.nbytes, shape, move.is_operand)
     return list(found.values())
 
 
@@ -131,44 +136,36 @@ def _number(_: torch.Tensor, *rest: Any) -> Sequence[Move]:
     return (_scalar(rest[-1]),)
 
 
-def _index(x: torch.Tensor, indices: Sequence[torch.Tensor | None], *_: Any) -> Sequence[Move]:
+def _index(
+    x: torch.Tensor, indices: Sequence[torch.Tensor | None], *_: object, **__: object
+) -> Sequence[Move]:
     found = [index for index in indices if index is not None]
     carried = merged(_carried_index(index, x) for index in found)
-    return [*carried, *(_scalar_size(x) for index in found if _is_mask(index) and _is_on(index, x))]
+    masks = [index for index in found if _is_mask(index) and index.device == x.device]
+    return [*carried, *(size for mask in masks for size in _size(mask))]
 
 
 def _index_put(
-    x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, *rest: Any
+    x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, *_: object
 ) -> Sequence[Move]:
-    masks = all(index is None or _is_mask(index) for index in indices)
-    # The number in `x[mask] = 0` is one on the CPU to CUDA, which then fills without counting; to
-    # other devices torch brings it first (python_variable_indexing.cpp).
-    is_number = values.numel() == 1 and (values.device == CPU or x.device.type not in _REAL)
-    return () if masks and is_number else _index(x, indices, *rest)
-
-
-_REAL = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
+    has_masks_only = all(index is None or _is_mask(index) for index in indices)
+    # To CUDA, the number of `x[mask] = 0` comes from the CPU: it fills, and counts nothing. Torch
+    # brings it to others first (python_variable_indexing.cpp); simulated ones stand for CUDA's.
+    is_filling = values.numel() == 1 and (values.device == CPU or x.device.type not in _REAL)
+    return () if has_masks_only and is_filling else _index(x, indices)
 
 
 def _carried_index(index: torch.Tensor, x: torch.Tensor) -> Move:
     target = x.device if index.device == CPU else index.device  # elsewhere, torch refuses it
     if index.device == target or not _is_mask(index):
-        return Move(index.device, target, nbytes_of(index), tuple(index.shape))
+        return Move(index.device, target, nbytes_of(index), tuple(index.shape), True)
     count = int(index.count_nonzero())  # a mask goes as the positions of what is true in it
     shape = (count,) if index.dim() == 1 else None
-    return Move(index.device, target, count * index.dim() * torch.int64.itemsize, shape)
+    return Move(index.device, target, count * index.dim() * torch.int64.itemsize, shape, True)
 
 
 def _is_mask(index: torch.Tensor) -> bool:
     return index.dtype is torch.bool or index.dtype is torch.uint8
-
-
-def _is_on(index: torch.Tensor, x: torch.Tensor) -> bool:
-    return index.device == x.device
-
-
-def _scalar_size(x: torch.Tensor) -> Move:
-    return Move(x.device, CPU, _SIZE_BYTES, ())
 
 
 def _scalar(x: torch.Tensor) -> Move:
@@ -183,7 +180,7 @@ def _readers() -> Mapping[Any, Callable[..., Sequence[Move]]]:
     aten = torch.ops.aten
     read: dict[Callable[..., Sequence[Move]], tuple[Any, ...]] = {
         _to_copy: (aten._to_copy.default,),
-        _copy: (aten.copy_.default, aten.copy.default, aten._copy_from_and_resize.default),
+        _copy: (aten.copy_.default, aten.copy.default),
         _foreach_copy: (aten._foreach_copy_.default, aten._foreach_copy.default),
         _item: (aten._local_scalar_dense.default,),
         _made_from_python: (aten.lift_fresh.default,),
@@ -225,11 +222,17 @@ def compound(*_: object, **__: object) -> Sequence[Move]:
 def _is_compound(operator: Any) -> bool:
     # Torch shows these to a dispatch mode in inference mode only; elsewhere, what they are made of.
     # Of its primitives (prim::device) it does not know what they are.
-    return (
-        isinstance(operator, torch._ops.OpOverload)
-        and operator.namespace != "prim"
-        and operator.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
-    )
+    if not isinstance(operator, torch._ops.OpOverload) or operator.namespace == "prim":
+        return False
+    is_composite = operator.has_kernel_for_dispatch_key(_COMPOSITE)
+    return is_composite and not any(map(operator.has_kernel_for_dispatch_key, _DEVICES))
 
+
+_COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
+_DEVICES = [
+    getattr(torch._C.DispatchKey, name)
+    for name in ("CPU", "CUDA", "HPU", "MPS", "MTIA", "XPU", "PrivateUse1")
+]
+"""For which an operator may have a kernel of its own, which torch then takes."""
 
 readers = Readers(_readers())

@@ -33,6 +33,12 @@ _BLIND_SPOTS = {
     "what a kernel reads or copies inside itself, such as a check of its arguments or the "
     "hybrid algorithms of torch.linalg": "torch shows an operator whole",
     "what torch.cond, while_loop and the like do inside": "torch runs it without modes",
+    "numbers on a device given to torch.Tensor([x, y]) and torch.FloatTensor([x, y])": (
+        "torch tells no mode; torch.tensor([x, y]) is seen"
+    ),
+    "printing in hooks and functions of your own that run in backward": (
+        "torch prints without modes, and tells no calls that another call, backward, has made"
+    ),
     "replays of a CUDA graph, packages compiled ahead of time, kernels of your own": (
         "they call no operator of torch's"
     ),
@@ -76,10 +82,7 @@ class Teller:
         if not ways:
             return function(*args, **kwargs)
         operation = name()
-        begun = [
-            self._begin(Movement(operation, source, target, move.nbytes, move.shape))
-            for move, source, target in ways
-        ]
+        begun = [self._begin(_movement(operation, *way)) for way in ways]
         try:
             return function(*args, **kwargs)
         finally:
@@ -95,6 +98,11 @@ class Teller:
     def _device(self, native: torch.device) -> Device | None:
         found = self._backend.parse_native(native)
         return None if found is None else self._backend.device(*found)
+
+
+def _movement(operation: str, move: Move, source: Device, target: Device) -> Movement:
+    told = f"{operation} of mixed operands" if move.is_operand else operation
+    return Movement(told, source, target, move.nbytes, move.shape)
 
 
 def _enter(calls: Calls, operators: Operators) -> None:

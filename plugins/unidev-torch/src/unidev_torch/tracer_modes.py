@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PRINTING = frozenset({torch.Tensor.__repr__, torch.Tensor.__format__})
 _FROM_DATA = {torch.tensor: 0, torch.as_tensor: 0, torch.asarray: 0, torch.Tensor.new_tensor: 1}
 """Where the data stands among the arguments. What is read of tensors in it, no operator tells."""
-_SPECIAL = frozenset({torch.Tensor.backward, *_PRINTING, *_FROM_DATA})
+_SPECIAL = frozenset({*_PRINTING, *_FROM_DATA})
 
 
 class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's __init_subclass__
@@ -81,18 +81,12 @@ class Calls(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call ``func``; this frame is where ``operation_name`` reads its name."""
         if func in _SPECIAL and not torch.compiler.is_compiling():
-            return self._call(func, types, args, kwargs or {})
+            return self._call(func, args, kwargs or {})
         return func(*args, **kwargs) if kwargs else func(*args)
 
-    def _call(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        if func in _PRINTING:
-            return self._print(func, args, kwargs)
-        if func in _FROM_DATA:
-            return self._read(func, args, kwargs)
-        if types:  # a subclass, with a way of its own perhaps
-            return func(*args, **kwargs)
-        with self:  # for hooks, and for what is computed again on the way
-            return _backward(*args, **kwargs)
+    def _call(self, func: Any, args: Any, kwargs: Any) -> Any:
+        tell = self._print if func in _PRINTING else self._read
+        return tell(func, args, kwargs)
 
     def _print(self, func: Any, args: Any, kwargs: Any) -> Any:
         moves = () if kwargs.get("tensor_contents") else printed(args[0])
@@ -119,17 +113,6 @@ _CALLED = Calls.__torch_function__.__code__
 _SKIPPED = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP)
 for _mode in (Calls.__torch_function__, inspect.unwrap(Operators.__torch_dispatch__)):
     eval_frame.set_code_exec_strategy(_mode.__code__, _SKIPPED)
-
-
-def _backward(
-    x: torch.Tensor,
-    gradient: Any = None,
-    retain_graph: Any = None,
-    create_graph: Any = False,
-    inputs: Any = None,
-) -> None:
-    """What ``Tensor.backward`` does, once no mode is in its way."""
-    torch.autograd.backward(x, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def _tensors_in(data: Any) -> Iterator[torch.Tensor]:

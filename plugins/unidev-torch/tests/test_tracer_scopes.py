@@ -1,0 +1,209 @@
+"""The tracer's scope: nothing before, nothing after, nothing for others; and what works inside."""
+
+from __future__ import annotations
+
+import threading
+import timeit
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from told import watch
+from torch import nn, overrides
+from torch.utils import _python_dispatch as dispatching
+
+from unidev import TransferForbiddenError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from unidev import Movement
+
+A, B = "sim:0", "sim:1"
+
+
+def forbid(moved: Movement) -> None:
+    raise TransferForbiddenError(f"not {moved.operation}")
+
+
+def state_of_torch() -> tuple[object, ...]:
+    """All that a scope could leave behind, in this thread and in the process."""
+    flags = {name: vars(dispatching)[name] for name in vars(dispatching) if name.startswith("_is_")}
+    methods = {name: vars(torch.Tensor).get(name) for name in dir(torch.Tensor)}
+    return (
+        flags,
+        methods,
+        dict(vars(torch)),
+        torch._C._is_multithreading_enabled(),
+        dispatching._get_current_dispatch_mode_stack(),
+        overrides._get_current_function_mode_stack(),
+    )
+
+
+@pytest.fixture(autouse=True)
+def _everything_is_as_it_was() -> Iterator[None]:
+    before = state_of_torch()
+    yield
+    after = state_of_torch()
+    for one, other in zip(before, after, strict=True):
+        if isinstance(one, dict) and isinstance(other, dict):
+            assert one.keys() == other.keys()
+            assert all(one[name] is other[name] for name in one)
+        else:
+            assert one == other
+
+
+# -- begin and end --------------------------------------------------------------------------------
+
+
+def test_what_begin_returns_is_given_to_end_when_the_bytes_are_there() -> None:
+    x, target = torch.ones(2, device=A), torch.zeros(2)
+    seen: list[object] = []
+    with watch(
+        lambda moved: seen.append((moved.nbytes, target.tolist())) or "begun",
+        lambda begun: seen.append((begun, target.tolist())),
+    ):
+        target.copy_(x)
+    assert seen == [(8, [0.0, 0.0]), ("begun", [1.0, 1.0])]
+
+
+def test_a_call_that_fails_is_ended_too() -> None:
+    x, ended = torch.ones(2, device=A), []
+    with watch(lambda moved: moved.operation, ended.append), pytest.raises(RuntimeError):
+        torch.empty(3).copy_(x)
+    assert ended == ["Tensor.copy_"]
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda x: x.to(B), lambda x: x.cpu(), lambda x: x[0].item(), lambda x: bool(x[0]),
+        repr, lambda x: x.tolist(), lambda x: torch.tensor([x[0], x[1]]),
+        lambda x: x[torch.tensor([0])], lambda x: torch.tensor([1.0], device=A),
+        lambda x: nn.Linear(2, 2).to(A), torch.vmap(lambda v: v.cpu() + 1),
+    ],
+)  # fmt: skip
+def test_what_begin_raises_reaches_the_user_as_it_is_and_nothing_moves(
+    move: Callable[[torch.Tensor], object],
+) -> None:
+    x = torch.ones(2, device=A)
+    before = torch.sim.memory_allocated(1)
+    with watch(forbid), pytest.raises(TransferForbiddenError, match="not ") as caught:
+        move(x)
+    assert type(caught.value) is TransferForbiddenError
+    assert caught.value.__cause__ is None
+    assert torch.sim.memory_allocated(1) == before
+
+
+def test_a_target_is_not_written_when_begin_raises() -> None:
+    x, target = torch.ones(2, device=A), torch.zeros(2, device=B)
+    with watch(forbid), pytest.raises(TransferForbiddenError):
+        target.copy_(x)
+    assert target.tolist() == [0.0, 0.0]
+
+
+def test_what_is_raised_in_backward_reaches_the_user() -> None:
+    x = torch.ones(2, device=A, requires_grad=True)
+    loss = x.to(B).sum()
+    with watch(forbid), pytest.raises(TransferForbiddenError):
+        loss.backward()
+    assert x.grad is None
+
+
+# -- scopes ---------------------------------------------------------------------------------------
+
+
+def test_scopes_nest_and_each_is_told() -> None:
+    x = torch.ones(2, device=A)
+    outer: list[str] = []
+    inner: list[str] = []
+    with watch(lambda moved: outer.append(moved.operation)):
+        x.cpu()
+        with watch(lambda moved: inner.append(moved.operation)):
+            x.tolist()
+            repr(x)
+        x.to(B)
+    assert outer == ["Tensor.cpu", "Tensor.tolist", "Tensor.__repr__", "Tensor.to"]
+    assert inner == ["Tensor.tolist", "Tensor.__repr__"]
+
+
+def test_an_exception_ends_the_scope() -> None:
+    told: list[str] = []
+    with pytest.raises(KeyError), watch(lambda moved: told.append(moved.operation)):
+        raise KeyError
+    torch.ones(2, device=A).cpu()
+    assert told == []
+
+
+def test_scopes_may_end_in_any_order_and_leave_other_modes_alone() -> None:
+    first: list[str] = []
+    second: list[str] = []
+    x = torch.ones(2, device=A)
+    one, two = (watch(lambda moved, to=to: to.append(moved.operation)) for to in (first, second))
+    one.__enter__()
+    with torch.device(B):
+        two.__enter__()
+        one.__exit__(None, None, None)
+        x.cpu()
+        assert torch.ones(1).device == torch.device(B)
+        loss = torch.ones(1, device=A, requires_grad=True).to(B).sum()
+        loss.backward()
+        two.__exit__(None, None, None)
+        assert torch.ones(1).device == torch.device(B)
+        x.cpu()
+    assert (first, second) == ([], ["Tensor.cpu", "Tensor.to", "Tensor.backward"])
+
+
+def test_each_thread_is_told_its_own() -> None:
+    barrier = threading.Barrier(3, timeout=60)
+    told: dict[str, list[tuple[int, ...] | None]] = {"a": [], "b": []}
+    left: list[object] = []
+
+    def work(length: int, name: str | None) -> None:
+        x = torch.ones(length, device=A)
+        with ExitStack() as stack:
+            barrier.wait()  # all have begun
+            if name is not None:
+                stack.enter_context(watch(lambda moved: told[name].append(moved.shape)))
+            barrier.wait()
+            for _ in range(20):
+                x.cpu()
+            barrier.wait()
+        left.extend(dispatching._get_current_dispatch_mode_stack())
+
+    threads = [
+        threading.Thread(target=work, args=arguments)
+        for arguments in ((1, "a"), (2, "b"), (3, None))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert told == {"a": 20 * [(1,)], "b": 20 * [(2,)]}
+    assert left == []
+
+
+# -- what it costs --------------------------------------------------------------------------------
+
+
+def test_the_first_operator_does_not_import_the_compiler(python: Any) -> None:
+    done = python(
+        "import sys, torch, unidev\n"
+        "with unidev.use_backend('torch'), unidev.active_backend().tracer.watch(print, print):\n"
+        "    torch.ones(2) + 1\n"
+        "print('torch._dynamo' in sys.modules)"
+    )
+    assert done.stdout == "False\n", done.stderr
+
+
+def test_an_operator_costs_few_microseconds_inside() -> None:
+    x = torch.ones(4)
+
+    def cost() -> float:
+        return min(timeit.repeat(lambda: torch.add(x, x), number=1000, repeat=20)) / 1000
+
+    outside = cost()
+    with watch(lambda _: None):
+        inside = cost()
+    assert inside - outside < 25e-6, (inside, outside)
