@@ -1,12 +1,13 @@
 """What MXNet's own calls move, told by the tracer: all of it, once, in order, and nothing else."""
 
+import copy
 import pickle
 import threading
 
 import mxnet as mx
 import numpy as np
 import pytest
-from mxnet import gluon
+from mxnet import autograd, gluon
 from traced import (
     HERE,
     THERE,
@@ -111,6 +112,7 @@ def test_the_guard_stops_a_loop_that_logs_at_the_first_read(read):
         ("ndarray.__format__", lambda x: f"{x}"),
         ("ndarray.__format__", lambda x: f"{x:.3f}"),
         ("pickle", pickle.dumps),
+        ("copy.deepcopy", copy.deepcopy),
     ],
 )
 def test_every_way_to_read_an_array_is_told_once(operation, read):
@@ -127,6 +129,7 @@ def test_every_way_to_read_an_array_is_told_once(operation, read):
         ("NDArray.__repr__", str),
         ("NDArray.__repr__", lambda x: f"{x}"),
         ("pickle", pickle.dumps),
+        ("copy.deepcopy", copy.deepcopy),
     ],
 )
 def test_every_way_to_read_a_legacy_array_is_told_once(operation, read):
@@ -246,6 +249,26 @@ def test_a_net_is_initialized_on_the_host_and_sent():
         ("Dense.initialize", "cpu:0", "gpu:0", 24, (3, 2)),
         ("Dense.initialize", "cpu:0", "gpu:0", 12, (3,)),
     ]
+
+
+def test_a_state_that_was_loaded_follows_the_weights_at_the_next_step(tmp_path):
+    weight = gluon.Parameter("weight", shape=(2, 2))
+    weight.initialize(ctx=HERE)
+    trainer = gluon.Trainer([weight], "sgd", {"momentum": 0.9})
+    file = str(tmp_path / "states")
+
+    def step():
+        with autograd.record():
+            loss = weight.data().sum()
+        loss.backward()
+        trainer.step(1)
+
+    assert seen(step) == []
+    assert seen(lambda: trainer.save_states(file)) == [
+        ("Trainer.save_states", "gpu:0", "cpu:0", 16, (2, 2))
+    ]
+    assert seen(lambda: trainer.load_states(file)) == []
+    assert seen(step) == [("Trainer.step", "cpu:0", "gpu:0", 16, (2, 2))]
 
 
 # -- what is small, empty, sparse, or a view -------------------------------------------------------

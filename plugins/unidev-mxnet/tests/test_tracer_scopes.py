@@ -226,3 +226,13 @@ def test_an_operator_pays_little_while_it_is_watched():
     with Seen():
         watched = seconds()
     assert watched - plain < 25e-6
+
+
+def test_a_build_whose_operators_are_called_by_cython_says_so(monkeypatch):
+    def compiled():
+        pass
+
+    compiled.__module__ = "mxnet._cy3.ndarray"
+    assert "operators and copies" not in backend.tracer.blind_spots
+    monkeypatch.setattr("mxnet.ndarray._internal._imperative_invoke", compiled)
+    assert "operators and copies" in type(backend.tracer)(backend).blind_spots

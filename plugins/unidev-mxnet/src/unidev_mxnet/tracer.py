@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mxnet.base import _LIB  # type: ignore[import-untyped]
+from mxnet.ndarray import _internal  # type: ignore[import-untyped]
 
 from unidev.tracer import Tracer
 from unidev_mxnet.tracer_calls import TracedCalls
@@ -39,6 +40,11 @@ _BLIND_SPOTS = {
     "of queueing, and whatever reads the result waits for the rest",
 }
 
+_BLIND_SPOTS_OF_CYTHON = {
+    "operators and copies": "this build of MXNet calls them by Cython; MXNET_ENABLE_CYTHON=0 makes "
+    "it call them by ctypes, as its packages do",
+}
+
 _lock = threading.Lock()
 _users = 0
 _originals: dict[str, Any] = {}
@@ -54,6 +60,8 @@ class MxnetTracer(Tracer):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
+        if _internal._imperative_invoke.__module__ != "mxnet._ctypes.ndarray":
+            self.blind_spots = {**_BLIND_SPOTS, **_BLIND_SPOTS_OF_CYTHON}
         self._calls = TracedCalls(backend)
 
     @contextmanager
@@ -73,12 +81,12 @@ class MxnetTracer(Tracer):
     def _patch(self) -> None:
         global _users  # noqa: PLW0603  the library is one for all threads
         with _lock:
+            if not _users:
+                stand_ins = self._calls.by_name()
+                _originals.update({name: getattr(_LIB, name) for name in stand_ins})
+                for name, stand_in in stand_ins.items():
+                    setattr(_LIB, name, stand_in(_originals[name]))
             _users += 1
-            if _users > 1:
-                return
-            for name, replaced in self._calls.by_name().items():
-                _originals[name] = original = getattr(_LIB, name)
-                setattr(_LIB, name, replaced(original))
 
 
 def _unpatch() -> None:
