@@ -138,3 +138,14 @@ def test_an_optimizer_is_no_model() -> None:
     ):
         with pytest.raises(unidev.NotAModelError, match=r"optimizer=optimizer"):
             call()
+
+
+def test_counters_that_are_beside_the_parameter_follow_it() -> None:
+    model = unidev.place(net(), "gpu:0")
+    optimizer = torch.optim.ASGD(model.parameters(), lr=0.01)
+    train(model, optimizer, 1)
+    for device in ("gpu:1", "cpu"):
+        unidev.place(model, device, optimizer=optimizer)
+        for state in optimizer.state.values():
+            assert {x.device for x in state.values()} == {native(device)}
+        train(model, optimizer, 1)

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 def named_tensors(optimizer: Any, model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """The state of the parameters of ``model``, and hyperparameters that are on an accelerator.
 
-    Counters of steps stay where torch's own ``Optimizer.load_state_dict`` leaves them: on the CPU,
-    unless the optimizer is fused or made to be captured in a graph. Hyperparameters on the CPU are
-    numbers to torch, whatever device it computes on.
+    Counters of steps that are on the CPU stay there, as ``Optimizer.load_state_dict`` leaves them,
+    unless the optimizer is fused or made to be captured in a graph; some optimizers (``ASGD``) keep
+    theirs beside the parameter. Hyperparameters on the CPU are numbers to torch, whatever device it
+    computes on.
 
     Raises:
         NotAModelError: it is no optimizer of torch's.
@@ -35,9 +36,11 @@ def named_tensors(optimizer: Any, model: torch.nn.Module) -> Iterator[tuple[str,
         )
     for group in optimizer.param_groups:
         members = [x for x in group["params"] if id(x) in own]
-        stays = () if group.get("capturable") or group.get("fused") else ("step",)
+        all_move = group.get("capturable") or group.get("fused")
         for x in members:
-            yield from _tensors_in("optimizer.state", optimizer.state.get(x, {}), stays)
+            for name, held in _tensors_in("optimizer.state", optimizer.state.get(x, {})):
+                if all_move or not name.endswith(".step") or held.device.type != "cpu":
+                    yield name, held
         if len(members) == len(group["params"]):
             for name, x in _tensors_in("optimizer.param_groups", group, ("params",)):
                 if x.device.type != "cpu":
