@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _ITEM_BYTES = {"bool": 1, "bfloat16": 2, "complex64": 8, "complex128": 16}
 """Of dtypes whose name does not end in their bits, or of which NumPy has none."""
+_known: dict[tuple[str, Any], int | None] = {}
+"""By backend and dtype: to ask for a name is to compare with every dtype that there is."""
 
 
 def of_tensor(operation: str, x: Any, target: Device, backend: Backend) -> tuple[Movement, ...]:
@@ -101,7 +103,13 @@ def _shape_of(x: Any) -> tuple[int, ...] | None:
 
 
 def _item_bytes(dtype: Any, backend: Backend) -> int | None:
-    name = portable_name(dtype, backend)
+    key = (backend.name, dtype)
+    if key not in _known:
+        _known[key] = _item_bytes_by_name(portable_name(dtype, backend))
+    return _known[key]
+
+
+def _item_bytes_by_name(name: str | None) -> int | None:
     if name is None:
         return None
     if name in _ITEM_BYTES:
