@@ -1,0 +1,60 @@
+"""Torch's counters of an accelerator's memory, here of one that is made up; pinned memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import unidev
+from unidev.errors import UnsupportedOperation
+from unidev_torch.gpu_memory import TorchPeaks
+
+
+class Counters:
+    """What ``torch.cuda`` has, of two devices."""
+
+    def __init__(self) -> None:
+        self.calls = []
+
+    def memory_allocated(self, index):
+        return 100 + index
+
+    def max_memory_allocated(self, index):
+        return 500 + index
+
+    def reset_peak_memory_stats(self, index):
+        self.calls.append(index)
+
+
+def test_the_counters_are_those_of_the_device_that_is_meant(monkeypatch):
+    counters = Counters()
+    monkeypatch.setattr(torch, "get_device_module", lambda native: counters)
+    peaks = TorchPeaks(unidev.active_backend())
+    device = unidev.gpu(1)
+    assert (peaks.used_bytes(device), peaks.peak_bytes(device)) == (101, 501)
+    peaks.restart(device)
+    assert counters.calls == [1]
+
+
+def test_a_device_that_torch_counts_nothing_of_is_refused(monkeypatch):
+    peaks = TorchPeaks(unidev.active_backend())
+    with pytest.raises(UnsupportedOperation, match="torch counts no memory of the CPU"):
+        peaks.used_bytes(unidev.cpu())
+    monkeypatch.setattr(torch, "get_device_module", lambda native: object())
+    with pytest.raises(UnsupportedOperation, match="keeps no count of it"):
+        peaks.peak_bytes(unidev.gpu(0))
+
+
+def test_what_counts_and_pins_is_there_on_a_real_accelerator_alone(monkeypatch):
+    backend = unidev.active_backend()
+    with pytest.raises(UnsupportedOperation, match="track_memory is not supported: torch counts"):
+        unidev.track_memory("gpu:0")
+    with pytest.raises(UnsupportedOperation, match="there is none"):
+        backend.pinned(unidev.ones(3))
+    for name in ("peaks", "pinned"):
+        backend.__dict__.pop(name, None)
+    monkeypatch.setattr(backend, "simulated_count", 0)
+    assert isinstance(backend.peaks, TorchPeaks)
+    assert callable(backend.pinned)
+    for name in ("peaks", "pinned"):
+        backend.__dict__.pop(name)

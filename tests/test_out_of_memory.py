@@ -1,0 +1,156 @@
+"""Memory that ran out: what the error says of it, and has in its attributes."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from typing import TYPE_CHECKING
+
+import pytest
+
+import unidev
+from unidev import exhaustion
+from unidev.driver_memory import MemoryHolder
+from unidev.errors import framework_error
+from unidev.exhaustion import Told, host_memory, size, words_told
+from unidev.loading import load_backend
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GiB = 2**30
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 1 has a total "
+            "capacity of 79.00 GiB of which 1.50 GiB is free. Process 12 has 77.5 GiB in use.",
+            Told(2 * GiB + GiB // 2, GiB + GiB // 2, 79 * GiB, 1),
+        ),
+        (
+            "RuntimeError: [enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: "
+            "can't allocate memory: you tried to allocate 140737488355328 bytes. Error code 12",
+            Told(140737488355328),
+        ),
+        (
+            "ResourceExhaustedError: {{function_node __wrapped__Fill}} OOM when allocating tensor "
+            "with shape[1000,20] and type double on /job:localhost/replica:0/task:0/device:GPU:0",
+            Told(160_000, gpu=0),
+        ),
+        (
+            "MemoryError: (ResourceExhausted) Fail to alloc memory of 4503599627370496 size, error",
+            Told(4503599627370496),
+        ),
+        (
+            "ResourceExhaustedError: Out of memory error on GPU 0. Cannot allocate 3.500000GB "
+            "memory on GPU 0, 15.0GB memory has been allocated and available memory is only "
+            "1.250000GB.",
+            Told(3 * GiB + GiB // 2, GiB + GiB // 4, None, 0),
+        ),
+        (
+            "MemoryError: Unable to allocate 128. TiB for an array with shape (35184372088832,)",
+            Told(128 * 2**40),
+        ),
+        ("MXNetError: cudaMalloc retry failed: out of memory", Told()),
+        ("MemoryError: ", Told()),
+    ],
+    ids=["torch GPU", "torch CPU", "TensorFlow", "Paddle CPU", "Paddle GPU", "NumPy", "MXNet", "-"],
+)  # fmt: skip
+def test_the_numbers_in_each_frameworks_words_are_read(said: str, told: Told) -> None:
+    assert words_told(said) == told
+
+
+def write_proc(proc: Path) -> None:
+    (proc / "meminfo").write_text("MemTotal: 2000 kB\nMemFree: 10 kB\nMemAvailable: 500 kB\n")
+    for pid, pages in ((1, 10), (22, 40), (333, 20), (4, 30)):
+        folder = proc / str(pid)
+        folder.mkdir()
+        (folder / "statm").write_text(f"999 {pages} 1 1 0 1 0\n")
+        (folder / "cmdline").write_bytes(f"program{pid}\0-x\0".encode())
+    (proc / "5").mkdir()  # it has ended meanwhile
+
+
+def test_the_host_tells_what_is_free_and_its_three_largest_processes(tmp_path: Path) -> None:
+    page = os.sysconf("SC_PAGE_SIZE")
+    write_proc(tmp_path)
+    found = host_memory(tmp_path)
+    assert (found.free_bytes, found.total_bytes) == (500 * 1024, 2000 * 1024)
+    assert found.holders == (
+        MemoryHolder(22, "program22 -x", 40 * page),
+        MemoryHolder(4, "program4 -x", 30 * page),
+        MemoryHolder(333, "program333 -x", 20 * page),
+    )
+
+
+def test_a_system_without_proc_tells_nothing(tmp_path: Path) -> None:
+    assert host_memory(tmp_path) == (None, None, ())
+
+
+def test_too_large_a_tensor_says_what_was_asked_for_and_what_was_free() -> None:
+    with pytest.raises(unidev.OutOfDeviceMemoryError) as caught:
+        unidev.zeros(2**50)
+    error = caught.value
+    assert error.device is unidev.cpu()
+    assert error.requested_bytes == 2**52
+    assert error.free_bytes is not None
+    assert error.total_bytes is not None
+    assert 0 < error.free_bytes < error.total_bytes < 2**52
+    assert 1 <= len(error.holders) <= 3
+    assert f"Asked for: 4,194,304.0 GiB ({2**52:,} bytes). Free on cpu:0: " in str(error)
+    assert isinstance(error.__cause__, MemoryError)
+
+
+def test_where_the_framework_says_no_number_it_is_counted_from_shape_and_dtype(monkeypatch) -> None:
+    def fails(self, *_):
+        raise RuntimeError("cudaMalloc retry failed: out of memory")
+
+    for name in ("zeros", "from_numpy", "copy_to"):
+        monkeypatch.setattr(type(load_backend("numpy")), name, fails)
+    import numpy as np
+
+    x = np.zeros((5, 7), "float64")
+    for make, nbytes in (
+        (lambda: unidev.zeros((10, 20), dtype="float16"), 400),
+        (lambda: unidev.array([[1, 2]]), 16),
+        (lambda: unidev.copy_to(x, "cpu"), 280),
+        (lambda: unidev.zeros_like(x), 280),
+    ):
+        with pytest.raises(unidev.OutOfDeviceMemoryError) as caught:
+            make()
+        assert caught.value.requested_bytes == nbytes
+        assert caught.value.device is unidev.cpu()
+
+
+def test_on_a_simulated_device_the_memory_is_the_hosts_and_said_to_be(two_gpus: None) -> None:
+    with pytest.raises(unidev.OutOfDeviceMemoryError) as caught:
+        unidev.zeros(2**50, device="gpu:1")
+    assert caught.value.device is unidev.gpu(1)
+    assert "gpu:1 is simulated: its memory is the host's. Free on gpu:1: " in str(caught.value)
+
+
+def test_the_error_survives_the_way_back_from_a_worker_process() -> None:
+    error = unidev.OutOfDeviceMemoryError(
+        "no", device=unidev.cpu(), requested_bytes=3, free_bytes=2, total_bytes=9,
+        holders=[MemoryHolder(1, "a", 7)],
+    )  # fmt: skip
+    back = pickle.loads(pickle.dumps(error))
+    assert (str(back), vars(back)) == (str(error), vars(error))
+    assert back.holders == (MemoryHolder(1, "a", 7),)
+
+
+def test_the_error_comes_whatever_fails_while_it_is_made(monkeypatch) -> None:
+    def fails(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(exhaustion, "host_memory", fails)
+    error = framework_error(MemoryError("no"), "numpy", "a copy")
+    assert type(error) is unidev.OutOfDeviceMemoryError
+    assert str(error) == "numpy has no memory left for a copy. MemoryError: no"
+
+
+def test_sizes_are_told_for_people_and_exactly() -> None:
+    assert [size(x) for x in (10, 2**20, 3 * GiB)] == [
+        "10 bytes", "1.0 MiB (1,048,576 bytes)", "3.0 GiB (3,221,225,472 bytes)",
+    ]  # fmt: skip
