@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import sys
-
 from unidev.device import Device
 from unidev.devices import default_device, resolve_device
 from unidev.dtypes import native_dtype, portable_name
@@ -21,7 +18,7 @@ from unidev.loading import backend_of_tensor, backend_of_type, load_backend
 from unidev.python_data import as_numpy, checked_number, default_dtype, real_number
 from unidev.scopes import innermost_device
 from unidev.watching import carried, quiet, thread
-from unidev.whole_numbers import whole_number
+from unidev.whole_numbers import sizes_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -206,7 +203,7 @@ def to_numpy(x: Any, /) -> np.ndarray[Any, Any]:
 def _new(
     maker: str, shape: Shape, rest: tuple[Any, ...], dtype: object, device: DeviceLike | None
 ) -> Any:
-    sizes = _sizes(shape)
+    sizes = sizes_of(shape)
     target = device if type(device) is Device else default_device(device)
     backend = load_backend(target.backend)
     wanted = native_dtype("float32" if dtype is None else dtype, backend)
@@ -233,7 +230,7 @@ def _random(
     backend = load_backend(target.backend)
     wanted = native_dtype("float32" if dtype is None else dtype, backend)
     name = portable_name(wanted, backend)
-    sizes = _sizes(shape)
+    sizes = sizes_of(shape)
     if name not in ("float16", "bfloat16", "float32", "float64"):
         raise UnsupportedDtypeError(
             f"random numbers are float16, bfloat16, float32 or float64, not {shown(dtype)}."
@@ -274,17 +271,6 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
 def _is_host_array(data: object) -> bool:
     """Whether ``data`` is plain NumPy, which every backend takes in."""
     return str(getattr(type(data), "__module__", "")).partition(".")[0] == "numpy"
-
-
-def _sizes(shape: object) -> tuple[int, ...]:
-    given = shape if isinstance(shape, (tuple, list)) else (shape,)
-    sizes = tuple(size for size in map(whole_number, given) if size is not None)
-    if len(sizes) < len(given) or math.prod(sizes) > sys.maxsize:
-        raise InvalidDataError(
-            "a shape is a whole number from 0, or a tuple of them, of 2**63 - 1 elements at most, "
-            f"not {shown(shape)}."
-        )
-    return sizes
 
 
 def _guarded(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
+
+from unidev.errors import InvalidDataError, shown
 
 
 def whole_number(value: object, most: int = sys.maxsize) -> int | None:
@@ -18,3 +21,19 @@ def whole_number(value: object, most: int = sys.maxsize) -> int | None:
     except Exception:  # noqa: BLE001  whatever a stranger's __index__ raises, it is no number
         return None
     return number if 0 <= number <= most else None
+
+
+def sizes_of(shape: object) -> tuple[int, ...]:
+    """A shape, given as a number or a tuple or list of them, as a tuple of ints.
+
+    Raises:
+        InvalidDataError: it is none, or has more elements than there can be.
+    """
+    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    sizes = tuple(size for size in map(whole_number, given) if size is not None)
+    if len(sizes) < len(given) or math.prod(sizes) > sys.maxsize:
+        raise InvalidDataError(
+            "a shape is a whole number from 0, or a tuple of them, of 2**63 - 1 elements at most, "
+            f"not {shown(shape)}."
+        )
+    return sizes
