@@ -16,6 +16,7 @@ from traced import (
 )
 
 import unidev
+from unidev_mxnet.tracer_thread import thread
 
 # What MXNet says of its own as_in_context, which it calls itself.
 pytestmark = pytest.mark.filterwarnings("ignore:ndarray.as_in_context:DeprecationWarning")
@@ -67,6 +68,31 @@ def test_a_result_that_is_put_elsewhere_goes_there():
     assert seen(lambda: mx.np.add(x, x, out=result)) == [
         ("out= of add", "gpu:0", "gpu:1", 16, (2, 2))
     ]
+
+
+def test_operands_that_mxnet_refuses_are_not_told(monkeypatch):
+    x, y = square(), square(mx.cpu())
+    assert [each[:3] for each in seen(lambda: x + y)] == [
+        ("add of mixed operands", "cpu:0", "gpu:0")
+    ]
+    monkeypatch.setattr(backend, "simulated_count", 0)  # a CPU's beside a real GPU's
+    assert seen(lambda: x + y) == []
+    assert [each[1:3] for each in seen(lambda: x.as_in_ctx(mx.cpu()))] == [("gpu:0", "cpu:0")]
+
+
+def test_without_simulation_all_cpus_are_one_memory(python):
+    program = """
+import unidev
+told = []
+tracer = unidev.active_backend().tracer
+import mxnet as mx
+x, y = mx.nd.ones((2,), mx.cpu(3)), mx.nd.ones((2,))
+with tracer.watch(told.append, lambda token: None):
+    x.asnumpy(), x + y, x.copyto(mx.cpu(1)), mx.np.array([1], ctx=mx.cpu(2))
+print(told)
+"""
+    done = python(program, UNIDEV_BACKEND="mxnet")
+    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
 
 
 def test_what_stays_on_its_device_is_not_told():
@@ -171,6 +197,18 @@ def test_a_gradient_that_is_given_goes_to_its_head():
     assert seen(lambda: y.backward(square(THERE).copy()))[1:] == [
         ("backward of mixed operands", "gpu:1", "gpu:0", 16, (2, 2))
     ]
+
+
+def test_a_crossing_is_kept_until_it_was_gone_back_over_or_the_scope_ends():
+    w = leaf()
+    with Seen():
+        with autograd.record():
+            loss = w.as_in_ctx(THERE).sum()
+            w.as_in_ctx(THERE)
+        assert len(thread.gradients) == 2
+        loss.backward()
+        assert len(thread.gradients) == 1
+    assert not thread.gradients
 
 
 def test_value_and_grad_tells_the_way_back_too():

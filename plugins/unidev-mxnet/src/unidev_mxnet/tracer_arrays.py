@@ -10,7 +10,7 @@ import numpy as np
 from mxnet.ndarray.sparse import BaseSparseNDArray  # type: ignore[import-untyped]
 
 from unidev.errors import UnidevError
-from unidev_mxnet.native_calls import ContextAnswer, get_context, numpy_shapes
+from unidev_mxnet.native_calls import ContextAnswer, get_context
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,15 +68,14 @@ def size_at(handle: int | c_void_p) -> tuple[tuple[int, ...] | None, int]:
     MXNet knows these of a sparse one when it is computed, so that is waited for.
     """
     array = Borrowed(handle)
-    with numpy_shapes():
-        shape = array.shape
-        if shape is None:
-            return None, 0
-        if array.stype == "default":
-            return shape, _nbytes(array)
-        sparse = _BorrowedSparse(array.handle)
-        parts = [sparse._data(), *map(sparse._aux_data, range(sparse._num_aux))]
-        return shape, sum(map(_nbytes, parts))
+    shape = array.shape
+    if shape is None:
+        return None, 0
+    if array.stype == "default":
+        return shape, _nbytes(array)
+    sparse = _BorrowedSparse(array.handle)
+    parts = [sparse._data(), *map(sparse._aux_data, range(sparse._num_aux))]
+    return shape, sum(map(_nbytes, parts))
 
 
 def _nbytes(array: Any) -> int:

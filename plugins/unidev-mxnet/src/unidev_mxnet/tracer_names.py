@@ -22,11 +22,9 @@ def outermost_call() -> str:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not _is_mxnets(frame):
         frame = frame.f_back
-    outermost = frame
+    outermost = None
     while frame is not None and _is_mxnets(frame):
-        if frame.f_globals["__name__"] != "mxnet.util":  # decorators that pass arguments on
-            outermost = frame
-        frame = frame.f_back
+        outermost, frame = frame, frame.f_back
     return "a call of MXNet's" if outermost is None else _name(outermost)
 
 
