@@ -90,6 +90,18 @@ def test_operands_on_two_devices_are_refused_by_name() -> None:
     [
         (lambda: F.linear(normal(2, 3), normal(4, 5)), "does not fit an x of shape (2, 3)"),
         (lambda: F.conv2d(normal(1, 1, 4, 4), normal(1, 2, 3, 3)), "(1, 2, 3, 3)"),
+        (lambda: F.linear(normal(2, 3), normal(3)), "a weight is (outputs, inputs)"),
+        (lambda: F.linear(normal(2, 3), normal(4, 3), normal(1)), "a bias (1,) does not fit"),
+        (lambda: F.linear(normal(2, 3), normal(4, 3), normal(2, 4)), "a bias (2, 4) does not fit"),
+        (lambda: F.conv2d(normal(1, 2, 4, 4), normal(2, 1, 3, 3)), "images (1, 2, 4, 4)"),
+        (lambda: F.conv2d(normal(2, 4, 4), normal(1, 2, 3, 3)), "images (2, 4, 4)"),
+        (lambda: F.conv2d(normal(1, 1, 4, 2), normal(1, 1, 3, 3)), "a window of (3, 3) does not"),
+        (
+            lambda: F.conv2d(normal(1, 1, 2, 4), normal(1, 1, 5, 1), padding=(1, 0)),
+            "padding (1, 0)",
+        ),
+        (lambda: F.conv2d(normal(1, 1, 4, 4), normal(2, 1, 3, 3), normal(1)), "a bias (1,)"),
+        (lambda: F.avg_pool2d(normal(1, 4, 4), 2), "images of shape (1, 4, 4)"),
         (lambda: F.avg_pool2d(normal(1, 1, 2, 2), 3), "a window of (3, 3) does not fit"),
         (lambda: F.avg_pool2d(normal(1, 1, 4, 2), (1, 3)), "images (1, 1, 4, 2)"),
         (lambda: F.avg_pool2d(normal(4, 2), 2), "images of shape (4, 2)"),
@@ -116,8 +128,34 @@ def test_what_is_no_tensor_is_refused(x: Any) -> None:
     for call in (
         lambda: F.relu(x),
         lambda: F.linear(x, weight),
+        lambda: F.linear(weight, x),
+        lambda: F.conv2d(normal(1, 1, 2, 2), x),
+        lambda: F.conv2d(x, normal(1, 1, 2, 2)),
+        lambda: F.avg_pool2d(x, 2),
         lambda: F.mean_squared_error(x, weight),
         lambda: F.softmax_cross_entropy(weight, x),
     ):
         with pytest.raises(unidev.NotATensorError):
             call()
+
+
+class Traced:
+    """What a graph knows of a tensor: of some lengths nothing, which is None or -1."""
+
+    def __init__(self, *shape: int | None) -> None:
+        self.shape = shape
+
+
+@pytest.mark.parametrize("unknown", [None, -1])
+def test_a_length_that_a_graph_does_not_know_yet_may_be_any(
+    monkeypatch: pytest.MonkeyPatch, unknown: int | None
+) -> None:
+    asked = []
+    monkeypatch.setattr(F, "_call", lambda name, *_: asked.append(name))
+    images = Traced(unknown, 1, unknown, unknown)
+    F.avg_pool2d(images, 2)
+    F.conv2d(images, normal(2, 1, 3, 3))
+    F.mean_squared_error(Traced(unknown, 3), Traced(4, 3))
+    assert asked == ["avg_pool2d", "conv2d", "mean_squared_error"]
+    with pytest.raises(unidev.InvalidDataError, match="does not fit into images"):
+        F.avg_pool2d(Traced(unknown, 1, unknown, 1), 2)

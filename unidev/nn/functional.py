@@ -18,6 +18,7 @@ from unidev.errors import (
     UnidevError,
     UnsupportedOperation,
     framework_error,
+    kind_of,
 )
 from unidev.loading import backend_of_tensor
 from unidev.nn.arguments import pair
@@ -41,8 +42,11 @@ __all__ = [
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``x @ weight.T + bias``: ``(…, inputs)`` to ``(…, outputs)``.
 
-    ``weight`` is ``(outputs, inputs)``.
+    ``weight`` is ``(outputs, inputs)``, ``bias`` ``(outputs,)``.
     """
+    if len(_shape(weight)) != 2:
+        raise InvalidDataError(f"a weight is (outputs, inputs), and this one is {_shape(weight)}.")
+    _check_bias(bias, weight)
     return _call("linear", {"x": x, "weight": weight, "bias": bias})
 
 
@@ -54,11 +58,20 @@ def conv2d(
     stride: Pair = 1,
     padding: Pair = 0,
 ) -> Tensor:
-    """Cross-correlation of images with ``weight``, ``(out, in, height, width)``, and ``bias``.
+    """Cross-correlation of images with ``weight``, ``(out, in, height, width)``, and a ``bias``.
 
     ``stride`` and ``padding`` (zeros on either side) are whole numbers, or ``(height, width)``.
     """
     steps, edge = pair("stride", stride), pair("padding", padding, least=0)
+    images, kernel = _shape_of_images(x), _shape(weight)
+    # Frameworks take images without a batch, groups of channels, and windows that do not fit.
+    if len(images) != 4 or len(kernel) != 4 or not _fit(images[1:2], kernel[1:2]):
+        raise InvalidDataError(
+            f"a weight {kernel}, (out, in, height, width), does not fit images {images}, (batch, "
+            "in, height, width)."
+        )
+    _check_window(kernel[2:], images, edge)
+    _check_bias(bias, weight)
     return _call("conv2d", {"x": x, "weight": weight, "bias": bias}, steps, edge)
 
 
@@ -67,9 +80,13 @@ def avg_pool2d(x: Tensor, kernel_size: Pair, *, stride: Pair | None = None) -> T
     window = pair("kernel_size", kernel_size)
     steps = window if stride is None else pair("stride", stride)
     # Of a window that does not fit, one framework makes nothing, and one the mean of a part of it.
-    sizes = _shape(x)[2:]
-    if any(size is not None and size < needed for size, needed in zip(sizes, window, strict=False)):
-        raise InvalidDataError(f"a window of {window} does not fit into images {_shape(x)}.")
+    images = _shape_of_images(x)
+    if len(images) != 4:
+        raise InvalidDataError(
+            f"a window of {window} does not fit images of shape {images}: they are (batch, "
+            "channels, height, width)."
+        )
+    _check_window(window, images)
     return _call("avg_pool2d", {"x": x}, window, steps)
 
 
@@ -130,11 +147,38 @@ def _check_together(tensors: dict[str, Tensor]) -> None:
             check_same_device(**tensors)  # raises, and says it well
 
 
+def _check_window(
+    window: tuple[Any, ...], images: tuple[Any, ...], padding: tuple[int, int] = (0, 0)
+) -> None:
+    for size, needed, edge in zip(images[2:], window, padding, strict=True):
+        if None not in (size, needed) and size + 2 * edge < needed:
+            around = f" with padding {padding}" if any(padding) else ""
+            raise InvalidDataError(
+                f"a window of {window} does not fit into images {images}{around}."
+            )
+
+
+def _check_bias(bias: Tensor | None, weight: Tensor) -> None:
+    # Some frameworks would broadcast another one.
+    if bias is not None and not _fit(_shape(bias), _shape(weight)[:1]):
+        raise InvalidDataError(f"a bias {_shape(bias)} does not fit a weight {_shape(weight)}.")
+
+
 def _shape(x: Tensor) -> tuple[Any, ...]:
+    """The shape; None for a length that a graph does not know yet, which Paddle says is -1."""
     try:
-        return tuple(x.shape)
+        return tuple(None if isinstance(size, int) and size < 0 else size for size in x.shape)
     except AttributeError as error:
-        raise NotATensorError(f"a tensor is needed, and this is a {type(x).__name__}.") from error
+        raise NotATensorError(f"a tensor is needed, and this is of type {kind_of(x)}.") from error
+
+
+def _shape_of_images(x: Tensor) -> tuple[Any, ...]:
+    try:
+        return _shape(x)
+    except UnidevError:
+        raise
+    except ValueError:  # in a graph of TensorFlow's, of a tensor that may have any number of axes
+        return (None,) * 4
 
 
 def _fit(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
