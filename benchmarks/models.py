@@ -105,10 +105,11 @@ def _saving_rows(backend: str) -> Iterator[Row]:
         save = "save_parameters(net, ours)"
         flushed = compare(save, own.save + flush, names, rounds=5)
         yield Row(backend, "save_parameters 400 MB", "safetensors, flushed", *flushed, 1.1)
+        # The old values, until the new ones are all there, and one tensor: less than two files.
         peak = peak_bytes(lambda: unidev.load_parameters(names["net"], names["ours"]))
         share = peak / PARAMETERS_BYTES
         yield Row(
-            backend, "peak while loading", "the file", peak, PARAMETERS_BYTES, share, 1.0, "bytes"
+            backend, "peak while loading", "the file", peak, PARAMETERS_BYTES, share, 2.0, "bytes"
         )
 
 
