@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import torch
 from told import names_told_by, watch
 from torch import nn
 
 import unidev
+from unidev import TransferForbiddenError
 
 if TYPE_CHECKING:
     from unidev import Movement
 
 A, B = "sim:0", "sim:1"
+
+
+def _to_the_cpu(x: torch.Tensor) -> torch.Tensor:
+    return x.cpu()
+
+
+def _refuse(moved: Movement) -> None:
+    raise TransferForbiddenError(f"not {moved.operation}")
 
 
 # -- backward -------------------------------------------------------------------------------------
@@ -135,6 +146,24 @@ def test_vmap_autocast_and_subclasses_are_told() -> None:
     assert names_told_by(cast) == ["Tensor.cpu to cpu:0"]
     assert names_told_by(x.as_subclass(Named).cpu) == ["Tensor.cpu to cpu:0"]
     assert names_told_by(lambda: two.to("cpu")) == 2 * ["Tensor.to to cpu:0"]  # both that are in it
+
+
+def test_torchscript_is_told_and_stopped_in_torchs_own_words() -> None:
+    x = torch.ones(2, device=A)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer torch would rather not have it
+        script = torch.jit.script(_to_the_cpu)
+    assert names_told_by(script, x) == ["Tensor.to to cpu:0"]
+    with watch(_refuse), pytest.raises(RuntimeError, match="failed in the TorchScript interpreter"):
+        script(x)
+
+
+def test_load_state_dict_is_stopped_in_torchs_own_words() -> None:
+    model = nn.Linear(1, 1, device=A)
+    before = model.weight.item()
+    with watch(_refuse), pytest.raises(RuntimeError, match=r"not Module\.load_state_dict"):
+        model.load_state_dict({"weight": torch.full((1, 1), 9.0), "bias": torch.ones(1)})
+    assert model.weight.item() == before
 
 
 def test_a_model_that_moves_keeps_its_parameters() -> None:
