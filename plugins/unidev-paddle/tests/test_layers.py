@@ -132,6 +132,13 @@ def test_functions_agree_with_numpy(name, arrays, options, device):
 
 
 @pytest.mark.parametrize("device", ["cpu", "gpu:1"])
+def test_a_label_that_paddle_leaves_out_by_default_is_out_of_range(device):
+    logits, labels = unidev.ones((2, 3), device=device), unidev.array([0, -100], device=device)
+    with pytest.raises(unidev.FrameworkError, match="label value should >= 0"):
+        functional.softmax_cross_entropy(logits, labels)
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
 def test_layers_agree_with_numpy(device):
     unidev.seed(5)
     made = _net()
@@ -142,6 +149,17 @@ def test_layers_agree_with_numpy(device):
     out = unidev.place(made, device)(unidev.array(x, device=device))
     assert unidev.device_of(out) is unidev.as_device(device)
     assert np.allclose(out.numpy(), reference(x), atol=1e-5)
+
+
+def test_lengths_that_a_traced_function_does_not_know_may_be_any():
+    images = paddle.static.InputSpec([None, 1, None, None], "float32")
+
+    @paddle.jit.to_static(full_graph=True, input_spec=[images])
+    def pooled(x):
+        return functional.avg_pool2d(functional.conv2d(x, weight), 2)
+
+    weight = unidev.ones((2, 1, 3, 3))
+    assert pooled(unidev.ones((2, 1, 8, 6))).shape == [2, 2, 3, 2]
 
 
 def test_functions_that_are_traced_run_as_they_are_written():

@@ -198,3 +198,10 @@ def test_values_that_are_read_only_strided_or_of_no_axes_are_written() -> None:
 def test_reading_on_the_cpu_copies_nothing() -> None:
     x = torch.randn(3)
     assert unidev.active_backend().models.read(x).ctypes.data == x.data_ptr()
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
+def test_a_label_that_torch_leaves_out_by_default_is_out_of_range(device: str) -> None:
+    logits, labels = unidev.ones((2, 3), device=device), unidev.array([0, -100], device=device)
+    with pytest.raises(unidev.FrameworkError, match="Target -100 is out of bounds"):
+        unidev.nn.functional.softmax_cross_entropy(logits, labels)

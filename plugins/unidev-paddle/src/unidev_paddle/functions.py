@@ -15,6 +15,9 @@ paddle: Any = import_paddle()
 own: Any = paddle.nn.functional
 
 
+_NO_LABEL = -(2**31)
+
+
 class PaddleFunctions(Functions):
     """``paddle.nn.functional``, whose results follow their operands."""
 
@@ -42,8 +45,8 @@ class PaddleFunctions(Functions):
         return paddle.tanh(x)
 
     def softmax_cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """``cross_entropy``."""
-        return own.cross_entropy(logits, labels)
+        """``cross_entropy``, to which every label is one: by default -100 counts as no loss."""
+        return own.cross_entropy(logits, labels, ignore_index=_NO_LABEL)
 
     def mean_squared_error(self, predictions: Tensor, targets: Tensor) -> Tensor:
         """``mse_loss``."""

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     Pair = tuple[int, int]
 
 
+_NO_LABEL = -(2**63)
+
+
 class TorchFunctions(Functions):
     """``torch.nn.functional``: images are channels first there as well."""
 
@@ -46,8 +49,8 @@ class TorchFunctions(Functions):
         return torch.tanh(x)
 
     def softmax_cross_entropy(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """``F.cross_entropy``."""
-        return F.cross_entropy(logits, labels)
+        """``F.cross_entropy``, to which every label is one: by default it leaves out -100."""
+        return F.cross_entropy(logits, labels, ignore_index=_NO_LABEL)
 
     def mean_squared_error(self, predictions: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         """``F.mse_loss``."""
