@@ -5,6 +5,7 @@ On the reference with an autograd, of which the conformance profile ``train`` as
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -122,10 +123,17 @@ def test_gradients_of_another_shape_or_device_are_refused_and_nothing_is_changed
     assert unidev.to_numpy(v).tolist() == unidev.to_numpy(w).tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize("lr", [None, "0.1", True, [0.1]])
+@pytest.mark.parametrize("lr", [None, "0.1", True, [0.1], 1j, np.ones(1), 10**400])
 def test_a_learning_rate_is_a_number(autograd: None, lr: Any) -> None:
     with pytest.raises(unidev.InvalidDataError, match="lr, the learning rate, is a number"):
         unidev.sgd(unidev.ones(2), unidev.ones(2), lr=lr)
+
+
+@pytest.mark.parametrize("lr", [0.5, np.float32(0.5), np.float64(0.5), Fraction(1, 2)])
+def test_a_learning_rate_may_be_a_number_of_any_kind(autograd: None, lr: Any) -> None:
+    stepped = unidev.sgd(unidev.ones(2), unidev.ones(2), lr=lr)
+    assert unidev.to_numpy(stepped).tolist() == [0.5, 0.5]
+    assert unidev.to_numpy(unidev.sgd(stepped, unidev.ones(2), lr=np.int64(1)))[0] == -0.5
 
 
 def test_of_a_model_gradients_go_by_name_and_unknown_names_are_refused(autograd: None) -> None:

@@ -44,6 +44,14 @@ def test_an_argument_that_cannot_be_is_refused_by_name(make: Any, said: str) -> 
     assert said in str(caught.value)
 
 
+def test_a_fraction_may_be_a_number_of_numpys() -> None:
+    made = nn.sequential(
+        nn.dropout(np.float32(0.5)),
+        nn.batch_norm(2, momentum=np.float16(0.5), epsilon=np.float64(0.1)),
+    )
+    assert made(np.ones((3, 2), "f4")).shape == (3, 2)
+
+
 @pytest.mark.parametrize("what", [3, "relu", None, np.ones(3), [1], np.tanh])
 def test_sequential_refuses_what_is_no_layer(what: Any) -> None:
     with pytest.raises(unidev.NotAModelError):

@@ -16,6 +16,7 @@ from unidev.errors import (
 from unidev.loading import backend_of_model_type
 from unidev.selection import active_backend
 from unidev.trees import map_tensors, tensors_of
+from unidev.whole_numbers import real_number
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -94,16 +95,17 @@ def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
     Raises:
         InvalidDataError: names, shapes or devices differ; says which. Nothing is changed.
     """
-    if isinstance(lr, bool) or not isinstance(lr, (int, float)):
+    rate = real_number(lr)
+    if rate is None:
         raise InvalidDataError(f"lr, the learning rate, is a number, not {shown(lr)}.")
     backend = backend_of_model_type(parameters)
     if backend is not None:
         pairs = _by_name(backend.models.parameters(parameters), gradients)
-        _descend(backend, pairs, lr)
+        _descend(backend, pairs, rate)
         return parameters
     unique, backend = _unique(parameters)
     pairs = _in_order(parameters, gradients)
-    new = _descend(backend, list({id(x): (x, slope) for x, slope in pairs}.values()), lr)
+    new = _descend(backend, list({id(x): (x, slope) for x, slope in pairs}.values()), rate)
     by_id = dict(zip(unique, new, strict=True))
     return map_tensors(lambda x, _: by_id[id(x)], parameters)
 
@@ -155,7 +157,7 @@ def _gradients(
 
 
 def _zeros_like(backend: Backend, x: Any) -> Any:
-    return backend.zeros(tuple(x.shape), x.dtype, backend.device_of(x))
+    return quiet(backend.zeros, tuple(x.shape), x.dtype, backend.device_of(x))
 
 
 def _unique(parameters: Any) -> tuple[dict[int, Any], Backend]:

@@ -1,4 +1,4 @@
-"""Whole numbers that a caller gives: indexes, sizes, seeds."""
+"""Numbers that a caller gives: indexes, sizes, seeds, rates."""
 
 from __future__ import annotations
 
@@ -37,3 +37,15 @@ def sizes_of(shape: object) -> tuple[int, ...]:
             f"not {shown(shape)}."
         )
     return sizes
+
+
+def real_number(value: object) -> float | None:
+    """``value`` as a float, or None. A bool is none; NumPy's numbers are, tensors are not."""
+    from numbers import Real
+
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unidev.errors import InvalidDataError, shown
-from unidev.whole_numbers import whole_number
+from unidev.whole_numbers import real_number, whole_number
 
 if TYPE_CHECKING:
     Pair = int | tuple[int, int]
@@ -44,6 +44,7 @@ def fraction(name: str, value: object) -> float:
     Raises:
         InvalidDataError: it is none.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
+    number = real_number(value)
+    if number is None or not 0 <= number < 1:
         raise InvalidDataError(f"{name} is a number from 0 to below 1, not {shown(value)}.")
-    return float(value)
+    return number
