@@ -17,7 +17,11 @@ FRAMEWORKS = {
     "paddle": ["paddlepaddle==3.3.1"],
     "mxnet": ["mxnet==1.9.1", "numpy==1.26.4"],
 }
-EXAMPLES = ["tests/test_examples.py", "tests/test_training_examples.py"]
+EXAMPLES = [
+    "tests/test_examples.py",
+    "tests/test_training_examples.py",
+    "tests/test_slow_gpu_example.py",
+]
 TYPED = ["mypy>=1.13", "ruff>=0.8"]
 
 

@@ -1,0 +1,87 @@
+"""examples/why_is_my_gpu_slow.py, on every framework that is installed here.
+
+With the core alone that is NumPy. In a framework's environment, ``pytest`` of this file tests that
+framework too.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import unidev
+from unidev.bench.report import DeviceReport, Trial
+from unidev.bench.spread import Summary
+from unidev.plugins import backend_specs
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
+
+QUESTIONS = [
+    "1. A tiny net takes a step at a batch of 10. Is the GPU worth it?",
+    "2. 10 rows of a Jacobian at a batch of 100. Is the GPU worth it?",
+    "2. 10 rows of a Jacobian at a batch of 1,000. Is the GPU worth it?",
+    "3. A product of 200 by 200 matrices that come from the host. Is the GPU worth it?",
+]
+
+
+def run_example(backend: str, count: int) -> list[str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "why_is_my_gpu_slow.py"],
+        env={**own, "UNIDEV_BACKEND": backend, "UNIDEV_SIMULATE": str(count)},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("backend", HERE)
+def test_each_question_is_asked_measured_and_explained(backend: str) -> None:
+    lines = run_example(backend, 0)
+    asked = QUESTIONS[-1:] if backend == "numpy" else QUESTIONS
+    assert [line for line in lines if line.endswith("?")] == asked
+    refused = [line for line in lines if line.startswith("1 and 2 cannot be asked")]
+    assert len(refused) == (backend == "numpy")
+    tables = [line for line in lines if line.startswith("cpu:0  ")]
+    assert len(tables) == len(asked)
+    told = ("What slows a GPU down", "It does not matter", "The GPU is ")
+    assert len([line for line in lines if line.startswith(told)]) == len(asked)
+    assert max(map(len, lines)) < 130
+
+
+@pytest.mark.parametrize("backend", HERE)
+def test_a_simulated_gpu_is_never_reported_as_a_speed(backend: str) -> None:
+    lines = run_example(backend, 1)
+    about = [line for line in lines[1:] if "gpu:0" in line]
+    assert about
+    assert all(line.startswith("gpu:0 is left out: it is simulated") for line in about)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [((1.0, 5.0), "The GPU is slower here: it pays."),
+     ((5.0, 1.0), "The GPU is faster here. Where it is not: it pays."),
+     ((1.0, 1.0), "It does not matter here."), ((1.0,), "What slows a GPU down: it pays.")],
+)  # fmt: skip
+def test_the_explanation_follows_from_the_timings(
+    two_gpus, monkeypatch, capsys, seconds, told
+) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    import why_is_my_gpu_slow
+
+    none = Summary(0, 0, 0, 9)
+    trials = tuple(
+        Trial(device=unidev.as_device(name), there=none, back=none, computing=timing, total=timing)
+        for name, median in zip(("cpu", "gpu:0"), seconds, strict=False)
+        for timing in [Summary(median, median * 0.9, median * 1.1, 9)]
+    )
+    why_is_my_gpu_slow.explain("Why?", DeviceReport(trials=trials, left_out={}), "it pays.")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "Why?"
+    assert lines[-1].startswith(told)
