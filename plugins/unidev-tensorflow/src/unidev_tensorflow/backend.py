@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from unidev_tensorflow.installation import TensorFlowInstallation
     from unidev_tensorflow.models import TensorFlowModels
     from unidev_tensorflow.probe import TensorFlowProbe
+    from unidev_tensorflow.tracer import TensorFlowTracer
 
 
 class TensorFlowBackend(Backend):
@@ -109,6 +110,13 @@ class TensorFlowBackend(Backend):
         from unidev_tensorflow.functions import TensorFlowFunctions
 
         return TensorFlowFunctions(self)
+
+    @cached_property
+    def tracer(self) -> TensorFlowTracer:  # type: ignore[override]  # as above
+        """By functions in the place of TensorFlow's own."""
+        from unidev_tensorflow.tracer import TensorFlowTracer
+
+        return TensorFlowTracer(self)
 
     @cached_property
     def installation(self) -> TensorFlowInstallation:  # type: ignore[override]  # as above

@@ -1,0 +1,93 @@
+"""What a user calls that which moves something: found on the stack, once something does."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf  # type: ignore[import-untyped]
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+_PASSED = {"keras", "tensorflow", "unidev", "unidev_tensorflow"}
+_FRAMEWORK = {"keras", "tensorflow"}
+_DECORATORS = {"error_handler", "op_dispatch_handler", "wrapper", "wrapped", "sugar"}
+"""Functions of TensorFlow's and Keras's that stand around others, and hold them in a variable."""
+_INNER = ("fn", "dispatch_target", "func", "f", "target")
+_OPERATORS = {
+    "_slice_helper": "Tensor.__getitem__",
+    "_slice_helper_var": "Variable.__getitem__",
+    "tensor_equals": "Tensor.__eq__",
+    "tensor_not_equals": "Tensor.__ne__",
+    "__reduce__": "pickle",
+}
+_ITERATOR = "_TensorIterator"
+"""What ``iter(x)`` gives."""
+
+
+def called(operation: str) -> str:
+    """The outermost call of TensorFlow's or Keras's that a user's line has made.
+
+    ``operation`` is TensorFlow's name of what runs, for where Python shows no call.
+    """
+    name = None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package not in _PASSED:
+            break
+        if package in _FRAMEWORK:
+            name = _name_of(frame) or name
+        frame = frame.f_back
+    return name or operation
+
+
+def _name_of(frame: FrameType) -> str | None:
+    code = frame.f_code
+    spelled = code.co_name
+    if spelled in _OPERATORS:
+        return _OPERATORS[spelled]
+    if spelled in ("binary_op_wrapper", "r_binary_op_wrapper"):
+        owner = "Variable" if isinstance(frame.f_locals.get("x"), tf.Variable) else "Tensor"
+        return f"{owner}.__{'r' * (spelled[0] == 'r')}{frame.f_locals['op_name']}__"
+    if spelled in _DECORATORS:
+        return _public_name(next(filter(callable, map(frame.f_locals.get, _INNER)), None))
+    if spelled.startswith("<"):
+        return None
+    if code.co_varnames[:1] == ("self",) and code.co_argcount:
+        return _method_name(frame.f_locals.get("self"), spelled)
+    return _public_name(_function_of(frame))
+
+
+def _method_name(owner: Any, spelled: str) -> str | None:
+    is_operator = spelled.startswith("__") and spelled.endswith("__")
+    if spelled.startswith("_") and not is_operator:
+        return None
+    if isinstance(owner, tf.Tensor):
+        return f"Tensor.{spelled}"
+    if isinstance(owner, tf.Variable):
+        return f"Variable.{spelled}"
+    kind = type(owner).__name__
+    return "Tensor.__iter__" if kind == _ITERATOR else f"{kind}.{spelled}"
+
+
+def _function_of(frame: FrameType) -> Any:
+    found = frame.f_globals.get(frame.f_code.co_name)
+    undecorated = inspect.unwrap(found) if inspect.isfunction(found) else None
+    return undecorated if getattr(undecorated, "__code__", None) is frame.f_code else None
+
+
+def _public_name(function: Any) -> str | None:
+    """``tf.matmul``: the shortest of the names that TensorFlow exports it by."""
+    if function is None:
+        return None
+    undecorated = inspect.unwrap(function)
+    name = getattr(undecorated, "__name__", "")
+    exported = getattr(undecorated, "_tf_api_names", None) or getattr(
+        undecorated, "_tf_api_names_v1", None
+    )
+    if name in _OPERATORS or not exported:
+        return _OPERATORS.get(name)
+    return "tf." + min(exported, key=lambda name: (name.count("."), len(name)))

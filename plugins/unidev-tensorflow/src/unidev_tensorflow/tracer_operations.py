@@ -1,0 +1,198 @@
+"""Functions in the place of those that run TensorFlow's operations.
+
+Which operand moves, only TensorFlow's placer knows, and it tells: an operation that is run under
+the device policy "explicit" fails before anything has moved, and names the first operand that is
+elsewhere. So each runs under that policy first, and once more under the user's, when what moves has
+been told. The policy is the thread's, and is the user's again after each operation.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf  # type: ignore[import-untyped]
+from tensorflow.python import pywrap_tfe  # type: ignore[import-untyped]
+from tensorflow.python.eager import core  # type: ignore[import-untyped]
+from tensorflow.python.framework import op_def_registry  # type: ignore[import-untyped]
+
+from unidev_tensorflow.kinds import EAGER
+from unidev_tensorflow.tracer_names import called
+from unidev_tensorflow.tracer_readings import Readings
+from unidev_tensorflow.tracer_sight import ON_HOST, movement
+from unidev_tensorflow.tracer_thread import thread, told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from unidev.device import Device
+    from unidev_tensorflow.tracer_sight import Sight
+
+    Function = Callable[..., Any]
+    Way = tuple[Any, Device | None, Device | None]
+
+_EXPLICIT = pywrap_tfe.TFE_DEVICE_PLACEMENT_EXPLICIT
+_get_policy = pywrap_tfe.TFE_ContextGetDevicePlacementPolicy
+_set_policy = pywrap_tfe.TFE_ContextSetThreadLocalDevicePlacementPolicy
+
+_CONFLICT = re.compile(
+    r"Tensors on conflicting devices: cannot compute \S+ as input #(\d+) was expected to be on "
+    r"(\S+) but is actually on (\S+) \(operation running on (\S+)\)"
+)
+_MOVERS = {"Identity", "IdentityN", b"Identity", b"IdentityN"}
+"""Which that policy lets copy: TensorFlow's own advice is to move by them."""
+
+
+class Operations:
+    """Runs each, and tells first what it moves."""
+
+    def __init__(self, sight: Sight) -> None:
+        self._sight = sight
+        self._readings = Readings(sight)
+
+    def fast_path(self, original: Function) -> Function:
+        """``TFE_Py_FastPathExecute(context, operation, name, *inputs_and_attributes)``."""
+
+        @wraps(original)
+        def execute(running: Any, operation: Any, name: Any, *rest: Any) -> Any:
+            def run() -> Any:
+                return original(running, operation, name, *rest)
+
+            def inputs() -> list[Any]:
+                return _inputs(operation, rest)
+
+            if not thread.scopes or thread.is_within:
+                return run()
+            running.ensure_initialized()
+            if operation in _MOVERS:
+                return self._move(operation, inputs(), running.device_name, run)
+            arrays = [x for x in rest if type(x) is np.ndarray]
+            if not arrays:
+                return self._run(running._handle, operation, inputs, run)
+            return self._send(
+                arrays, running.device_name, operation,
+                lambda: self._run(running._handle, operation, inputs, run),
+            )  # fmt: skip
+
+        return execute
+
+    def execute(self, original: Function) -> Function:
+        """``TFE_Py_Execute(handle, device, operation, inputs, …)``."""
+
+        @wraps(original)
+        def execute(
+            handle: Any, device: Any, operation: Any, inputs: Any, *rest: Any, **options: Any
+        ) -> Any:
+            def run() -> Any:
+                return original(handle, device, operation, inputs, *rest, **options)
+
+            if not thread.scopes or thread.is_within:
+                return run()
+            if operation in _MOVERS:
+                return self._move(operation, inputs, device, run)
+            return self._run(handle, operation, lambda: inputs, run)
+
+        return execute
+
+    def _run(
+        self, handle: Any, operation: Any, inputs: Callable[[], list[Any]], run: Callable[[], Any]
+    ) -> Any:
+        outer = thread.policy  # not None in Python that the runtime calls in an operation
+        policy = _get_policy(handle) if outer is None else outer
+        if policy == _EXPLICIT:
+            return run()  # the user wants the error
+        thread.policy = policy
+        _set_policy(handle, _EXPLICIT)
+        try:
+            return run()
+        except core._NotOkStatusException as error:
+            conflict = _CONFLICT.match(error.message)
+            if conflict is None:
+                raise
+        finally:
+            thread.policy = outer
+            _set_policy(handle, policy if outer is None else _EXPLICIT)
+        ways = self._ways(inputs(), conflict)
+        if outer is None:
+            return self._tell(operation, ways, run)
+        _set_policy(handle, policy)
+        try:
+            return self._tell(operation, ways, run)
+        finally:
+            _set_policy(handle, _EXPLICIT)
+
+    def _ways(self, inputs: Sequence[Any], conflict: re.Match[str]) -> Iterator[Way]:
+        """Who goes where: TensorFlow names the first, and it may not be the only one."""
+        first = int(conflict[1])
+        expected, actual, running = map(self._sight.device_named, conflict.group(2, 3, 4))
+        for position, x in enumerate(inputs):
+            if position == first:
+                yield x, actual, expected
+            elif position < first or not self._sight.is_on_host(x):
+                yield x, self._sight.device_of(x), running
+
+    def _move(
+        self, operation: Any, inputs: Sequence[Any], name: Any, run: Callable[[], Any]
+    ) -> Any:
+        target = self._sight.default(name)
+        ways = [
+            (x, self._sight.device_of(x), target) for x in inputs if not self._sight.is_on_host(x)
+        ]
+        return self._tell(operation, ways, run)
+
+    def _send(
+        self, arrays: Sequence[Any], name: Any, operation: Any, run: Callable[[], Any]
+    ) -> Any:
+        sent = (self._readings.sent(x, None, name, _text(operation)) for x in arrays)
+        moved = [each for each in sent if each is not None]
+        return told(moved, run) if moved else run()
+
+    def _tell(self, operation: Any, ways: Iterable[Way], run: Callable[[], Any]) -> Any:
+        known = [
+            way for way in ways if way[1] and way[2] and isinstance(way[0], (EAGER, tf.Variable))
+        ]
+        going = {
+            (id(x), target): (x, source, target)
+            for x, source, target in known
+            if source is not target
+            and not thread.is_sent(x, target)
+            and not (source is self._sight.cpu and x.dtype in ON_HOST)
+        }.values()
+        if not going:
+            return run()
+        is_mixed = any(source is target and _counts(x) for x, source, target in known)
+        name = called(_text(operation)) + (" of mixed operands" if is_mixed else "")
+
+        def run_and_keep() -> Any:
+            for x, _, target in going:
+                if isinstance(x, EAGER):  # a variable is read anew each time
+                    thread.keep_sent(x, target)
+            return run()
+
+        return told([movement(name, *way) for way in going], run_and_keep)
+
+
+def _inputs(operation: Any, rest: Sequence[Any]) -> list[Any]:
+    """The inputs among what ``TFE_Py_FastPathExecute`` is given, as the runtime counts them.
+
+    Attributes come after them; an operation such as ``concat`` has lists of inputs.
+    """
+    known = op_def_registry.get(_text(operation))
+    found: list[Any] = []
+    for argument, x in zip(() if known is None else known.input_arg, rest, strict=False):
+        if argument.number_attr or argument.type_list_attr:
+            found += x
+        else:
+            found.append(x)
+    return found
+
+
+def _counts(x: Any) -> bool:
+    """Whether it is data, and not a number, an axis or a shape that TensorFlow has put there."""
+    return bool(x.shape.rank) and x.dtype != tf.int32
+
+
+def _text(operation: Any) -> str:
+    return operation.decode() if isinstance(operation, bytes) else str(operation)

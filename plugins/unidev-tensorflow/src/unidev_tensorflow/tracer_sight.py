@@ -1,0 +1,64 @@
+"""Where TensorFlow's tensors are, and what moves if they go somewhere else."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf  # type: ignore[import-untyped]
+
+from unidev.tracer import Movement
+from unidev_tensorflow.kinds import EAGER
+
+if TYPE_CHECKING:
+    from unidev.backend import Backend
+    from unidev.device import Device
+
+_HANDLES = (tf.resource, tf.variant)
+ON_HOST = (tf.int32, tf.string)
+"""Dtypes that TensorFlow has in the host's memory, also on GPUs."""
+
+
+class Sight:
+    """Looks where the memory is, ``backing_device``, which of ``ON_HOST`` is not ``device``."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.cpu = backend.cpu
+        self._backend = backend
+        self._devices: dict[str, Device | None] = {}
+
+    def device_named(self, name: str) -> Device | None:
+        """Ours by TensorFlow's full name; None of another process's."""
+        if name not in self._devices:
+            found = self._backend.parse_native(name) if name else None
+            self._devices[name] = None if found is None else self._backend.device(*found)
+        return self._devices[name]
+
+    def default(self, name: str | None) -> Device | None:
+        """Where an operation runs in a scope called ``name``, or in none."""
+        if name:
+            return self.device_named(name)
+        if not self._backend.simulated_count and self._backend.device_count("gpu"):
+            return self._backend.device("gpu", 0)
+        return self.cpu
+
+    def device_of(self, x: Any) -> Device | None:
+        """Where the memory of a tensor or variable is; None of what has none."""
+        if isinstance(x, tf.Variable):
+            x = getattr(x, "_handle", None)
+        elif isinstance(x, EAGER) and x.dtype in _HANDLES:
+            return None
+        return self.device_named(x.backing_device) if isinstance(x, EAGER) else None
+
+    def is_on_host(self, x: Any) -> bool:
+        """Whether TensorFlow has such a tensor in the host's memory, wherever it is used.
+
+        Simulated GPUs have memory for all dtypes.
+        """
+        return not self._backend.simulated_count and getattr(x, "dtype", None) in ON_HOST
+
+
+def movement(operation: str, x: Any, source: Device, target: Device) -> Movement:
+    """``x``, a tensor or a variable, as what moves."""
+    shape = tuple(int(length) for length in x.shape)
+    return Movement(operation, source, target, math.prod(shape) * x.dtype.size, shape)
