@@ -57,7 +57,7 @@ def pinning_of(backend: Backend) -> Callable[[torch.Tensor], torch.Tensor]:
 
 def _pinned(x: torch.Tensor) -> torch.Tensor:
     """A copy, also of what is pinned already."""
-    return torch.empty_like(x, pin_memory=True).copy_(x)
+    return torch.empty_like(x, device="cpu", pin_memory=True).copy_(x)
 
 
 def _module(device: Device) -> Any:
