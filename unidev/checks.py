@@ -5,6 +5,7 @@ from __future__ import annotations
 from unidev.errors import DeviceMismatchError, NotATensorError
 from unidev.loading import backend_of_tensor, backend_of_type, device_getters, is_model
 from unidev.trees import named_tensors
+from unidev.watching import quiet
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -90,8 +91,8 @@ def shares_memory(a: object, b: object, /) -> bool:
         and q.nbytes > 0
         and p.address < q.address + q.nbytes
         and q.address < p.address + p.nbytes
-        for p in backend_of_tensor(a).extents(a)
-        for q in backend_of_tensor(b).extents(b)
+        for p in quiet(backend_of_tensor(a).extents, a)
+        for q in quiet(backend_of_tensor(b).extents, b)
     )
 
 

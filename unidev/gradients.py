@@ -16,6 +16,7 @@ from unidev.errors import (
 from unidev.loading import backend_of_model_type
 from unidev.selection import active_backend
 from unidev.trees import map_tensors, tensors_of
+from unidev.watching import quiet
 from unidev.whole_numbers import real_number
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -212,7 +213,8 @@ def _descend(backend: Backend, pairs: list[tuple[Any, Any]], lr: float) -> Seque
                 f"a parameter is on {device_of(x)}, and its gradient on {device_of(slope)}."
             )
     try:
-        return backend.autograd.descend([x for x, _ in pairs], [slope for _, slope in pairs], lr)
+        xs, slopes = [x for x, _ in pairs], [slope for _, slope in pairs]
+        return quiet(backend.autograd.descend, xs, slopes, lr)
     except UnidevError:
         raise
     except backend.framework_errors as error:

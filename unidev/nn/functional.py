@@ -22,6 +22,7 @@ from unidev.errors import (
 )
 from unidev.loading import backend_of_tensor
 from unidev.nn.arguments import pair
+from unidev.watching import quiet
 
 if TYPE_CHECKING:
     from unidev.nn.arguments import Pair
@@ -132,7 +133,7 @@ def _call(name: str, tensors: dict[str, Tensor], *options: Any) -> Tensor:
     # An IndexError is how PyTorch says that there is no such label.
     failures: tuple[type[Exception], ...] = (*backend.framework_errors, IndexError)
     try:
-        return getattr(backend.functions, name)(*tensors.values(), *options)
+        return quiet(getattr(backend.functions, name), *tensors.values(), *options)
     except UnidevError:
         raise
     except failures as error:
