@@ -182,4 +182,5 @@ def test_blind_spots_are_such():
     loss = (x * on(GPU_1)).sum()
     assert told_by(loss.backward) == []  # "what backward moves": x, saved on gpu:0, to gpu:1
     assert unidev.device_of(x.grad) is GPU_1
+    assert told_by(on(GPU).numpy) == []  # "functions taken before the block"
     assert all(TRACER.blind_spots.values())

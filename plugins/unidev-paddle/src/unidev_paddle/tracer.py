@@ -38,8 +38,9 @@ class PaddleTracer(Tracer):
         "results whose shape depends on values": (
             "nonzero, masked_select, unique and indexing by a mask read in C++ how many there are"
         ),
-        "operations held elsewhere": (
-            "what a module that is not Paddle's has imported from paddle._C_ops is not replaced"
+        "functions taken before the block": (
+            "f = x.numpy, or what a module that is not Paddle's has imported from paddle._C_ops, "
+            "is not replaced"
         ),
         "memory shared with other frameworks": "DLPack hands over an address, and no bytes",
     }

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 paddle: Any = import_paddle()
 Tensor: Any = paddle.Tensor
-DenseTensor: Any = paddle.base.core.DenseTensor
+core: Any = paddle.base.core
+DenseTensor: Any = core.DenseTensor
 
 
 def hook(original: Function, see: See) -> Function:
@@ -81,9 +82,10 @@ class Calls:
         nbytes = None if math.prod(x.shape) == 1 else x.element_size()
         return self._sight.read(x, "Tensor.item", nbytes)
 
-    def copy_to(self, x: Any, place: Any = None, blocking: Any = True) -> Movements:  # noqa: ARG002
-        """``Tensor._copy_to``, and the operation ``copy_to``."""
-        return self._sight.move(x, self._sight.device_at(place), "Tensor._copy_to")
+    def copy_to(self, x: Any, place: Any = None, *_: Any, **__: Any) -> Movements:
+        """``Tensor._copy_to``, the operation ``copy_to``, and ``DenseTensor._copy``."""
+        name = "DenseTensor._copy" if isinstance(x, DenseTensor) else "Tensor._copy_to"
+        return self._sight.move(x, self._sight.device_at(place), name)
 
     def to_host(self, x: Any, *_: Any) -> Movements:
         """The operation ``memcpy_d2h``."""
@@ -123,6 +125,19 @@ class Calls:
         """``DenseTensor.__array__``, of what is behind a tensor."""
         return self._sight.read(x, "DenseTensor.__array__")
 
+    def dense_take(self, _: Any, source: Any, place: Any, *__: Any) -> Movements:
+        """``DenseTensor._copy_from``."""
+        return self._sight.move(source, self._sight.device_at(place), "DenseTensor._copy_from")
+
+    def dense_get_element(self, x: Any, *_: Any) -> Movements:
+        """``DenseTensor._get_float_element`` and the like."""
+        return self._sight.read(x, "DenseTensor._get_element", _element_bytes(x))
+
+    def dense_set_element(self, x: Any, *_: Any) -> Movements:
+        """``DenseTensor._set_float_element`` and the like."""
+        target = self._sight.device_of(x)
+        return self._sight.fill(_element_bytes(x), (), target, "DenseTensor._set_element")
+
     def dense_set(self, _: Any, array: Any, place: Any, *__: Any) -> Movements:
         """``DenseTensor.set``, behind ``Tensor.set_value``."""
         target = self._sight.device_at(place)
@@ -131,3 +146,7 @@ class Calls:
         if not isinstance(array, np.ndarray):
             return NOTHING
         return self._sight.fill(array.nbytes, array.shape, target, "DenseTensor.set")
+
+
+def _element_bytes(x: Any) -> int:
+    return int(core.size_of_dtype(x._dtype()))

@@ -31,11 +31,11 @@ _INPUTS = {
         "randint", "randperm", "range_v2", "truncated_gaussian_random", "uniform",
     ), 0),
     **dict.fromkeys((
-        "affine_grid", "argmax", "argmin", "clip", "concat", "cumsum", "expand", "fill",
-        "full_like", "full_with_tensor", "increment", "max", "mean", "min", "one_hot", "pad",
-        "pad3d", "pow", "prod", "repeat_interleave", "reshape", "roll", "scale", "slice", "split",
-        "split_with_num", "squeeze", "strided_slice", "sum", "tile", "topk", "uniform_inplace",
-        "unsqueeze", "view_shape",
+        "affine_grid", "argmax", "argmin", "clip", "concat", "crop", "cumsum", "expand", "fill",
+        "full_", "full_like", "full_with_tensor", "increment", "max", "mean", "min", "one_hot",
+        "pad", "pad3d", "pow", "prod", "repeat_interleave", "reshape", "roll", "scale", "slice",
+        "split", "split_with_num", "squeeze", "strided_slice", "sum", "tile", "topk",
+        "uniform_inplace", "unsqueeze", "view_shape",
     ), 1),
     **dict.fromkeys(("allclose", "gather", "isclose"), 2),
 }  # fmt: skip
@@ -56,7 +56,7 @@ _STAYS = {
 
 def operation_hook(name: str, original: Function, sight: Sight) -> Function:
     """A function for ``paddle._C_ops.name``."""
-    inputs = _INPUTS.get(name.rstrip("_"))
+    inputs = _INPUTS.get(name, _INPUTS.get(name.rstrip("_")))
     stays = _STAYS.get(name, ())
     is_by_first = name.rstrip("_") in _BY_FIRST
 

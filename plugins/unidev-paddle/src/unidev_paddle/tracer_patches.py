@@ -124,6 +124,10 @@ class Patches:
             (core.eager, "tensor_copy", calls.tensor_copy),
             (core.DenseTensor, "__array__", calls.dense_numpy),
             (core.DenseTensor, "set", calls.dense_set),
+            (core.DenseTensor, "_copy", calls.copy_to),
+            (core.DenseTensor, "_copy_from", calls.dense_take),
+            *_elements("_get_", calls.dense_get_element),
+            *_elements("_set_", calls.dense_set_element),
         ):
             yield owner, name, hook(vars(owner)[name], see)
         for name in ("run_backward", "run_partial_grad"):
@@ -144,6 +148,11 @@ class Patches:
             patch = self._of_operation.get(id(value))
             if patch is not None:
                 yield patch._replace(owner=module, name=name)
+
+
+def _elements(prefix: str, see: Callable[..., Movements]) -> list[tuple[Any, str, Any]]:
+    names = [name for name in vars(core.DenseTensor) if name.endswith("_element")]
+    return [(core.DenseTensor, name, see) for name in names if name.startswith(prefix)]
 
 
 def _is_being_imported(module: Any) -> bool:
