@@ -58,6 +58,12 @@ def test_sequential_refuses_what_is_no_layer(what: Any) -> None:
         nn.sequential(nn.relu(), what)
 
 
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_sequential_of_a_list_says_how_it_is_written(kind: Any) -> None:
+    with pytest.raises(unidev.NotAModelError, match=r"sequential\(\*layers\)"):
+        nn.sequential(kind([nn.relu(), nn.tanh()]))
+
+
 @pytest.mark.parametrize("x", [[[1.0, 2.0]], 3.0, None, np.float32(1)])
 def test_a_layer_refuses_what_is_no_array(x: Any) -> None:
     with pytest.raises(unidev.NotATensorError, match="takes an array, not a "):

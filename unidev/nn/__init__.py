@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from unidev.errors import BackendMismatchError, UnidevError, framework_error
+from unidev.errors import BackendMismatchError, NotAModelError, UnidevError, framework_error
 from unidev.generator import draw
 from unidev.nn import functional as functional
 from unidev.nn.arguments import fraction, pair, size
@@ -152,6 +152,8 @@ def sequential(*layers: Model) -> Model:
         NotAModelError: something given is no layer.
         BackendMismatchError: the layers are of different frameworks.
     """
+    if any(isinstance(layer, (list, tuple)) for layer in layers):
+        raise NotAModelError("sequential takes layers, not a list of them: sequential(*layers).")
     backends = [backend_of_model(layer) for layer in layers] or [active_backend()]
     for other in backends:
         if other is not backends[0]:
