@@ -125,8 +125,23 @@ def test_compiled_functions_stay_compiled_and_are_told_as_they_run() -> None:
         assert compilations == 2  # torch compiles for the modes that are open
         operations = names_told_by(broken, x)
         assert operations == ["Tensor.item to cpu:0", "Tensor.cpu to cpu:0"]
+        compiled = [code() for code in torch._dynamo.convert_frame.input_codes.seen]
+        assert not [
+            code for code in compiled if code and "tracer" in code.co_filename.split("/")[-1]
+        ]
     finally:
         torch._dynamo.reset()
+
+
+def test_exported_programs_are_told_and_exporting_moves_nothing() -> None:
+    class Reading(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.sin().cpu()
+
+    x = torch.ones(2, device=A)
+    exported: list[Any] = []
+    assert names_told_by(lambda: exported.append(torch.export.export(Reading(), (x,)))) == []
+    assert names_told_by(exported[0].module(), x) == ["Tensor.to to cpu:0"]
 
 
 def test_vmap_autocast_and_subclasses_are_told() -> None:

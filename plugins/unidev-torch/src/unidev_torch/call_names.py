@@ -22,7 +22,7 @@ _OWN = {
     for name in ("call_names.py", "tracer.py", "tracer_modes.py", "moves.py")
 }
 
-_OPERATORS = {"_to_copy": "Tensor.to", "_local_scalar_dense": "Tensor.item"}
+_OPERATORS = {"_to_copy": "Tensor.to", "to": "Tensor.to", "_local_scalar_dense": "Tensor.item"}
 """Where torch shows no call: its own code in C++ made it, or Python that no mode is told of."""
 
 _PLUMBING = frozenset(
@@ -57,6 +57,8 @@ def call_name(function: Any) -> str:
         return f"Tensor.{function.__name__}"
     if isinstance(function, MethodWrapperType):  # x.T, x.data = ...: the getter or the setter
         return f"Tensor.{getattr(function.__self__, '__name__', function.__name__)}"
+    if isinstance(function, torch._ops.OpOverload):  # by an exported program
+        return _operator_name(function)
     resolved: str | None = torch.overrides.resolve_name(function)
     if resolved is None:
         return f"torch.{getattr(function, '__name__', type(function).__name__)}"

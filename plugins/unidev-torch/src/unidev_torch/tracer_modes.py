@@ -115,10 +115,11 @@ for _mode in (Calls.__torch_function__, inspect.unwrap(Operators.__torch_dispatc
     eval_frame.set_code_exec_strategy(_mode.__code__, _SKIPPED)
 
 
-def _tensors_in(data: Any) -> Iterator[torch.Tensor]:
-    if isinstance(data, (list, tuple)):
+def _tensors_in(data: Any, depth: int = 128) -> Iterator[torch.Tensor]:
+    """Those in lists in lists, as deep as torch goes before it says that this is too deep."""
+    if depth and isinstance(data, (list, tuple)):
         for item in data:
             if isinstance(item, torch.Tensor):
                 yield item
-            else:
-                yield from _tensors_in(item)
+            elif isinstance(item, (list, tuple)):
+                yield from _tensors_in(item, depth - 1)
