@@ -157,3 +157,13 @@ def test_a_name_may_be_as_long_as_the_folder_takes(tmp_path: Path) -> None:
     for name in ("x" * 255, "名" * 85):
         write(tmp_path / name, b"new")
         assert (tmp_path / name).read_bytes() == b"new"
+
+
+def test_a_folder_that_is_not_there_is_an_error_about_the_path_that_was_given(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "nowhere" / "file"
+    with pytest.raises(FileNotFoundError) as caught:
+        write(path, b"new")
+    assert caught.value.filename == os.path.realpath(path)
+    assert SUFFIX not in str(caught.value)

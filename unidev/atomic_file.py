@@ -34,7 +34,7 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
     # Cut, as the longest name that a folder takes has 255 bytes, and a character up to 4.
     part = os.path.join(folder, f".{name[:48]}.{secrets.token_hex(8)}{SUFFIX}")
     try:
-        with open(part, "xb") as file:
+        with _opened(part, target) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -46,6 +46,14 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
             os.unlink(part)
         raise
     _sync(folder)
+
+
+def _opened(part: str, target: str) -> IO[bytes]:
+    try:
+        return open(part, "xb")
+    except OSError as error:
+        error.filename = target  # which is what the user knows of
+        raise
 
 
 def _mode(target: str) -> int | None:
