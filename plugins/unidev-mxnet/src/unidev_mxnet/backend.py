@@ -22,6 +22,7 @@ from unidev import (
     Memory,
     UnsupportedDtypeError,
     UnsupportedOperation,
+    part,
     unsupported,
 )
 from unidev.errors import framework_error
@@ -33,13 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from unidev import BackendSpec, Device, Extent
-    from unidev_mxnet.autograd import MxnetAutograd
-    from unidev_mxnet.functions import MxnetFunctions
-    from unidev_mxnet.installation import MxnetInstallation
-    from unidev_mxnet.layers import MxnetLayers
-    from unidev_mxnet.models import MxnetModels
-    from unidev_mxnet.probe import MxnetProbe
-    from unidev_mxnet.tracer import MxnetTracer
 
     Array = np.ndarray[Any, Any]
 
@@ -59,6 +53,14 @@ class MxnetBackend(Backend):
 
     New tensors are ``mx.np.ndarray``; what is made of a tensor is of the class of that tensor.
     """
+
+    probe = part("unidev_mxnet.probe:MxnetProbe")
+    models = part("unidev_mxnet.models:MxnetModels")
+    autograd = part("unidev_mxnet.autograd:MxnetAutograd")
+    layers = part("unidev_mxnet.layers:MxnetLayers")
+    functions = part("unidev_mxnet.functions:MxnetFunctions")
+    installation = part("unidev_mxnet.installation:MxnetInstallation")
+    tracer = part("unidev_mxnet.tracer:MxnetTracer")
 
     framework_errors = (*Backend.framework_errors, OverflowError)  # a size that no C int holds
     # A Symbol is a graph that is yet to be bound to a device, so it is moved as a model is.
@@ -84,55 +86,6 @@ class MxnetBackend(Backend):
         https://github.com/apache/mxnet/blob/1.9.1/python/mxnet/ndarray/ndarray.py#L63
         """
         return {name: np.dtype(name) for name in _NAMES}
-
-    @cached_property
-    def probe(self) -> MxnetProbe:  # type: ignore[override]  # read-only is enough here
-        """MXNet's probe."""
-        from unidev_mxnet.probe import MxnetProbe
-
-        return MxnetProbe(self)
-
-    @cached_property
-    def models(self) -> MxnetModels:  # type: ignore[override]  # read-only is enough
-        """Gluon's models."""
-        from unidev_mxnet.models import MxnetModels
-
-        return MxnetModels(self)
-
-    @cached_property
-    def autograd(self) -> MxnetAutograd:  # type: ignore[override]  # read-only is enough
-        """MXNet's autograd."""
-        from unidev_mxnet.autograd import MxnetAutograd
-
-        return MxnetAutograd(self)
-
-    @cached_property
-    def layers(self) -> MxnetLayers:  # type: ignore[override]  # read-only is enough
-        """Gluon's layers."""
-        from unidev_mxnet.layers import MxnetLayers
-
-        return MxnetLayers(self)
-
-    @cached_property
-    def functions(self) -> MxnetFunctions:  # type: ignore[override]  # read-only is enough
-        """MXNet's operators."""
-        from unidev_mxnet.functions import MxnetFunctions
-
-        return MxnetFunctions(self)
-
-    @cached_property
-    def installation(self) -> MxnetInstallation:  # type: ignore[override]  # as above
-        """What it was built for."""
-        from unidev_mxnet.installation import MxnetInstallation
-
-        return MxnetInstallation(self)
-
-    @cached_property
-    def tracer(self) -> MxnetTracer:  # type: ignore[override]  # as above
-        """What MXNet's own calls move."""
-        from unidev_mxnet.tracer import MxnetTracer
-
-        return MxnetTracer(self)
 
     # -- devices ---------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import numpy as np
 
 import unidev
 import unidev_paddle
-from unidev.backend import Extent, Memory, unsupported
+from unidev.backend import Backend, Extent, Memory, part, unsupported
 from unidev.errors import (
     DeletedTensorError,
     UnsupportedDtypeError,
@@ -20,7 +20,6 @@ from unidev.errors import (
 from unidev_paddle import devices, memory
 from unidev_paddle.copying import Move, copy_cut, empty_at, move_cut
 from unidev_paddle.importing import import_paddle
-from unidev_paddle.optional_parts import OptionalParts
 from unidev_paddle.refusals import check_eager, in_static_graph, not_dense, symbolic
 
 if TYPE_CHECKING:
@@ -50,8 +49,18 @@ paddle.jit.ignore_module([unidev, unidev_paddle])
 _state = paddle.base.framework.global_var
 
 
-class PaddleBackend(OptionalParts):
+class PaddleBackend(Backend):
     """Tensors and Parameters of Paddle's dynamic graph, dense ones."""
+
+    probe = part("unidev_paddle.probe:PaddleProbe")
+    models = part("unidev_paddle.models:PaddleModels")
+    autograd = part("unidev_paddle.autograd:PaddleAutograd")
+    layers = part("unidev_paddle.layers:PaddleLayers")
+    functions = part("unidev_paddle.functions:PaddleFunctions")
+    installation = part("unidev_paddle.installation:PaddleInstallation")
+    peaks = part("unidev_paddle.peaks:PaddlePeaks")
+    tracer = part("unidev_paddle.tracer:PaddleTracer")
+    pinned = part("unidev_paddle.peaks:pinning_of")
 
     framework_errors = (
         RuntimeError, ValueError, TypeError, IndexError, MemoryError, OSError, SystemError,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unidev.backend import Backend, Extent, Memory
+from unidev.backend import Backend, Extent, Memory, part
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_torch import tensors
 from unidev_torch.gpu_memory import peaks_of, pinning_of
@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     from unidev.backend import BackendSpec
     from unidev.device import Device
     from unidev.peak_counter import PeakCounter
-    from unidev_torch.autograd import TorchAutograd
-    from unidev_torch.functions import TorchFunctions
-    from unidev_torch.installation import TorchInstallation
-    from unidev_torch.layers import TorchLayers
-    from unidev_torch.models import TorchModels
-    from unidev_torch.probe import TorchProbe
-    from unidev_torch.tracer import TorchTracer
 
 _ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
 """What torch calls the devices that unidev calls ``gpu``; a PrivateUse1 device is one too."""
@@ -44,6 +37,14 @@ _current_accelerator = torch.accelerator.current_accelerator
 
 class TorchBackend(Backend):
     """Tensors of PyTorch and its subclasses, on the CPU and on torch's one accelerator."""
+
+    probe = part("unidev_torch.probe:TorchProbe")
+    models = part("unidev_torch.models:TorchModels")
+    autograd = part("unidev_torch.autograd:TorchAutograd")
+    layers = part("unidev_torch.layers:TorchLayers")
+    functions = part("unidev_torch.functions:TorchFunctions")
+    installation = part("unidev_torch.installation:TorchInstallation")
+    tracer = part("unidev_torch.tracer:TorchTracer")
 
     model_types = (torch.nn.Module, torch.optim.Optimizer)
 
@@ -62,55 +63,6 @@ class TorchBackend(Backend):
     def dtypes(self) -> Mapping[str, torch.dtype]:
         """All that NumPy has, and bfloat16."""
         return {name: getattr(torch, name) for name in tensors.NAMES}
-
-    @cached_property
-    def probe(self) -> TorchProbe:  # type: ignore[override]  # read-only is enough here
-        """Torch's probe."""
-        from unidev_torch.probe import TorchProbe
-
-        return TorchProbe(self)
-
-    @cached_property
-    def models(self) -> TorchModels:  # type: ignore[override]
-        """Modules."""
-        from unidev_torch.models import TorchModels
-
-        return TorchModels(self)
-
-    @cached_property
-    def autograd(self) -> TorchAutograd:  # type: ignore[override]
-        """``torch.autograd``."""
-        from unidev_torch.autograd import TorchAutograd
-
-        return TorchAutograd(self)
-
-    @cached_property
-    def layers(self) -> TorchLayers:  # type: ignore[override]
-        """``torch.nn``."""
-        from unidev_torch.layers import TorchLayers
-
-        return TorchLayers(self)
-
-    @cached_property
-    def functions(self) -> TorchFunctions:  # type: ignore[override]
-        """``torch.nn.functional``."""
-        from unidev_torch.functions import TorchFunctions
-
-        return TorchFunctions(self)
-
-    @cached_property
-    def installation(self) -> TorchInstallation:  # type: ignore[override]  # as above
-        """What it was built for."""
-        from unidev_torch.installation import TorchInstallation
-
-        return TorchInstallation(self)
-
-    @cached_property
-    def tracer(self) -> TorchTracer:  # type: ignore[override]
-        """Torch's modes."""
-        from unidev_torch.tracer import TorchTracer
-
-        return TorchTracer(self)
 
     @cached_property
     def peaks(self) -> PeakCounter:  # type: ignore[override]  # as above
