@@ -9,6 +9,7 @@ import pytest
 from mxnet import autograd, gluon
 from mxnet.base import _LIB
 from traced import (
+    FUNCTIONS,
     HERE,
     THERE,
     Refused,
@@ -130,6 +131,14 @@ def test_scopes_nest_and_each_is_told():
         x.asnumpy()
     assert (len(outer), len(inner)) == (3, 1)
     assert len(outer.ended) == 3
+
+
+def test_a_scope_replaces_the_functions_that_move_data_and_no_others():
+    before = dict(vars(_LIB))
+    with Seen():
+        replaced = {name for name, value in vars(_LIB).items() if before.get(name) is not value}
+    assert replaced == set(FUNCTIONS)
+    assert vars(_LIB) == {**before, **{name: getattr(_LIB, name) for name in FUNCTIONS}}
 
 
 def test_after_an_exception_the_library_is_as_it_was():
