@@ -112,6 +112,30 @@ def test_gradients_that_are_none_are_refused(autograd: None, gradients: Any, wor
         unidev.sgd({"w": unidev.ones(2)}, gradients, lr=0.1)
 
 
+@pytest.mark.parametrize(
+    ("gradients", "words"),
+    [
+        (lambda g, h: {"w": g, "u": h}, r"at \['v'\], and its gradient at \['u'\]"),
+        (lambda g, h: [g, h], r"at \['v'\], and its gradient at \[0\]"),
+    ],
+)
+def test_gradients_by_other_names_are_refused_and_nothing_is_changed(
+    autograd: None, gradients: Any, words: str
+) -> None:
+    parameters = {"w": unidev.ones(2), "v": unidev.ones(2)}
+    with pytest.raises(unidev.InvalidDataError, match=words):
+        unidev.sgd(parameters, gradients(unidev.ones(2), unidev.ones(2)), lr=0.1)
+    with pytest.raises(unidev.InvalidDataError, match="at the top, and its gradient at"):
+        unidev.sgd(parameters["w"], [unidev.ones(2)], lr=0.1)
+    assert unidev.to_numpy(parameters["w"]).tolist() == [1.0, 1.0]
+
+
+def test_gradients_go_by_name_in_whatever_order(autograd: None) -> None:
+    parameters = {"w": unidev.zeros(1), "v": unidev.zeros(1)}
+    stepped = unidev.sgd(parameters, {"v": unidev.zeros(1), "w": unidev.ones(1)}, lr=1.0)
+    assert {name: unidev.to_numpy(x).item() for name, x in stepped.items()} == {"w": -1, "v": 0}
+
+
 def test_gradients_of_another_shape_or_device_are_refused_and_nothing_is_changed(
     autograd: None,
 ) -> None:

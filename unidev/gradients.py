@@ -15,7 +15,7 @@ from unidev.errors import (
 )
 from unidev.loading import backend_of_model_type
 from unidev.selection import active_backend
-from unidev.trees import map_tensors, tensors_of
+from unidev.trees import map_tensors, named_tensors, tensors_of
 from unidev.watching import quiet
 from unidev.whole_numbers import real_number
 
@@ -196,6 +196,13 @@ def _in_order(parameters: Any, gradients: Any) -> list[tuple[Any, Any]]:
         raise InvalidDataError(
             f"{len(xs)} tensors among the parameters, and {len(slopes)} among the gradients."
         )
+    named = zip(named_tensors(parameters, ""), named_tensors(gradients, ""), strict=True)
+    for (path, _, _), (other, _, _) in named:
+        if path != other:
+            raise InvalidDataError(
+                f"a parameter is at {path or 'the top'}, and its gradient at {other or 'the top'}: "
+                "gradients come in a container of the same make."
+            )
     return [(x, slope) for (x, _), (slope, _) in zip(xs, slopes, strict=True)]
 
 
