@@ -1,0 +1,64 @@
+"""docs/bench.md and docs/memory.md say what is so."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import unidev
+from unidev.bench.report import DeviceReport, Trial
+from unidev.bench.spread import Summary
+from unidev.cli.bench import command
+from unidev.memory_tracking import PeakMemory
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def timed(median_s: float) -> Summary:
+    return Summary(median_s, median_s * 0.95, median_s * 1.05, 11)
+
+
+def trial(device: str, there: float, computing: float, back: float) -> Trial:
+    return Trial(
+        device=unidev.as_device(device),
+        there=timed(there),
+        computing=timed(computing),
+        back=timed(back),
+        total=timed(there + computing + back),
+    )
+
+
+def block(document: str, name: str) -> str:
+    text = (DOCS / document).read_text(encoding="utf-8")
+    found = re.search(rf"<!-- {name} -->\n```text\n(.*?)```", text, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_report_in_the_documents_is_what_is_printed(two_gpus: None) -> None:
+    report = DeviceReport(
+        trials=(trial("cpu", 5e-6, 80e-6, 3e-6), trial("gpu:0", 70e-6, 20e-6, 35e-6)), left_out={}
+    )
+    printed = str(report).replace(". gpu:0 computes", ".\ngpu:0 computes")
+    assert block("bench.md", "report: made up") == printed.replace(": it pays", ":\nit pays") + "\n"
+
+
+def test_every_option_of_the_command_is_documented() -> None:
+    help_text = CliRunner().invoke(command, ["--help"]).output
+    options = set(re.findall(r"^  (--[a-z]+)", help_text, re.MULTILINE)) - {"--help"}
+    documented = set(re.findall(r"^\| `(--[a-z]+)", (DOCS / "bench.md").read_text(), re.MULTILINE))
+    assert options == documented == {"--backend", "--full", "--output", "--json"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(name for name, value in vars(PeakMemory).items() if isinstance(value, property)),
+        *vars(unidev.OutOfDeviceMemoryError("no")),
+    ],
+)
+def test_every_attribute_is_documented(name: str) -> None:
+    assert f"`{name}`" in (DOCS / "memory.md").read_text(encoding="utf-8")
