@@ -62,6 +62,7 @@ def test_the_function_that_is_given_keeps_its_name_and_words() -> None:
         (lambda w: w * w, r"one element, and is a tensor of shape \(2,\)"),
         (lambda w: 3.0, "one element, and is float"),
         (lambda w: None, "one element, and is NoneType"),
+        (lambda w: np.float32(3), "one element, and is numpy.float32"),
         (lambda w: unidev.zeros(()), "depends on none of the parameters"),
     ],
 )
@@ -74,6 +75,13 @@ def test_a_loss_that_is_none_is_refused(autograd: None, loss_of: Any, words: str
 def test_what_holds_no_tensor_cannot_be_differentiated_by(autograd: None, nothing: Any) -> None:
     with pytest.raises(unidev.NotATensorError, match="no tensor in this"):
         unidev.value_and_grad(total_square)(nothing)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int64", "uint8"])
+def test_by_whole_numbers_there_are_no_gradients(autograd: None, dtype: str) -> None:
+    parameters = {"w": unidev.ones((1, 1)), "steps": unidev.zeros(2, dtype=dtype)}
+    with pytest.raises(unidev.UnsupportedDtypeError, match=f"no gradient by a tensor of {dtype}"):
+        unidev.value_and_grad(total_square)(parameters)
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyError, RuntimeError])

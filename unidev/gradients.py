@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import functools
 
+from unidev.dtypes import portable_name
 from unidev.errors import (
     BackendMismatchError,
     InvalidDataError,
     NotATensorError,
     UnidevError,
+    UnsupportedDtypeError,
     framework_error,
     kind_of,
     shown,
 )
-from unidev.loading import backend_of_model_type
+from unidev.loading import backend_of_model_type, backend_of_type
 from unidev.selection import active_backend
 from unidev.trees import map_tensors, named_tensors, tensors_of
 from unidev.watching import quiet
@@ -47,6 +49,7 @@ def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, 
     Raises, when it is called:
         InvalidDataError: the loss is not one number, or depends on none of the parameters.
         NotATensorError: the first argument holds nothing to differentiate by.
+        UnsupportedDtypeError: it holds whole numbers or booleans.
         UnsupportedOperation: the framework has no autograd.
 
     Semantics: ``jax.value_and_grad``.
@@ -67,6 +70,8 @@ def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, 
             )
             return loss, dict(zip(named, found, strict=True))
         unique, backend = _unique(parameters)
+        for x in unique.values():
+            _check_differentiable(x, backend)
         leaves = {key: backend.autograd.leaf(x) for key, x in unique.items()}
         given = map_tensors(lambda x, _: leaves[id(x)], parameters)
         loss, found = _gradients(
@@ -133,9 +138,9 @@ def _gradients(
         except Exception as error:
             of_the_user.append(error)
             raise
-        shape = getattr(loss, "shape", None)
-        if shape is None or any(size != 1 for size in shape):
-            found = kind_of(loss) if shape is None else f"a tensor of shape {tuple(shape)}"
+        is_tensor = backend_of_type(type(loss)) is backend
+        if not is_tensor or any(size != 1 for size in loss.shape):
+            found = f"a tensor of shape {tuple(loss.shape)}" if is_tensor else kind_of(loss)
             raise InvalidDataError(f"the loss has to be a tensor of one element, and is {found}.")
         return loss
 
@@ -174,6 +179,15 @@ def _unique(parameters: Any) -> tuple[dict[int, Any], Backend]:
                 backend=other.name,
             )
     return {id(x): x for x, _ in found}, backend
+
+
+def _check_differentiable(x: Any, backend: Backend) -> None:
+    # Some frameworks would give gradients that are whole numbers, too.
+    name = portable_name(x.dtype, backend) or ""
+    if name == "bool" or "int" in name:
+        raise UnsupportedDtypeError(
+            f"there is no gradient by a tensor of {name}: give floating-point tensors alone."
+        )
 
 
 def _by_name(named: Mapping[str, Any], gradients: Any) -> list[tuple[Any, Any]]:
