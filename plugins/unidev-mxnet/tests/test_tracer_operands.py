@@ -1,4 +1,7 @@
-"""Operands that MXNet moves silently, and the gradients that go back, as the tracer tells them."""
+"""Odd arrays, operands that MXNet moves silently, and gradients that go back, as they are told."""
+
+import pickle
+import threading
 
 import mxnet as mx
 import numpy as np
@@ -11,6 +14,7 @@ from traced import (
     backend,
     clean,
     leaf,
+    one,
     seen,
     square,
 )
@@ -26,6 +30,44 @@ pytestmark = pytest.mark.filterwarnings("ignore:ndarray.as_in_context:Deprecatio
 def library():
     with clean():
         yield
+
+
+# -- what is small, empty, sparse, or a view -------------------------------------------------------
+
+
+def test_a_view_moves_its_own_bytes():
+    x = mx.np.ones((4, 2), ctx=HERE, dtype="float64")
+    assert seen(x[1:3].asnumpy) == [("ndarray.asnumpy", "gpu:0", "cpu:0", 32, (2, 2))]
+    assert seen(lambda: x.T[0].as_in_ctx(THERE)) == [
+        ("ndarray.as_in_ctx", "gpu:0", "gpu:1", 32, (4,))
+    ]
+
+
+def test_an_empty_array_is_told_with_no_bytes():
+    x = mx.np.zeros((0, 3), ctx=HERE)
+    assert seen(x.asnumpy) == [("ndarray.asnumpy", "gpu:0", "cpu:0", 0, (0, 3))]
+
+
+def test_scalar_and_empty_arrays_have_their_shapes_in_a_thread_of_legacy_semantics_too():
+    scalar, empty, found = one(), mx.np.zeros((0, 3), ctx=HERE), []
+
+    def work():
+        assert not mx.util.is_np_shape()
+        found.extend(seen(lambda: (pickle.dumps(scalar), pickle.dumps(empty))))
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    worker.join()
+    assert [each[3:] for each in found] == [(4, ()), (0, (0, 3))]
+
+
+def test_a_sparse_array_moves_its_values_and_its_indices():
+    x = mx.nd.array([[0, 5, 0], [0, 0, 0], [0, 0, 0]], ctx=HERE).tostype("csr")
+    nbytes = 4 + 8 + 4 * 8  # one float32, its column, where the rows begin: of int64
+    assert seen(lambda: x.copyto(THERE)) == [
+        ("CSRNDArray.copyto", "gpu:0", "gpu:1", nbytes, (3, 3))
+    ]
+    assert seen(x.asnumpy) == [("CSRNDArray.asnumpy", "gpu:0", "cpu:0", 36, (3, 3))]
 
 
 # -- operands --------------------------------------------------------------------------------------
