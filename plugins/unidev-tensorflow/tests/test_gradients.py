@@ -138,6 +138,19 @@ def test_no_grad_nests():
     assert tape.gradient(cut, x) is None
 
 
+def test_value_and_grad_records_within_no_grad_and_nothing_does_after_it():
+    x = tf.Variable([2.0])
+    with tf.GradientTape(persistent=True) as tape, unidev.no_grad():
+        loss, slope = unidev.value_and_grad(lambda x: tf.reduce_sum(x * x))(x)
+        cut = loss * slope * x
+        with pytest.raises(ZeroDivisionError):
+            unidev.value_and_grad(lambda x: 1 / 0)(x)
+        cut_too = x * x
+    assert (loss.numpy(), slope.numpy().tolist()) == (4.0, [4.0])
+    assert tape.gradient(cut, x) is None
+    assert tape.gradient(cut_too, x) is None
+
+
 def test_a_tape_round_it_sees_neither_the_loss_nor_the_gradients():
     x = tf.Variable([2.0])
     with tf.GradientTape(persistent=True) as tape:

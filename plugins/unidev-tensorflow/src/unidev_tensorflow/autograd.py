@@ -6,13 +6,14 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
+from tensorflow.python import pywrap_tfe  # type: ignore[import-untyped]
 from tensorflow.python.eager import record  # type: ignore[import-untyped]
 
 from unidev.autograd import Autograd
 from unidev_tensorflow.variables import native_variable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     Tensor = Any
@@ -31,7 +32,8 @@ class TensorFlowAutograd(Autograd):
         """Forward and backward run in one scope; a gradient that lands elsewhere is copied."""
         sources = [native_variable(leaf) for leaf in leaves]
         names = [source.device for source in sources]
-        with tf.device(names[0]) if len(set(names)) == 1 else contextlib.nullcontext():
+        scope = tf.device(names[0]) if len(set(names)) == 1 else contextlib.nullcontext()
+        with scope, _recording():
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(sources)
                 loss = loss_of()
@@ -40,8 +42,8 @@ class TensorFlowAutograd(Autograd):
                 None if slope is None else self._settled(slope, name)
                 for slope, name in zip(found, names, strict=True)
             ]
-        if record.could_possibly_record():  # a tape round this one
-            loss, *slopes = (x if x is None else _cut(x) for x in (loss, *slopes))
+            if record.could_possibly_record():  # a tape round this one
+                loss, *slopes = (x if x is None else _cut(x) for x in (loss, *slopes))
         return loss, slopes
 
     def no_grad(self) -> AbstractContextManager[Any]:
@@ -74,6 +76,19 @@ class TensorFlowAutograd(Autograd):
             return slope
         with tf.device(name):
             return tf.raw_ops.DeepCopy(x=slope)
+
+
+@contextlib.contextmanager
+def _recording() -> Iterator[None]:
+    """A scope in which tapes record, within ``no_grad`` as well."""
+    if not pywrap_tfe.TFE_Py_TapeSetIsStopped():
+        yield
+        return
+    pywrap_tfe.TFE_Py_TapeSetRestartOnThread()
+    try:
+        yield
+    finally:
+        pywrap_tfe.TFE_Py_TapeSetStopOnThread()
 
 
 def _cut(x: Tensor) -> Tensor:
