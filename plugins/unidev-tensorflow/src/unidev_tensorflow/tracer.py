@@ -35,6 +35,9 @@ _BLIND_SPOTS = {
     "NumPy's ufuncs (np.exp(x)), memoryview(x), and other C code that takes the buffer": (
         "Python shows nobody who asks for it; numpy.asarray(x), numpy.sum(x) and the like are seen"
     ),
+    "from numpy import asarray, and methods such as x.numpy, taken before the trace": (
+        "functions are others by their names in numpy alone, and methods in their class"
+    ),
     "an operand that was sent to the same device before the trace began": (
         "it is told, though TensorFlow keeps what it has sent beside the tensor; within a trace it "
         "is told once"

@@ -90,4 +90,5 @@ def _public_name(function: Any) -> str | None:
     )
     if name in _OPERATORS or not exported:
         return _OPERATORS.get(name)
-    return "tf." + min(exported, key=lambda name: (name.count("."), len(name)))
+    shortest: str = min(exported, key=lambda name: (name.count("."), len(name)))
+    return f"tf.{shortest}"

@@ -9,7 +9,7 @@ been told. The policy is the thread's, and is the user's again after each operat
 from __future__ import annotations
 
 import re
-from functools import wraps
+from functools import cache, wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,9 @@ import tensorflow as tf  # type: ignore[import-untyped]
 from tensorflow.python import pywrap_tfe  # type: ignore[import-untyped]
 from tensorflow.python.eager import core  # type: ignore[import-untyped]
 from tensorflow.python.framework import op_def_registry  # type: ignore[import-untyped]
+from tensorflow.python.framework.kernels import (  # type: ignore[import-untyped]
+    get_registered_kernels_for_op,
+)
 
 from unidev_tensorflow.kinds import EAGER
 from unidev_tensorflow.tracer_names import called
@@ -31,7 +34,8 @@ if TYPE_CHECKING:
     from unidev_tensorflow.tracer_sight import Sight
 
     Function = Callable[..., Any]
-    Way = tuple[Any, Device | None, Device | None]
+    Way = tuple[Any, Device, Device]
+    MaybeWay = tuple[Any, Device | None, Device | None]
 
 _EXPLICIT = pywrap_tfe.TFE_DEVICE_PLACEMENT_EXPLICIT
 _get_policy = pywrap_tfe.TFE_ContextGetDevicePlacementPolicy
@@ -41,8 +45,12 @@ _CONFLICT = re.compile(
     r"Tensors on conflicting devices: cannot compute \S+ as input #(\d+) was expected to be on "
     r"(\S+) but is actually on (\S+) \(operation running on (\S+)\)"
 )
+_FAILURES = (core._NotOkStatusException, tf.errors.InvalidArgumentError)
+"""Of the fast path, and of the other."""
 _MOVERS = {"Identity", "IdentityN", b"Identity", b"IdentityN"}
 """Which that policy lets copy: TensorFlow's own advice is to move by them."""
+_MOVED = (EAGER, tf.Variable)
+"""Not numbers, which TensorFlow makes tensors of where it needs them."""
 
 
 class Operations:
@@ -57,24 +65,24 @@ class Operations:
 
         @wraps(original)
         def execute(running: Any, operation: Any, name: Any, *rest: Any) -> Any:
+            if not thread.scopes or thread.is_within:
+                return original(running, operation, name, *rest)
+
             def run() -> Any:
                 return original(running, operation, name, *rest)
 
-            def inputs() -> list[Any]:
-                return _inputs(operation, rest)
-
-            if not thread.scopes or thread.is_within:
-                return run()
             running.ensure_initialized()
             if operation in _MOVERS:
-                return self._move(operation, inputs(), running.device_name, run)
-            arrays = [x for x in rest if type(x) is np.ndarray]
-            if not arrays:
-                return self._run(running._handle, operation, inputs, run)
-            return self._send(
-                arrays, running.device_name, operation,
-                lambda: self._run(running._handle, operation, inputs, run),
-            )  # fmt: skip
+                return self._move(operation, _inputs(operation, rest), running.device_name, run)
+
+            def explicitly() -> Any:
+                return self._run(running._handle, operation, lambda: _inputs(operation, rest), run)
+
+            if np.ndarray in map(type, rest):
+                return self._send(operation, rest, running.device_name, explicitly)
+            if self._sight.is_simulated and _read_on_host(operation):
+                return self._read(operation, rest, explicitly)
+            return explicitly()
 
         return execute
 
@@ -88,7 +96,7 @@ class Operations:
             def run() -> Any:
                 return original(handle, device, operation, inputs, *rest, **options)
 
-            if not thread.scopes or thread.is_within:
+            if not thread.scopes or thread.is_within or handle is None:
                 return run()
             if operation in _MOVERS:
                 return self._move(operation, inputs, device, run)
@@ -107,7 +115,7 @@ class Operations:
         _set_policy(handle, _EXPLICIT)
         try:
             return run()
-        except core._NotOkStatusException as error:
+        except _FAILURES as error:
             conflict = _CONFLICT.match(error.message)
             if conflict is None:
                 raise
@@ -123,7 +131,7 @@ class Operations:
         finally:
             _set_policy(handle, _EXPLICIT)
 
-    def _ways(self, inputs: Sequence[Any], conflict: re.Match[str]) -> Iterator[Way]:
+    def _ways(self, inputs: Sequence[Any], conflict: re.Match[str]) -> Iterator[MaybeWay]:
         """Who goes where: TensorFlow names the first, and it may not be the only one."""
         first = int(conflict[1])
         expected, actual, running = map(self._sight.device_named, conflict.group(2, 3, 4))
@@ -142,24 +150,29 @@ class Operations:
         ]
         return self._tell(operation, ways, run)
 
-    def _send(
-        self, arrays: Sequence[Any], name: Any, operation: Any, run: Callable[[], Any]
-    ) -> Any:
+    def _send(self, operation: Any, rest: Sequence[Any], name: Any, run: Callable[[], Any]) -> Any:
+        arrays = (x for x in rest if type(x) is np.ndarray)
         sent = (self._readings.sent(x, None, name, _text(operation)) for x in arrays)
         moved = [each for each in sent if each is not None]
         return told(moved, run) if moved else run()
 
-    def _tell(self, operation: Any, ways: Iterable[Way], run: Callable[[], Any]) -> Any:
+    def _read(self, operation: Any, rest: Sequence[Any], run: Callable[[], Any]) -> Any:
+        """Shapes and the like, for which TensorFlow asks no copy of a simulated GPU's memory."""
+        cpu = self._sight.cpu
+        read = [rest[at] for at in _read_on_host(operation)]
+        return self._tell(operation, [(x, self._sight.device_of(x), cpu) for x in read], run)
+
+    def _tell(self, operation: Any, ways: Iterable[MaybeWay], run: Callable[[], Any]) -> Any:
         known = [
-            way for way in ways if way[1] and way[2] and isinstance(way[0], (EAGER, tf.Variable))
-        ]
-        going = {
-            (id(x), target): (x, source, target)
-            for x, source, target in known
-            if source is not target
-            and not thread.is_sent(x, target)
+            (x, source, target) for x, source, target in ways
+            if source is not None and target is not None and isinstance(x, _MOVED)
+        ]  # fmt: skip
+        going = [
+            (x, source, target) for x, source, target in _each_once(known)
+            if source is not target and not thread.is_sent(x, target)
+            # An axis or a shape, which TensorFlow has made on the host, and leaves there.
             and not (source is self._sight.cpu and x.dtype in ON_HOST)
-        }.values()
+        ]  # fmt: skip
         if not going:
             return run()
         is_mixed = any(source is target and _counts(x) for x, source, target in known)
@@ -187,6 +200,20 @@ def _inputs(operation: Any, rest: Sequence[Any]) -> list[Any]:
         else:
             found.append(x)
     return found
+
+
+def _each_once(ways: Iterable[Way]) -> Iterable[Way]:
+    return {(id(x), target): (x, source, target) for x, source, target in ways}.values()
+
+
+@cache
+def _read_on_host(operation: Any) -> tuple[int, ...]:
+    """Positions of the inputs that the operation's kernel of a CPU reads in the host's memory."""
+    known = op_def_registry.get(_text(operation))
+    kernels = get_registered_kernels_for_op(_text(operation)).kernel
+    names = {name for each in kernels if each.device_type == "CPU" for name in each.host_memory_arg}
+    arguments = () if known is None else known.input_arg
+    return tuple(at for at, argument in enumerate(arguments) if argument.name in names)
 
 
 def _counts(x: Any) -> bool:

@@ -24,6 +24,7 @@ class Sight:
 
     def __init__(self, backend: Backend) -> None:
         self.cpu = backend.cpu
+        self.is_simulated = backend.simulated_count > 0
         self._backend = backend
         self._devices: dict[str, Device | None] = {}
 
@@ -38,7 +39,7 @@ class Sight:
         """Where an operation runs in a scope called ``name``, or in none."""
         if name:
             return self.device_named(name)
-        if not self._backend.simulated_count and self._backend.device_count("gpu"):
+        if not self.is_simulated and self._backend.device_count("gpu"):
             return self._backend.device("gpu", 0)
         return self.cpu
 
@@ -55,7 +56,7 @@ class Sight:
 
         Simulated GPUs have memory for all dtypes.
         """
-        return not self._backend.simulated_count and getattr(x, "dtype", None) in ON_HOST
+        return not self.is_simulated and getattr(x, "dtype", None) in ON_HOST
 
 
 def movement(operation: str, x: Any, source: Device, target: Device) -> Movement:

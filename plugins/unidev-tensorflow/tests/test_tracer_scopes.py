@@ -1,0 +1,319 @@
+"""The tracer's scope: nothing before, nothing after, nothing for others; and what works inside."""
+
+import threading
+import timeit
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from told import TRACER, Forbidden, forbidding, plain, telling
+
+import unidev
+
+SCRIPT_ON_ONE_DEVICE = """
+import tensorflow as tf
+import unidev
+from tensorflow.python import pywrap_tfe
+
+original = pywrap_tfe.TFE_Py_FastPathExecute
+with unidev.active_backend().tracer.watch(lambda moved: print(moved), lambda _: None):
+    assert pywrap_tfe.TFE_Py_FastPathExecute is original
+    assert float(tf.ones(2)[0]) == 1.0
+print("done")
+"""
+
+
+def matrix(device="gpu:0"):
+    return unidev.array(np.arange(6, dtype=np.float32).reshape(2, 3), device=device)
+
+
+def quietly():
+    return TRACER.watch(lambda _: None, lambda _: None)
+
+
+def state():
+    """All that a scope could leave behind, in this thread and in the process."""
+    with quietly():
+        patched = TRACER.patches.attributes()
+    assert len(patched) > 10
+    return [vars(owner).get(name, "none") for owner, name in patched]
+
+
+@pytest.fixture(autouse=True)
+def _everything_is_as_it_was():
+    before, policy = state(), tf.config.experimental.get_device_policy()
+    yield
+    after = state()
+    assert all(one is other for one, other in zip(before, after, strict=True))
+    assert tf.config.experimental.get_device_policy() == policy
+    assert TRACER.patches.attributes() == []
+
+
+def test_inside_a_scope_attributes_are_others():
+    before = state()
+    with quietly():
+        patched = TRACER.patches.attributes()
+        inside = [vars(owner)[name] for owner, name in patched]
+        with quietly():
+            assert [vars(owner)[name] for owner, name in patched] == inside
+        assert [vars(owner)[name] for owner, name in patched] == inside
+    assert not any(one is other for one, other in zip(before, inside, strict=True))
+
+
+def test_an_error_ends_the_call_and_the_scope():
+    x, ended = matrix(), []
+    with (
+        pytest.raises(tf.errors.InvalidArgumentError, match="Incompatible shapes"),
+        TRACER.watch(lambda moved: moved.operation, ended.append),
+    ):
+        x + tf.ones((5, 5))
+    assert ended == ["Tensor.__add__ of mixed operands"]
+
+
+def test_what_begin_returns_is_given_to_end_once_the_bytes_are_there():
+    v, x, seen = tf.Variable(tf.zeros((2, 3))), matrix(), []
+
+    def total():
+        return sum(v.numpy().flatten())
+
+    with TRACER.watch(
+        lambda moved: seen.append((moved.nbytes, total())) or "begun",
+        lambda begun: seen.append((begun, total())),
+    ):
+        v.assign(x)
+    assert seen == [(24, 0.0), ("begun", 15.0)]
+
+
+def test_scopes_nest_and_each_is_told_by_its_own():
+    x, outer, inner = matrix(), [], []
+    with TRACER.watch(lambda moved: outer.append(plain(moved)), lambda _: None):
+        x.numpy()
+        with TRACER.watch(lambda moved: inner.append(plain(moved)), lambda _: None):
+            x.numpy()
+        x.numpy()
+    assert (len(outer), len(inner)) == (3, 1)
+    assert inner == outer[:1]
+
+
+def test_scopes_may_be_left_in_another_order():
+    first, second, x, told = ExitStack(), ExitStack(), matrix(), []
+    first.enter_context(quietly())
+    second.enter_context(TRACER.watch(told.append, lambda _: None))
+    first.close()
+    x.numpy()
+    second.close()
+    x.numpy()
+    assert len(told) == 1
+
+
+def test_other_threads_are_not_told_and_their_scopes_are_their_own():
+    x, others, barrier = matrix(), [], threading.Barrier(2, timeout=60)
+
+    def work():
+        barrier.wait()  # the other's scope is open
+        x.numpy()
+        assert float((x + tf.ones((2, 3)))[0, 0]) == 1.0
+        with telling() as told:
+            barrier.wait()
+            x.numpy()
+            barrier.wait()  # the other's scope is closed
+            np.asarray(x)
+        others.extend(told)
+
+    thread = threading.Thread(target=work)
+    with telling() as told:
+        thread.start()
+        barrier.wait()
+        barrier.wait()
+        float(x[0, 0])
+    barrier.wait()
+    thread.join(60)
+    assert [operation for operation, *_ in told] == ["Tensor.__getitem__"]
+    assert [operation for operation, *_ in others] == ["Tensor.numpy", "numpy.asarray"]
+
+
+# -- begin may raise ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda x, _: x.numpy(),
+        lambda x, _: float(x[0, 0]),
+        lambda x, _: np.asarray(x),
+        lambda x, _: np.sum(x),
+        lambda x, _: str(x),
+        lambda x, _: x.cpu(),
+        lambda x, _: list(x),
+        lambda x, y: x + y,
+        lambda x, y: y - x,
+        lambda x, y: tf.concat([y, x], 0),
+        lambda x, _: tf.identity(x),
+        lambda x, _: tf.reshape(x, (3, 2)),
+        lambda x, _: tf.keras.layers.ReLU()(x),
+        lambda x, y: tf.keras.layers.Add()([x, y]),
+        lambda x, _: tf.Variable(x * 2.0),
+        lambda x, _: tf.map_fn(lambda row: row, x),
+    ],
+)
+def test_what_begin_raises_reaches_the_user_as_it_is(move):
+    x, y = matrix(), matrix("cpu")
+    raised = []
+
+    def begin(moved):
+        raised.append(Forbidden(moved.operation))
+        raise raised[-1]
+
+    with pytest.raises(Forbidden) as caught, TRACER.watch(begin, lambda _: None):
+        move(x, y)
+    assert caught.value is raised[-1]
+    assert caught.value.__cause__ is None
+    assert len(raised) == 1
+
+
+@pytest.mark.parametrize("error", [TypeError, ValueError, NotImplementedError, KeyboardInterrupt])
+def test_errors_of_any_kind_reach_the_user(error):
+    x = matrix()
+
+    def begin(_):
+        raise error("not here")
+
+    with pytest.raises(error, match="not here"), TRACER.watch(begin, lambda _: None):
+        x.numpy()
+    with pytest.raises(error, match="not here"), TRACER.watch(begin, lambda _: None):
+        tf.identity(x)
+
+
+def test_what_is_forbidden_has_not_happened():
+    v, x = tf.Variable(tf.zeros((2, 3))), matrix()
+    for move in (v.assign, v.assign_add, lambda x: v.assign(x + 1.0)):
+        with pytest.raises(Forbidden), forbidding():
+            move(x)
+    assert not v.numpy().any()
+
+
+def test_what_was_forbidden_is_told_again():
+    x = matrix()
+    with forbidding():
+        for _ in range(3):
+            with pytest.raises(Forbidden):
+                x + 1.0
+
+
+def test_a_gradient_may_be_forbidden():
+    x = matrix()
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        with tf.device("/CPU:2"):
+            loss = tf.reduce_sum(tf.identity(x) ** 2)
+    with pytest.raises(Forbidden), forbidding():
+        tape.gradient(loss, x)
+
+
+# -- what works inside ----------------------------------------------------------------------------
+
+
+def test_values_and_gradients_are_the_same_inside():
+    def compute():
+        x, y = matrix(), matrix("cpu")
+        with tf.GradientTape() as outer:
+            outer.watch([x, y])
+            with tf.GradientTape() as tape:
+                tape.watch([x, y])
+                loss = tf.reduce_sum(tf.sin(x) * y**2 + tf.identity(x))
+            first = tape.gradient(loss, [x, y])
+            both = tf.add_n(first)
+        return [t.numpy().tolist() for t in (loss, *first, *outer.gradient(both, [x, y]))]
+
+    expected = compute()
+    with quietly():
+        assert compute() == expected
+
+
+def test_forward_mode_runs_python_within_an_operation_and_is_told():
+    x, tangent = matrix(), matrix()
+    other = matrix("cpu")
+    with telling() as told, tf.autodiff.ForwardAccumulator(x, tangent) as forward:
+        y = x * other
+    assert told[0][1:4] == ("gpu:0", "cpu:0", 24)
+    assert forward.jvp(y).numpy().tolist() == (tangent.numpy() * other.numpy()).tolist()
+
+
+def test_begin_and_end_may_use_tensors():
+    x, y, seen = matrix(), matrix("cpu"), []
+
+    def begin(moved):
+        seen.append(float(tf.reduce_sum(x + y)))
+        return moved
+
+    with TRACER.watch(begin, lambda _: seen.append(str(x[0, 0].numpy()))):
+        x.numpy()
+    assert seen == [30.0, "0.0"]
+
+
+def test_a_users_device_policy_stays_in_force():
+    x, y = matrix(), matrix("cpu")
+    told = []
+    tf.config.experimental.set_device_policy("explicit")
+    try:
+        with TRACER.watch(told.append, lambda _: None):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="conflicting devices"):
+                x + y
+            assert tf.config.experimental.get_device_policy() == "explicit"
+            tf.config.experimental.set_device_policy("silent")
+            assert told == []
+            x + y
+    finally:
+        tf.config.experimental.set_device_policy("silent")
+    assert [moved.operation for moved in told] == ["Tensor.__add__ of mixed operands"]
+
+
+def test_graphs_datasets_and_fit_work_inside():
+    x, y = np.ones((8, 3), np.float32), np.ones((8, 1), np.float32)
+    with quietly():
+        model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        losses = model.fit(x, y, epochs=2, verbose=0).history["loss"]
+        data = tf.data.Dataset.from_tensor_slices(x).batch(4)
+        assert len(list(data)) == 2
+        assert float(tf.function(tf.reduce_sum)(matrix())) == 15.0
+        assert tf.py_function(lambda a: a * 2, [matrix()], tf.float32).numpy().sum() == 30
+        assert tf.numpy_function(lambda a: a * 2, [matrix()], tf.float32).numpy().sum() == 30
+    assert losses[1] < losses[0]
+
+
+def test_a_strategy_runs_inside():
+    strategy = tf.distribute.MirroredStrategy(["/CPU:0", "/CPU:1"])
+    x = matrix("gpu:3")
+    with quietly():
+        sums = strategy.run(lambda: tf.reduce_sum(x + tf.ones((2, 3))))
+    assert [float(part) for part in strategy.experimental_local_results(sums)] == [21.0, 21.0]
+
+
+def test_numpy_takes_what_is_no_tensor_as_before():
+    with quietly():
+        assert np.array([1, 2]).tolist() == [1, 2]
+        assert np.asarray([[1.0]], dtype=np.float16).dtype == np.float16
+        assert np.array(object=[3]).tolist() == [3]
+        assert np.sum([tf.constant(1.0), tf.constant(2.0)]) == 3
+        assert isinstance(np.ones((2, 3), np.float32) + matrix(), tf.Tensor)
+        with pytest.raises(TypeError):
+            np.array()
+
+
+def test_on_one_device_nothing_is_replaced(python):
+    done = python(SCRIPT_ON_ONE_DEVICE, UNIDEV_BACKEND="tensorflow", CUDA_VISIBLE_DEVICES="")
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+def test_an_operation_costs_little_more_inside():
+    x = matrix("cpu")
+
+    def seconds():
+        return min(timeit.repeat(lambda: tf.nn.relu(x), number=500, repeat=9)) / 500
+
+    outside = seconds()
+    with quietly():
+        inside = seconds()
+    assert inside - outside < 25e-6
