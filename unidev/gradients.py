@@ -70,9 +70,9 @@ def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, 
             )
             return loss, dict(zip(named, found, strict=True))
         unique, backend = _unique(parameters)
-        for x in unique.values():
-            _check_differentiable(x, backend)
         leaves = {key: backend.autograd.leaf(x) for key, x in unique.items()}
+        for x in unique.values():  # a framework that refuses them has said so in its own words
+            _check_differentiable(x, backend)
         given = map_tensors(lambda x, _: leaves[id(x)], parameters)
         loss, found = _gradients(
             backend, lambda: function(given, *arguments, **options), list(leaves.values())
