@@ -201,7 +201,7 @@ def test_reading_back_by_cpu_is_told():
         (lambda: tf.ones(3) * 2.0 + np.float32(1), []),
         (lambda: tf.constant(2.0), []),
         (lambda: tf.constant(["a", "b"]), []),
-        (lambda: tf.constant([1, 2]), []),  # int32: in the host's memory, as on GPUs
+        (lambda: tf.constant([1, 2]), sending("tf.constant", 8, (2,))),
     ],
 )
 def test_values_of_the_host_that_go_to_a_device_are_told(make, expected):
@@ -281,6 +281,21 @@ def test_every_shape_and_dtype_counts_its_bytes(shape, dtype):
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     assert told_by(x.numpy) == reading("Tensor.numpy", size, shape)
     assert told_by(tf.identity, x) == reading("tf.identity", size, shape)
+
+
+def test_int32_is_told_where_a_user_reads_or_makes_it_and_not_as_a_shape_or_an_axis():
+    with unidev.gpu(0):
+        x, count = matrix(), tf.constant(2)
+    assert told_by(int, count) == reading("Tensor.__int__", 4, ())
+    assert told_by(tf.identity, count) == reading("tf.identity", 4, ())
+
+    def compute():
+        tf.linspace(0.0, 1.0, count)
+        tf.reshape(x, [3, count])
+        tf.boolean_mask(x, x > 2)
+        return tf.reduce_sum(tf.nn.softmax(x[:, 1:]), axis=[0, 1])
+
+    assert [told for told in told_by(lambda: in_scope(compute)) if told[3] < 8] == []
 
 
 def test_a_slice_moves_its_own_bytes():

@@ -32,7 +32,11 @@ _BLIND_SPOTS = {
     "Python's and NumPy's single numbers among operands (x + 1.0)": (
         "TensorFlow sends them once, and keeps them there"
     ),
-    "NumPy's ufuncs (np.exp(x)), memoryview(x), and other C code that takes the buffer": (
+    "strings; and int32 that goes along with an operation": (
+        "TensorFlow has them in the host's memory, also on GPUs: as a rule, nothing moves"
+    ),
+    "NumPy's ufuncs and numbers (np.exp(x), np.float32(x)), memoryview(x), C code that takes the "
+    "buffer": (
         "Python shows nobody who asks for it; numpy.asarray(x), numpy.sum(x) and the like are seen"
     ),
     "from numpy import asarray, and methods such as x.numpy, taken before the trace": (
@@ -40,7 +44,7 @@ _BLIND_SPOTS = {
     ),
     "an operand that was sent to the same device before the trace began": (
         "it is told, though TensorFlow keeps what it has sent beside the tensor; within a trace it "
-        "is told once"
+        "is told once. What is read again is told again"
     ),
     "other frameworks that share memory": "DLPack hands an address over; what reads it is theirs",
 }

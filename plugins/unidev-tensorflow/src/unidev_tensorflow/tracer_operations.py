@@ -136,18 +136,18 @@ class Operations:
         first = int(conflict[1])
         expected, actual, running = map(self._sight.device_named, conflict.group(2, 3, 4))
         for position, x in enumerate(inputs):
-            if position == first:
+            is_on_host = getattr(x, "dtype", None) in ON_HOST
+            if position == first and not (is_on_host and self._sight.is_simulated):
                 yield x, actual, expected
-            elif position < first or not self._sight.is_on_host(x):
+            elif not is_on_host:
                 yield x, self._sight.device_of(x), running
 
     def _move(
         self, operation: Any, inputs: Sequence[Any], name: Any, run: Callable[[], Any]
     ) -> Any:
-        target = self._sight.default(name)
-        ways = [
-            (x, self._sight.device_of(x), target) for x in inputs if not self._sight.is_on_host(x)
-        ]
+        target, look = self._sight.default(name), self._sight.device_read
+        may_move = [x for x in inputs if self._sight.is_simulated or x.dtype not in ON_HOST]
+        ways = [(x, look(x, is_direct=True), target) for x in may_move]
         return self._tell(operation, ways, run)
 
     def _send(self, operation: Any, rest: Sequence[Any], name: Any, run: Callable[[], Any]) -> Any:
@@ -160,6 +160,7 @@ class Operations:
         """Shapes and the like, for which TensorFlow asks no copy of a simulated GPU's memory."""
         cpu = self._sight.cpu
         read = [rest[at] for at in _read_on_host(operation)]
+        read = [x for x in read if isinstance(x, _MOVED) and x.dtype not in ON_HOST]
         return self._tell(operation, [(x, self._sight.device_of(x), cpu) for x in read], run)
 
     def _tell(self, operation: Any, ways: Iterable[MaybeWay], run: Callable[[], Any]) -> Any:
@@ -170,8 +171,6 @@ class Operations:
         going = [
             (x, source, target) for x, source, target in _each_once(known)
             if source is not target and not thread.is_sent(x, target)
-            # An axis or a shape, which TensorFlow has made on the host, and leaves there.
-            and not (source is self._sight.cpu and x.dtype in ON_HOST)
         ]  # fmt: skip
         if not going:
             return run()

@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
 
 
+_READS = {"pickle", "Variable.numpy"} | {
+    f"Tensor.{name}" for name in (
+        "__array__", "__bool__", "__complex__", "__float__", "__format__", "__index__", "__int__",
+        "__repr__", "__str__", "numpy",
+    )
+}  # fmt: skip
+"""Calls of a user's that read a tensor; others may read an axis or a shape that is TensorFlow's."""
+_MAKERS = {"Variable.__init__", "tf.constant", "tf.convert_to_tensor"}
+"""Calls of a user's that make a tensor; likewise."""
+
+
 class Readings:
     """What they do besides the originals: tell."""
 
@@ -106,17 +117,18 @@ class Readings:
         if array is None:
             return None
         wanted = tf.as_dtype(_dtype_of(array, value) if dtype is None else dtype)
-        if wanted in ON_HOST:
+        name = called(operation)
+        if wanted in ON_HOST and not self._sight.is_taken_along(wanted, name in _MAKERS):
             return None
         size = array.size * wanted.size
-        return Movement(called(operation), self._sight.cpu, target, size, array.shape)
+        return Movement(name, self._sight.cpu, target, size, array.shape)
 
     def _read(self, tensors: list[Any], operation: str | None, call: Callable[[], Any]) -> Any:
         moved = []
         for x in {id(x): x for x in tensors}.values():
-            source = self._sight.device_of(x)
+            name = called(operation or "Tensor.numpy")
+            source = self._sight.device_read(x, is_direct=name in _READS or operation is not None)
             if source is not None and source.kind != "cpu":
-                name = called(operation or "Tensor.numpy")
                 moved.append(movement(name, x, source, self._sight.cpu))
         return told(moved, call) if moved else call()
 

@@ -51,12 +51,18 @@ class Sight:
             return None
         return self.device_named(x.backing_device) if isinstance(x, EAGER) else None
 
-    def is_on_host(self, x: Any) -> bool:
-        """Whether TensorFlow has such a tensor in the host's memory, wherever it is used.
+    def device_read(self, x: Any, is_direct: bool) -> Device | None:
+        """Where ``x`` is read from, by a call of the user's or by one of TensorFlow's own."""
+        if x.dtype in ON_HOST and self.is_taken_along(x.dtype, is_direct):
+            return self.device_named(x.device)
+        return None if x.dtype in ON_HOST and self.is_simulated else self.device_of(x)
 
-        Simulated GPUs have memory for all dtypes.
+    def is_taken_along(self, dtype: Any, is_direct: bool) -> bool:
+        """Whether a dtype of ``ON_HOST`` is taken to be where ``device`` says, nevertheless.
+
+        On simulated GPUs int32 is a dtype like any other, as far as the user's own calls go.
         """
-        return not self.is_simulated and getattr(x, "dtype", None) in ON_HOST
+        return bool(self.is_simulated and is_direct and dtype == tf.int32)
 
 
 def movement(operation: str, x: Any, source: Device, target: Device) -> Movement:
