@@ -256,3 +256,21 @@ def test_without_keras_on_tensorflow_layers_are_unsupported_and_say_so(python):
         PYTHONWARNINGS="default",
     )
     assert "pip install keras" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape", "said"),
+    [
+        (lambda: unidev.nn.conv2d(1, 2, 3), (1, 4, 4), "these are \\(1, 4, 4\\)"),
+        (lambda: unidev.nn.conv2d(1, 2, 3), (1, 2, 4, 5), "these are \\(1, 2, 4, 5\\)"),
+        (lambda: unidev.nn.conv2d(1, 2, 3, padding=(0, 1)), (1, 1, 2, 4), "a window of \\(3, 3\\)"),
+        (lambda: unidev.nn.avg_pool2d(3), (1, 1, 2, 4), "a window of \\(3, 3\\)"),
+        (lambda: unidev.nn.max_pool2d(3), (1, 4, 4), "these are \\(1, 4, 4\\)"),
+        (lambda: unidev.nn.batch_norm(3), (2, 1), "this is \\(2, 1\\)"),
+        (lambda: unidev.nn.batch_norm(3), (2, 4, 3), "this is \\(2, 4, 3\\)"),
+    ],
+)
+def test_in_a_sequential_what_does_not_fit_is_refused_before_tensorflow_sees_it(layer, shape, said):
+    net = unidev.nn.sequential(layer())
+    with pytest.raises(unidev.InvalidDataError, match=said):
+        net(unidev.ones(shape))
