@@ -39,9 +39,11 @@ def layers() -> Any:
 
 
 @pytest.mark.parametrize("make", [container, layers])
-@pytest.mark.parametrize("device", ["gpu:1", unidev.Device("numpy", "gpu", 0), "cpu"])
-def test_place_gives_the_same_model_there_with_the_same_values(make: Any, device: Any) -> None:
-    model = make()
+@pytest.mark.parametrize("device_of_test", [lambda: "gpu:1", lambda: unidev.gpu(0), unidev.cpu])
+def test_place_gives_the_same_model_there_with_the_same_values(
+    make: Any, device_of_test: Any
+) -> None:
+    model, device = make(), device_of_test()
     tensors = load_backend("numpy").models.tensors
     before = {name: unidev.to_numpy(x) for name, x in tensors(model).items()}
     assert unidev.place(model, device) is model
