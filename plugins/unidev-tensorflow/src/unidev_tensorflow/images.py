@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
+from unidev.errors import InvalidDataError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from unidev.layers import Pair
 
@@ -84,3 +86,30 @@ def avg_pool2d_last(x: Tensor, kernel_size: Pair, stride: Pair) -> Tensor:
 def max_pool2d_last(x: Tensor, kernel_size: Pair, stride: Pair) -> Tensor:
     """Maxima of whole windows of NHWC."""
     return tf.nn.max_pool2d(x, kernel_size, stride, "VALID")
+
+
+def check_images(x: Tensor, channels: int | None = None) -> None:
+    """Raise unless ``x`` is images, of so many channels; channels last."""
+    # TensorFlow takes several channels for one in groups, and of other axes it may end the process.
+    if x.shape.rank != 4 or (None not in (channels, x.shape[-1]) and x.shape[-1] != channels):
+        wanted = "channels" if channels is None else channels
+        raise InvalidDataError(
+            f"images are (batch, {wanted}, height, width) here, and these are {shape_outside(x)}."
+        )
+
+
+def check_window(x: Tensor, window: Sequence[int | None], edge: Pair = (0, 0)) -> None:
+    """Raise unless ``window`` fits into the images ``x``, with zeros on either side."""
+    for size, needed, zeros in zip(x.shape[1:3], window, edge, strict=True):
+        if size is not None and needed is not None and size + 2 * zeros < needed:
+            raise InvalidDataError(
+                f"a window of {tuple(window)} does not fit into images {shape_outside(x)}."
+            )
+
+
+def shape_outside(x: Tensor) -> tuple[int | None, ...]:
+    """The shape as it is outside, channels first."""
+    if not is_image(x):
+        return tuple(x.shape)
+    batch, height, width, channels = x.shape
+    return batch, channels, height, width

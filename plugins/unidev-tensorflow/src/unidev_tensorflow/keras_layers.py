@@ -16,12 +16,15 @@ import tensorflow as tf  # type: ignore[import-untyped]
 from unidev.errors import InvalidDataError
 from unidev_tensorflow.images import (
     avg_pool2d_last,
+    check_images,
+    check_window,
     conv2d_last,
     converted,
     dense,
     flatten_last,
     is_image,
     max_pool2d_last,
+    shape_outside,
     to_first,
     to_last,
 )
@@ -75,8 +78,8 @@ class Conv2D(PortableLayer, keras.layers.Conv2D):  # type: ignore[misc]
         """A convolution."""
         kernel = self.kernel.shape
         if self.groups == 1:  # Keras's own InputSpec is not asked within a sequential
-            _check_images(x, kernel[2])
-        _check_window(x, kernel[:2], self.edge)
+            check_images(x, kernel[2])
+        check_window(x, kernel[:2], self.edge)
         bias = None if self.bias is None else self.bias.value
         return conv2d_last(x, self.kernel.value, bias, self.strides, self.edge)
 
@@ -108,8 +111,8 @@ class AveragePooling2D(WeightlessLayer, keras.layers.AveragePooling2D):  # type:
 
     def channels_last(self, x: Tensor, training: bool) -> Tensor:  # noqa: ARG002
         """Means."""
-        _check_images(x)
-        _check_window(x, self.pool_size)
+        check_images(x)
+        check_window(x, self.pool_size)
         return avg_pool2d_last(x, self.pool_size, self.strides)
 
 
@@ -119,8 +122,8 @@ class MaxPooling2D(WeightlessLayer, keras.layers.MaxPooling2D):  # type: ignore[
 
     def channels_last(self, x: Tensor, training: bool) -> Tensor:  # noqa: ARG002
         """Maxima."""
-        _check_images(x)
-        _check_window(x, self.pool_size)
+        check_images(x)
+        check_window(x, self.pool_size)
         return max_pool2d_last(x, self.pool_size, self.strides)
 
 
@@ -174,7 +177,7 @@ class BatchNormalization(PortableLayer, keras.layers.BatchNormalization):  # typ
         if x.shape.rank not in (2, 4) or x.shape[-1] not in (None, features):
             raise InvalidDataError(
                 f"batch_norm of {features} features takes (batch, {features}), or images of so "
-                f"many channels, and this is {_shown(x)}."
+                f"many channels, and this is {shape_outside(x)}."
             )
         mean, variance = self.moving_mean.value, self.moving_variance.value
         if training:
@@ -274,28 +277,3 @@ def _weight_and_bias(layer: Any, axes: tuple[int, ...]) -> dict[str, Weight]:
     if layer.bias is not None:
         found["bias"] = Weight(layer.bias)
     return found
-
-
-def _check_images(x: Tensor, channels: int | None = None) -> None:
-    # TensorFlow takes several channels for one in groups, and of other axes it may end the process.
-    if x.shape.rank != 4 or (None not in (channels, x.shape[-1]) and x.shape[-1] != channels):
-        wanted = "channels" if channels is None else channels
-        raise InvalidDataError(
-            f"images are (batch, {wanted}, height, width) here, and these are {_shown(x)}."
-        )
-
-
-def _check_window(x: Tensor, window: Shape, edge: tuple[int, int] = (0, 0)) -> None:
-    for size, needed, zeros in zip(x.shape[1:3], window, edge, strict=True):
-        if size is not None and needed is not None and size + 2 * zeros < needed:
-            raise InvalidDataError(
-                f"a window of {tuple(window)} does not fit into images {_shown(x)}."
-            )
-
-
-def _shown(x: Tensor) -> Shape:
-    """The shape as it is outside, channels first."""
-    if not is_image(x):
-        return tuple(x.shape)
-    batch, height, width, channels = x.shape
-    return batch, channels, height, width
