@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev.backend import Backend, Memory, unsupported
+from unidev.backend import Backend, Memory, part, unsupported
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_tensorflow.copying import check_placed, copy_plain
 from unidev_tensorflow.devices import LocalDevices
 from unidev_tensorflow.eager_copy import DTYPES, eager_copy
 from unidev_tensorflow.extents import extents, host_array
 from unidev_tensorflow.gradients import register_gradient
-from unidev_tensorflow.keras_there import make_layers
 from unidev_tensorflow.kinds import (
     COMPOSITES,
     DISTRIBUTED,
@@ -34,14 +33,7 @@ if TYPE_CHECKING:
 
     from unidev.backend import Array, BackendSpec, Extent
     from unidev.device import Device
-    from unidev.layers import Layers
     from unidev.peak_counter import PeakCounter
-    from unidev_tensorflow.autograd import TensorFlowAutograd
-    from unidev_tensorflow.functions import TensorFlowFunctions
-    from unidev_tensorflow.installation import TensorFlowInstallation
-    from unidev_tensorflow.models import TensorFlowModels
-    from unidev_tensorflow.probe import TensorFlowProbe
-    from unidev_tensorflow.tracer import TensorFlowTracer
 
 
 class TensorFlowBackend(Backend):
@@ -51,6 +43,13 @@ class TensorFlowBackend(Backend):
     that is the host's, as TensorFlow has it.
     """
 
+    probe = part("unidev_tensorflow.probe:TensorFlowProbe")
+    models = part("unidev_tensorflow.models:TensorFlowModels")
+    autograd = part("unidev_tensorflow.autograd:TensorFlowAutograd")
+    layers = part("unidev_tensorflow.keras_there:make_layers")
+    functions = part("unidev_tensorflow.functions:TensorFlowFunctions")
+    tracer = part("unidev_tensorflow.tracer:TensorFlowTracer")
+    installation = part("unidev_tensorflow.installation:TensorFlowInstallation")
     pinned = unsupported("TensorFlow has no call that puts a tensor into pinned memory")
     framework_errors = (
         tf.errors.OpError, RuntimeError, ValueError, TypeError, MemoryError,
@@ -77,53 +76,6 @@ class TensorFlowBackend(Backend):
     def dtypes(self) -> Mapping[str, Any]:
         """Numbers; quantized and 8-bit floating-point ones have no name here, but are copied."""
         return {dtype.name: dtype for dtype in DTYPES}
-
-    @cached_property
-    def probe(self) -> TensorFlowProbe:  # type: ignore[override]  # read-only is enough here
-        """TensorFlow's probe."""
-        from unidev_tensorflow.probe import TensorFlowProbe
-
-        return TensorFlowProbe(self)
-
-    @cached_property
-    def models(self) -> TensorFlowModels:  # type: ignore[override]  # read-only is enough here
-        """Keras's, if Keras is imported, and ``tf.Module``."""
-        from unidev_tensorflow.models import TensorFlowModels
-
-        return TensorFlowModels(self)
-
-    @cached_property
-    def autograd(self) -> TensorFlowAutograd:  # type: ignore[override]
-        """Tapes."""
-        from unidev_tensorflow.autograd import TensorFlowAutograd
-
-        return TensorFlowAutograd(self)
-
-    @cached_property
-    def layers(self) -> Layers:  # type: ignore[override]
-        """Keras's, where it runs on TensorFlow."""
-        return make_layers(self)
-
-    @cached_property
-    def functions(self) -> TensorFlowFunctions:  # type: ignore[override]
-        """``tf.nn``."""
-        from unidev_tensorflow.functions import TensorFlowFunctions
-
-        return TensorFlowFunctions(self)
-
-    @cached_property
-    def tracer(self) -> TensorFlowTracer:  # type: ignore[override]  # as above
-        """By functions in the place of TensorFlow's own."""
-        from unidev_tensorflow.tracer import TensorFlowTracer
-
-        return TensorFlowTracer(self)
-
-    @cached_property
-    def installation(self) -> TensorFlowInstallation:  # type: ignore[override]  # as above
-        """What it was built for."""
-        from unidev_tensorflow.installation import TensorFlowInstallation
-
-        return TensorFlowInstallation(self)
 
     def device_count(self, kind: str) -> int:
         """What is configured and visible; kept once TensorFlow's runtime has started."""
