@@ -10,6 +10,8 @@ import tensorflow as tf
 from told import telling, told_by
 
 import unidev
+from unidev_tensorflow.tracer_operations import CONFLICT, Operations
+from unidev_tensorflow.tracer_sight import Sight
 
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -380,3 +382,40 @@ def test_each_blind_spot_has_its_reason():
     for what, why in unidev.active_backend().tracer.blind_spots.items():
         assert what
         assert why
+
+
+class Hardware:
+    """A backend of a machine with real GPUs, as far as the tracer asks it."""
+
+    simulated_count = 0
+    cpu = "cpu:0"
+
+    def device(self, kind, index):
+        return f"{kind}:{index}"
+
+    def device_count(self, _):
+        return 2
+
+    def parse_native(self, spec):
+        parsed = tf.DeviceSpec.from_string(spec)
+        return parsed.device_type.lower(), parsed.device_index
+
+
+def test_on_real_gpus_tensorflow_says_what_moves_and_int32_stays_on_the_host():
+    operations = Operations(Sight(Hardware()))
+    local = "/job:localhost/replica:0/task:0/device:"
+    said = (
+        f"Tensors on conflicting devices: cannot compute GatherV2 as input #0 was expected to be "
+        f"on {local}GPU:1 but is actually on {local}CPU:0 (operation running on {local}GPU:1) "
+        f"Tensors can be copied explicitly"
+    )
+    x, whole_numbers, fraction = tf.ones(3), tf.constant([1, 2]), tf.constant(0.5)
+    ways = operations._ways([x, whole_numbers, fraction], CONFLICT.match(said))
+    assert [(id(x), *way) for x, *way in ways] == [
+        (id(x), "cpu:0", "gpu:1"),
+        (id(fraction), "cpu:0", "gpu:1"),
+    ]
+    ways = operations._ways([whole_numbers, x], CONFLICT.match(said))  # named, so it does move
+    assert next(ways)[1:] == ("cpu:0", "gpu:1")
+    assert Sight(Hardware()).default(None) == "gpu:0"
+    assert Sight(Hardware()).device_read(whole_numbers, is_direct=True) == "cpu:0"

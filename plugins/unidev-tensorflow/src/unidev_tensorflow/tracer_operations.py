@@ -41,7 +41,7 @@ _EXPLICIT = pywrap_tfe.TFE_DEVICE_PLACEMENT_EXPLICIT
 _get_policy = pywrap_tfe.TFE_ContextGetDevicePlacementPolicy
 _set_policy = pywrap_tfe.TFE_ContextSetThreadLocalDevicePlacementPolicy
 
-_CONFLICT = re.compile(
+CONFLICT = re.compile(
     r"Tensors on conflicting devices: cannot compute \S+ as input #(\d+) was expected to be on "
     r"(\S+) but is actually on (\S+) \(operation running on (\S+)\)"
 )
@@ -116,7 +116,7 @@ class Operations:
         try:
             return run()
         except _FAILURES as error:
-            conflict = _CONFLICT.match(error.message)
+            conflict = CONFLICT.match(error.message)
             if conflict is None:
                 raise
         finally:
