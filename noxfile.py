@@ -17,11 +17,13 @@ FRAMEWORKS = {
     "paddle": ["paddlepaddle==3.3.1"],
     "mxnet": ["mxnet==1.9.1", "numpy==1.26.4"],
 }
-EXAMPLES = [
+ON_EACH = [
     "tests/test_examples.py",
     "tests/test_training_examples.py",
     "tests/test_slow_gpu_example.py",
+    "tests/test_traced_verbs.py",
 ]
+"""Tests of the core that run on whatever framework is there."""
 TYPED = ["mypy>=1.13", "ruff>=0.8"]
 
 
@@ -50,12 +52,12 @@ def core(session: nox.Session) -> None:
 
 
 def framework(session: nox.Session, name: str) -> None:
-    """One plugin alone with its framework: types, its tests with the suite, then the examples."""
+    """One plugin alone with its framework: types, its tests with the suite, then what runs on each."""
     install(session, name, more=("mypy>=1.13",))
     session.run("mypy", f"plugins/unidev-{name}/src")
     session.run("python", "-m", "pytest", f"plugins/unidev-{name}", *session.posargs)
     if not session.posargs:  # they choose among the plugin's tests
-        session.run("python", "-m", "pytest", *EXAMPLES)
+        session.run("python", "-m", "pytest", *ON_EACH)
 
 
 @nox.session
