@@ -52,7 +52,7 @@ def core(session: nox.Session) -> None:
 
 
 def framework(session: nox.Session, name: str) -> None:
-    """One plugin alone with its framework: types, its tests with the suite, then what runs on each."""
+    """One plugin alone with its framework: types, its tests, the suite, what runs on each."""
     install(session, name, more=("mypy>=1.13",))
     session.run("mypy", f"plugins/unidev-{name}/src")
     session.run("python", "-m", "pytest", f"plugins/unidev-{name}", *session.posargs)
