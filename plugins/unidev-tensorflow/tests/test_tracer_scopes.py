@@ -7,6 +7,7 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.framework import op_callbacks
 from told import TRACER, Forbidden, forbidding, plain, telling
 
 import unidev
@@ -238,6 +239,37 @@ def test_forward_mode_runs_python_within_an_operation_and_is_told():
         y = x * other
     assert told[0][1:4] == ("gpu:0", "cpu:0", 24)
     assert forward.jvp(y).numpy().tolist() == (tangent.numpy() * other.numpy()).tolist()
+
+
+def test_python_within_an_operation_may_mix_devices():
+    x, elsewhere = matrix(), matrix("cpu")
+
+    def mix(_, __, ___, ____, *_____):
+        sums.append(float((x + elsewhere)[1, 2]))
+
+    sums = []
+    op_callbacks.add_op_callback(once := _Once(mix))
+    try:
+        with telling() as told, unidev.gpu(0):
+            tf.square(x)
+    finally:
+        op_callbacks.remove_op_callback(once)
+    assert sums == [10.0]
+    assert told == [
+        ("Tensor.__add__ of mixed operands", "cpu:0", "gpu:0", 24, (2, 3)),
+        ("Tensor.__float__", "gpu:0", "cpu:0", 4, ()),
+    ]
+
+
+class _Once:
+    """A callback that is not called by what it calls."""
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, *arguments):
+        function, self.function = self.function, lambda *_: None
+        function(*arguments)
 
 
 def test_begin_and_end_may_use_tensors():
