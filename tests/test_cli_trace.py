@@ -94,6 +94,24 @@ def test_the_exit_code_is_the_programs_and_the_table_comes_all_the_same(
     assert "unidev/cli" not in done.stderr
 
 
+def test_a_program_finds_its_own_file_from_another_folder(program, tmp_path):
+    program.write_text(
+        "import atexit, os, sys\nos.chdir('/')\nprint(__file__, sys.argv[0])\n"
+        "atexit.register(lambda: print(sys.modules['__main__'].__file__))\n" + PROGRAM
+    )
+    done = trace(program.name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == f"{program} program.py"
+    assert done.stdout.splitlines()[-1] == str(program)
+    assert "12 transfers between devices" in done.stderr
+
+
+def test_a_folder_with_a_main_file_runs_as_python_runs_it(program, tmp_path):
+    (tmp_path / "__main__.py").write_text("import beside\nprint(__name__, beside.__name__)\n")
+    done = trace(tmp_path, cwd="/")
+    assert (done.returncode, done.stdout) == (0, "__main__ beside\n"), done.stderr
+
+
 def test_a_traceback_begins_in_the_program(program):
     program.write_text("def f():\n    raise ValueError('no')\nf()\n")
     lines = trace(program, cwd=program.parent).stderr.splitlines()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import builtins
+import io
 import os
 import runpy
 import sys
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
+from zipfile import is_zipfile
 
 import click
 
@@ -78,8 +83,10 @@ def _run(program: str, arguments: tuple[str, ...], *, is_module: bool) -> int:
     try:
         if is_module:
             runpy.run_module(program, run_name="__main__", alter_sys=True)
-        else:
+        elif not _is_source(program):  # a folder or an archive with a __main__.py, or a .pyc
             runpy.run_path(program, run_name="__main__")
+        else:
+            _run_source(os.path.abspath(program))
     except SystemExit as stop:
         return _exit_code(stop.code)
     except BaseException as error:  # noqa: BLE001  said as Python says it, and then the table
@@ -87,6 +94,23 @@ def _run(program: str, arguments: tuple[str, ...], *, is_module: bool) -> int:
         sys.excepthook(type(error), error.with_traceback(below), below)
         return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
     return 0
+
+
+def _is_source(program: str) -> bool:
+    return os.path.isfile(program) and not program.endswith(".pyc") and not is_zipfile(program)
+
+
+def _run_source(path: str) -> None:
+    """As Python does, and runpy does not: ``__file__`` is absolute, ``sys.argv[0]`` as given.
+
+    The module stays ``__main__`` also for what the program does at exit.
+    """
+    with io.open_code(path) as file:
+        code = compile(file.read(), path, "exec", dont_inherit=True)
+    module = sys.modules["__main__"] = ModuleType("__main__")
+    module.__dict__.update(__file__=path, __cached__=None, __builtins__=builtins)
+    module.__loader__ = SourceFileLoader("__main__", path)
+    exec(code, module.__dict__)  # noqa: S102  the user's program
 
 
 def _exit_code(code: object) -> int:
