@@ -112,6 +112,39 @@ def test_a_folder_with_a_main_file_runs_as_python_runs_it(program, tmp_path):
     assert (done.returncode, done.stdout) == (0, "__main__ beside\n"), done.stderr
 
 
+@pytest.mark.parametrize(
+    "ending",
+    ["sys.stdout.close()", "sys.stdout = None", "import os; sys.stderr = open(os.devnull, 'w')"],
+)
+def test_the_table_comes_whatever_the_program_does_to_its_streams(program, ending):
+    program.write_text(PROGRAM + ending + "\n")
+    done = trace(program, cwd=program.parent)
+    assert done.returncode == 0, done.stderr
+    assert "12 transfers between devices" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_program_that_closes_stderr_has_its_trace_in_the_file(program, tmp_path):
+    program.write_text(PROGRAM + "sys.stderr.close()\nsys.exit('the end')\n")
+    done = trace("--json", "a.json", program, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert len(json.loads((tmp_path / "a.json").read_text())["transfers"]) == 12
+
+
+def test_the_table_comes_where_nobody_reads_what_the_program_prints(program):
+    program.write_text(PROGRAM + "while True:\n    print('on and on')\n")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "unidev", "trace", program],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+    with child:
+        child.stdout.readline()
+        child.stdout.close()
+        said = child.stderr.read()
+    assert "BrokenPipeError" in said
+    assert "12 transfers between devices" in said
+
+
 def test_a_traceback_begins_in_the_program(program):
     program.write_text("def f():\n    raise ValueError('no')\nf()\n")
     lines = trace(program, cwd=program.parent).stderr.splitlines()

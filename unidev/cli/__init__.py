@@ -74,7 +74,8 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(_NO_OUTPUT)
     try:
         code: Any = cli.main(given, prog_name="unidev", standalone_mode=False, obj=given)
-        sys.stdout.flush()  # here, where a closed pipe is handled
+        if not getattr(sys.stdout, "closed", True):  # as a program may leave it that was traced
+            sys.stdout.flush()  # here, where a closed pipe is handled
     except click.Abort:
         sys.exit(130)
     except click.ClickException as error:

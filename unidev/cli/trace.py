@@ -7,10 +7,11 @@ import io
 import os
 import runpy
 import sys
+from contextlib import suppress
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 from zipfile import is_zipfile
 
 import click
@@ -67,12 +68,23 @@ def command(
 
     if not is_module and not os.path.exists(program):
         raise click.UsageError(f"there is no file {program!r}. A module is run by `-m {program}`.")
-    folder = Path.cwd()  # the program may go elsewhere
+    folder, stderr = Path.cwd(), sys.stderr  # the program may go elsewhere, and write elsewhere
     with trace_transfers() as trace:
         code = _run(program, arguments, is_module=is_module)
-    sys.stdout.flush()
-    click.echo(f"\n{trace}", err=True)
-    return _write(trace, folder, json_file, chrome_file) or code
+    if not getattr(sys.stdout, "closed", True):
+        with suppress(OSError):  # `| head` has had enough: that is no reason to say nothing
+            sys.stdout.flush()
+    try:
+        _say(f"\n{trace}", stderr)
+    finally:  # also where nobody reads the table
+        failure = _write(trace, folder, json_file, chrome_file, stderr)
+    return failure or code
+
+
+def _say(text: str, stream: TextIO | None) -> None:
+    """Nothing, where the program or who called has closed the stream."""
+    if not getattr(stream, "closed", True):
+        click.echo(text, file=stream)
 
 
 def _run(program: str, arguments: tuple[str, ...], *, is_module: bool) -> int:
@@ -116,7 +128,7 @@ def _run_source(path: str) -> None:
 def _exit_code(code: object) -> int:
     if code is None or isinstance(code, int):
         return code or 0
-    click.echo(str(code), err=True)  # as of `sys.exit("message")`
+    _say(str(code), sys.stderr)  # as of `sys.exit("message")`
     return 1
 
 
@@ -132,13 +144,19 @@ def _of_program(found: TracebackType | None) -> TracebackType | None:
     return last or found
 
 
-def _write(trace: Trace, folder: Path, json_file: str | None, chrome_file: str | None) -> int:
+def _write(
+    trace: Trace,
+    folder: Path,
+    json_file: str | None,
+    chrome_file: str | None,
+    stderr: TextIO | None,
+) -> int:
     try:
         if json_file is not None:
             trace.to_json(folder / json_file)
         if chrome_file is not None:
             trace.to_chrome_trace(folder / chrome_file)
     except OSError as error:
-        click.echo(f"unidev: the trace cannot be written: {error}", err=True)
+        _say(f"unidev: the trace cannot be written: {error}", stderr)
         return _WRONG_USAGE
     return 0
