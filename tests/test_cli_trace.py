@@ -156,6 +156,7 @@ def test_a_program_that_is_no_python_is_said_as_python_says_it(program):
     program.write_text("1 +\n")
     done = trace(program, cwd=program.parent)
     assert done.returncode == 1
+    assert done.stderr.startswith(f'  File "{program}", line 1\n')
     assert "SyntaxError: invalid syntax" in done.stderr
     assert "no transfer between devices was seen" in done.stderr
 
@@ -187,10 +188,21 @@ def test_json_and_chrome_are_written_where_the_command_was_given(program, tmp_pa
 
 
 def test_a_file_that_cannot_be_written_is_exit_code_2(program, tmp_path):
-    done = trace("--json", tmp_path / "nowhere" / "a.json", program, cwd=tmp_path)
+    (tmp_path / "gone").mkdir()
+    program.write_text(PROGRAM + "import os\nos.rmdir('gone')\n")
+    done = trace("--json", "gone/a.json", program, cwd=tmp_path)
     assert done.returncode == 2
     assert "unidev: the trace cannot be written: " in done.stderr
     assert "12 transfers between devices" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--json", "--chrome"])
+def test_a_folder_that_is_not_there_is_wrong_usage_before_the_program_runs(
+    program, tmp_path, option
+):
+    done = trace(option, "nowhere/a.json", program, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "nowhere/a.json: there is no folder 'nowhere'" in done.stderr
 
 
 def test_a_program_that_is_not_there_is_wrong_usage(tmp_path):
@@ -203,4 +215,4 @@ def test_a_program_that_is_not_there_is_wrong_usage(tmp_path):
 def test_a_module_that_is_not_there_is_said(tmp_path):
     done = trace("-m", "nowhere_at_all", cwd=tmp_path)
     assert done.returncode == 1
-    assert "No module named nowhere_at_all" in done.stderr
+    assert done.stderr.startswith("ImportError: No module named nowhere_at_all\n")

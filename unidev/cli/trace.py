@@ -68,6 +68,7 @@ def command(
 
     if not is_module and not os.path.exists(program):
         raise click.UsageError(f"there is no file {program!r}. A module is run by `-m {program}`.")
+    _check_folders(json_file, chrome_file)
     folder, stderr = Path.cwd(), sys.stderr  # the program may go elsewhere, and write elsewhere
     with trace_transfers() as trace:
         code = _run(program, arguments, is_module=is_module)
@@ -79,6 +80,13 @@ def command(
     finally:  # also where nobody reads the table
         failure = _write(trace, folder, json_file, chrome_file, stderr)
     return failure or code
+
+
+def _check_folders(*files: str | None) -> None:
+    """Before hours are spent on a trace that cannot be written."""
+    for file in files:
+        if file is not None and not Path(file).parent.is_dir():
+            raise click.UsageError(f"{file}: there is no folder {str(Path(file).parent)!r}.")
 
 
 def _say(text: str, stream: TextIO | None) -> None:
@@ -133,7 +141,7 @@ def _exit_code(code: object) -> int:
 
 
 def _of_program(found: TracebackType | None) -> TracebackType | None:
-    """The part of a traceback below what runs the program, unless all of it is that."""
+    """The part of a traceback below what runs the program; None where it did not begin."""
     ours = (__file__, runpy.__file__)
     last = found
     while last is not None and (
@@ -141,7 +149,7 @@ def _of_program(found: TracebackType | None) -> TracebackType | None:
         or last.tb_frame.f_code.co_filename.startswith("<frozen runpy")
     ):
         last = last.tb_next
-    return last or found
+    return last
 
 
 def _write(
