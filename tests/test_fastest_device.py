@@ -111,6 +111,17 @@ def test_a_machine_with_a_cpu_alone_has_nothing_to_compare() -> None:
     assert not told.is_too_close
 
 
+@pytest.mark.parametrize("devices", ["cpu", 3])
+def test_devices_that_are_no_list_are_refused(devices) -> None:
+    with pytest.raises(unidev.InvalidDataError, match="devices is a list of devices"):
+        unidev.fastest_device(lambda x: x, unidev.ones(3), devices=devices)
+
+
+def test_an_empty_list_of_devices_is_said() -> None:
+    with pytest.raises(unidev.DeviceNotFoundError, match="devices is empty"):
+        unidev.fastest_device(lambda x: x, unidev.ones(3), devices=[])
+
+
 def test_simulated_devices_are_left_out_with_the_reason(two_gpus: None) -> None:
     told = unidev.fastest_device(lambda x: x + x, unidev.ones(3))
     assert [each.device for each in told.trials] == [unidev.cpu()]

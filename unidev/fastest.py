@@ -27,7 +27,8 @@ def fastest_device(
     inside ``with device:``, and the tensors in its result are brought back to where those of
     ``args`` were. The three are timed apart; what decides is their sum. A model among ``args`` is
     placed once a device, which is timed by itself, and is back where it was in the end. The
-    function runs twice on each device before anything is timed, and blocks until all is done.
+    function runs twice on each device before anything is timed, and blocks until all is done. A
+    tensor that is there already is not copied: what the function writes into it stays.
 
     Args:
         function: computes on the tensors that it is given.
@@ -42,7 +43,7 @@ def fastest_device(
         before GPUs); ``report.trials`` has the timings, ``report.left_out`` whom it left out.
 
     Raises:
-        InvalidDataError: ``repeat`` is less than 3.
+        InvalidDataError: ``repeat`` is less than 3, or ``devices`` is no list.
         DeviceError: one of ``devices`` makes no sense or is not there, or all are simulated.
         Whatever ``function`` raises. A device that has too little memory is left out, unless all
         have.

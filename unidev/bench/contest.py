@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from unidev.bench.measuring import without_collecting
@@ -12,10 +13,12 @@ from unidev.checks import device_of
 from unidev.devices import devices_of, resolve_device
 from unidev.errors import (
     DeviceNotFoundError,
+    InvalidDataError,
     OutOfDeviceMemoryError,
     UnidevError,
     framework_error,
     is_lack_of_memory,
+    shown,
 )
 from unidev.loading import is_model
 from unidev.placing import backend_of_model, place
@@ -60,13 +63,19 @@ def run_contest(
         raise failure
     if not trials:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
-        raise DeviceNotFoundError(f"there is no device to compare. {reasons}")
+        raise DeviceNotFoundError(
+            f"there is no device to compare. {reasons or 'devices is empty'}."
+        )
     return DeviceReport(trials=tuple(trials), left_out=left_out)
 
 
 def _candidates(backend: Backend, devices: Sequence[DeviceLike] | None) -> list[Device]:
     if devices is None:
         return devices_of(backend)
+    if isinstance(devices, str) or not isinstance(devices, Iterable):
+        raise InvalidDataError(
+            f"devices is a list of devices, such as ['cpu', 'gpu:0'], not {shown(devices)}."
+        )
     return list(dict.fromkeys(resolve_device(each, backend) for each in devices))
 
 
