@@ -115,6 +115,8 @@ def test_a_tracker_is_for_one_block(counter: Counter) -> None:
         pass
     with pytest.raises(unidev.ScopeError, match="for one `with`"), peak:
         pass
+    with pytest.raises(unidev.ScopeError, match="was not entered"):
+        peak.__exit__(None, None, None)
 
 
 def test_where_nobody_counts_the_peak_the_call_says_why() -> None:
