@@ -73,7 +73,9 @@ class PeakMemory:
     def __exit__(self, _cls: object, error: BaseException | None, _traceback: object) -> None:
         with _lock:
             if self not in _open:
-                raise ScopeError("`with unidev.track_memory(device):` is left, but was not entered.")
+                raise ScopeError(
+                    "`with unidev.track_memory(device):` is left, but was not entered."
+                )
             try:
                 self._look()
             finally:
