@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -104,6 +105,14 @@ def test_a_program_finds_its_own_file_from_another_folder(program, tmp_path):
     assert done.stdout.splitlines()[0] == f"{program} program.py"
     assert done.stdout.splitlines()[-1] == str(program)
     assert "12 transfers between devices" in done.stderr
+
+
+def test_a_program_may_come_through_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor() as pool:
+        pool.submit((tmp_path / "pipe").write_text, "print('from a pipe')\n")
+        done = trace(tmp_path / "pipe", cwd="/")
+    assert (done.returncode, done.stdout) == (0, "from a pipe\n"), done.stderr
 
 
 def test_a_folder_with_a_main_file_runs_as_python_runs_it(program, tmp_path):

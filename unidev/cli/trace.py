@@ -117,7 +117,9 @@ def _run(program: str, arguments: tuple[str, ...], *, is_module: bool) -> int:
 
 
 def _is_source(program: str) -> bool:
-    return os.path.isfile(program) and not program.endswith(".pyc") and not is_zipfile(program)
+    if not os.path.isfile(program):
+        return not os.path.isdir(program)  # a pipe, which can be read but once
+    return not program.endswith(".pyc") and not is_zipfile(program)
 
 
 def _run_source(path: str) -> None:
