@@ -107,6 +107,7 @@ def test_a_program_finds_its_own_file_from_another_folder(program, tmp_path):
     assert "12 transfers between devices" in done.stderr
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_a_program_may_come_through_a_pipe(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with ThreadPoolExecutor() as pool:
@@ -152,6 +153,27 @@ def test_the_table_comes_where_nobody_reads_what_the_program_prints(program):
         said = child.stderr.read()
     assert "BrokenPipeError" in said
     assert "12 transfers between devices" in said
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_fork_of_the_program_tells_nothing(program, tmp_path):
+    program.write_text(
+        PROGRAM + "import os\nif os.fork():\n    print(os.wait()[1])\nelse:\n    x.sum().item()\n"
+    )
+    done = trace("--json", "a.json", program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("\n0\n")
+    assert done.stderr.count("transfers between devices") == 1
+    assert len(json.loads((tmp_path / "a.json").read_text())["transfers"]) == 12
+
+
+def test_the_table_comes_also_where_the_programs_own_hook_for_errors_fails(program):
+    program.write_text(PROGRAM + "sys.excepthook = lambda *_: 1 / 0\nraise ValueError('no')\n")
+    done = trace(program, cwd=program.parent)
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+    assert "ValueError: no" in done.stderr
+    assert "12 transfers between devices" in done.stderr
 
 
 def test_a_traceback_begins_in_the_program(program):

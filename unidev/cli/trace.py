@@ -70,8 +70,11 @@ def command(
         raise click.UsageError(f"there is no file {program!r}. A module is run by `-m {program}`.")
     _check_folders(json_file, chrome_file)
     folder, stderr = Path.cwd(), sys.stderr  # the program may go elsewhere, and write elsewhere
+    process = os.getpid()
     with trace_transfers() as trace:
         code = _run(program, arguments, is_module=is_module)
+    if os.getpid() != process:  # a fork of the program's: the table is its parent's
+        return code
     if not getattr(sys.stdout, "closed", True):
         with suppress(OSError):  # `| head` has had enough: that is no reason to say nothing
             sys.stdout.flush()
@@ -110,8 +113,7 @@ def _run(program: str, arguments: tuple[str, ...], *, is_module: bool) -> int:
     except SystemExit as stop:
         return _exit_code(stop.code)
     except BaseException as error:  # noqa: BLE001  said as Python says it, and then the table
-        below = _of_program(error.__traceback__)
-        sys.excepthook(type(error), error.with_traceback(below), below)
+        _say_error(error.with_traceback(_of_program(error.__traceback__)))
         return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
     return 0
 
@@ -140,6 +142,14 @@ def _exit_code(code: object) -> int:
         return code or 0
     _say(str(code), sys.stderr)  # as of `sys.exit("message")`
     return 1
+
+
+def _say_error(error: BaseException) -> None:
+    try:
+        sys.excepthook(type(error), error, error.__traceback__)
+    except Exception as failure:  # noqa: BLE001  a program may have a hook of its own
+        sys.__excepthook__(type(failure), failure, failure.__traceback__)
+        sys.__excepthook__(type(error), error, error.__traceback__)
 
 
 def _of_program(found: TracebackType | None) -> TracebackType | None:
