@@ -176,6 +176,15 @@ def test_the_table_comes_also_where_the_programs_own_hook_for_errors_fails(progr
     assert "12 transfers between devices" in done.stderr
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows keeps the folder that a program is in")
+def test_the_table_comes_also_where_the_programs_folder_is_gone(program, tmp_path):
+    program.write_text(PROGRAM + "import os\nos.chdir('gone')\nos.rmdir(os.getcwd())\n")
+    (tmp_path / "gone").mkdir()
+    done = trace(program, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"{tmp_path / 'beside.py'}:2 in sum_of" in done.stderr
+
+
 def test_a_traceback_begins_in_the_program(program):
     program.write_text("def f():\n    raise ValueError('no')\nf()\n")
     lines = trace(program, cwd=program.parent).stderr.splitlines()

@@ -32,7 +32,10 @@ class Line(NamedTuple):
 
     @property
     def _is_near(self) -> bool:
-        return self.file.startswith(os.getcwd() + os.sep)
+        try:
+            return self.file.startswith(os.getcwd() + os.sep)
+        except FileNotFoundError:  # the folder is gone, as a temporary one may be
+            return False
 
 
 class UserLines:
