@@ -17,7 +17,7 @@ import unidev
 unidev.active_backend()  # imports MXNet as the plugin does, before test files name it
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Python = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -27,6 +27,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "filterwarnings", "ignore:Please import `csr_matrix`:DeprecationWarning"
     )
+
+
+@pytest.fixture
+def clean_library() -> Iterator[None]:
+    """MXNet's library has its own functions again when the test is over."""
+    from traced import clean
+
+    with clean():
+        yield
 
 
 @pytest.fixture

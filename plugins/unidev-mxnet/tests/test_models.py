@@ -1,4 +1,4 @@
-"""Gluon's models: each kind of parameter and block, Trainers, and what is refused."""
+"""Gluon's models: each kind of parameter and block, and what is refused."""
 
 import copy
 import dis
@@ -11,7 +11,7 @@ from mxnet import autograd, gluon
 from mxnet.gluon import nn
 
 import unidev
-from unidev import OutOfDeviceMemoryError, UnsupportedOperation
+from unidev import UnsupportedOperation
 from unidev_mxnet import memory, trainers
 
 GPU1 = mx.cpu(2)  # as it is simulated
@@ -225,109 +225,6 @@ def test_a_graph_that_a_backend_of_mxnets_has_rewritten_moves():
     unidev.place(net, "gpu:1")
     assert net(x.copyto(GPU1)).ctx == GPU1
     assert net(x.copyto(GPU1)).asnumpy().tobytes() == expected
-
-
-# -- trainers -----------------------------------------------------------------------------------
-
-OPTIMIZERS = ["sgd", "adam", "nag", "rmsprop", "ftml", "lamb", "dcasgd", "adagrad"]
-
-
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("given", [True, False])
-def test_a_trainer_made_before_trains_on_as_if_nothing_had_moved(optimizer, given):
-    def run(moves):
-        net = make_net()
-        trainer = make_trainer(net, optimizer)
-        losses = train(net, trainer, mx.cpu())
-        for device in moves:
-            if given:
-                assert unidev.place(net, device, optimizer=trainer) == (net, trainer)
-            else:
-                unidev.place(net, device)
-            losses += train(net, trainer, device.native)
-        return losses
-
-    here = unidev.cpu()
-    assert run([unidev.gpu(1), unidev.gpu(0), here]) == run([here, here, here])
-
-
-def test_the_state_of_a_given_trainer_is_there_at_once_in_the_same_arrays():
-    net = make_net()
-    trainer = make_trainer(net)
-    train(net, trainer, mx.cpu())
-    states = [x for x in trainer._updaters[0].states.values() if x is not None]
-    assert states
-    unidev.place(net, "gpu:1", optimizer=trainer)
-    assert all(
-        a is b
-        for a, b in zip(
-            states, (x for x in trainer._updaters[0].states.values() if x is not None), strict=True
-        )
-    )
-    assert {x.ctx for x in states} == {GPU1}
-
-
-def test_a_trainer_that_has_not_stepped_yet_finds_its_parameters():
-    net = make_net()
-    trainer = make_trainer(net)
-    unidev.place(net, "gpu:1")
-    assert len(train(net, trainer, GPU1)) == 3
-
-
-def test_a_trainer_of_two_nets_moves_with_the_second():
-    encoder, decoder = make_net(), nn.Dense(2, in_units=3, prefix="decoder_")
-    decoder.initialize()
-    both = [*encoder.collect_params().values(), *decoder.collect_params().values()]
-    trainer = gluon.Trainer(both, "sgd", {"momentum": 0.9})
-    with pytest.raises(UnsupportedOperation, match=r"decoder_weight.*place the model"):
-        unidev.place(encoder, "gpu:1", optimizer=trainer)
-    assert {x.ctx for x in arrays_of(encoder)} == {mx.cpu()}
-    unidev.place(encoder, "gpu:1")
-    assert trainer._contexts == [mx.cpu()]
-    unidev.place(decoder, "gpu:1", optimizer=trainer)
-    assert trainer._contexts == [GPU1]
-
-
-def test_other_optimizers_and_kvstores_are_refused():
-    net = make_net()
-    with pytest.raises(UnsupportedOperation, match="Trainer"):
-        unidev.place(net, "gpu:1", optimizer=mx.optimizer.SGD())
-    trainer = gluon.Trainer(net.collect_params(), "sgd", kvstore=mx.kv.create("local"))
-    with mx.util.np_shape(True), mx.util.np_array(True):
-        trainer._init_kvstore()
-    with pytest.raises(UnsupportedOperation, match="kvstore=None"):
-        unidev.place(net, "gpu:1", optimizer=trainer)
-    assert {x.ctx for x in arrays_of(net)} == {mx.cpu()}
-
-
-@pytest.mark.parametrize("failing", ["twin", "swap", "finish"])
-def test_after_a_failure_half_way_net_and_trainer_go_on_where_they_were(failing, monkeypatch):
-    def run(fail):
-        net = make_net()
-        trainer = make_trainer(net, "adam")
-        losses = train(net, trainer, mx.cpu())
-        if fail:
-            models, calls = type(unidev.active_backend().models), []
-            own = getattr(models, failing)
-
-            def broken(*arguments):
-                calls.append(arguments)
-                if len(calls) == (1 if failing == "finish" else 20):
-                    if failing == "finish":
-                        own(*arguments)
-                    raise MemoryError("out of memory")
-                return own(*arguments)
-
-            monkeypatch.setattr(models, failing, broken)
-            with pytest.raises(OutOfDeviceMemoryError):
-                unidev.place(net, "gpu:1", optimizer=trainer)
-            monkeypatch.undo()
-            assert calls
-            assert trainer._contexts == [mx.cpu()]
-            assert {x.ctx for x in arrays_of(net)} == {mx.cpu()}
-        return losses + train(net, trainer, mx.cpu())
-
-    assert run(fail=True) == run(fail=False)
 
 
 # -- copies and files ---------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import pytest
 from mxnet import autograd, gluon
 from traced import (
     HERE,
+    MARKS,
     THERE,
-    clean,
     legacy,
     one,
     seen,
@@ -20,14 +20,7 @@ from traced import (
 import unidev
 from unidev import TransferForbiddenError
 
-# What MXNet says of its own as_in_context, which it calls itself.
-pytestmark = pytest.mark.filterwarnings("ignore:ndarray.as_in_context:DeprecationWarning")
-
-
-@pytest.fixture(autouse=True)
-def library():
-    with clean():
-        yield
+pytestmark = MARKS
 
 
 # -- a script whose transfers are known ------------------------------------------------------------

@@ -9,10 +9,10 @@ import pytest
 from mxnet import autograd, gluon
 from traced import (
     HERE,
+    MARKS,
     THERE,
     Seen,
     backend,
-    clean,
     leaf,
     one,
     seen,
@@ -22,14 +22,7 @@ from traced import (
 import unidev
 from unidev_mxnet.tracer_thread import thread
 
-# What MXNet says of its own as_in_context, which it calls itself.
-pytestmark = pytest.mark.filterwarnings("ignore:ndarray.as_in_context:DeprecationWarning")
-
-
-@pytest.fixture(autouse=True)
-def library():
-    with clean():
-        yield
+pytestmark = MARKS
 
 
 # -- what is small, empty, sparse, or a view -------------------------------------------------------

@@ -11,11 +11,11 @@ from mxnet.base import _LIB
 from traced import (
     FUNCTIONS,
     HERE,
+    MARKS,
     THERE,
     Refused,
     Seen,
     backend,
-    clean,
     leaf,
     one,
     refusing,
@@ -25,14 +25,7 @@ from traced import (
 
 import unidev
 
-# What MXNet says of its own as_in_context, which it calls itself.
-pytestmark = pytest.mark.filterwarnings("ignore:ndarray.as_in_context:DeprecationWarning")
-
-
-@pytest.fixture(autouse=True)
-def library():
-    with clean():
-        yield
+pytestmark = MARKS
 
 
 # -- raising ---------------------------------------------------------------------------------------

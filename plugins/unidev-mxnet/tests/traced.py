@@ -3,6 +3,7 @@
 import contextlib
 
 import mxnet as mx
+import pytest
 from mxnet.base import _LIB
 
 import unidev
@@ -25,6 +26,14 @@ FUNCTIONS = (
     "MXNDArraySyncCopyToCPU",
     "MXNetFuncCall",
 )
+
+
+MARKS = [
+    pytest.mark.usefixtures("clean_library"),
+    # What MXNet says of its own as_in_context, which it calls itself.
+    pytest.mark.filterwarnings("ignore:ndarray.as_in_context:DeprecationWarning"),
+]
+"""Of every test of the tracer."""
 
 
 @contextlib.contextmanager

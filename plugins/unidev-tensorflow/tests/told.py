@@ -1,6 +1,9 @@
-"""What a tracer tells, written down."""
+"""What a tracer tells, written down, and the tensors that it is asked with."""
 
 import contextlib
+
+import numpy as np
+import tensorflow as tf
 
 import unidev
 
@@ -42,3 +45,43 @@ def forbidding():
 
     with TRACER.watch(begin, lambda _: None):
         yield
+
+
+VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def on(device, values=VALUES):
+    return unidev.array(values, device=device)
+
+
+def matrix(device="gpu:0"):
+    """Six floats: 24 bytes."""
+    return on(device)
+
+
+def number(device="gpu:0"):
+    """One float: 4 bytes."""
+    return on(device, np.float32(2.0))
+
+
+def whole(device="gpu:0"):
+    """One int64: 8 bytes."""
+    return on(device, np.int64(1))
+
+
+def variable(device="gpu:0"):
+    with unidev.as_device(device):
+        return tf.Variable(VALUES)
+
+
+def reading(operation, nbytes=24, shape=(2, 3)):
+    return [(operation, "gpu:0", "cpu:0", nbytes, shape)]
+
+
+def sending(operation, nbytes=24, shape=(2, 3)):
+    return [(operation, "cpu:0", "gpu:0", nbytes, shape)]
+
+
+def in_scope(function, *arguments, device="gpu:0"):
+    with unidev.as_device(device):
+        return function(*arguments)
