@@ -25,6 +25,7 @@ from unidev_tensorflow.kinds import (
     keras_models,
     keras_tensors,
     parts,
+    symbolic,
 )
 
 if TYPE_CHECKING:
@@ -258,7 +259,7 @@ class TensorFlowBackend(Backend):
         if isinstance(value, tf.Variable):
             value = value.value()
         if not isinstance(value, EAGER):
-            raise _symbolic(x)
+            raise symbolic(x)
         return value
 
     def _find_device(self, x: Any) -> Device:
@@ -269,7 +270,7 @@ class TensorFlowBackend(Backend):
                 "strategy.experimental_local_results(x)",
             )
         if is_symbolic(x):
-            raise _symbolic(x)
+            raise symbolic(x)
         if isinstance(x, COMPOSITES):
             return self._common_device(x)
         name = x.value.device if is_keras_variable(x) else x.device
@@ -296,12 +297,3 @@ class TensorFlowBackend(Backend):
 
 _MOST_INT32 = 2**31 - 1
 """The largest size that ``Empty`` takes."""
-
-
-def _symbolic(x: Any) -> UnsupportedOperation:
-    return UnsupportedOperation(
-        f"the device of a {type(x).__name__}",
-        "it stands for a value in a graph that is being traced, and has neither device nor memory "
-        "yet; ask outside tf.function, or place operations there with `with tf.device(...)`",
-        "https://www.tensorflow.org/guide/function",
-    )

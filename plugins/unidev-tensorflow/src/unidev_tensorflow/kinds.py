@@ -8,6 +8,8 @@ from typing import Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
+from unidev.errors import UnsupportedOperation
+
 COMPOSITES = (tf.RaggedTensor, tf.SparseTensor, tf.IndexedSlices, tf.experimental.ExtensionType)
 """Made of several plain tensors, at which ``tf.nest`` gets by ``expand_composites``."""
 
@@ -63,6 +65,16 @@ def is_symbolic(x: object) -> bool:
     if keras is not None and isinstance(x, keras.KerasTensor):
         return True
     return isinstance(x, tf.Tensor) and not isinstance(x, EAGER)
+
+
+def symbolic(x: Any) -> UnsupportedOperation:
+    """The error for asking such a value where it is."""
+    return UnsupportedOperation(
+        f"the device of a {type(x).__name__}",
+        "it stands for a value in a graph that is being traced, and has neither device nor memory "
+        "yet; ask outside tf.function, or place operations there with `with tf.device(...)`",
+        "https://www.tensorflow.org/guide/function",
+    )
 
 
 def parts(x: Any) -> list[Any]:
