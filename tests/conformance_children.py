@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from unidev.conformance.child import Order, command, environment
-from unidev.conformance.events import End, EventReader, Session, Start
+from unidev.conformance.running.child import Order, command, environment
+from unidev.conformance.running.events import End, EventReader, Session, Start
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

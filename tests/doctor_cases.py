@@ -5,21 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from unidev.contract.installation import Build, Wheel
 from unidev.doctor.diagnosis import diagnose
-from unidev.doctor.facts import (
+from unidev.doctor.facts import Case, Finding, Framework
+from unidev.hardware.facts import (
     NO_LIBRARY,
     NOT_LOADED,
-    Case,
     DeviceFile,
     Driver,
-    Finding,
-    Framework,
     Gpu,
     GpuProcess,
     Machine,
     PciDevice,
 )
-from unidev.installation import Build, Wheel
 
 GIB = 2**30
 A, B = "GPU-aaaaaaaa-0000-0000-0000-000000000000", "GPU-bbbbbbbb-0000-0000-0000-000000000000"

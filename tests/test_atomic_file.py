@@ -10,7 +10,7 @@ from typing import IO
 
 import pytest
 
-from unidev.atomic_file import SUFFIX, replacing
+from unidev.support.atomic_file import SUFFIX, replacing
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="permissions, links and devices are POSIX's")
 

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import unidev
-from unidev.backend import Backend, BackendSpec, Simulator, Unsupported
-from unidev.loading import load_backend
-from unidev.probe import Probe
+from unidev.contract.backend import Backend, BackendSpec, Simulator, Unsupported
+from unidev.contract.probe import Probe
+from unidev.registry.loading import load_backend
 
 
 def test_the_contract_asks_for_a_dozen_methods_and_no_more() -> None:
@@ -49,9 +49,9 @@ def test_a_part_is_imported_and_made_when_it_is_first_asked_for_and_once(run_pyt
         """
         import sys, unidev
         backend = unidev.active_backend()
-        print("unidev.numpy_layers" in sys.modules, end=" ")
+        print("unidev.numpy_backend.nn.layers" in sys.modules, end=" ")
         print(backend.layers is backend.layers, backend.layers.backend is backend, end=" ")
-        print("unidev.numpy_layers" in sys.modules)
+        print("unidev.numpy_backend.nn.layers" in sys.modules)
         """,
         UNIDEV_BACKEND="numpy",
     )

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import unidev
-from unidev import selection
-from unidev.scopes import stack
+from unidev.registry import selection
+from unidev.registry.scopes import stack
 
 
 class Hostile:

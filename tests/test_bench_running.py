@@ -10,7 +10,7 @@ from unidev.bench.measuring import Effort
 from unidev.bench.results import BANDWIDTH, FLOOR, FORUM, PRODUCT, SUM, TEXTBOOK
 from unidev.bench.running import all_tasks, run
 from unidev.bench.tasks import Host
-from unidev.loading import load_backend
+from unidev.registry.loading import load_backend
 
 
 @pytest.fixture

@@ -9,13 +9,12 @@ import filelock
 import pytest
 
 import unidev
-from unidev.build_cache import cache_folder
-from unidev.simulation import build_once
+from unidev.support.build_cache import build_once, cache_folder
 
 BUILD = """
     import sys, time
     from pathlib import Path
-    from unidev.simulation import build_once
+    from unidev.support.build_cache import build_once
 
     def build(path):
         with open("builds", "a") as builds:
@@ -121,11 +120,11 @@ def test_whoever_waits_for_another_process_says_so(cache: Path, capsys, monkeypa
     path = build_once("test", "key", "file", writes("text", []))
     path.unlink()
     lock = filelock.FileLock(f"{path.parent}.lock")
-    monkeypatch.setattr("unidev.build_cache.BEAT_S", 0.01)
+    monkeypatch.setattr("unidev.support.build_cache.BEAT_S", 0.01)
     lock.acquire()
     monkeypatch.setattr(
-        "unidev.build_cache.announced",
-        lambda what, announced=sys.modules["unidev.build_cache"].announced: (
+        "unidev.support.build_cache.announced",
+        lambda what, announced=sys.modules["unidev.support.build_cache"].announced: (
             lock.release() if what.startswith("waiting") else None, announced(what)
         )[1],
     )  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.atomic_file import SUFFIX
+from unidev.support.atomic_file import SUFFIX
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +30,8 @@ SAVES = f"""
     import time
     import numpy as np
     import unidev
-    import unidev.atomic_file, unidev.checkpoint_fit, unidev.checkpoint_writing, unidev.progress
+    import unidev.support.atomic_file, unidev.support.progress
+    import unidev.models.checkpoints.matching, unidev.models.checkpoints.writing
 
     file, first = sys.argv[1], int(sys.argv[2])
     model = {{f"layer.{{i}}": np.zeros({WIDTH}, "float32") for i in range({LAYERS})}}

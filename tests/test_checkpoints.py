@@ -53,7 +53,7 @@ def test_bfloat16_is_held_as_its_bits_and_stored_as_what_it_is(file: Path, monke
     names = lambda dtype, _: "bfloat16" if dtype == np.uint16 else str(dtype)  # noqa: E731
     x, y = np.arange(6, dtype="uint16").reshape(2, 3), np.zeros((2, 3), "uint16")
     with monkeypatch.context() as patch:
-        patch.setattr("unidev.checkpoint_fit._dtype_name", names)
+        patch.setattr("unidev.models.checkpoints.matching._dtype_name", names)
         unidev.save_parameters({"x": x}, file)
         unidev.load_parameters({"x": y}, file)
     assert y.tolist() == x.tolist()

@@ -14,11 +14,11 @@ import pytest
 from bench_samples import ONLY_CPU
 from click.testing import CliRunner, Result
 
-from unidev.atomic_file import replacing
 from unidev.bench import files
 from unidev.bench.results import from_document
 from unidev.cli import bench as cli_bench
 from unidev.cli.bench import command
+from unidev.support.atomic_file import replacing
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -44,8 +44,8 @@ import unidev
 
 def load():
     {load}
-    from unidev.installation import Build, Installation, Wheel
-    from unidev.numpy_backend import NumpyBackend
+    from unidev.contract.installation import Build, Installation, Wheel
+    from unidev.numpy_backend.backend import NumpyBackend
 
     class Installed(Installation):
         def build(self):

@@ -43,7 +43,7 @@ import unidev
 
 def load():
     {load}
-    from unidev.numpy_backend import NumpyBackend
+    from unidev.numpy_backend.backend import NumpyBackend
 
     class Strange(NumpyBackend):
         memory = unidev.unsupported("nobody | counts", "https://example.org/why")
@@ -198,8 +198,8 @@ def test_the_capability_table_is_read_off_the_backends(unidev, tmp_path) -> None
 
 
 def test_every_optional_ability_of_the_contract_is_in_the_table(unidev) -> None:
-    from unidev.backend import Backend, BackendSpec, Unsupported
-    from unidev.probe import Probe
+    from unidev.contract.backend import Backend, BackendSpec, Unsupported
+    from unidev.contract.probe import Probe
 
     optional = {
         prefix + name

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from conformance_children import Job, Told, mutant_job, run_all
 
-from unidev.child_processes import Interruption
-from unidev.conformance.catalog import PROFILES, all_checks, every_check
-from unidev.conformance.child import Order
-from unidev.conformance.configuration_run import ConfigurationRun
 from unidev.conformance.mutants import IDLE, MUTANTS, SOUND
 from unidev.conformance.mutants.mutant import in_place_of, replace, replace_value
+from unidev.conformance.running.catalog import PROFILES, all_checks, every_check
+from unidev.conformance.running.child import Order
+from unidev.conformance.running.configuration_run import ConfigurationRun
+from unidev.support.child_processes import Interruption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

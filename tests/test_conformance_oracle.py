@@ -8,15 +8,19 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.backend import Extent
-from unidev.conformance import host_memory
-from unidev.conformance.bench import Bench
-from unidev.conformance.counting import Counter
-from unidev.conformance.evidence import Evidence
-from unidev.conformance.oracle import Oracle, overlapping_bytes
-from unidev.conformance.outcomes import InconclusiveError, NotApplicableError, NotSupportedError
-from unidev.conformance.samples import aligned, counting, telling_bits
+from unidev.conformance.judging.outcomes import (
+    InconclusiveError,
+    NotApplicableError,
+    NotSupportedError,
+)
+from unidev.conformance.kit.counting import Counter
+from unidev.conformance.kit.evidence import Evidence
+from unidev.conformance.kit.oracle import Oracle, overlapping_bytes
+from unidev.conformance.kit.samples import aligned, counting, telling_bits
+from unidev.conformance.kit.workbench import Bench
+from unidev.contract.backend import Extent
 from unidev.errors import UnsupportedOperation
+from unidev.hardware import host_memory
 
 
 @pytest.fixture

@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 
-from unidev.backend import Unsupported, unsupported
-from unidev.conformance.abilities import capabilities, require_ability
-from unidev.conformance.catalog import GROUPS, PROFILES, all_checks, check, every_check
-from unidev.conformance.expectations import (
+from unidev.conformance.judging.abilities import require_ability
+from unidev.conformance.judging.expectations import (
     Configuration,
     Expectation,
     expected_failures,
     problems_of,
 )
-from unidev.conformance.outcomes import NotSupportedError
-from unidev.conformance.spying import Calls, failing_at
-from unidev.loading import load_backend
+from unidev.conformance.judging.outcomes import NotSupportedError
+from unidev.conformance.kit.spying import Calls, failing_at
+from unidev.conformance.running.catalog import GROUPS, PROFILES, all_checks, check, every_check
+from unidev.contract.backend import Unsupported, unsupported
+from unidev.registry.description import capabilities
+from unidev.registry.loading import load_backend
 
 TODAY = datetime.date(2026, 1, 1)
 

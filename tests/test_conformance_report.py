@@ -8,14 +8,14 @@ from xml.etree import ElementTree as ET
 import pytest
 from rich.console import Console
 
-from unidev.conformance import verify as verify_module
-from unidev.conformance.badge import to_badge
-from unidev.conformance.events import Capability, CheckEntry, DeviceEntry
-from unidev.conformance.render_html import to_html
-from unidev.conformance.render_junit import to_junit
-from unidev.conformance.render_markdown import to_markdown
-from unidev.conformance.render_terminal import print_report
-from unidev.conformance.report import (
+from unidev.conformance.judging import verify as verify_module
+from unidev.conformance.judging.verdict import judge
+from unidev.conformance.judging.verify import verify
+from unidev.conformance.reports.badge import to_badge
+from unidev.conformance.reports.html import to_html
+from unidev.conformance.reports.junit import to_junit
+from unidev.conformance.reports.markdown import to_markdown
+from unidev.conformance.reports.report import (
     RESULTS,
     Configuration,
     Header,
@@ -26,8 +26,9 @@ from unidev.conformance.report import (
     to_document,
     to_json,
 )
-from unidev.conformance.verdict import judge
-from unidev.conformance.verify import verify
+from unidev.conformance.reports.terminal import print_report
+from unidev.conformance.running.events import CheckEntry
+from unidev.registry.description import Capability, DeviceEntry
 
 NASTY = "<script>alert('1')</script> | `x` *y* ~~~~ \x00 \ud800 & [z](javascript:alert)"
 

@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from unidev import child_processes, numpy_plugin, plugins
-from unidev.backend import unsupported
-from unidev.conformance import child
-from unidev.conformance.runner import BackendMissingError, Plan, UsageError, run
-from unidev.conformance.verdict import judge
+from unidev import numpy_backend as numpy_plugin
+from unidev.conformance.judging.verdict import judge
+from unidev.conformance.running import child
+from unidev.conformance.running.runner import BackendMissingError, Plan, UsageError, run
+from unidev.contract.backend import unsupported
+from unidev.registry import discovery as plugins
+from unidev.support import child_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.conformance.configuration_run import Progress
-    from unidev.conformance.report import Report
+    from unidev.conformance.reports.report import Report
+    from unidev.conformance.running.configuration_run import Progress
 
     RunFake = Callable[..., Report]
 
@@ -230,7 +232,7 @@ PROGRAM = """
 import sys
 sys.path.insert(0, {tests!r})
 from test_conformance_runner import fake_command
-from unidev.conformance import child
+from unidev.conformance.running import child
 child.command = fake_command
 from unidev.cli import main
 main(["conform", "numpy", "--only", "smoke.probe_calibrated", "--report", "report.json"])

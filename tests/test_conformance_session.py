@@ -11,16 +11,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from unidev.conformance.catalog import Check, all_checks
-from unidev.conformance.events import End, EventReader, Finish, Problem, Refused
-from unidev.conformance.expectations import Expectation
-from unidev.conformance.outcomes import InconclusiveError, NotApplicableError, NotSupportedError
-from unidev.conformance.verdicts import judged
+from unidev.conformance.judging.expectations import Expectation
+from unidev.conformance.judging.outcomes import (
+    InconclusiveError,
+    NotApplicableError,
+    NotSupportedError,
+)
+from unidev.conformance.judging.verdicts import judged
+from unidev.conformance.running.catalog import Check, all_checks
+from unidev.conformance.running.events import End, EventReader, Finish, Problem, Refused
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from unidev.conformance.events import Event
+    from unidev.conformance.running.events import Event
 
 REQUIRED = Check("copy.one", "It proves.", "tensor", True, ())
 NEEDING = Check("copy.two", "It proves.", "tensor", True, ("probe.write",))
@@ -64,7 +68,7 @@ def test_every_check_has_an_id_of_its_own_and_a_summary() -> None:
 
 PLUGIN = """
     from unidev import BackendSpec, hookimpl
-    from unidev.numpy_plugin import NumpySimulator
+    from unidev.numpy_backend import NumpySimulator
 
     def load():
         from author.backend import AuthorBackend
@@ -79,7 +83,7 @@ PLUGIN = """
         )
 """
 BACKEND = """
-    from unidev.numpy_backend import NumpyBackend
+    from unidev.numpy_backend.backend import NumpyBackend
 
     class AuthorBackend(NumpyBackend):
         def to_numpy(self, x):
@@ -220,8 +224,8 @@ def test_the_plugin_of_every_pytest_run_imports_no_framework_and_no_suite(run_py
     said = run_python(
         """
         import sys
-        import unidev.conformance.pytest_plugin
-        heavy = {"numpy", "optree", "hypothesis", "unidev.conformance.session"}
+        import unidev.conformance.running.pytest_plugin
+        heavy = {"numpy", "optree", "hypothesis", "unidev.conformance.running.session"}
         print(sorted(heavy & set(sys.modules)))
         """
     )

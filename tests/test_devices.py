@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 import unidev
-from unidev.backend import Memory
-from unidev.loading import load_backend
+from unidev.contract.backend import Memory
+from unidev.registry.loading import load_backend
 
 
 def test_without_a_gpu_there_is_cpu_0_alone() -> None:
@@ -150,7 +150,7 @@ def test_a_device_object_of_another_framework_is_named_as_that(add_plugin, run_p
         "otherframe",
         """
         import unidev
-        from unidev.numpy_backend import NumpyBackend
+        from unidev.numpy_backend.backend import NumpyBackend
 
         class Place:
             pass

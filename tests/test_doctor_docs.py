@@ -6,6 +6,7 @@ import io
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from doctor_cases import (
@@ -21,12 +22,15 @@ from doctor_cases import (
 )
 from rich.console import Console
 
+from unidev.contract.installation import Wheel
 from unidev.doctor.brief import in_short
 from unidev.doctor.diagnosis import RANKING, diagnose
-from unidev.doctor.facts import NO_LIBRARY, Case, Driver
-from unidev.doctor.machine import VARIABLES
 from unidev.doctor.text import print_diagnosis
-from unidev.installation import Wheel
+from unidev.hardware.facts import NO_LIBRARY, Driver
+from unidev.hardware.machine import VARIABLES
+
+if TYPE_CHECKING:
+    from unidev.doctor.facts import Case
 
 PAGE = Path(__file__).parent.parent / "docs/doctor.md"
 _TENSORFLOW = replace(

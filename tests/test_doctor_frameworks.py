@@ -28,10 +28,11 @@ from doctor_cases import (
     with_gpus,
 )
 
+from unidev.contract.installation import Build
 from unidev.doctor.diagnosis import RANKING, diagnose, is_healthy
-from unidev.doctor.facts import Case, GpuProcess
+from unidev.doctor.facts import Case
 from unidev.doctor.framework_causes import has_code
-from unidev.installation import Build
+from unidev.hardware.facts import GpuProcess
 
 OLD_DRIVER = {"version": "470.256.02", "cuda_version": "11.4"}
 

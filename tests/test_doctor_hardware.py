@@ -25,7 +25,7 @@ from doctor_cases import (
 )
 
 from unidev.doctor.diagnosis import diagnose, is_healthy
-from unidev.doctor.facts import (
+from unidev.hardware.facts import (
     FAILS,
     MISMATCH,
     NO_ANSWER,
@@ -229,8 +229,8 @@ def test_of_a_gpu_that_is_divided_one_part_is_all_that_a_process_sees() -> None:
 
 
 def test_apples_gpu_needs_no_driver_of_its_own() -> None:
-    from unidev.doctor.facts import Gpu
-    from unidev.installation import Build
+    from unidev.contract.installation import Build
+    from unidev.hardware.facts import Gpu
 
     apple = Machine("Darwin", drivers=(Driver("mps", "works", gpus=(Gpu("mps", 0, "Apple GPU"),)),))
     able = case(apple, torch(1, Build(accelerator="mps")))

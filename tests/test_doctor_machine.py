@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from unidev.doctor import machine as machine_module
-from unidev.doctor.facts import MISMATCH, NO_LIBRARY, NOT_ASKED, WORKS, DeviceFile, GpuProcess
-from unidev.doctor.machine import read_machine
-from unidev.doctor.nvml import ask_in_time, ask_nvml, import_nvml
-from unidev.doctor.processes import process_told, this_process
+from unidev.hardware import machine as machine_module
+from unidev.hardware.facts import MISMATCH, NO_LIBRARY, NOT_ASKED, WORKS, DeviceFile, GpuProcess
+from unidev.hardware.machine import read_machine
+from unidev.hardware.nvml import ask_in_time, ask_nvml, import_nvml
+from unidev.hardware.processes import process_told, this_process
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -305,7 +305,7 @@ def test_a_system_without_proc_knows_of_no_forks(tmp_path) -> None:
 def test_a_real_fork_is_known_and_a_real_spawn_is_none() -> None:
     program = """
 import multiprocessing, sys
-from unidev.doctor.processes import this_process
+from unidev.hardware.processes import this_process
 def told(queue): queue.put(this_process().is_forked)
 if __name__ == "__main__":
     for method in ("fork", "spawn"):

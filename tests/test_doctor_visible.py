@@ -23,9 +23,9 @@ from doctor_cases import (
 )
 
 from unidev.doctor.diagnosis import is_healthy
-from unidev.doctor.facts import Process
-from unidev.doctor.visible import EMPTY as HIDES_ALL
-from unidev.doctor.visible import OUT_OF_RANGE, SUBSET, UNKNOWN, hidden
+from unidev.hardware.facts import Process
+from unidev.hardware.visible import EMPTY as HIDES_ALL
+from unidev.hardware.visible import OUT_OF_RANGE, SUBSET, UNKNOWN, hidden
 
 TWO = (gpu(0), gpu(1))
 

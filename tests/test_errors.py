@@ -8,7 +8,8 @@ import pytest
 
 import unidev
 from unidev import errors
-from unidev.errors import framework_error, shown
+from unidev.calls.framework_errors import framework_error
+from unidev.support.wording import shown
 
 CLASSES = [
     cls
@@ -108,6 +109,6 @@ def test_every_error_says_in_a_line_what_it_is(cls: type) -> None:
     ],
 )  # fmt: skip
 def test_the_frameworks_words_for_no_memory_are_known(said) -> None:
-    error = unidev.errors.framework_error(RuntimeError(said), "theirs", "making a tensor")
+    error = framework_error(RuntimeError(said), "theirs", "making a tensor")
     assert isinstance(error, unidev.OutOfDeviceMemoryError)
     assert said in str(error)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from unidev.plugins import backend_specs
+from unidev.registry.discovery import backend_specs
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 EXACT = ["use_gpu", "place_model", "logging_the_loss"]

@@ -10,8 +10,8 @@ from unidev import nn
 from unidev.bench import contest
 from unidev.bench.report import DeviceReport, Trial
 from unidev.bench.spread import Summary
-from unidev.device import Device
-from unidev.loading import load_backend
+from unidev.contract.device import Device
+from unidev.registry.loading import load_backend
 
 
 def timed(median_s: float) -> Summary:

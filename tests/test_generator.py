@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.generator import draw
+from unidev.tensors.generator import draw
 
 
 @pytest.mark.parametrize("maker", [unidev.rand, unidev.randn])

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import unidev
-from unidev.watching import thread
+from unidev.registry.observer import thread
 
 
 def test_what_names_a_device_is_asked_for(two_gpus, tmp_path):
@@ -275,7 +275,8 @@ def test_pytest_knows_the_mark_and_loads_no_more_of_unidev_than_it_needs(tmp_pat
         import sys, pytest
         pytest.main(["-q", "-p", "no:cacheprovider", "--markers", "test_nothing.py"])
         pytest.main(["-q", "-p", "no:cacheprovider", "test_nothing.py"])
-        print(sorted({"numpy", "unidev.watch", "unidev.trace", "pluggy"} & set(sys.modules)))
+        late = {"numpy", "unidev.tracing.recorder", "unidev.tracing.trace", "pluggy"}
+        print(sorted(late & set(sys.modules)))
         """
     )
     assert "@pytest.mark.transfer_guard(mode=" in said

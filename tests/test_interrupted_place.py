@@ -10,7 +10,7 @@ import unidev
 if TYPE_CHECKING:
     from types import FrameType
 
-FILES = ("models.py", "numpy_models.py")
+FILES = ("contract/models.py", "numpy_backend/models.py")
 
 
 class Interrupter:

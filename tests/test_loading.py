@@ -7,11 +7,16 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.loading import backend_of_namespace, backend_of_tensor, backend_of_type, is_installed
+from unidev.registry.loading import (
+    backend_of_namespace,
+    backend_of_tensor,
+    backend_of_type,
+    is_installed,
+)
 
 SPEC = """
     import unidev
-    from unidev.numpy_backend import NumpyBackend
+    from unidev.numpy_backend.backend import NumpyBackend
 
     {body}
 
@@ -57,7 +62,7 @@ BROKEN = {
         plugin("class Bad(unidev.Backend):\n    pass\ndef load():\n    return Bad"),
         "PluginError NoneType",
         "copy_to, device_count, device_of, dtypes, empty, from_numpy, full, native_device, "
-        "parse_native, synchronize, tensor_types, to_numpy. See unidev/backend.py",
+        "parse_native, synchronize, tensor_types, to_numpy. See unidev/contract/backend.py",
     ),
     "load gives no backend": (
         plugin("def load():\n    return 5"),

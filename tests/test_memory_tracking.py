@@ -10,14 +10,14 @@ from dataclasses import replace
 import pytest
 
 import unidev
-from unidev import driver_memory
-from unidev.backend import Memory
-from unidev.device import Device
-from unidev.doctor.facts import WORKS, Driver, Gpu, GpuProcess
-from unidev.driver_memory import DriverMemory, MemoryHolder, gpu_meant, told
-from unidev.installation import Build, Installation
-from unidev.loading import load_backend
-from unidev.peak_counter import PeakCounter
+from unidev.calls import driver_memory
+from unidev.calls.driver_memory import DriverMemory, MemoryHolder, gpu_meant, told
+from unidev.contract.backend import Memory
+from unidev.contract.device import Device
+from unidev.contract.installation import Build, Installation
+from unidev.contract.peak_memory import PeakCounter
+from unidev.hardware.facts import WORKS, Driver, Gpu, GpuProcess
+from unidev.registry.loading import load_backend
 
 
 class Counter(PeakCounter):

@@ -10,7 +10,7 @@ import pytest
 
 import unidev
 from unidev import nn
-from unidev.loading import load_backend
+from unidev.registry.loading import load_backend
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]

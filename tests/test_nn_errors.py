@@ -9,7 +9,7 @@ import pytest
 
 import unidev
 from unidev import nn
-from unidev.loading import load_backend
+from unidev.registry.loading import load_backend
 
 
 @pytest.fixture(autouse=True)

@@ -11,10 +11,10 @@ import pytest
 
 import unidev
 from unidev import nn
-from unidev.loading import load_backend
+from unidev.registry.loading import load_backend
 
 if TYPE_CHECKING:
-    from unidev.numpy_models import NumpyModels
+    from unidev.numpy_backend.models import NumpyModels
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.simulated_array import SimulatedArray
-from unidev.watching import thread
+from unidev.numpy_backend.simulated_array import SimulatedArray
+from unidev.registry.observer import thread
 
 READS = {
     "item": (lambda x: x[0, 0].item(), "ndarray.item", 4, ()),

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import unidev
-from unidev import exhaustion
-from unidev.driver_memory import MemoryHolder
-from unidev.errors import framework_error
-from unidev.exhaustion import Told, host_memory, size, words_told
-from unidev.loading import load_backend
+from unidev.calls import out_of_memory as exhaustion
+from unidev.calls.driver_memory import MemoryHolder
+from unidev.calls.framework_errors import framework_error
+from unidev.calls.out_of_memory import Told, host_memory, words_told
+from unidev.registry.loading import load_backend
+from unidev.support.wording import size
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ import pytest
 
 import unidev
 from unidev import nn
-from unidev.loading import load_backend
+from unidev.registry.loading import load_backend
 
 
 @pytest.fixture(autouse=True)
@@ -172,7 +172,7 @@ class Unknown:
         (object(), "of type object"),
         (nn.dense, "of type function"),
         (np.ndarray, "of type type"),
-        (unidev.Device("numpy", "cpu", 0), "of type unidev.device.Device"),
+        (unidev.Device("numpy", "cpu", 0), "of type unidev.contract.device.Device"),
         (SimpleNamespace(weight=np.zeros(2)), "of type types.SimpleNamespace"),
         ({}, "the tensors here are of none"),
         ([], "the tensors here are of none"),

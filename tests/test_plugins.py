@@ -4,7 +4,7 @@ import pytest
 
 GOOD = """
     import unidev
-    from unidev.numpy_backend import NumpyBackend
+    from unidev.numpy_backend.backend import NumpyBackend
 
     class Good(NumpyBackend):
         tensor_types = ()
@@ -22,7 +22,7 @@ GOOD = """
 
 LIST = """
     import unidev
-    from unidev.plugins import find_plugins
+    from unidev.registry.discovery import find_plugins
     print(*unidev.list_backends())
     for plugin in find_plugins():
         if plugin.failure is not None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import unidev
+from unidev.support.wording import kind_of
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_infinity_and_nan_are_floats() -> None:
     "data",
     ["abc", b"abc", ["a"], [None], None, {1: 2}, {1}, range(3), [range(3)], object(), [object()],
      memoryview(b"ab"), (i for i in (1, 2)), [{}], unidev, [type], [[1, ["a"]]]],
-    ids=repr,
+    ids=kind_of,  # the same in every process, so that several can share the tests
 )  # fmt: skip
 def test_what_holds_no_numbers_is_refused_by_its_type(data: object) -> None:
     with pytest.raises(unidev.NotATensorError, match="a tensor is made of numbers"):

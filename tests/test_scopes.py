@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import unidev
-from unidev.scopes import Scope, enter_scope, innermost_device, leave_scope, stack
+from unidev.registry.scopes import Scope, enter_scope, innermost_device, leave_scope, stack
 
 
 def innermost_scope():

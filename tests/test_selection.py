@@ -5,11 +5,11 @@ import threading
 import pytest
 
 import unidev
-from unidev import selection
+from unidev.registry import selection
 
 PLUGIN = """
     import unidev
-    from unidev.numpy_backend import NumpyBackend
+    from unidev.numpy_backend.backend import NumpyBackend
 
     class Mine(NumpyBackend):
         tensor_types = ()
@@ -22,7 +22,7 @@ PLUGIN = """
 
 CHOICE = """
     import sys, unidev
-    from unidev.selection import backend_choice
+    from unidev.registry.selection import backend_choice
     try:
         before = backend_choice()
         print(unidev.active_backend().name, "|", before.reason, "|", backend_choice().reason)
@@ -177,7 +177,7 @@ def test_asking_for_the_choice_imports_no_framework(two_frameworks, run_python) 
     said = run_python(
         """
         import sys
-        from unidev.selection import backend_choice
+        from unidev.registry.selection import backend_choice
         print(backend_choice().name, "twoframe" in sys.modules, "numpy" in sys.modules)
         """,
         UNIDEV_BACKEND="two",

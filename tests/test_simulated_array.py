@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.simulated_array import SimulatedArray
+from unidev.numpy_backend.simulated_array import SimulatedArray
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import os
 import pytest
 
 import unidev
-from unidev.simulation import simulated_count
+from unidev.registry.simulation import simulated_count
 
 
 @pytest.mark.parametrize("count", [1, 2, 64])

@@ -17,7 +17,7 @@ import pytest
 import unidev
 from unidev.bench.report import DeviceReport, Trial
 from unidev.bench.spread import Summary
-from unidev.plugins import backend_specs
+from unidev.registry.discovery import backend_specs
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.loading import load_backend
-from unidev.trace import Trace
+from unidev.registry.loading import load_backend
+from unidev.tracing.trace import Trace
 
 HERE = Path(__file__)
 
@@ -243,7 +243,8 @@ def test_what_is_not_seen_is_part_of_the_trace(two_gpus, monkeypatch):
 def test_importing_unidev_imports_nothing_of_a_trace(run_python):
     said = run_python(
         "import sys, unidev\n"
-        "print(sorted(n for n in sys.modules if n in {'unidev.watch', 'unidev.trace', 'json'}))"
+        "late = {'unidev.tracing.recorder', 'unidev.tracing.trace', 'json'};"
+        "print(sorted(late & set(sys.modules)))"
     )
     assert said == "[]"
 
@@ -252,8 +253,8 @@ def test_without_a_watch_the_verbs_call_the_backend_directly(two_gpus, monkeypat
     def refuse(*_: object) -> None:
         raise AssertionError("looked at without need")
 
-    monkeypatch.setattr("unidev.movements.of_tensor", refuse)
-    monkeypatch.setattr("unidev.watch.Watch.own_call", refuse)
+    monkeypatch.setattr("unidev.calls.transfers.of_tensor", refuse)
+    monkeypatch.setattr("unidev.tracing.recorder.Watch.own_call", refuse)
     x = unidev.rand(3, device="gpu:0")
     unidev.to_numpy(unidev.as_in_device(unidev.copy_to(x, "gpu:1"), "cpu"))
     unidev.place({"x": x}, "gpu:1")

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import unidev
-from unidev.plugins import backend_specs
+from unidev.registry.discovery import backend_specs
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]

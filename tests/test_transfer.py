@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.loading import load_backend
+from unidev.registry.loading import load_backend
 
 
 @pytest.fixture
@@ -183,7 +183,7 @@ def test_a_batch_of_two_backends_is_refused(add_plugin, run_python) -> None:
 
 WRAPPED = """
     import unidev
-    from unidev.numpy_backend import NumpyBackend
+    from unidev.numpy_backend.backend import NumpyBackend
 
     class Tensor:
         shape = (2,)

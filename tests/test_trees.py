@@ -3,6 +3,7 @@ from __future__ import annotations
 import array
 import collections
 import dataclasses
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -151,7 +152,7 @@ def test_a_subclass_of_a_registered_class_is_another_class() -> None:
         (Frozen,),
         (Bag, lambda bag: (bag.items, None), lambda rest, items: Bag(*items)),
     ],
-    ids=repr,
+    ids=lambda arguments: re.sub(" at 0x[0-9a-f]+", "", repr(arguments)),
 )
 def test_what_cannot_be_registered_is_refused(arguments: tuple[Any, ...]) -> None:
     with pytest.raises(unidev.UnsupportedContainerError):

@@ -10,10 +10,9 @@ Importing unidev imports no framework, nor NumPy. What only authors of backends 
 
 from __future__ import annotations
 
-from unidev.checkpoints import load_parameters, save_parameters
-from unidev.checks import check_same_device, device_of, same_device, shares_memory
-from unidev.device import Device
-from unidev.devices import (
+from unidev.bench.fastest import fastest_device
+from unidev.contract.device import Device
+from unidev.devices.finding import (
     as_device,
     cpu,
     gpu,
@@ -24,6 +23,7 @@ from unidev.devices import (
     try_all_gpus,
     try_gpu,
 )
+from unidev.devices.peak_memory import track_memory
 from unidev.errors import (
     AmbiguousBackendError,
     BackendError,
@@ -54,15 +54,15 @@ from unidev.errors import (
     UnsupportedDtypeError,
     UnsupportedOperation,
 )
-from unidev.fastest import fastest_device
-from unidev.generator import seed
-from unidev.gradients import no_grad, sgd, value_and_grad
-from unidev.guarding import transfer_guard
-from unidev.memory_tracking import track_memory
-from unidev.placing import parameters, place
-from unidev.selection import active_backend, list_backends, set_backend, use_backend
-from unidev.simulation import simulate
-from unidev.tensors import (
+from unidev.models.checkpoints.verbs import load_parameters, save_parameters
+from unidev.models.gradients import no_grad, sgd, value_and_grad
+from unidev.models.placing import parameters, place
+from unidev.registry.selection import active_backend, list_backends, set_backend, use_backend
+from unidev.registry.simulation import simulate
+from unidev.support.version import __version__ as __version__
+from unidev.tensors.checks import check_same_device, device_of, same_device, shares_memory
+from unidev.tensors.containers import register_container
+from unidev.tensors.creating import (
     arange,
     array,
     empty,
@@ -76,61 +76,68 @@ from unidev.tensors import (
     zeros,
     zeros_like,
 )
-from unidev.tracing import trace_transfers
-from unidev.transfer import as_in_device, copy_to
-from unidev.trees import register_container
+from unidev.tensors.generator import seed
+from unidev.tensors.transfer import as_in_device, copy_to
+from unidev.tracing.trace_transfers import trace_transfers
+from unidev.tracing.transfer_guard import transfer_guard
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from typing import Any
 
     from unidev import nn as nn
-    from unidev.autograd import Autograd
-    from unidev.backend import (
+    from unidev.contract import (
         CONTRACT_VERSION,
+        Autograd,
+        AutogradProbe,
         Backend,
         BackendSpec,
+        Build,
         Extent,
+        Functions,
+        Installation,
+        Layers,
         Memory,
+        ModelProbe,
+        Models,
+        Movement,
+        PeakCounter,
+        Probe,
         Simulator,
+        Stored,
+        Tracer,
+        Wheel,
+        hookimpl,
+        part,
+        unsupported,
     )
-    from unidev.hookspecs import hookimpl
-    from unidev.installation import Build, Installation, Wheel
-    from unidev.layers import Functions, Layers
-    from unidev.models import Models, Stored
-    from unidev.optional import part, unsupported
-    from unidev.peak_counter import PeakCounter
-    from unidev.probe import Probe
-    from unidev.tracer import Movement, Tracer
-    from unidev.training_probe import AutogradProbe, ModelProbe
-
-__version__ = "0.1.0"
 
 _FOR_PLUGINS = {
-    "Autograd": "unidev.autograd",
-    "AutogradProbe": "unidev.training_probe",
-    "Backend": "unidev.backend",
-    "BackendSpec": "unidev.backend",
-    "Build": "unidev.installation",
-    "CONTRACT_VERSION": "unidev.backend",
-    "Extent": "unidev.backend",
-    "Functions": "unidev.layers",
-    "Installation": "unidev.installation",
-    "Layers": "unidev.layers",
-    "Memory": "unidev.backend",
-    "ModelProbe": "unidev.training_probe",
-    "Models": "unidev.models",
-    "Movement": "unidev.tracer",
-    "PeakCounter": "unidev.peak_counter",
-    "Probe": "unidev.probe",
-    "Simulator": "unidev.backend",
-    "Stored": "unidev.models",
-    "Tracer": "unidev.tracer",
-    "Wheel": "unidev.installation",
-    "hookimpl": "unidev.hookspecs",
-    "part": "unidev.optional",
-    "unsupported": "unidev.optional",
+    "Autograd",
+    "AutogradProbe",
+    "Backend",
+    "BackendSpec",
+    "Build",
+    "CONTRACT_VERSION",
+    "Extent",
+    "Functions",
+    "Installation",
+    "Layers",
+    "Memory",
+    "ModelProbe",
+    "Models",
+    "Movement",
+    "PeakCounter",
+    "Probe",
+    "Simulator",
+    "Stored",
+    "Tracer",
+    "Wheel",
+    "hookimpl",
+    "part",
+    "unsupported",
 }
+"""Imported when first named."""
 
 __all__ = [
     "CONTRACT_VERSION",
@@ -237,7 +244,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name in _FOR_PLUGINS:
-        return getattr(import_module(_FOR_PLUGINS[name]), name)
+        return getattr(import_module("unidev.contract"), name)
     if name == "nn":
         return import_module("unidev.nn")
     raise AttributeError(f"module 'unidev' has no attribute {name!r}")

@@ -38,10 +38,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from unidev.device import Device
-    from unidev.driver_memory import MemoryHolder
-    from unidev.tracer import Movement
-    from unidev.user_lines import Line
+    from unidev.calls.driver_memory import MemoryHolder
+    from unidev.contract.device import Device
+    from unidev.contract.tracer import Movement
+    from unidev.tracing.call_site import Line
 
 
 class UnidevError(Exception):
@@ -237,61 +237,3 @@ class UnsupportedOperation(UnidevError, NotImplementedError):  # noqa: N818  the
     def __reduce__(self) -> tuple[type[UnsupportedOperation], tuple[str, str, str | None]]:
         # Exception would give the message to __init__: a worker process could not report it.
         return type(self), (self.operation, self.reason, self.link)
-
-
-_EXHAUSTED = (
-    "out of memory", "resourceexhausted",  # CUDA's; TensorFlow's and XLA's
-    "allocate memory", "failed to allocate",  # torch's of the host; MXNet's
-)  # fmt: skip
-
-
-def framework_error(
-    error: Exception,
-    backend: str,
-    doing: str,
-    device: Device | None = None,
-    made: tuple[tuple[int, ...], object] | None = None,
-) -> FrameworkError:
-    """The error for what the framework itself raised while ``doing`` something on ``device``.
-
-    ``made`` is the shape and the dtype of the tensor that was to be made, where one was.
-    """
-    said = f"{type(error).__name__}: {error}".strip()
-    if not is_lack_of_memory(error):
-        return FrameworkError(f"{backend} failed in {doing}. {said}")
-    try:
-        from unidev.exhaustion import out_of_memory
-
-        return out_of_memory(said, backend, doing, device, made)
-    except Exception:  # noqa: BLE001  whatever memory is left, this error has to come
-        return OutOfDeviceMemoryError(f"{backend} has no memory left for {doing}. {said}")
-
-
-def is_lack_of_memory(error: Exception) -> bool:
-    """Whether that is how a framework says that there is no memory left."""
-    words = f"{type(error).__name__}: {error}".lower().replace("_", "")
-    return isinstance(error, MemoryError) or any(sign in words for sign in _EXHAUSTED)
-
-
-def shown(value: object) -> str:
-    """``repr(value)`` for a message: short, and whatever a stranger's ``__repr__`` does."""
-    from reprlib import Repr
-
-    short = Repr()
-    short.maxlevel = 2
-    short.maxstring = short.maxother = short.maxlong = 100
-    try:
-        return short.repr(value)
-    except Exception:  # noqa: BLE001  an int of 5000 digits raises here, and so may a stranger
-        return f"<{kind_of(value)}>"
-
-
-def kind_of(value: object) -> str:
-    """The name of the type of ``value``, with its module unless it is a builtin."""
-    return type_name(type(value))
-
-
-def type_name(cls: type) -> str:
-    """The name of ``cls``, with its module unless it is a builtin."""
-    module = getattr(cls, "__module__", "")  # types made in C may have none
-    return f"{module}.{cls.__qualname__}".removeprefix("builtins.").removeprefix(".")

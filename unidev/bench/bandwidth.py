@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from unidev.bench.results import BANDWIDTH
 from unidev.bench.tasks import Task
-from unidev.transfer import copy_to
+from unidev.tensors.transfer import copy_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from unidev.bench.tasks import Host
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
 PAGEABLE, PINNED = "from pageable memory", "from pinned memory"
 SIZES = tuple(2**10 * 4**power for power in range(10))

@@ -9,29 +9,23 @@ from typing import TYPE_CHECKING, Any
 from unidev.bench.measuring import without_collecting
 from unidev.bench.report import DeviceReport, Trial
 from unidev.bench.spread import summary
-from unidev.checks import device_of
-from unidev.devices import devices_of, resolve_device
-from unidev.errors import (
-    DeviceNotFoundError,
-    InvalidDataError,
-    OutOfDeviceMemoryError,
-    UnidevError,
-    framework_error,
-    is_lack_of_memory,
-    shown,
-)
-from unidev.loading import is_model
-from unidev.placing import backend_of_model, place
-from unidev.selection import active_backend
-from unidev.transfer import as_in_device
-from unidev.trees import tensors_of
+from unidev.calls.framework_errors import framework_error, is_lack_of_memory
+from unidev.devices.finding import devices_of, resolve_device
+from unidev.errors import DeviceNotFoundError, InvalidDataError, OutOfDeviceMemoryError, UnidevError
+from unidev.models.placing import backend_of_model, place
+from unidev.registry.loading import is_model
+from unidev.registry.selection import active_backend
+from unidev.support.wording import shown
+from unidev.tensors.checks import device_of
+from unidev.tensors.containers import tensors_of
+from unidev.tensors.transfer import as_in_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from unidev.backend import Backend
-    from unidev.device import Device
-    from unidev.devices import DeviceLike
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+    from unidev.devices.finding import DeviceLike
 
 _WARM_UPS = 2
 """In the first call a framework compiles, chooses algorithms and takes memory."""

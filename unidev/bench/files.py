@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from unidev.atomic_file import replacing
 from unidev.bench.findings import crossovers
 from unidev.bench.page import to_html
 from unidev.bench.results import to_document
-from unidev.child_processes import noticing_interruption
+from unidev.support.atomic_file import replacing
+from unidev.support.child_processes import noticing_interruption
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from unidev.bench.results import Bench
-    from unidev.child_processes import Interruption
+    from unidev.support.child_processes import Interruption
 
 NAME = "bench"
 

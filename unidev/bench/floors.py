@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import unidev
 from unidev.bench.results import FLOOR
 from unidev.bench.tasks import Task
+from unidev.tensors.creating import to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from unidev.bench.tasks import Host
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
 WAITED, QUEUED, READ = (
     "x + y of one number, waited for",
@@ -54,4 +54,4 @@ def _queued(host: Host, device: Device) -> Callable[[], object]:
 
 def _read(host: Host, device: Device) -> Callable[[], object]:
     x, y = host.make((1,), device), host.make((1,), device)
-    return lambda: float(unidev.to_numpy(x + y)[0])
+    return lambda: float(to_numpy(x + y)[0])

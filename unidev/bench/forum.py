@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import unidev
 from unidev import nn
 from unidev.bench.matrices import Operation, journey_task, matrix_task, product
 from unidev.bench.results import FORUM
 from unidev.bench.tasks import Task
+from unidev.models.gradients import sgd, value_and_grad
+from unidev.models.placing import place
 from unidev.nn import functional
+from unidev.tensors.creating import array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from unidev.bench.tasks import Host
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
 TINY = "a tiny net, 10 to 10 to 1, takes a step at a batch of 10"
 MATRIX_ROWS = 200
@@ -51,13 +53,13 @@ def _task(what: str, device: Device, prepare: Callable[[], Callable[[], object]]
 
 
 def _tiny_net(host: Host, device: Device) -> Callable[[], object]:
-    net = unidev.place(nn.sequential(nn.dense(10, 10), nn.tanh(), nn.dense(10, 1)), device)
+    net = place(nn.sequential(nn.dense(10, 10), nn.tanh(), nn.dense(10, 1)), device)
     x, y = host.make((10, 10), device), host.make((10, 1), device)
-    step = unidev.value_and_grad(lambda net: functional.mean_squared_error(net(x), y))
+    step = value_and_grad(lambda net: functional.mean_squared_error(net(x), y))
 
     def train() -> None:
         _, gradients = step(net)
-        unidev.sgd(net, gradients, lr=0.01)
+        sgd(net, gradients, lr=0.01)
 
     return host.waited(device, train)
 
@@ -75,7 +77,7 @@ def _jacobian(host: Host, device: Device, batch: int) -> Callable[[], object]:
     def outputs(x: Any) -> Any:
         return functional.linear(functional.tanh(functional.linear(x, inner)), outer)
 
-    by_row = unidev.value_and_grad(lambda x, row: row @ (outputs(x) @ column))
+    by_row = value_and_grad(lambda x, row: row @ (outputs(x) @ column))
 
     def call() -> list[Any]:
         return [by_row(x, row) for row in rows]
@@ -88,4 +90,4 @@ def _one_hot(count: int, index: int, device: Device) -> Any:
 
     values = np.zeros((1, count), "float32")
     values[0, index] = 1
-    return unidev.array(values, device=device)
+    return array(values, device=device)

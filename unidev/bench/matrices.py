@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from unidev.bench.tasks import Host
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
 
 class Operation(NamedTuple):

@@ -11,7 +11,7 @@ from unidev.bench.spread import Ranking, Summary, is_faster, rank, ratio
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
 
 @dataclass(frozen=True, kw_only=True)

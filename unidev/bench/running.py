@@ -8,22 +8,23 @@ import platform
 import time
 from typing import TYPE_CHECKING
 
-import unidev
 from unidev.bench import bandwidth, floors, forum, matrices, textbook
 from unidev.bench.measuring import FULL, QUICK, measure
 from unidev.bench.results import BANDWIDTH, Bench, DeviceTold, Result
 from unidev.bench.tasks import Host
-from unidev.conformance.subject import framework_version
-from unidev.devices import devices_of
-from unidev.errors import UnidevError, framework_error
+from unidev.calls.framework_errors import framework_error
+from unidev.devices.finding import devices_of
+from unidev.errors import UnidevError
+from unidev.registry.versions import framework_version
+from unidev.support.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from unidev.backend import Backend
     from unidev.bench.spread import Summary
     from unidev.bench.tasks import Task
-    from unidev.device import Device
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
 
     Progress = Callable[[int, int, Task], None]
     """Is told how many tasks are done, of how many, and the one that begins."""
@@ -46,7 +47,7 @@ def run(backend: Backend, *, is_full: bool, progress: Progress) -> Bench:
         backend=backend.name,
         framework=backend.spec.framework,
         framework_version=framework_version(backend),
-        unidev_version=unidev.__version__,
+        unidev_version=__version__,
         python=platform.python_version(),
         platform=platform.platform(),
         cores=os.cpu_count() or 1,

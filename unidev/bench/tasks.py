@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import unidev
 from unidev.bench.results import HERE
-from unidev.transfer import copy_to
+from unidev.tensors.creating import full
+from unidev.tensors.transfer import copy_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.backend import Backend
-    from unidev.device import Device
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
 
     Tensor = Any
 
@@ -50,7 +50,7 @@ class Host:
 
     def make(self, shape: tuple[int, ...], device: Device, value: float = 0.5) -> Tensor:
         """A tensor whose memory has been written to; untouched pages would cost nothing to read."""
-        x = unidev.full(shape, value, dtype="float32", device=device)
+        x = full(shape, value, dtype="float32", device=device)
         self.backend.synchronize(device)
         return x
 

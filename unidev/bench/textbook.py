@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import unidev
 from unidev.bench.matrices import product
 from unidev.bench.results import TEXTBOOK
 from unidev.bench.tasks import Task
 from unidev.errors import UnsupportedOperation
+from unidev.tensors.creating import to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from unidev.bench.tasks import Host
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
     Tensor = Any
 
@@ -62,7 +62,7 @@ def _logged(host: Host, device: Device) -> Callable[[], object]:
     norm = _norm_of(host, device)
 
     def call() -> list[float]:
-        return [float(unidev.to_numpy(norm(x @ y))[0, 0]) for _ in range(PRODUCTS)]
+        return [float(to_numpy(norm(x @ y))[0, 0]) for _ in range(PRODUCTS)]
 
     return call
 
@@ -75,7 +75,7 @@ def _kept(host: Host, device: Device) -> Callable[[], object]:
         total = none
         for _ in range(PRODUCTS):
             total = total + norm(x @ y)
-        return float(unidev.to_numpy(total)[0, 0])
+        return float(to_numpy(total)[0, 0])
 
     return call
 

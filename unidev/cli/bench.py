@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from unidev.backend import Backend
     from unidev.bench.results import Bench
     from unidev.bench.tasks import Task
+    from unidev.contract.backend import Backend
 
 _FOLDER = Path("unidev-bench")
 _BEAT_S = 2.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unidev.conformance.render_markdown import cell
+from unidev.conformance.reports.markdown import cell
 
 if TYPE_CHECKING:
     from pathlib import Path

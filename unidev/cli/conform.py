@@ -14,7 +14,7 @@ from unidev.cli.options import finite
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.conformance.report import Report
+    from unidev.conformance.reports.report import Report
 
 INCOMPLETE = 3
 BACKEND_MISSING = 4
@@ -108,7 +108,7 @@ def command(  # noqa: PLR0913  one for each option
         _need_folder(path)
     _need_different(outputs)
 
-    from unidev.conformance.runner import BackendMissingError, Plan, UsageError
+    from unidev.conformance.running.runner import BackendMissingError, Plan, UsageError
 
     plan = Plan(
         backend=name,
@@ -128,11 +128,11 @@ def command(  # noqa: PLR0913  one for each option
 
 
 def _run(plan: object, outputs: dict[str, Path], *, verbose: bool) -> int:
-    from unidev.child_processes import noticing_interruption
     from unidev.cli.output import ProgressLines, console, write_file
-    from unidev.conformance.render_terminal import print_report
-    from unidev.conformance.runner import Plan, run
-    from unidev.conformance.verdict import judge
+    from unidev.conformance.judging.verdict import judge
+    from unidev.conformance.reports.terminal import print_report
+    from unidev.conformance.running.runner import Plan, run
+    from unidev.support.child_processes import noticing_interruption
 
     assert isinstance(plan, Plan)
     with noticing_interruption() as stop:
@@ -147,11 +147,11 @@ def _run(plan: object, outputs: dict[str, Path], *, verbose: bool) -> int:
 
 
 def _renderer(kind: str) -> Callable[[Report], str]:
-    from unidev.conformance.badge import to_badge
-    from unidev.conformance.render_html import to_html
-    from unidev.conformance.render_junit import to_junit
-    from unidev.conformance.render_markdown import to_markdown
-    from unidev.conformance.report import to_json
+    from unidev.conformance.reports.badge import to_badge
+    from unidev.conformance.reports.html import to_html
+    from unidev.conformance.reports.junit import to_junit
+    from unidev.conformance.reports.markdown import to_markdown
+    from unidev.conformance.reports.report import to_json
 
     return {
         "json": to_json,
@@ -164,10 +164,10 @@ def _renderer(kind: str) -> Callable[[Report], str]:
 
 def _verify(path: Path, *, verbose: bool) -> int:
     from unidev.cli.output import console
-    from unidev.conformance.render_terminal import print_report
-    from unidev.conformance.report import ReportError
-    from unidev.conformance.verdict import SELECTION_PASSES, judge
-    from unidev.conformance.verify import verify
+    from unidev.conformance.judging.verdict import SELECTION_PASSES, judge
+    from unidev.conformance.judging.verify import verify
+    from unidev.conformance.reports.report import ReportError
+    from unidev.conformance.reports.terminal import print_report
 
     if path.exists() and not path.is_file():  # a pipe that nobody writes to would be waited for
         raise click.UsageError(f"{path} is no regular file, so it is no report.")
@@ -191,15 +191,15 @@ def _verify(path: Path, *, verbose: bool) -> int:
 
 
 def _in_short(report: Report) -> str:
-    from unidev.conformance.render import VERDICTS, summary
-    from unidev.conformance.verdict import judge
+    from unidev.conformance.judging.verdict import judge
+    from unidev.conformance.reports.render import VERDICTS, summary
 
     return f"{report.header.backend}: {VERDICTS[judge(report).name]} ({summary(report)})"
 
 
 def _list(profile: str) -> int:
     from unidev.cli.output import console
-    from unidev.conformance.catalog import all_checks
+    from unidev.conformance.running.catalog import all_checks
 
     out = console()
     for each in all_checks(profile):
@@ -211,7 +211,7 @@ def _list(profile: str) -> int:
 def _selection(only: str | None, profile: str) -> tuple[str, ...] | None:
     from difflib import get_close_matches
 
-    from unidev.conformance.catalog import all_checks
+    from unidev.conformance.running.catalog import all_checks
 
     if only is None:
         return None
@@ -230,7 +230,7 @@ def _selection(only: str | None, profile: str) -> tuple[str, ...] | None:
 
 
 def _need_profile(profile: str) -> None:
-    from unidev.conformance.catalog import PROFILES
+    from unidev.conformance.running.catalog import PROFILES
 
     if profile not in PROFILES:
         raise click.UsageError(f"there is no profile {profile!r}; there are: {', '.join(PROFILES)}")

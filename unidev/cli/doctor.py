@@ -41,9 +41,9 @@ Examples:
 )  # fmt: skip
 def command(*, is_json: bool, backend: str | None, timeout_s: float) -> int:
     """Ask, then tell."""
-    from unidev.child_processes import noticing_interruption
     from unidev.doctor.diagnosis import diagnose, is_healthy
     from unidev.doctor.examination import UnknownBackendError, examine
+    from unidev.support.child_processes import noticing_interruption
 
     with noticing_interruption() as stop:
         try:

@@ -8,10 +8,10 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 import unidev
-from unidev.cli.asking import ask_all
+from unidev.registry.inquiry import ask_all
 
 if TYPE_CHECKING:
-    from unidev.child_processes import Interruption
+    from unidev.support.child_processes import Interruption
 
     Answer = dict[str, Any]
 

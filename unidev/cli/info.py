@@ -67,8 +67,8 @@ def command(  # noqa: PLR0913  one for each option
     """Ask, then print."""
     if (markdown or update or check) and not capabilities:
         raise click.UsageError("--markdown, --update and --check go with --capabilities.")
-    from unidev.child_processes import noticing_interruption
     from unidev.cli.facts import gather
+    from unidev.support.child_processes import noticing_interruption
 
     with noticing_interruption() as stop:
         document = gather(timeout_s, stop)

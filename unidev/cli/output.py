@@ -13,7 +13,7 @@ from rich.console import Console
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from unidev.conformance.configuration_run import Progress
+    from unidev.conformance.running.configuration_run import Progress
 
 _PIPE_WIDTH = 10_000
 """In a pipe nothing is wrapped or cut: a program, or a person with `less -S`, reads it."""

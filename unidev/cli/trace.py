@@ -19,7 +19,7 @@ import click
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from unidev.trace import Trace
+    from unidev.tracing.trace import Trace
 
 _INTERRUPTED = 130
 _WRONG_USAGE = 2
@@ -64,7 +64,7 @@ def command(
     arguments: tuple[str, ...],
 ) -> int:
     """Run it, then tell."""
-    from unidev.tracing import trace_transfers
+    from unidev.tracing.trace_transfers import trace_transfers
 
     if not is_module and not os.path.exists(program):
         raise click.UsageError(f"there is no file {program!r}. A module is run by `-m {program}`.")

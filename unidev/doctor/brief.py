@@ -11,15 +11,17 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from unidev.backend import Unsupported
+from unidev.contract.backend import Unsupported
 from unidev.doctor.diagnosis import diagnose
-from unidev.doctor.facts import NO_ANSWER, Case, Framework
-from unidev.doctor.machine import read_machine, relevant
-from unidev.doctor.processes import this_process
+from unidev.doctor.facts import Case, Framework
+from unidev.hardware.facts import NO_ANSWER
+from unidev.hardware.machine import read_machine, relevant
+from unidev.hardware.processes import this_process
 
 if TYPE_CHECKING:
-    from unidev.backend import Backend
-    from unidev.doctor.facts import Finding, Machine
+    from unidev.contract.backend import Backend
+    from unidev.doctor.facts import Finding
+    from unidev.hardware.facts import Machine
 
 _WAIT_S = 3.0
 

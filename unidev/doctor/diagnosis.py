@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from unidev.doctor.driver_causes import driver
 from unidev.doctor.environment_causes import fork, variables
-from unidev.doctor.facts import WORKS
 from unidev.doctor.framework_causes import frameworks, unexplained
 from unidev.doctor.hardware_causes import no_gpu, simulated
 from unidev.doctor.memory_causes import memory
+from unidev.hardware.facts import WORKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

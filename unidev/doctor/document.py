@@ -6,8 +6,8 @@ import dataclasses
 import platform
 from typing import TYPE_CHECKING, Any
 
-import unidev
 from unidev.doctor.diagnosis import is_healthy
+from unidev.support.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ def to_document(case: Case, findings: Sequence[Finding]) -> dict[str, Any]:
     """Everything, as plain values."""
     return {
         "schema": SCHEMA,
-        "unidev": unidev.__version__,
+        "unidev": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
         "healthy": is_healthy(case, findings),

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unidev.doctor.facts import (
-    FAILS,
-    MAKERS,
-    MISMATCH,
-    NO_LIBRARY,
-    NOT_ASKED,
-    Finding,
-    Remedy,
-)
+from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.hardware_causes import has_gpu
 from unidev.doctor.remedies import (
     CONTAINER_PAGES,
@@ -20,11 +12,13 @@ from unidev.doctor.remedies import (
     install_driver,
     start_container,
 )
+from unidev.hardware.facts import FAILS, MAKERS, MISMATCH, NO_LIBRARY, NOT_ASKED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from unidev.doctor.facts import Case, Driver, Machine
+    from unidev.doctor.facts import Case
+    from unidev.hardware.facts import Driver, Machine
 
 _WSL_PAGE = "https://docs.nvidia.com/cuda/wsl-user-guide/index.html"
 _NOUVEAU_PAGE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/index.html"

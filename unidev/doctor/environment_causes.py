@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.hardware_causes import has_gpu
 from unidev.doctor.remedies import set_variable
-from unidev.doctor.visible import EMPTY, LINKS, OUT_OF_RANGE, SUBSET, UNKNOWN, hidden
+from unidev.hardware.visible import EMPTY, LINKS, OUT_OF_RANGE, SUBSET, UNKNOWN, hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from unidev.doctor.facts import Case, Gpu, Machine
-    from unidev.doctor.visible import Hiding
+    from unidev.doctor.facts import Case
+    from unidev.hardware.facts import Gpu, Machine
+    from unidev.hardware.visible import Hiding
 
 _FORK_PAGE = "https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods"
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from unidev.doctor.facts import Case
 from unidev.doctor.frameworks import ask_frameworks
-from unidev.doctor.machine import read_machine
-from unidev.doctor.processes import this_process
-from unidev.plugins import plugin_points
+from unidev.hardware.machine import read_machine
+from unidev.hardware.processes import this_process
+from unidev.registry.discovery import plugin_points
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from unidev.child_processes import Interruption
+    from unidev.support.child_processes import Interruption
 
 
 class UnknownBackendError(LookupError):

@@ -2,133 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from unidev.hardware.facts import WORKS, Process
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from unidev.installation import Build
-
-VENDORS = {"0x10de": "cuda", "0x1002": "rocm", "0x8086": "xpu"}
-"""PCI's numbers of those who make GPUs, and what their GPUs are programmed with."""
-MAKERS = {"cuda": "NVIDIA", "rocm": "AMD", "xpu": "Intel", "mps": "Apple"}
-
-WORKS = "works"
-NO_LIBRARY = "no library"
-NOT_LOADED = "not loaded"
-NO_PERMISSION = "no permission"
-MISMATCH = "mismatch"
-FAILS = "fails"
-NO_ANSWER = "no answer"
-NOT_ASKED = "not asked"
-
-
-@dataclass(frozen=True)
-class PciDevice:
-    """A GPU on the bus, whoever drives it."""
-
-    address: str
-    vendor: str
-    driver: str | None = None
-    """The kernel's driver that has it: ``nvidia``, ``nouveau``, ``vfio-pci``, ``amdgpu``…"""
-
-    @property
-    def accelerator(self) -> str:
-        """What it is programmed with."""
-        return VENDORS[self.vendor]
-
-
-@dataclass(frozen=True)
-class DeviceFile:
-    """A file under ``/dev`` through which programs reach a GPU."""
-
-    path: str
-    is_accessible: bool = True
-    """Whether this user may read and write it."""
-
-
-@dataclass(frozen=True)
-class GpuProcess:
-    """A process that holds memory of a GPU."""
-
-    pid: int
-    name: str | None = None
-    used_bytes: int | None = None
-    frameworks: tuple[str, ...] = ()
-    """Frameworks whose libraries it has loaded, as far as this user may see."""
-
-
-@dataclass(frozen=True)
-class Gpu:
-    """A GPU that its driver sees."""
-
-    accelerator: str
-    index: int
-    name: str
-    uuid: str | None = None
-    architecture: str | None = None
-    """``sm_90``, ``gfx90a``; None: not known."""
-    used_bytes: int | None = None
-    total_bytes: int | None = None
-    processes: tuple[GpuProcess, ...] = ()
-    mig_uuids: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Driver:
-    """What the driver of one maker's GPUs says."""
-
-    accelerator: str
-    state: str
-    """One of the states above."""
-    message: str | None = None
-    """Its own words, where it fails."""
-    version: str | None = None
-    cuda_version: str | None = None
-    """The newest CUDA that it can run, such as ``12.4``."""
-    gpus: tuple[Gpu, ...] = ()
-
-
-@dataclass(frozen=True)
-class Machine:
-    """What the machine says without any framework."""
-
-    system: str = "Linux"
-    distribution: str | None = None
-    """The ``ID`` of ``/etc/os-release``."""
-    is_wsl: bool = False
-    container: str | None = None
-    """What shows that this is a container: a file or a variable."""
-    pci_count: int | None = None
-    """How many devices there are on the bus; None: it cannot be seen."""
-    gpus_on_bus: tuple[PciDevice, ...] = ()
-    nvidia_kernel: str | None = None
-    """The version of NVIDIA's kernel module, where it is loaded."""
-    device_files: tuple[DeviceFile, ...] = ()
-    drivers: tuple[Driver, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """The variables that bear on GPUs."""
-
-    @property
-    def gpus(self) -> tuple[Gpu, ...]:
-        """Every GPU that a driver sees."""
-        return tuple(gpu for driver in self.drivers for gpu in driver.gpus)
-
-    def driver(self, accelerator: str) -> Driver:
-        """What is known of that driver."""
-        for driver in self.drivers:
-            if driver.accelerator == accelerator:
-                return driver
-        return Driver(accelerator, NOT_ASKED)
-
-    def on_bus(self, accelerator: str) -> list[PciDevice]:
-        """The GPUs of one maker on the bus."""
-        return [each for each in self.gpus_on_bus if each.accelerator == accelerator]
-
-    def files(self, prefix: str) -> list[DeviceFile]:
-        """The device files whose path begins so."""
-        return [each for each in self.device_files if each.path.startswith(prefix)]
+    from unidev.contract.installation import Build
+    from unidev.hardware.facts import Machine
 
 
 @dataclass(frozen=True)
@@ -155,25 +36,12 @@ class Framework:
 
 
 @dataclass(frozen=True)
-class Process:
-    """The process that asks."""
-
-    pid: int = 0
-    parent: int = 0
-    is_forked: bool = False
-    """Whether it is a copy of its parent, with no ``exec`` in between."""
-    holds_gpu: tuple[str, ...] = ()
-    """Device files that it has open, by which CUDA or ROCm has been initialised."""
-    parent_holds_gpu: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Case:
     """All that a diagnosis is made of."""
 
     machine: Machine
     frameworks: tuple[Framework, ...] = ()
-    process: Process = Process()
+    process: Process = Process()  # noqa: RUF009  frozen
 
     def accelerator_of(self, framework: Framework) -> str | None:
         """Which of the machine's GPUs the framework should see.

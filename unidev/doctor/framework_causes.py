@@ -6,15 +6,16 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from unidev.doctor.facts import MAKERS, WORKS, Finding, Remedy
+from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.hardware_causes import lacks_hardware
 from unidev.doctor.remedies import install_driver, install_wheel, major
+from unidev.hardware.facts import MAKERS, WORKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from unidev.contract.installation import Build
     from unidev.doctor.facts import Case, Framework
-    from unidev.installation import Build
 
 _MINOR_VERSIONS = (
     "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unidev.cli.asking import ask_plugins
+from unidev.contract.installation import Build, Wheel
 from unidev.doctor.facts import Framework
-from unidev.installation import Build, Wheel
-from unidev.plugins import EMBEDDED, plugin_points
+from unidev.registry.discovery import EMBEDDED, plugin_points
+from unidev.registry.inquiry import ask_plugins
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from unidev.child_processes import Interruption
+    from unidev.support.child_processes import Interruption
 
     Answer = dict[str, Any]
 

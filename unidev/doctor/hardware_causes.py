@@ -10,7 +10,8 @@ from unidev.doctor.remedies import DRIVER_PAGES, set_variable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from unidev.doctor.facts import Case, Machine
+    from unidev.doctor.facts import Case
+    from unidev.hardware.facts import Machine
 
 _SIMULATE = "UNIDEV_SIMULATE"
 

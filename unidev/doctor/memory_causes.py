@@ -10,7 +10,8 @@ from unidev.doctor.remedies import set_variable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from unidev.doctor.facts import Case, Gpu, GpuProcess, Machine
+    from unidev.doctor.facts import Case
+    from unidev.hardware.facts import Gpu, GpuProcess, Machine
 
 _LEAST_FREE = 0.1
 """With less than this part of its memory free, a GPU is as good as taken."""

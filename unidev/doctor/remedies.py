@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unidev.doctor.facts import MAKERS, Remedy
+from unidev.doctor.facts import Remedy
+from unidev.hardware.facts import MAKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from unidev.doctor.facts import Machine
-    from unidev.installation import Build, Wheel
+    from unidev.contract.installation import Build, Wheel
+    from unidev.hardware.facts import Machine
 
 DRIVER_PAGES = {
     "cuda": "https://www.nvidia.com/en-us/drivers/",

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from unidev.doctor.diagnosis import is_healthy
-from unidev.doctor.facts import MAKERS, WORKS
+from unidev.hardware.facts import MAKERS, WORKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rich.console import Console
 
-    from unidev.doctor.facts import Case, Driver, Finding, Framework
+    from unidev.doctor.facts import Case, Finding, Framework
+    from unidev.hardware.facts import Driver
 
 
 def print_diagnosis(case: Case, findings: Sequence[Finding], console: Console) -> None:

@@ -14,22 +14,23 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from unidev.errors import BackendMismatchError, NotAModelError, UnidevError, framework_error
-from unidev.generator import draw
+from unidev.calls.boundary import quiet
+from unidev.calls.framework_errors import framework_error
+from unidev.errors import BackendMismatchError, NotAModelError, UnidevError
+from unidev.models.placing import backend_of_model, place_on
 from unidev.nn import functional as functional
 from unidev.nn.arguments import fraction, pair, size
-from unidev.placing import backend_of_model, place_on
-from unidev.scopes import innermost_device
-from unidev.selection import active_backend
-from unidev.watching import quiet
+from unidev.registry.scopes import innermost_device
+from unidev.registry.selection import active_backend
+from unidev.tensors.generator import draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import numpy as np
 
-    from unidev.backend import Backend
-    from unidev.layers import Layers
+    from unidev.contract.backend import Backend
+    from unidev.contract.layers import Layers
     from unidev.nn.arguments import Pair
 
     Array = np.ndarray[Any, Any]

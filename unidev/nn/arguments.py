@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unidev.errors import InvalidDataError, shown
-from unidev.whole_numbers import real_number, whole_number
+from unidev.errors import InvalidDataError
+from unidev.support.numbers import real_number, whole_number
+from unidev.support.wording import shown
 
 if TYPE_CHECKING:
     Pair = int | tuple[int, int]

@@ -10,19 +10,14 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from unidev.checks import check_same_device
-from unidev.dtypes import portable_name
-from unidev.errors import (
-    InvalidDataError,
-    NotATensorError,
-    UnidevError,
-    UnsupportedOperation,
-    framework_error,
-    kind_of,
-)
-from unidev.loading import backend_of_tensor
+from unidev.calls.boundary import quiet
+from unidev.calls.framework_errors import framework_error
+from unidev.contract.dtypes import portable_name
+from unidev.errors import InvalidDataError, NotATensorError, UnidevError, UnsupportedOperation
 from unidev.nn.arguments import pair
-from unidev.watching import quiet
+from unidev.registry.loading import backend_of_tensor
+from unidev.support.wording import kind_of
+from unidev.tensors.checks import check_same_device
 
 if TYPE_CHECKING:
     from unidev.nn.arguments import Pair

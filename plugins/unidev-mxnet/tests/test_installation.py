@@ -4,7 +4,7 @@ from importlib import metadata
 
 import pytest
 
-from unidev.loading import load_backend
+from unidev.registry.loading import load_backend
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ from mxnet.gluon import nn
 
 import unidev
 from unidev import UnsupportedOperation
-from unidev_mxnet import memory, trainers
+from unidev_mxnet.models import optimizers as trainers
+from unidev_mxnet.models import swap as memory
 
 GPU1 = mx.cpu(2)  # as it is simulated
 

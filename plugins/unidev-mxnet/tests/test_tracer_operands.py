@@ -20,7 +20,7 @@ from traced import (
 )
 
 import unidev
-from unidev_mxnet.tracer_thread import thread
+from unidev_mxnet.tracer.thread import thread
 
 pytestmark = MARKS
 

@@ -8,7 +8,11 @@ import paddle
 
 import unidev
 
-FILES = ("unidev/models.py", "unidev_paddle/models.py", "unidev_paddle/parts.py")
+FILES = (
+    "unidev/contract/models.py",
+    "unidev_paddle/models/__init__.py",
+    "unidev_paddle/models/swap.py",
+)
 
 
 class Interrupter:

@@ -10,8 +10,8 @@ import paddle
 import pytest
 
 import unidev
-from unidev.loading import load_backend
 from unidev.nn import functional
+from unidev.registry.loading import load_backend
 
 GPU = unidev.gpu(1)
 PADDLE, NUMPY = load_backend("paddle"), load_backend("numpy")

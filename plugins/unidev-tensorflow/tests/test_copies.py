@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import unidev
-from unidev_tensorflow import eager_copy as shortcut
+from unidev_tensorflow.deep_copy import eager as shortcut
 
 # Those that this TensorFlow has: float8_e4m3fnuz came after 2.16.
 EXOTIC = [

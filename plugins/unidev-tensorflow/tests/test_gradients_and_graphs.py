@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 import unidev
-from unidev_tensorflow import eager_copy as shortcut
-from unidev_tensorflow.gradients import register_gradient
+from unidev_tensorflow.deep_copy import eager as shortcut
+from unidev_tensorflow.deep_copy.gradient import register_gradient
 
 
 @pytest.fixture(params=["shortcut", "public"], autouse=True)

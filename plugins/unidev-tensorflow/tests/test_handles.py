@@ -1,6 +1,6 @@
 """What exchanging handles leans on; a version of TensorFlow or Keras that changes fails here first.
 
-The names are not public: see ``unidev_tensorflow/variables.py``.
+The names are not public: see ``unidev_tensorflow/models/swap.py``.
 """
 
 import keras
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from unidev_tensorflow.variables import native_variable, swap_handles
+from unidev_tensorflow.models.swap import native_variable, swap_handles
 
 
 def on(device, value):

@@ -172,7 +172,7 @@ def test_what_keras_saved_is_read_in_another_process(tmp_path, python):
     done = python(
         f"""if True:
         import keras, numpy as np
-        import unidev_tensorflow.keras_layers
+        import unidev_tensorflow.nn.keras_layers
         net = keras.saving.load_model({str(tmp_path / "net.keras")!r})
         arrays = np.load({str(tmp_path / "expected.npz")!r})
         np.testing.assert_allclose(net.predict(arrays["x"], verbose=0), arrays["y"], atol=1e-6)

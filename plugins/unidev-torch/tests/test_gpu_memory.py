@@ -7,7 +7,7 @@ import torch
 
 import unidev
 from unidev.errors import UnsupportedOperation
-from unidev_torch.gpu_memory import TorchPeaks
+from unidev_torch.memory import TorchPeaks
 
 
 class Counters:

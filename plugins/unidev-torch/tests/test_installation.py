@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from unidev.loading import load_backend
+from unidev.registry.loading import load_backend
 from unidev_torch.installation import PAGE, TorchInstallation
 
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 import unidev
-from unidev_torch import memory
+from unidev_torch.models import swap as memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import unidev_torch
-from unidev.backend import BackendSpec
+from unidev.contract.backend import BackendSpec
 
 if TYPE_CHECKING:
     from conftest import Python
@@ -19,7 +19,7 @@ def test_the_spec_is_for_torch() -> None:
 
 def test_finding_the_plugin_imports_no_framework(python: Python) -> None:
     done = python(
-        "import sys, unidev, unidev.plugins\n"
+        "import sys, unidev, unidev.registry.discovery\n"
         "import unidev_torch.simulator\n"
         "unidev_torch.unidev_register_backend().simulator()\n"
         "print('torch' in unidev.list_backends(), 'torch' in sys.modules)\n"

@@ -154,13 +154,13 @@ def test_two_processes_at_once_build_it_once(tmp_path: Path, python: Python) -> 
     # A compiler that only notes that it was called, so that this takes no half a minute.
     notes = tmp_path / "notes"
     program = (
-        "import sys, unidev.simulation\n"
+        "import sys, unidev.registry.simulation\n"
         "from unidev_torch import simulator\n"
         "fake = [sys.executable, '-c', 'import sys; "
         f'open("{notes}", "a").write("built "); '
         "open(sys.argv[sys.argv.index(chr(45) + chr(111)) + 1], chr(119)).write(chr(120))']\n"
         "build = lambda path: simulator._build(fake, [], path)\n"
-        "print(unidev.simulation.build_once('torch', 'key', 'lib.so', build).read_text())\n"
+        "print(unidev.contract.build_once('torch', 'key', 'lib.so', build).read_text())\n"
     )
     environment = {**os.environ, "UNIDEV_CACHE": str(tmp_path / "cache")}
     both = [

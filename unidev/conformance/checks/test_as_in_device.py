@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import unidev
-from unidev.conformance import samples
-from unidev.conformance.catalog import check
-from unidev.conformance.containers import Frozen, Point
+from unidev.conformance.kit import samples
+from unidev.conformance.kit.containers import Frozen, Point
+from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.conformance.bench import Bench
-    from unidev.device import Device
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
 
 
 def _spellings(device: Device) -> list[Any]:

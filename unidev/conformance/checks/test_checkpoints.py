@@ -8,11 +8,9 @@ import numpy as np
 
 import unidev
 from unidev import nn
-from unidev.backend import Unsupported
-from unidev.conformance.catalog import check
-from unidev.conformance.layered import IMAGES, called, check_close, made_on
-from unidev.conformance.samples import counting
-from unidev.conformance.stored_models import (
+from unidev.conformance.kit.layered import IMAGES, called, check_close, made_on
+from unidev.conformance.kit.samples import counting
+from unidev.conformance.kit.stored_models import (
     HEADER_BYTES,
     a_folder,
     check_values,
@@ -20,10 +18,12 @@ from unidev.conformance.stored_models import (
     trained,
     values_of,
 )
-from unidev.models import Stored
+from unidev.conformance.running.catalog import check
+from unidev.contract.backend import Unsupported
+from unidev.contract.models import Stored
 
 if TYPE_CHECKING:
-    from unidev.conformance.bench import Bench
+    from unidev.conformance.kit.workbench import Bench
 
 _BOTH = ("models", "probe.models")
 

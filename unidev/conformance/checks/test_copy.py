@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import unidev
-from unidev.backend import Unsupported
-from unidev.conformance import samples
-from unidev.conformance.catalog import check
-from unidev.conformance.examples import a_handful
-from unidev.conformance.specials import check_specials
+from unidev.conformance.kit import samples
+from unidev.conformance.kit.examples import a_handful
+from unidev.conformance.kit.specials import check_specials
+from unidev.conformance.running.catalog import check
+from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
-    from unidev.conformance.bench import Bench
-    from unidev.device import Device
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
 
 
 @check(required=True)

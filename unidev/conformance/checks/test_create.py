@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.backend import Extent
-from unidev.conformance import samples
-from unidev.conformance.catalog import check
-from unidev.conformance.oracle import overlapping_bytes, shown
+from unidev.conformance.kit import samples
+from unidev.conformance.kit.oracle import overlapping_bytes, shown
+from unidev.conformance.running.catalog import check
+from unidev.contract.backend import Extent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.conformance.bench import Bench
-    from unidev.device import Device
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
 
     Maker = Callable[..., Any]
 

@@ -8,21 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.catalog import check
-from unidev.conformance.spying import Calls, failing_at
-from unidev.conformance.stored_models import (
-    a_folder,
-    check_values,
-    entries,
-    trained,
-    values_of,
-)
+from unidev.conformance.kit.spying import Calls, failing_at
+from unidev.conformance.kit.stored_models import a_folder, check_values, entries, trained, values_of
+from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from unidev.conformance.bench import Bench
-    from unidev.conformance.sample_models import Sample
+    from unidev.conformance.kit.sample_models import Sample
+    from unidev.conformance.kit.workbench import Bench
 
 _BOTH = ("models", "probe.models")
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import unidev
-from unidev.conformance import samples
-from unidev.conformance.catalog import check
-from unidev.conformance.fresh import run_fresh
-from unidev.conformance.outcomes import NotApplicableError
+from unidev.conformance.judging.outcomes import NotApplicableError
+from unidev.conformance.kit import samples
+from unidev.conformance.kit.fresh import run_fresh
+from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.conformance.bench import Bench
-    from unidev.device import Device
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
 
 
 @check(required=True)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.backend import Unsupported
-from unidev.conformance import samples
-from unidev.conformance.catalog import check
-from unidev.conformance.containers import Unknown
-from unidev.simulation import MOST
+from unidev.conformance.kit import samples
+from unidev.conformance.kit.containers import Unknown
+from unidev.conformance.running.catalog import check
+from unidev.contract.backend import Unsupported
+from unidev.registry.simulation import MOST
 
 if TYPE_CHECKING:
-    from unidev.conformance.bench import Bench
-    from unidev.device import Device
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
 
 _FAR = 4_000
 """An index that no machine has."""

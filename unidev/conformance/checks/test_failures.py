@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import unidev
-from unidev.conformance.catalog import check
-from unidev.conformance.oracle import shown
-from unidev.conformance.sample_models import Sample
-from unidev.conformance.spying import Calls, failing_at
+from unidev.conformance.kit.oracle import shown
+from unidev.conformance.kit.sample_models import Sample
+from unidev.conformance.kit.spying import Calls, failing_at
+from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.conformance.bench import Bench
-    from unidev.device import Device
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
 
 _BOTH = ("models", "probe.models")
 

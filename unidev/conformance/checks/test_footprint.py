@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import unidev
 from unidev import nn
-from unidev.conformance.catalog import check
-from unidev.conformance.counting import TOLERANCE_BYTES
-from unidev.conformance.layered import made_on
-from unidev.conformance.spying import Calls
+from unidev.conformance.kit.counting import TOLERANCE_BYTES
+from unidev.conformance.kit.layered import made_on
+from unidev.conformance.kit.spying import Calls
+from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.conformance.bench import Bench
-    from unidev.conformance.counting import Counter
-    from unidev.device import Device
+    from unidev.conformance.kit.counting import Counter
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
 
 _NEEDS = ("layers", "models", "probe.allocated_bytes")
 _SIDE = 1024

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance import neural
-from unidev.conformance.catalog import check
-from unidev.conformance.layered import IMAGES, ROWS, check_close, tolerance
+from unidev.conformance.kit import neural
+from unidev.conformance.kit.layered import IMAGES, ROWS, check_close, tolerance
+from unidev.conformance.running.catalog import check
 from unidev.nn import functional
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.conformance.bench import Bench
-    from unidev.device import Device
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
 
     Array = np.ndarray[Any, Any]
 

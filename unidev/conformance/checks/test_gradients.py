@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.backend import Unsupported
-from unidev.conformance.catalog import check
-from unidev.conformance.differentiating import (
+from unidev.conformance.kit.differentiating import (
     check_gradient,
     check_none,
     gradients,
@@ -18,12 +16,14 @@ from unidev.conformance.differentiating import (
     times,
     wholes,
 )
+from unidev.conformance.running.catalog import check
+from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.conformance.bench import Bench
-    from unidev.device import Device
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
 
     Verb = Callable[[Any, Device], Any]
 

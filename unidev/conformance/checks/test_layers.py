@@ -9,11 +9,9 @@ import numpy as np
 
 import unidev
 from unidev import nn
-from unidev.backend import Unsupported
-from unidev.conformance import neural
-from unidev.conformance.catalog import check
-from unidev.conformance.differentiating import times, total
-from unidev.conformance.layered import (
+from unidev.conformance.kit import neural
+from unidev.conformance.kit.differentiating import times, total
+from unidev.conformance.kit.layered import (
     IMAGES,
     ROWS,
     called,
@@ -23,9 +21,11 @@ from unidev.conformance.layered import (
     made_on,
     portable,
 )
+from unidev.conformance.running.catalog import check
+from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
-    from unidev.conformance.bench import Bench
+    from unidev.conformance.kit.workbench import Bench
 
     Array = np.ndarray[Any, Any]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import unidev
-from unidev.conformance import samples
-from unidev.conformance.catalog import check
+from unidev.conformance.kit import samples
+from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.conformance.bench import Bench
+    from unidev.conformance.kit.workbench import Bench
 
 
 @check(required=True)

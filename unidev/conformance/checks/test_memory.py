@@ -7,12 +7,12 @@ import gc
 from typing import TYPE_CHECKING, Any
 
 import unidev
-from unidev.conformance import samples
-from unidev.conformance.catalog import check
+from unidev.conformance.kit import samples
+from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.conformance.bench import Bench
-    from unidev.device import Device
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
 
 _LOOP = 10
 

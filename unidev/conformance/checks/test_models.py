@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.backend import Unsupported
-from unidev.conformance.catalog import check
-from unidev.conformance.differentiating import wholes
-from unidev.conformance.sample_models import INPUT, Sample
-from unidev.models import Models
+from unidev.conformance.kit.differentiating import wholes
+from unidev.conformance.kit.sample_models import INPUT, Sample
+from unidev.conformance.running.catalog import check
+from unidev.contract.backend import Unsupported
+from unidev.contract.models import Models
 
 if TYPE_CHECKING:
-    from unidev.conformance.bench import Bench
+    from unidev.conformance.kit.workbench import Bench
 
 _BOTH = ("models", "probe.models")
 
@@ -81,7 +81,9 @@ def _is_parameter(bench: Bench, sample: Sample, name: str) -> bool:
 @check(required=True, profile="train", needs=_BOTH)
 def test_tensors_are_all_there(bench: Bench) -> None:
     """The backend finds every tensor of a model, gradients and buffers too, and no other."""
-    assert isinstance(bench.backend.models, Models), "the part `models` is no unidev.models.Models"
+    assert isinstance(bench.backend.models, Models), (
+        "the part `models` is no unidev.contract.models.Models"
+    )
     for device in bench.devices:
         sample = Sample.trained_on(bench, device)
         told = bench.backend.models.tensors(sample.model)

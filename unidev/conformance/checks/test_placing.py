@@ -6,14 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import unidev
-from unidev.conformance.catalog import check
-from unidev.conformance.oracle import overlapping_bytes, shown
-from unidev.conformance.outcomes import NotApplicableError
-from unidev.conformance.sample_models import INPUT, Sample
-from unidev.conformance.spying import Calls
+from unidev.conformance.judging.outcomes import NotApplicableError
+from unidev.conformance.kit.oracle import overlapping_bytes, shown
+from unidev.conformance.kit.sample_models import INPUT, Sample
+from unidev.conformance.kit.spying import Calls
+from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.conformance.bench import Bench
+    from unidev.conformance.kit.workbench import Bench
 
 _BOTH = ("models", "probe.models")
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.backend import Unsupported
-from unidev.conformance import samples
-from unidev.conformance.catalog import check
-from unidev.conformance.fresh import run_fresh
+from unidev.conformance.kit import samples
+from unidev.conformance.kit.fresh import run_fresh
+from unidev.conformance.running.catalog import check
+from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
-    from unidev.conformance.bench import Bench
-    from unidev.device import Device
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
 
 
 @check(required=True, also_in=("train",))

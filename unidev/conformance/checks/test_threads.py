@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import unidev
-from unidev.conformance import samples
-from unidev.conformance.catalog import check
-from unidev.conformance.fresh import run_fresh
+from unidev.conformance.kit import samples
+from unidev.conformance.kit.fresh import run_fresh
+from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.conformance.bench import Bench
-    from unidev.device import Device
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
 
 _THREADS = 8
 _COPIES = 12

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import unidev
-from unidev.conformance.catalog import check
-from unidev.conformance.containers import Batch, Custom, Frozen, Point
-from unidev.conformance.examples import a_handful
+from unidev.conformance.kit.containers import Batch, Custom, Frozen, Point
+from unidev.conformance.kit.examples import a_handful
+from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.conformance.bench import Bench
-    from unidev.device import Device
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
 
 _TENSOR = "a tensor stands here"
 

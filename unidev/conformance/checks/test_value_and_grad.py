@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.backend import Unsupported
-from unidev.conformance.catalog import check
-from unidev.conformance.differentiating import check_gradient, plus, read, times, total, wholes
-from unidev.conformance.sample_models import Sample
+from unidev.conformance.kit.differentiating import check_gradient, plus, read, times, total, wholes
+from unidev.conformance.kit.sample_models import Sample
+from unidev.conformance.running.catalog import check
+from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
-    from unidev.conformance.bench import Bench
-    from unidev.device import Device
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
 
 
 @check(required=True, profile="train", needs=("autograd",))

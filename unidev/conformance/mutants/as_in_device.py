@@ -16,7 +16,7 @@ from unidev.conformance.mutants.mutant import in_place_of, mutant
 )
 def as_in_device_always_copies(backend: Any) -> None:
     """A copy also where it is there already: ``x.to("cpu:0")`` of torch."""
-    from unidev.transfer import as_in_device, copy_to
+    from unidev.tensors.transfer import as_in_device, copy_to
 
     in_place_of(as_in_device)(copy_to)
 
@@ -24,7 +24,7 @@ def as_in_device_always_copies(backend: Any) -> None:
 @mutant("as_in_device.disjoint_copy_when_not_there")
 def as_in_device_ignores_the_device(backend: Any) -> None:
     """The tensor as it is, wherever it was to go: ``tf.identity`` with soft placement."""
-    from unidev.transfer import as_in_device
+    from unidev.tensors.transfer import as_in_device
 
     in_place_of(as_in_device)(lambda x, device, *, non_blocking=False: x)
 
@@ -32,7 +32,7 @@ def as_in_device_ignores_the_device(backend: Any) -> None:
 @mutant("as_in_device.same_object_when_there", "as_in_device.leaves_there_stay_themselves")
 def as_in_device_gives_a_new_object(backend: Any) -> None:
     """Another object on the same memory: JAX's ``device_put(x, same_device)``."""
-    from unidev import transfer
+    from unidev.tensors import transfer
 
     move = transfer._move
 
@@ -49,7 +49,7 @@ def as_in_device_gives_a_new_object(backend: Any) -> None:
 @mutant("as_in_device.same_object_when_there")
 def as_in_device_copies_for_another_spelling(backend: Any) -> None:
     """A copy unless the device is spelled one way: torch's ``cpu:0``, which is not ``cpu``."""
-    from unidev.transfer import as_in_device, copy_to
+    from unidev.tensors.transfer import as_in_device, copy_to
 
     @in_place_of(as_in_device)
     def moved(x: Any, device: Any, *, non_blocking: bool = False) -> Any:
@@ -60,7 +60,7 @@ def as_in_device_copies_for_another_spelling(backend: Any) -> None:
 @mutant("as_in_device.nothing_allocated")
 def as_in_device_keeps_a_copy(backend: Any) -> None:
     """The tensor itself, and a copy set aside: Keras 3's variables beside their backup."""
-    from unidev.transfer import as_in_device, copy_to
+    from unidev.tensors.transfer import as_in_device, copy_to
 
     kept: list[Any] = []
 
@@ -73,7 +73,7 @@ def as_in_device_keeps_a_copy(backend: Any) -> None:
 @mutant("as_in_device.unmoved_tree_is_itself")
 def as_in_device_rebuilds_trees(backend: Any) -> None:
     """A new container of the same tensors: accelerate's ``send_to_device``, ``tree_map``."""
-    from unidev.transfer import as_in_device
+    from unidev.tensors.transfer import as_in_device
 
     @in_place_of(as_in_device)
     def moved(x: Any, device: Any, *, non_blocking: bool = False) -> Any:
@@ -86,7 +86,7 @@ def as_in_device_rebuilds_trees(backend: Any) -> None:
 @mutant("as_in_device.leaves_there_stay_themselves")
 def as_in_device_copies_what_travels_along(backend: Any) -> None:
     """If one tensor of a container moves, all are copied: a batch packed into one transfer."""
-    from unidev.transfer import as_in_device, copy_to
+    from unidev.tensors.transfer import as_in_device, copy_to
 
     @in_place_of(as_in_device)
     def moved(x: Any, device: Any, *, non_blocking: bool = False) -> Any:

@@ -44,7 +44,7 @@ def gradient_cut_across_devices(backend: Any) -> None:
 def _record(backend: Any, is_recorded: Callable[[Any, Any], bool]) -> None:
     """Give ``backend`` a gradient; ``is_recorded`` tells from where to where copies are."""
     from unidev.conformance.mutants.recorded import Recorded, gradient_of_sum
-    from unidev.numpy_probe import NumpyProbe
+    from unidev.numpy_backend.probe import NumpyProbe
 
     copy, plain_device_of = backend.copy_to, backend.device_of
 

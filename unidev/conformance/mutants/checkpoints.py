@@ -39,7 +39,7 @@ def the_device_is_not_heeded(backend: Any) -> None:
 @training_mutant("checkpoints.ties_are_stored_once")
 def ties_are_stored_twice(backend: Any) -> None:
     """Each name has values of its own, as in a plain ``state_dict``."""
-    from unidev import checkpoint_fit
+    from unidev.models.checkpoints import matching as checkpoint_fit
 
     slots_of = checkpoint_fit.slots_of
 
@@ -61,7 +61,7 @@ def save_writes_the_whole_storage(backend: Any) -> None:
     """Of a view all that is behind it goes into the file: ``torch.save``."""
     import numpy as np
 
-    from unidev import checkpoints
+    from unidev.models.checkpoints import verbs as checkpoints
 
     @in_place_of(checkpoints._save)
     def save(model: Any, path: str, backend: Any) -> None:
@@ -80,8 +80,8 @@ def save_writes_the_whole_storage(backend: Any) -> None:
 )
 def weights_are_stored_inputs_first(backend: Any) -> None:
     """The file has the framework's own layout, ``(inputs, outputs)``: Keras and Paddle."""
-    from unidev.models import Stored
-    from unidev.numpy_models import NumpyModels
+    from unidev.contract.models import Stored
+    from unidev.numpy_backend.models import NumpyModels
 
     own = NumpyModels.stored
 
@@ -94,7 +94,7 @@ def weights_are_stored_inputs_first(backend: Any) -> None:
 @training_mutant("damage.old_file_stays")
 def non_atomic_write(backend: Any) -> None:
     """The file itself is opened and written to: what fails half way has destroyed the old one."""
-    from unidev import atomic_file
+    from unidev.support import atomic_file
 
     @in_place_of(atomic_file.replacing)
     @contextlib.contextmanager
@@ -108,7 +108,7 @@ def the_unfinished_file_stays(backend: Any) -> None:
     """Each failure leaves a file beside the old one."""
     import os
 
-    from unidev import atomic_file
+    from unidev.support import atomic_file
 
     @in_place_of(atomic_file.replacing)
     @contextlib.contextmanager
@@ -122,7 +122,7 @@ def the_unfinished_file_stays(backend: Any) -> None:
 @training_mutant("damage.all_problems_in_one_error")
 def one_problem_at_a_time(backend: Any) -> None:
     """The first thing that is wrong is said, and the next one the next time."""
-    from unidev import checkpoint_fit
+    from unidev.models.checkpoints import matching as checkpoint_fit
 
     misfit = checkpoint_fit.misfit
 
@@ -134,7 +134,7 @@ def one_problem_at_a_time(backend: Any) -> None:
 @training_mutant("damage.damaged_file_is_refused")
 def content_is_not_checked(backend: Any) -> None:
     """A header that is in order is believed: a plain safetensors file has no digest."""
-    from unidev.checkpoint_file import CheckpointFile
+    from unidev.models.checkpoints.reading import CheckpointFile
 
     @replace(CheckpointFile)
     def check(self: Any) -> None:
@@ -144,7 +144,7 @@ def content_is_not_checked(backend: Any) -> None:
 @training_mutant("damage.failure_while_loading")
 def half_loaded_on_error(backend: Any) -> None:
     """What was written before something failed stays written."""
-    from unidev import checkpoints
+    from unidev.models.checkpoints import verbs as checkpoints
 
     @in_place_of(checkpoints._put_back)
     def put_back(before: Any, backend: Any) -> None:

@@ -106,7 +106,7 @@ def copy_is_lazy_until_write(backend: Any) -> None:
 
     import numpy as np
 
-    from unidev.simulated_array import SimulatedArray
+    from unidev.numpy_backend.simulated_array import SimulatedArray
 
     copy = backend.copy_to
     assign = SimulatedArray.__setitem__
@@ -136,7 +136,7 @@ def copy_is_done_when_first_read(backend: Any) -> None:
     """The bytes are fetched too late: a ``non_blocking`` copy whose source may change meanwhile."""
     import numpy as np
 
-    from unidev.numpy_probe import NumpyProbe
+    from unidev.numpy_backend.probe import NumpyProbe
 
     copy, read_now = backend.copy_to, NumpyProbe.read
     pending: list[tuple[Any, Any]] = []
@@ -206,7 +206,7 @@ def variables_are_shared(backend: Any) -> None:
     """Tensors are copied, variables not: TF's ``read_value``, torch's ``Parameter.data``."""
     import numpy as np
 
-    from unidev.numpy_probe import NumpyProbe
+    from unidev.numpy_backend.probe import NumpyProbe
 
     class Variable(np.ndarray):
         """NumPy has no variables: this stands for one."""

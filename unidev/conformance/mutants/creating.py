@@ -51,7 +51,7 @@ def full_ignores_the_device(backend: Any) -> None:
 @mutant("create.from_a_list")
 def python_floats_stay_float64(backend: Any) -> None:
     """Lists of Python floats become float64: NumPy, and ``mxnet.np`` of some versions."""
-    from unidev import python_data
+    from unidev.tensors import python_data
 
     replace_value(python_data, "_NARROW", {})
 
@@ -81,7 +81,7 @@ def device_of_is_always_the_default(backend: Any) -> None:
 @mutant("create.device_of_tensor_view_and_result")
 def results_say_another_device(backend: Any) -> None:
     """Views and results forget where they are: TF's ``y[0]`` outside a scope says CPU:0."""
-    from unidev.simulated_array import SimulatedArray
+    from unidev.numpy_backend.simulated_array import SimulatedArray
 
     @replace(SimulatedArray)
     def __getitem__(self: Any, key: Any) -> Any:
@@ -101,7 +101,7 @@ def results_say_another_device(backend: Any) -> None:
 @mutant("create.same_device_true_false_mixed", "errors.tensors_on_different_devices")
 def same_device_compares_kinds(backend: Any) -> None:
     """Two GPUs count as one device: code that compares torch's ``x.device.type``."""
-    from unidev import checks
+    from unidev.tensors import checks
 
     devices = checks._devices
 
@@ -116,7 +116,7 @@ def same_device_compares_kinds(backend: Any) -> None:
 def no_tensor_passes_through(backend: Any) -> None:
     """What is no tensor is returned as it is: accelerate's ``send_to_device``, ``tf.nest``."""
     from unidev.errors import NotATensorError
-    from unidev.transfer import as_in_device, copy_to
+    from unidev.tensors.transfer import as_in_device, copy_to
 
     def passing(verb: Any) -> Any:
         def moved(x: Any, device: Any, *, non_blocking: bool = False) -> Any:

@@ -49,7 +49,7 @@ def _delete(backend: Any, read: Callable[[Any], Any]) -> None:
     """Give ``backend`` tensors that count as deleted; ``read`` is what reading one comes to."""
     import numpy as np
 
-    from unidev.numpy_probe import NumpyProbe
+    from unidev.numpy_backend.probe import NumpyProbe
 
     class Deleted(np.ndarray):
         """Knows its device, and has no memory any more."""

@@ -10,7 +10,7 @@ from unidev.conformance.mutants.mutant import in_place_of, mutant, replace, repl
 @mutant("devices.not_empty", simulated_count=0)
 def no_device_is_listed(backend: Any) -> None:
     """The list is empty on a machine without accelerators: ``jax.devices("gpu")`` taken for all."""
-    from unidev import devices
+    from unidev.devices import finding as devices
 
     in_place_of(devices.devices_of)(lambda backend: [])
 
@@ -18,7 +18,7 @@ def no_device_is_listed(backend: Any) -> None:
 @mutant("devices.stable_order")
 def devices_shuffled(backend: Any) -> None:
     """Another order at each call: CUDA's ``FASTEST_FIRST``, from one driver to the next."""
-    from unidev import devices
+    from unidev.devices import finding as devices
 
     listed = devices.devices_of
     calls: list[None] = []
@@ -40,7 +40,7 @@ def device_listed_twice(backend: Any) -> None:
 @mutant("devices.unique", "devices.count_equals_simulated")
 def index_is_ignored(backend: Any) -> None:
     """Every index means the first device: ``torch.device("cpu:1")`` is the one CPU."""
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
     @replace(backend)
     def device(self: Any, kind: str, index: int) -> Any:
@@ -59,7 +59,7 @@ def only_the_first_gpu_is_seen(backend: Any) -> None:
 @mutant("devices.equality_and_hash")
 def alias_unequal(backend: Any) -> None:
     """A device made a second time is another one: ``torch.device("cpu") != "cpu:0"``."""
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
     def made_anew(cls: type[Device], backend: str, kind: str, index: int) -> Any:
         return _twin(backend, kind, index)
@@ -70,7 +70,7 @@ def alias_unequal(backend: Any) -> None:
 
 def _twin(backend: str, kind: str, index: int) -> Any:
     """A Device that is not the one there should be."""
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
     made = object.__new__(Device)
     for name, value in (("backend", backend), ("kind", kind), ("index", index)):
@@ -81,7 +81,7 @@ def _twin(backend: str, kind: str, index: int) -> Any:
 @mutant("devices.equality_and_hash")
 def devices_cannot_be_keys(backend: Any) -> None:
     """Equal by value, and not hashable: Python's own default where only ``__eq__`` is written."""
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
     def hashed(self: Device) -> int:
         raise TypeError(f"unhashable type: {type(self).__name__!r}")
@@ -92,7 +92,7 @@ def devices_cannot_be_keys(backend: Any) -> None:
 @mutant("devices.equality_and_hash")
 def devices_of_one_kind_are_equal(backend: Any) -> None:
     """``gpu:0 == gpu:1``: code that compares torch's ``device.type``."""
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
     replace_value(Device, "__eq__", lambda self, other: self.kind == getattr(other, "kind", None))
     replace_value(Device, "__hash__", lambda self: hash(self.kind))
@@ -101,7 +101,7 @@ def devices_of_one_kind_are_equal(backend: Any) -> None:
 @mutant("devices.pickles", "devices.survives_spawn")
 def pickle_drops_the_index(backend: Any) -> None:
     """A device comes back as the first of its kind: a file saved on gpu:1, loaded by default."""
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
     replace_value(Device, "__reduce__", lambda self: (Device, (self.backend, self.kind, 0)))
 
@@ -109,7 +109,7 @@ def pickle_drops_the_index(backend: Any) -> None:
 @mutant("devices.string_round_trip")
 def string_drops_the_index(backend: Any) -> None:
     """``str(device)`` is the kind alone: ``x.device.type`` of torch, ``Place`` names of Paddle."""
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
     replace_value(Device, "__str__", lambda self: self.kind)
 
@@ -117,7 +117,7 @@ def string_drops_the_index(backend: Any) -> None:
 @mutant("devices.aliases_mean_one_device")
 def spelled_out_index_is_another_device(backend: Any) -> None:
     """``cpu:0`` is not ``cpu``: torch, where ``x.to("cpu:0")`` copies every time."""
-    from unidev.devices import resolve_device
+    from unidev.devices.finding import resolve_device
 
     @in_place_of(resolve_device)
     def resolve(spec: Any, backend: Any) -> Any:
@@ -162,7 +162,7 @@ def listed_device_forgets(backend: Any) -> None:
 @mutant("devices.try_gpu_in_and_out_of_range")
 def try_gpu_clamps(backend: Any) -> None:
     """``try_gpu(10)`` is the last GPU there is, where it promised the CPU."""
-    from unidev.devices import try_gpu
+    from unidev.devices.finding import try_gpu
 
     @in_place_of(try_gpu)
     def clamping(index: int = 0) -> Any:
@@ -174,7 +174,7 @@ def try_gpu_clamps(backend: Any) -> None:
 @mutant("devices.try_gpu_in_and_out_of_range")
 def try_gpu_raises(backend: Any) -> None:
     """``try_gpu(10)`` is an error: a program that tries ends on a machine with fewer."""
-    from unidev.devices import gpu, try_gpu
+    from unidev.devices.finding import gpu, try_gpu
 
     @in_place_of(try_gpu)
     def trying(index: int = 0) -> Any:
@@ -184,7 +184,7 @@ def try_gpu_raises(backend: Any) -> None:
 @mutant("devices.try_all_gpus_without_any_gives_cpu", simulated_count=0)
 def try_all_gpus_gives_nothing(backend: Any) -> None:
     """``[]`` without a GPU: what the textbook's published package returns."""
-    from unidev.devices import try_all_gpus
+    from unidev.devices.finding import try_all_gpus
 
     @in_place_of(try_all_gpus)
     def trying() -> list[Any]:

@@ -180,7 +180,7 @@ def gradients_come_on_the_cpu(backend: Any) -> None:
 @training_mutant("value_and_grad.zeros_for_what_is_not_reached")
 def zeros_are_on_the_cpu(backend: Any) -> None:
     """Zeros for what the loss does not depend on are made where new tensors are made."""
-    from unidev import gradients
+    from unidev.models import gradients
 
     @in_place_of(gradients._zeros_like)
     def zeros_like(backend: Any, x: Any) -> Any:
@@ -209,7 +209,7 @@ def the_loss_keeps_its_history(backend: Any) -> None:
 @training_mutant("value_and_grad.errors")
 def any_loss_will_do(backend: Any) -> None:
     """A loss of many numbers is summed, one that depends on nothing has gradients of zeros."""
-    from unidev import gradients
+    from unidev.models import gradients
 
     @in_place_of(gradients._gradients)
     def compute(backend: Any, loss_of: Any, leaves: Any) -> Any:
@@ -254,7 +254,7 @@ def sgd_makes_new_tensors(backend: Any) -> None:
 @training_mutant("value_and_grad.sgd_refuses_what_does_not_fit")
 def sgd_takes_what_it_gets(backend: Any) -> None:
     """Some parameters have changed when the first gradient does not fit."""
-    from unidev import gradients
+    from unidev.models import gradients
 
     @in_place_of(gradients._descend)
     def descend(backend: Any, pairs: Any, lr: float) -> Any:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unidev.backend import Backend, BackendSpec
-from unidev.hookspecs import hookimpl
-from unidev.numpy_plugin import NumpySimulator
-from unidev.probe import Probe
+from unidev.contract.backend import Backend, BackendSpec
+from unidev.contract.hookspecs import hookimpl
+from unidev.contract.probe import Probe
+from unidev.numpy_backend import NumpySimulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable

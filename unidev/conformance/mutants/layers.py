@@ -18,7 +18,7 @@ def weights_by_the_frameworks_generator(backend: Any) -> None:
     """The framework draws the weights, so that they are other ones on each."""
     import numpy as np
 
-    from unidev.numpy_layers import NumpyLayers
+    from unidev.numpy_backend.nn.layers import NumpyLayers
 
     make = NumpyLayers.dense
 
@@ -31,7 +31,7 @@ def weights_by_the_frameworks_generator(backend: Any) -> None:
 @mutant("layers.dense", "layers.conv2d", profile="train")
 def biases_are_forgotten(backend: Any) -> None:
     """Which nobody sees as long as they are zeros."""
-    from unidev import numpy_layers
+    from unidev.numpy_backend.nn import layers as numpy_layers
 
     for name in ("Dense", "Conv2d"):
         _forget_bias(getattr(numpy_layers, name))
@@ -54,7 +54,7 @@ def _forget_bias(cls: Any) -> None:
 def results_come_on_the_cpu(backend: Any) -> None:
     """What a layer computes is where new tensors are: TF's outside of a scope."""
     import unidev
-    from unidev.numpy_layers import Layer
+    from unidev.numpy_backend.nn.layers import Layer
 
     call = Layer.__call__
 
@@ -66,7 +66,7 @@ def results_come_on_the_cpu(backend: Any) -> None:
 @mutant("layers.conv2d", profile="train")
 def height_and_width_exchanged(backend: Any) -> None:
     """Strides are ``(x, y)`` in one framework, and ``(y, x)`` in another."""
-    from unidev.numpy_layers import NumpyLayers
+    from unidev.numpy_backend.nn.layers import NumpyLayers
 
     make = NumpyLayers.conv2d
 
@@ -78,7 +78,7 @@ def height_and_width_exchanged(backend: Any) -> None:
 @mutant("layers.pools", profile="train")
 def every_pool_takes_means(backend: Any) -> None:
     """One kind of pool in place of the other."""
-    from unidev.numpy_layers import NumpyLayers
+    from unidev.numpy_backend.nn.layers import NumpyLayers
 
     @replace(NumpyLayers)
     def max_pool2d(self: Any, kernel_size: Any, stride: Any) -> Any:
@@ -90,7 +90,7 @@ def flatten_goes_by_pixels(backend: Any) -> None:
     """Channels last, as Keras computes: the next layer's weights are in another order."""
     import numpy as np
 
-    from unidev.numpy_layers import Flatten
+    from unidev.numpy_backend.nn.layers import Flatten
 
     forward = Flatten._forward
 
@@ -102,7 +102,7 @@ def flatten_goes_by_pixels(backend: Any) -> None:
 @mutant("layers.batch_norm", profile="train")
 def momentum_the_other_way_round(backend: Any) -> None:
     """``running = (1 - momentum) * running + momentum * new``, as torch has it."""
-    from unidev.numpy_layers import NumpyLayers
+    from unidev.numpy_backend.nn.layers import NumpyLayers
 
     make = NumpyLayers.batch_norm
 
@@ -114,7 +114,7 @@ def momentum_the_other_way_round(backend: Any) -> None:
 @mutant("layers.batch_norm", "layers.dropout", profile="train")
 def modes_are_ignored(backend: Any) -> None:
     """Whoever says "inference" is not heard, in a layer or in a net."""
-    from unidev.numpy_layers import NumpyLayers
+    from unidev.numpy_backend.nn.layers import NumpyLayers
 
     replace_value(NumpyLayers, "set_mode", lambda self, model, is_training: None)
 
@@ -122,7 +122,7 @@ def modes_are_ignored(backend: Any) -> None:
 @mutant("layers.dropout", profile="train")
 def dropout_is_not_scaled(backend: Any) -> None:
     """What is left is not scaled up, so that inference sees larger sums than training."""
-    from unidev.numpy_layers import Dropout
+    from unidev.numpy_backend.nn.layers import Dropout
 
     forward = Dropout._forward
 
@@ -137,7 +137,7 @@ def sequential_copies_its_layers(backend: Any) -> None:
     """The net has layers of its own: what holds a layer holds no part of the net."""
     import copy
 
-    from unidev.numpy_layers import NumpyLayers
+    from unidev.numpy_backend.nn.layers import NumpyLayers
 
     make = NumpyLayers.sequential
 
@@ -165,7 +165,7 @@ def biases_are_constants(backend: Any) -> None:
 @mutant("functional.values", profile="train")
 def the_loss_is_a_sum(backend: Any) -> None:
     """The sum over the batch in place of the mean: Gluon's losses, before ``step(batch_size)``."""
-    from unidev.numpy_functions import NumpyFunctions
+    from unidev.numpy_backend.nn.functions import NumpyFunctions
 
     mean = NumpyFunctions.mean_squared_error
 
@@ -197,7 +197,7 @@ def operands_are_brought_along(backend: Any) -> None:
 def losses_broadcast(backend: Any) -> None:
     """(n, 1) less (n,) is (n, n), and the mean of that a number as good as any other."""
     from unidev.nn import functional
-    from unidev.selection import active_backend
+    from unidev.registry.selection import active_backend
 
     @in_place_of(functional.mean_squared_error)
     def mean_squared_error(predictions: Any, targets: Any) -> Any:

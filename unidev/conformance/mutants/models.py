@@ -70,7 +70,7 @@ _trainable.__name__ = "trainable"
 )  # fmt: skip
 def models_are_not_looked_into(backend: Any) -> None:
     """A model is a leaf like any other, and has no device: it is passed over."""
-    from unidev import trees
+    from unidev.tensors import containers as trees
 
     look = trees.named_tensors
 
@@ -84,8 +84,8 @@ def models_are_not_looked_into(backend: Any) -> None:
 @training_mutant("models.transfer_verbs_refuse")
 def refusals_do_not_name_place(backend: Any) -> None:
     """A model is refused as anything else is, and nobody is told what to do with it."""
-    from unidev import loading
     from unidev.errors import NotATensorError
+    from unidev.registry import loading
 
     @in_place_of(loading.not_a_tensor)
     def not_a_tensor(x: Any) -> Exception:
@@ -95,8 +95,8 @@ def refusals_do_not_name_place(backend: Any) -> None:
 @training_mutant("nested.transfer_verbs_refuse")
 def models_in_containers_are_passed_through(backend: Any) -> None:
     """The tensors beside it move, the model stays: accelerate's ``send_to_device``."""
-    from unidev import trees
-    from unidev.loading import is_model
+    from unidev.registry.loading import is_model
+    from unidev.tensors import containers as trees
 
     check_leaf = trees._check_leaf
 
@@ -109,8 +109,8 @@ def models_in_containers_are_passed_through(backend: Any) -> None:
 @mutant("models.what_is_no_model_is_refused", profile="train")
 def anything_is_a_model(backend: Any) -> None:
     """What it is given is taken for a model, and fails somewhere inside."""
-    from unidev import placing
-    from unidev.selection import active_backend
+    from unidev.models import placing
+    from unidev.registry.selection import active_backend
 
     @in_place_of(placing.backend_of_model)
     def backend_of_model(model: Any) -> Any:
@@ -120,7 +120,7 @@ def anything_is_a_model(backend: Any) -> None:
 @mutant("models.container_of_arrays", profile="train")
 def tied_arrays_come_apart(backend: Any) -> None:
     """Of an array that stands at two places one is moved: nnx's plain pytrees."""
-    from unidev.numpy_models import NumpyModels
+    from unidev.numpy_backend.models import NumpyModels
 
     swap_all = NumpyModels.swap
 

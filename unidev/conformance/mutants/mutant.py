@@ -7,14 +7,14 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from unidev.backend import BackendSpec
-from unidev.hookspecs import hookimpl
-from unidev.numpy_plugin import NumpySimulator
+from unidev.contract.backend import BackendSpec
+from unidev.contract.hookspecs import hookimpl
+from unidev.numpy_backend import NumpySimulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.backend import Backend
+    from unidev.contract.backend import Backend
 
     Breaks = Callable[[Any], None]
     """Breaks the class that it is given, a fresh subclass of the reference backend."""
@@ -69,7 +69,7 @@ class Mutant:
 
     def load(self) -> type[Backend]:
         """A subclass of the reference backend, broken now: whatever is patched, it is in use."""
-        from unidev.numpy_backend import NumpyBackend
+        from unidev.numpy_backend.backend import NumpyBackend
 
         class Broken(NumpyBackend):
             """The reference backend with one thing broken."""

@@ -13,13 +13,13 @@ import os
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from unidev.hookspecs import hookimpl
+from unidev.contract.hookspecs import hookimpl
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from unidev.backend import Backend, BackendSpec
+    from unidev.contract.backend import Backend, BackendSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # pluggy keeps plugins in dicts: compare by `is`
@@ -71,8 +71,8 @@ def judge(
     Returns:
         The results by check; ``crash`` and ``timeout`` are among them.
     """
-    from unidev.child_processes import Interruption
-    from unidev.conformance.configuration_run import ConfigurationRun
+    from unidev.conformance.running.configuration_run import ConfigurationRun
+    from unidev.support.child_processes import Interruption
 
     run = ConfigurationRun(
         name="naive",

@@ -236,8 +236,8 @@ def no_way_back(backend: Any) -> None:
 def placed_on_another_device_instead(backend: Any) -> None:
     """A device that is not there is the CPU: TF's soft placement."""
     import unidev
-    from unidev import placing
-    from unidev.devices import resolve_device as resolve
+    from unidev.devices.finding import resolve_device as resolve
+    from unidev.models import placing
 
     def forgiving(device: Any, backend: Any) -> Any:
         try:
@@ -251,7 +251,7 @@ def placed_on_another_device_instead(backend: Any) -> None:
 @mutant("footprint.old_memory_is_released", profile="train")
 def old_memory_is_kept(backend: Any) -> None:
     """What was exchanged is held on to, in case it is needed again."""
-    from unidev.numpy_models import NumpyModels
+    from unidev.numpy_backend.models import NumpyModels
 
     exchange = NumpyModels.swap
     kept: list[Any] = []

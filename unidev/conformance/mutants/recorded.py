@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
     Array = np.ndarray[Any, Any]
 

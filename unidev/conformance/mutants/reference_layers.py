@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.conformance import neural
+from unidev.conformance.kit import neural
 from unidev.conformance.mutants.taped import (
     Taped,
     detached,
@@ -19,9 +19,9 @@ from unidev.conformance.mutants.taped import (
     is_recording,
     paused,
 )
-from unidev.numpy_functions import NumpyFunctions
-from unidev.numpy_layers import Buffers, Dropout, Layer, NumpyLayers, Sequential
-from unidev.simulated_array import SimulatedArray
+from unidev.numpy_backend.nn.functions import NumpyFunctions
+from unidev.numpy_backend.nn.layers import Buffers, Dropout, Layer, NumpyLayers, Sequential
+from unidev.numpy_backend.simulated_array import SimulatedArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,7 +11,7 @@ from unidev.conformance.mutants.taped import Taped, backward, paused
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
     Array = np.ndarray[Any, Any]
 

@@ -12,14 +12,14 @@ from unidev.conformance.mutants.taped import (
     is_differentiable,
     paused,
 )
-from unidev.training_probe import AutogradProbe, ModelProbe
+from unidev.contract.training_probe import AutogradProbe, ModelProbe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import numpy as np
 
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
     Array = np.ndarray[Any, Any]
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.autograd import Autograd
 from unidev.conformance.mutants.reference_net import Cell, Momentum, Net, Parameter, overwrite
 from unidev.conformance.mutants.taped import (
     Taped,
@@ -22,15 +21,16 @@ from unidev.conformance.mutants.taped import (
     is_recording,
     paused,
 )
+from unidev.contract.autograd import Autograd
+from unidev.contract.models import Stored
 from unidev.errors import UnsupportedOperation
-from unidev.models import Stored
-from unidev.numpy_models import NumpyModels, Slot
+from unidev.numpy_backend.models import NumpyModels, Slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from unidev.device import Device
+    from unidev.contract.device import Device
 
     Array = np.ndarray[Any, Any]
 
@@ -178,8 +178,8 @@ def train(backend: Any) -> None:
         ReferenceAutogradProbe,
         ReferenceModelProbe,
     )
-    from unidev.numpy_layers import Layer
-    from unidev.numpy_probe import NumpyProbe
+    from unidev.numpy_backend.nn.layers import Layer
+    from unidev.numpy_backend.probe import NumpyProbe
 
     plain_device_of, plain_copy = backend.device_of, backend.copy_to
 

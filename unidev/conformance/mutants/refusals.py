@@ -10,7 +10,7 @@ from unidev.conformance.mutants.mutant import in_place_of, mutant, replace
 @mutant("errors.index_out_of_range")
 def index_not_checked(backend: Any) -> None:
     """Any index is taken: ``mx.cpu(99)``, ``torch.device("cuda:99")``."""
-    from unidev.devices import check_device
+    from unidev.devices.finding import check_device
 
     in_place_of(check_device)(lambda device: None)
 
@@ -18,7 +18,7 @@ def index_not_checked(backend: Any) -> None:
 @mutant("errors.index_out_of_range")
 def index_clamped(backend: Any) -> None:
     """An index past the end means the first device: TF's ``/CPU:9`` with soft placement."""
-    from unidev import devices
+    from unidev.devices import finding as devices
 
     there, kind_and_index = devices._there, devices._kind_and_index
 
@@ -35,7 +35,7 @@ def index_clamped(backend: Any) -> None:
 @mutant("errors.negative_index")
 def negative_index_taken(backend: Any) -> None:
     """-1 means "the current device": ``torch.device("cuda", -1)``."""
-    from unidev import devices
+    from unidev.devices import finding as devices
 
     whole = devices._whole
 
@@ -47,7 +47,7 @@ def negative_index_taken(backend: Any) -> None:
 @mutant("errors.missing_kind", simulated_count=0)
 def missing_kind_becomes_cpu(backend: Any) -> None:
     """A GPU where there is none is the CPU: TF's soft placement."""
-    from unidev import devices
+    from unidev.devices import finding as devices
     from unidev.errors import DeviceError
 
     there, resolve_device = devices._there, devices.resolve_device
@@ -67,7 +67,7 @@ def missing_kind_becomes_cpu(backend: Any) -> None:
 @mutant("errors.index_out_of_range", "errors.missing_kind")
 def wrong_exception(backend: Any) -> None:
     """A bare ``RuntimeError`` that no ``except`` of the user's expects: ``torch._C`` errors."""
-    from unidev.devices import check_device
+    from unidev.devices.finding import check_device
     from unidev.errors import DeviceNotFoundError
 
     @in_place_of(check_device)
@@ -81,7 +81,7 @@ def wrong_exception(backend: Any) -> None:
 @mutant("errors.message_names_device_backend_remedy")
 def message_says_nothing(backend: Any) -> None:
     """Which device, of what, and what now, is left to guess: CUDA's "invalid device ordinal"."""
-    from unidev import devices
+    from unidev.devices import finding as devices
 
     in_place_of(devices._not_there)(lambda device, backend: "CUDA error: invalid device ordinal")
 
@@ -90,7 +90,7 @@ def message_says_nothing(backend: Any) -> None:
 def foreign_tensor_is_taken(backend: Any) -> None:
     """Whatever can be made an array is copied as one: ``torch.as_tensor``, ``np.asarray``."""
     from unidev.errors import UnidevError
-    from unidev.transfer import as_in_device, copy_to
+    from unidev.tensors.transfer import as_in_device, copy_to
 
     def lenient(verb: Any) -> Any:
         def moved(x: Any, device: Any, *, non_blocking: bool = False) -> Any:
@@ -108,7 +108,7 @@ def foreign_tensor_is_taken(backend: Any) -> None:
 @mutant("errors.tensors_on_different_devices")
 def mixed_devices_are_taken(backend: Any) -> None:
     """Tensors of two devices pass as one device's: TF, MXNet and Paddle compute on, silently."""
-    from unidev.checks import check_same_device
+    from unidev.tensors.checks import check_same_device
 
     in_place_of(check_same_device)(lambda *xs, **named: None)
 
@@ -116,7 +116,7 @@ def mixed_devices_are_taken(backend: Any) -> None:
 @mutant("errors.unsupported_dtype")
 def unsupported_dtype_becomes_float32(backend: Any) -> None:
     """A dtype that there is not becomes one that there is: JAX, with a warning at most."""
-    from unidev.dtypes import native_dtype
+    from unidev.contract.dtypes import native_dtype
     from unidev.errors import UnsupportedDtypeError
 
     @in_place_of(native_dtype)
@@ -130,8 +130,8 @@ def unsupported_dtype_becomes_float32(backend: Any) -> None:
 @mutant("errors.state_unchanged_after_error")
 def half_moved_on_error(backend: Any) -> None:
     """Leaves are replaced in the caller's own container until one fails: ``Module.to``."""
-    from unidev.loading import backend_of_type
-    from unidev.trees import map_tensors
+    from unidev.registry.loading import backend_of_type
+    from unidev.tensors.containers import map_tensors
 
     @in_place_of(map_tensors)
     def mapped(function: Any, tree: Any) -> Any:
@@ -146,8 +146,8 @@ def half_moved_on_error(backend: Any) -> None:
 @mutant("errors.state_unchanged_after_error")
 def failed_scope_stays(backend: Any) -> None:
     """A scope that could not be entered is in force: the device is set before it is checked."""
-    from unidev.device import Device
-    from unidev.scopes import Scope, enter_scope
+    from unidev.contract.device import Device
+    from unidev.registry.scopes import Scope, enter_scope
 
     enter = Device.__enter__
 
@@ -155,7 +155,7 @@ def failed_scope_stays(backend: Any) -> None:
     def __enter__(self: Any) -> Any:
         enter_scope(Scope(self, self.backend, self))
         entered = enter(self)
-        from unidev.scopes import leave_scope
+        from unidev.registry.scopes import leave_scope
 
         leave_scope(self)
         return entered

@@ -11,7 +11,7 @@ from unidev.conformance.mutants.mutant import in_place_of, mutant
 @mutant("create.scope_restores")
 def scope_never_ends(backend: Any) -> None:
     """The device stays set after the block: ``paddle.set_device``, ``torch.cuda.set_device``."""
-    from unidev.scopes import leave_scope
+    from unidev.registry.scopes import leave_scope
 
     in_place_of(leave_scope)(lambda owner, *exc_info: None)
 
@@ -19,7 +19,7 @@ def scope_never_ends(backend: Any) -> None:
 @mutant("create.scope_restores")
 def scope_does_nothing(backend: Any) -> None:
     """New tensors pay no heed to the block: JAX's committed ones, ``torch.tensor`` before 2.0."""
-    from unidev.scopes import innermost_device
+    from unidev.registry.scopes import innermost_device
 
     in_place_of(innermost_device)(lambda backend: None)
 
@@ -27,7 +27,7 @@ def scope_does_nothing(backend: Any) -> None:
 @mutant("create.scope_restores_after_exception")
 def scope_leaks_on_error(backend: Any) -> None:
     """An exception leaves the device set: a context manager without ``try … finally``."""
-    from unidev.scopes import leave_scope
+    from unidev.registry.scopes import leave_scope
 
     @in_place_of(leave_scope)
     def leave(owner: object, *exc_info: Any) -> None:
@@ -38,7 +38,7 @@ def scope_leaks_on_error(backend: Any) -> None:
 @mutant("create.scopes_nest")
 def inner_scope_ends_the_outer(backend: Any) -> None:
     """Leaving the inner block goes back to the default: ``set_device`` of a constant on exit."""
-    from unidev import scopes
+    from unidev.registry import scopes
 
     leave_scope = scopes.leave_scope
 
@@ -54,7 +54,7 @@ def inner_scope_ends_the_outer(backend: Any) -> None:
 @mutant("threads.scope_stays_in_its_thread")
 def scope_leaks_between_threads(backend: Any) -> None:
     """One stack for all threads: Paddle's place is a global of its module."""
-    from unidev import scopes
+    from unidev.registry import scopes
 
     in_place_of(scopes.stack)(SimpleNamespace(scopes=scopes.stack.scopes))
 
@@ -62,11 +62,11 @@ def scope_leaks_between_threads(backend: Any) -> None:
 @mutant("many.scope_per_device", simulated_count=4)
 def scope_of_a_later_gpu_is_the_second(backend: Any) -> None:
     """Blocks know two GPUs: a table of streams or generators that was made too short."""
-    from unidev.scopes import innermost_device
+    from unidev.registry.scopes import innermost_device
 
     @in_place_of(innermost_device)
     def innermost(name: str) -> Any:
-        from unidev.device import Device
+        from unidev.contract.device import Device
 
         found = innermost_device(name)
         return Device(name, "gpu", 1) if found is not None and found.index > 1 else found

@@ -14,8 +14,8 @@ _A_PROBE_THAT_LIES = "smoke.probe_calibrated"
 @mutant(_A_PROBE_THAT_LIES)
 def the_probe_lies(backend: Any) -> None:
     """Every tensor object has its own address: the address of the wrapper, not of the bytes."""
-    from unidev.backend import Extent
-    from unidev.numpy_probe import NumpyProbe
+    from unidev.contract.backend import Extent
+    from unidev.numpy_backend.probe import NumpyProbe
 
     @replace(NumpyProbe)
     def extents(self: Any, x: Any) -> Any:
@@ -25,8 +25,8 @@ def the_probe_lies(backend: Any) -> None:
 @mutant(_A_PROBE_THAT_LIES)
 def the_probe_says_same(backend: Any) -> None:
     """Every tensor has one address: that of the allocator's arena, not of its block."""
-    from unidev.backend import Extent
-    from unidev.numpy_probe import NumpyProbe
+    from unidev.contract.backend import Extent
+    from unidev.numpy_backend.probe import NumpyProbe
 
     @replace(NumpyProbe)
     def extents(self: Any, x: Any) -> Any:
@@ -36,8 +36,8 @@ def the_probe_says_same(backend: Any) -> None:
 @mutant("copy.gradient_reaches_the_source")
 def says_unsupported_but_works(backend: Any) -> None:
     """An ability is declared missing, and is there: a table of abilities kept by hand."""
-    from unidev.backend import Unsupported
-    from unidev.numpy_probe import NumpyProbe
+    from unidev.contract.backend import Unsupported
+    from unidev.numpy_backend.probe import NumpyProbe
 
     class Works(Unsupported):
         """Says no, and does it."""

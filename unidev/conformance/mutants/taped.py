@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.device import Device
-from unidev.simulated_array import SimulatedArray
+from unidev.contract.device import Device
+from unidev.numpy_backend.simulated_array import SimulatedArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -60,7 +60,7 @@ def copy_leaks_memory(backend: Any) -> None:
 @mutant("memory.no_reference_cycle", "memory.returns_after_del")
 def copy_in_a_cycle(backend: Any) -> None:
     """A copy refers to itself, so that its memory waits for the garbage collector."""
-    from unidev.simulated_array import SimulatedArray
+    from unidev.numpy_backend.simulated_array import SimulatedArray
 
     copy = backend.copy_to
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def _change_trees(change: Callable[[Any], Any]) -> None:
     """Let ``change`` see each container of what was mapped, the inner ones first."""
-    from unidev.trees import map_tensors
+    from unidev.tensors.containers import map_tensors
 
     def walk(tree: Any) -> Any:
         if isinstance(tree, dict):
@@ -38,7 +38,7 @@ def tuples_become_lists(backend: Any) -> None:
 @mutant("trees.dict_list_tuple")
 def only_the_first_level_moves(backend: Any) -> None:
     """What is nested deeper stays behind: ``{k: v.to(d) for k, v in batch.items()}``."""
-    from unidev.trees import map_tensors
+    from unidev.tensors.containers import map_tensors
 
     @in_place_of(map_tensors)
     def mapped(function: Any, tree: Any) -> Any:
@@ -70,7 +70,7 @@ def ordered_dict_becomes_dict(backend: Any) -> None:
 @mutant("trees.named_and_registered_containers")
 def dataclass_skipped(backend: Any) -> None:
     """Its tensors stay where they are, and nothing is said: accelerate's ``send_to_device``."""
-    from unidev import trees
+    from unidev.tensors import containers as trees
 
     sees_container, map_tensors = trees.is_container, trees.map_tensors
 
@@ -95,7 +95,7 @@ def dataclass_skipped(backend: Any) -> None:
 @mutant("trees.shared_leaf_stays_shared")
 def shared_leaf_duplicated(backend: Any) -> None:
     """A tensor that stands twice becomes two: tied weights after accelerate's transfer."""
-    from unidev.trees import _flatten, map_tensors
+    from unidev.tensors.containers import _flatten, map_tensors
 
     @in_place_of(map_tensors)
     def mapped(function: Any, tree: Any) -> Any:
@@ -111,7 +111,7 @@ def numbers_become_tensors(backend: Any) -> None:
     """A label that was a number becomes a tensor: torch's ``default_convert``, ``tf.nest``."""
     import numpy as np
 
-    from unidev.trees import _flatten, map_tensors
+    from unidev.tensors.containers import _flatten, map_tensors
 
     @in_place_of(map_tensors)
     def mapped(function: Any, tree: Any) -> Any:
@@ -131,7 +131,7 @@ def keys_sorted(backend: Any) -> None:
 @mutant("trees.cycles_raise")
 def cycles_end_in_recursion_error(backend: Any) -> None:
     """A container in itself ends in ``RecursionError``: ``torch.utils._pytree``."""
-    from unidev import trees
+    from unidev.tensors import containers as trees
 
     @replace(trees)
     def _flatten(tree: Any) -> Any:
@@ -144,7 +144,7 @@ def cycles_end_in_recursion_error(backend: Any) -> None:
 def cycles_are_left_alone(backend: Any) -> None:
     """A container in itself is passed through, tensors and all, as if it held none."""
     from unidev.errors import CircularContainerError
-    from unidev.trees import map_tensors
+    from unidev.tensors.containers import map_tensors
 
     @in_place_of(map_tensors)
     def mapped(function: Any, tree: Any) -> Any:
@@ -157,8 +157,8 @@ def cycles_are_left_alone(backend: Any) -> None:
 @mutant("trees.mismatch_names_paths")
 def mismatch_names_nobody(backend: Any) -> None:
     """Which tensor is elsewhere is left to guess: torch's "found at least two devices"."""
-    from unidev import checks
     from unidev.errors import DeviceMismatchError
+    from unidev.tensors import checks
 
     check_one = checks._check_one
 

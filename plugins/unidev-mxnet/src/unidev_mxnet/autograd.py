@@ -10,7 +10,7 @@ import mxnet as mx  # type: ignore[import-untyped]
 import numpy as np
 from mxnet import autograd
 
-from unidev.autograd import Autograd
+from unidev.contract import Autograd
 from unidev_mxnet.scopes import numpy_semantics
 
 if TYPE_CHECKING:

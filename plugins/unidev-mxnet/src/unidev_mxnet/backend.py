@@ -25,9 +25,9 @@ from unidev import (
     part,
     unsupported,
 )
-from unidev.errors import framework_error
-from unidev_mxnet.allocation import NO_CPU_STATISTICS, allocate, gpu_memory
+from unidev.errors import FrameworkError
 from unidev_mxnet.contexts import SharedContext
+from unidev_mxnet.memory import NO_CPU_STATISTICS, allocate, gpu_memory
 from unidev_mxnet.native_calls import ContextAnswer, get_context, numpy_shapes, split_answer
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ class MxnetBackend(Backend):
     probe = part("unidev_mxnet.probe:MxnetProbe")
     models = part("unidev_mxnet.models:MxnetModels")
     autograd = part("unidev_mxnet.autograd:MxnetAutograd")
-    layers = part("unidev_mxnet.layers:MxnetLayers")
-    functions = part("unidev_mxnet.functions:MxnetFunctions")
+    layers = part("unidev_mxnet.nn.layers:MxnetLayers")
+    functions = part("unidev_mxnet.nn.functions:MxnetFunctions")
     installation = part("unidev_mxnet.installation:MxnetInstallation")
     tracer = part("unidev_mxnet.tracer:MxnetTracer")
 
@@ -101,7 +101,9 @@ class MxnetBackend(Backend):
         try:
             return int(mx.context.num_gpus())
         except mx.MXNetError as error:
-            raise framework_error(error, self.name, "counting GPUs") from error
+            raise FrameworkError(
+                f"mxnet failed in counting GPUs. {type(error).__name__}: {error}"
+            ) from error
 
     def native_device(self, kind: str, index: int) -> SharedContext:
         """A context that may be entered by anybody, any number of times."""
@@ -248,7 +250,7 @@ class MxnetBackend(Backend):
 
     def extents(self, x: Any) -> Sequence[Extent]:
         """Waits until ``x`` is written."""
-        from unidev_mxnet.storage import storage_extents
+        from unidev_mxnet.extents import storage_extents
 
         self.device_of(x)
         return storage_extents(x)

@@ -7,7 +7,7 @@ from importlib import metadata
 
 import mxnet as mx  # type: ignore[import-untyped]
 
-from unidev.installation import Build, Installation, Wheel
+from unidev.contract import Build, Installation, Wheel
 
 PAGE = "https://mxnet.apache.org/versions/1.9.1/get_started"
 _CUDA = ("11.3", "11.2", "11.1", "11.0", "10.2", "10.1", "10.0", "9.2")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unidev.backend import BackendSpec
-from unidev.hookspecs import hookimpl
+from unidev.contract import BackendSpec, hookimpl
 
 if TYPE_CHECKING:
-    from unidev.backend import Backend, Simulator
+    from unidev.contract import Backend, Simulator
 
 __version__ = "0.1.0"
 

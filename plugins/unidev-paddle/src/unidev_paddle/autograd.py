@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.autograd import Autograd
+from unidev.contract import Autograd
 from unidev_paddle.copying import move_cut
 from unidev_paddle.importing import import_paddle
 from unidev_paddle.refusals import check_eager

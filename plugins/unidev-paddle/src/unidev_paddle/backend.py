@@ -11,7 +11,7 @@ import numpy as np
 
 import unidev
 import unidev_paddle
-from unidev.backend import Backend, Extent, Memory, part, unsupported
+from unidev.contract import Backend, Extent, Memory, part, unsupported
 from unidev.errors import (
     DeletedTensorError,
     UnsupportedDtypeError,
@@ -25,8 +25,7 @@ from unidev_paddle.refusals import check_eager, in_static_graph, not_dense, symb
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from unidev.backend import BackendSpec
-    from unidev.device import Device
+    from unidev.contract import BackendSpec, Device
 
     Tensor = Any
     Array = np.ndarray[Any, Any]
@@ -55,8 +54,8 @@ class PaddleBackend(Backend):
     probe = part("unidev_paddle.probe:PaddleProbe")
     models = part("unidev_paddle.models:PaddleModels")
     autograd = part("unidev_paddle.autograd:PaddleAutograd")
-    layers = part("unidev_paddle.layers:PaddleLayers")
-    functions = part("unidev_paddle.functions:PaddleFunctions")
+    layers = part("unidev_paddle.nn.layers:PaddleLayers")
+    functions = part("unidev_paddle.nn.functions:PaddleFunctions")
     installation = part("unidev_paddle.installation:PaddleInstallation")
     peaks = part("unidev_paddle.peaks:PaddlePeaks")
     tracer = part("unidev_paddle.tracer:PaddleTracer")

@@ -7,7 +7,7 @@ import platform
 import paddle
 from paddle.base import core
 
-from unidev.installation import Build, Installation, Wheel
+from unidev.contract import Build, Installation, Wheel
 
 PAGE = "https://www.paddlepaddle.org.cn/en/install/quick"
 

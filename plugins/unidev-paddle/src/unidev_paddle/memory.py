@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from unidev.backend import Memory
+from unidev.contract import Memory
 from unidev.errors import UnsupportedOperation
 from unidev_paddle import simulator
 from unidev_paddle.importing import import_paddle

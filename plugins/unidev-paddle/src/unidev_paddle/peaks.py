@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unidev.backend import unsupported
+from unidev.contract import PeakCounter, unsupported
 from unidev.errors import UnsupportedOperation
-from unidev.peak_counter import PeakCounter
 from unidev_paddle.importing import import_paddle
 from unidev_paddle.simulator import DEVICES_OF_BANK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.backend import Backend
-    from unidev.device import Device
+    from unidev.contract import Backend, Device
 
     Tensor = Any
 

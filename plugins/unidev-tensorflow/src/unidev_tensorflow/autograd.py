@@ -9,8 +9,8 @@ import tensorflow as tf  # type: ignore[import-untyped]
 from tensorflow.python import pywrap_tfe  # type: ignore[import-untyped]
 from tensorflow.python.eager import record  # type: ignore[import-untyped]
 
-from unidev.autograd import Autograd
-from unidev_tensorflow.variables import native_variable
+from unidev.contract import Autograd
+from unidev_tensorflow.models.swap import native_variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

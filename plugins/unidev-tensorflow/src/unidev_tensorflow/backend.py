@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev.backend import Backend, Memory, part, unsupported
+from unidev.contract import Backend, Memory, part, unsupported
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_tensorflow.copying import check_placed, copy_plain
+from unidev_tensorflow.deep_copy.eager import DTYPES, eager_copy
+from unidev_tensorflow.deep_copy.gradient import register_gradient
 from unidev_tensorflow.devices import LocalDevices
-from unidev_tensorflow.eager_copy import DTYPES, eager_copy
 from unidev_tensorflow.extents import extents, host_array
-from unidev_tensorflow.gradients import register_gradient
-from unidev_tensorflow.kinds import (
+from unidev_tensorflow.tensors import (
     COMPOSITES,
     DISTRIBUTED,
     EAGER,
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from unidev.backend import Array, BackendSpec, Extent
-    from unidev.device import Device
-    from unidev.peak_counter import PeakCounter
+    from unidev.contract import Array, BackendSpec, Device, Extent, PeakCounter
 
 
 class TensorFlowBackend(Backend):
@@ -47,8 +45,8 @@ class TensorFlowBackend(Backend):
     probe = part("unidev_tensorflow.probe:TensorFlowProbe")
     models = part("unidev_tensorflow.models:TensorFlowModels")
     autograd = part("unidev_tensorflow.autograd:TensorFlowAutograd")
-    layers = part("unidev_tensorflow.keras_there:make_layers")
-    functions = part("unidev_tensorflow.functions:TensorFlowFunctions")
+    layers = part("unidev_tensorflow.nn.keras_there:make_layers")
+    functions = part("unidev_tensorflow.nn.functions:TensorFlowFunctions")
     tracer = part("unidev_tensorflow.tracer:TensorFlowTracer")
     installation = part("unidev_tensorflow.installation:TensorFlowInstallation")
     pinned = unsupported("TensorFlow has no call that puts a tensor into pinned memory")
@@ -216,7 +214,7 @@ class TensorFlowBackend(Backend):
                 "https://www.tensorflow.org/api_docs/python/tf/config/experimental/get_memory_info",
                 operation="memory",
             )
-        from unidev_tensorflow.gpu_memory import gpu_memory
+        from unidev_tensorflow.memory import gpu_memory
 
         return gpu_memory
 
@@ -229,7 +227,7 @@ class TensorFlowBackend(Backend):
                 "https://www.tensorflow.org/api_docs/python/tf/config/experimental/get_memory_info",
                 operation="peaks",
             )
-        from unidev_tensorflow.gpu_memory import TensorflowPeaks
+        from unidev_tensorflow.memory import TensorflowPeaks
 
         return TensorflowPeaks(self)
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
-from unidev_tensorflow.eager_copy import CPU_COPIED, GPU_COPIED
+from unidev_tensorflow.deep_copy.eager import CPU_COPIED, GPU_COPIED
 
 if TYPE_CHECKING:
-    from unidev.device import Device
+    from unidev.contract import Device
     from unidev_tensorflow.devices import LocalDevices
 
 _REFERENCES = frozenset({tf.resource, tf.variant})

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev_tensorflow.eager_copy import CPU_NUMBERS, GPU_NUMBERS
+from unidev_tensorflow.deep_copy.eager import CPU_NUMBERS, GPU_NUMBERS
 
 if TYPE_CHECKING:
-    from unidev.backend import Backend
-    from unidev.device import Device
+    from unidev.contract import Backend, Device
 
 _TYPES = {"cpu": "CPU", "gpu": "GPU"}
 

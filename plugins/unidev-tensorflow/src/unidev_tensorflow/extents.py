@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev.backend import Extent
+from unidev.contract import Extent
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from unidev.backend import Array
+    from unidev.contract import Array
 
 _get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _get_pointer.restype = ctypes.c_void_p

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev.installation import Build, Installation, Wheel
+from unidev.contract import Build, Installation, Wheel
 
 PAGE = "https://www.tensorflow.org/install/pip"
 _WHEEL = Wheel(

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev_tensorflow.kinds import DISTRIBUTED, EAGER, is_symbolic
+from unidev_tensorflow.tensors import DISTRIBUTED, EAGER, is_symbolic
 
 _NOWHERE = contextlib.nullcontext()
 

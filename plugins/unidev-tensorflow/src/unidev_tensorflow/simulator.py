@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unidev.backend import Simulator
+from unidev.contract import Simulator
 from unidev.errors import SimulationError
 
 

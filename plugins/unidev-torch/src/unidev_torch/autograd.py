@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unidev.autograd import Autograd
+from unidev.contract import Autograd
 from unidev.errors import UnsupportedDtypeError
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unidev.backend import Backend, Extent, Memory, part
+from unidev.contract import Backend, Extent, Memory, part
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_torch import tensors
-from unidev_torch.gpu_memory import peaks_of, pinning_of
+from unidev_torch.memory import peaks_of, pinning_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from unidev.backend import BackendSpec
-    from unidev.device import Device
-    from unidev.peak_counter import PeakCounter
+    from unidev.contract import BackendSpec, Device, PeakCounter
 
 _ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
 """What torch calls the devices that unidev calls ``gpu``; a PrivateUse1 device is one too."""
@@ -41,8 +39,8 @@ class TorchBackend(Backend):
     probe = part("unidev_torch.probe:TorchProbe")
     models = part("unidev_torch.models:TorchModels")
     autograd = part("unidev_torch.autograd:TorchAutograd")
-    layers = part("unidev_torch.layers:TorchLayers")
-    functions = part("unidev_torch.functions:TorchFunctions")
+    layers = part("unidev_torch.nn.layers:TorchLayers")
+    functions = part("unidev_torch.nn.functions:TorchFunctions")
     installation = part("unidev_torch.installation:TorchInstallation")
     tracer = part("unidev_torch.tracer:TorchTracer")
 

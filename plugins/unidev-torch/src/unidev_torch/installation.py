@@ -6,7 +6,7 @@ import platform
 
 import torch
 
-from unidev.installation import Build, Installation, Wheel
+from unidev.contract import Build, Installation, Wheel
 
 PAGE = "https://pytorch.org/get-started/locally/"
 _FOLDERS = {

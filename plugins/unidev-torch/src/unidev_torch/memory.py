@@ -1,141 +1,71 @@
-"""Tensors that stay the objects they are, and get other memory."""
+"""What torch counts of an accelerator's memory, and the host's memory that is pinned for it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from unidev.contract import PeakCounter, unsupported
 from unidev.errors import UnsupportedOperation
-from unidev_torch import tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable
 
-_ALIGNMENT = 16
-"""Of the first byte taken of a storage: a multiple of the size of every dtype."""
+    from unidev.contract import Backend, Device
 
-# ``x.data`` and ``x.data = y`` are torch's own way, Module.to's where it keeps parameters: the
-# tensor goes on with another storage, shape, strides and device, and with its autograd (requires
-# grad, hooks, gradient), version and Python attributes. Setting it never fails half way.
+_LINK = "https://docs.pytorch.org/docs/stable/torch_cuda_memory.html"
 
 
-class Part:
-    """Tensors on one storage, as a rule only one, and the memory that they have.
+class TorchPeaks(PeakCounter):
+    """The counters of ``torch.cuda`` and ``torch.xpu``."""
 
-    Of a twin there is only the memory.
-    """
+    def used_bytes(self, device: Device) -> int:
+        """``memory_allocated``."""
+        return int(_module(device).memory_allocated(device.index))
 
-    __slots__ = ("memory", "name", "tensors")
+    def peak_bytes(self, device: Device) -> int:
+        """``max_memory_allocated``."""
+        return int(_module(device).max_memory_allocated(device.index))
 
-    def __init__(
-        self, name: str, tensors: Sequence[torch.Tensor], memory: Sequence[torch.Tensor]
-    ) -> None:
-        self.name = name
-        self.tensors = tensors
-        self.memory = memory
-        """For each tensor another one, plain, on the memory that it has, or is to have."""
-
-
-def parts_of(named: Iterable[tuple[str, torch.Tensor]]) -> list[Part]:
-    """One part for each storage: what shares memory before goes on sharing it after a move."""
-    groups: dict[object, tuple[str, dict[int, torch.Tensor]]] = {}
-    with torch._C.DisableTorchFunctionSubclass():  # the subclass stays, its memory is plain
-        for name, x in named:
-            groups.setdefault(_storage_key(x), (name, {}))[1].setdefault(id(x), x)
-        return [
-            Part(name, list(members.values()), [x.data for x in members.values()])
-            for name, members in groups.values()
-        ]
+    def restart(self, device: Device) -> None:
+        """``reset_peak_memory_stats``."""
+        _module(device).reset_peak_memory_stats(device.index)
 
 
-def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
-    """The same values, in new memory on ``native``.
-
-    Raises:
-        UnsupportedOperation: not to that device, or not of that kind of tensor.
-        DeletedTensorError: their memory is gone.
-    """
-    first = part.memory[0]
-    try:
-        tensors.check_copyable(first)
-        tensors.check_movable(first, is_simulated=is_simulated)
-    except UnsupportedOperation as error:
-        reason = f"{error.operation}: {error.reason}"
-        raise UnsupportedOperation(f"placing {part.name!r}", reason, error.link) from None
-    with torch.inference_mode(first.is_inference()):  # what is no inference tensor becomes none
-        if len(part.memory) == 1 and not _overlaps_itself(first):
-            memory = [first.to(native, copy=True)]
-        else:
-            memory = _copied_together(part.memory, native)
-    if not all(map(torch._has_compatible_shallow_copy_type, part.memory, memory)):
-        raise UnsupportedOperation(
-            f"placing {part.name!r}",
-            f"torch cannot give a tensor on {first.device} memory on {native}: build the model "
-            "there, inside `with torch.device(...)`",
+def peaks_of(backend: Backend) -> PeakCounter:
+    """The counters, where torch's accelerator has some."""
+    if backend.simulated_count or not backend.device_count("gpu"):
+        return unsupported(  # type: ignore[no-any-return]
+            "torch counts the memory of CUDA and XPU devices only", _LINK, operation="peaks"
         )
-    return Part(part.name, (), memory)
+    return TorchPeaks(backend)
 
 
-def swap(part: Part, twin: Part) -> None:
-    """Give the tensors of ``part`` the memory of ``twin``, and the other way round."""
-    old, new = part.memory, twin.memory
-    try:
-        _give(part.tensors, new)
-        part.memory, twin.memory = new, old
-    except BaseException:  # Ctrl-C comes between any two lines
-        _give(part.tensors, old)
-        part.memory, twin.memory = old, new
-        raise
+def pinning_of(backend: Backend) -> Callable[[torch.Tensor], torch.Tensor]:
+    """``Tensor.pin_memory``, where there is an accelerator to pin for."""
+    if backend.simulated_count or not backend.device_count("gpu"):
+        return unsupported(  # type: ignore[no-any-return]
+            "torch pins memory only for an accelerator, and there is none",
+            _LINK,
+            operation="pinned",
+        )
+    return _pinned
 
 
-def _give(xs: Sequence[torch.Tensor], memory: Sequence[torch.Tensor]) -> None:
-    with torch._C.DisableTorchFunctionSubclass():
-        for x, new in zip(xs, memory, strict=True):
-            x.data = new
+def _pinned(x: torch.Tensor) -> torch.Tensor:
+    """A copy, also of what is pinned already."""
+    return torch.empty_like(x, device="cpu", pin_memory=True).copy_(x)
 
 
-def _storage_key(x: torch.Tensor) -> object:
-    """Equal for tensors on one memory, whether their storage is one object or several."""
-    if x.layout is not torch.strided or x.is_nested:
-        return id(x)
-    return (x.device, x.untyped_storage().data_ptr() or -id(x))
-
-
-def _overlaps_itself(x: torch.Tensor) -> bool:
-    """Whether elements lie on one another: an expanded tensor, which ``to`` would make dense."""
-    return x.layout is torch.strided and 0 in x.stride() and x.numel() > 1
-
-
-def _copied_together(members: Sequence[torch.Tensor], native: torch.device) -> list[torch.Tensor]:
-    """Copies that lie to one another as ``members`` do, on one storage.
-
-    No more of the storage is copied than what lies between the first and the last byte of them.
-    """
-    spans = [_span(x) for x in members]
-    begin = min(first for first, _ in spans) // _ALIGNMENT * _ALIGNMENT
-    nbytes = max(last for _, last in spans) - begin
-    source = torch.empty(0, dtype=torch.uint8, device=members[0].device)
-    source.set_(members[0].untyped_storage(), begin, (nbytes,), (1,))
-    storage = source.to(native, copy=True).untyped_storage()
-    return [_seen_as(x, storage, begin, native) for x in members]
-
-
-def _span(x: torch.Tensor) -> tuple[int, int]:
-    """The first byte of ``x`` in its storage, and the one after its last."""
-    first = int(x.storage_offset()) * x.itemsize
-    if x.numel() == 0:
-        return first, first
-    steps = sum((size - 1) * step for size, step in zip(x.shape, x.stride(), strict=True))
-    return first, first + (int(steps) + 1) * x.itemsize
-
-
-def _seen_as(
-    x: torch.Tensor, storage: torch.UntypedStorage, begin: int, native: torch.device
-) -> torch.Tensor:
-    offset = x.storage_offset() - begin // x.itemsize
-    found = torch.empty(0, dtype=x.dtype, device=native)
-    found.set_(storage, offset, x.shape, x.stride())
-    if x.is_conj():
-        found = found.conj()
-    return torch._neg_view(found) if x.is_neg() else found
+def _module(device: Device) -> Any:
+    if device.kind == "cpu":
+        raise UnsupportedOperation(
+            f"the memory peak of {device}", "torch counts no memory of the CPU", _LINK
+        )
+    module = torch.get_device_module(device.native)
+    if not hasattr(module, "max_memory_allocated"):
+        raise UnsupportedOperation(
+            f"the memory peak of {device}", f"torch.{device.native.type} keeps no count of it"
+        )
+    return module

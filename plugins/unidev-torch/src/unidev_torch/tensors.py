@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from unidev.backend import Extent
+from unidev.contract import Extent
 from unidev.errors import DeletedTensorError, UnsupportedDtypeError, UnsupportedOperation
 
 NAMES = (

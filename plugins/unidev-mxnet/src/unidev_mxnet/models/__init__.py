@@ -1,0 +1,240 @@
+"""Gluon's models: what hangs on one, moving it, reading and writing it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from mxnet import autograd  # type: ignore[import-untyped]
+from mxnet.gluon import Block, HybridBlock, Parameter  # type: ignore[import-untyped]
+
+from unidev import UnsupportedOperation
+from unidev.contract import Models, Stored
+from unidev_mxnet.models.optimizers import (
+    TrainerPart,
+    TrainerTwin,
+    check_trainer,
+    exchange_trainers,
+    state_arrays,
+    trainer_parts,
+)
+from unidev_mxnet.models.swap import (
+    ParameterTwin,
+    copy_of,
+    exchange_arrays,
+    exchange_parameters,
+    wait_for,
+)
+from unidev_mxnet.models.tree import (
+    array_of,
+    blocks_of,
+    hidden_parameters,
+    is_buffer,
+    parameters_of,
+    spread,
+    unbuilt,
+)
+from unidev_mxnet.native_calls import host_view, numpy_shapes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from unidev import Device
+
+    Array = np.ndarray[Any, Any]
+    Tensor = Any
+    Model = Any
+    Part = Any
+
+
+class MxnetModels(Models):
+    """``gluon.Block``, ``Parameter`` and ``ParameterDict``.
+
+    A part is a ``Parameter``, or an array of an optimizer's state. Both stay the objects they are,
+    and so do the arrays of a parameter: only handles are exchanged, see ``memory.py``.
+    """
+
+    # -- what hangs on a model ---------------------------------------------------------------------
+
+    def parameters(self, model: Model) -> Mapping[str, Tensor]:
+        """By structural names (``0.weight``); running statistics and constants are buffers."""
+        return {
+            name: array_of(name, parameter)
+            for name, parameter in _unique(parameters_of(model))
+            if not is_buffer(parameter)
+        }
+
+    def trainable(self, model: Model) -> Mapping[str, Tensor]:
+        """Those whose ``grad_req`` is not ``'null'``."""
+        return {
+            name: array_of(name, parameter)
+            for name, parameter in _unique(parameters_of(model))
+            if parameter.grad_req != "null" and not is_buffer(parameter)
+        }
+
+    def tensors(self, model: Model) -> Mapping[str, Tensor]:
+        """A tied one under its first name; each copy, where a parameter is on several devices."""
+        found: dict[str, Tensor] = {}
+        for name, parameter in _unique(_all_parameters(model)):
+            arrays = parameter._data or ()
+            for array in arrays:
+                found[name if len(arrays) == 1 else f"{name}@{array.ctx}"] = array
+            for array in parameter._grad or ():
+                found[f"{name}.grad" if len(arrays) == 1 else f"{name}.grad@{array.ctx}"] = array
+        return found
+
+    # -- moving it ---------------------------------------------------------------------------------
+
+    def parts(self, model: Model, optimizer: Any) -> Sequence[Part]:
+        """Parameters, deferred ones too, the arrays of a state, and each ``Trainer``."""
+        if optimizer is not None:
+            check_trainer(optimizer)
+        if isinstance(model, Block):
+            for _, block in blocks_of(model):
+                block._check_container_with_block()  # Gluon's warning of blocks it does not see
+        found = []
+        for name, parameter in _unique(_all_parameters(model)):
+            _check_movable(name, parameter)
+            found.append(parameter)
+        states = [] if optimizer is None else state_arrays(optimizer)
+        return [*found, *states, *trainer_parts(optimizer, found)]
+
+    def twin(self, part: Part, device: Device) -> Part:
+        """Of a deferred parameter, that it is to come into being there."""
+        if isinstance(part, Parameter):
+            return ParameterTwin(self.backend, part, device)
+        if isinstance(part, TrainerPart):
+            return self._twin_of_trainer(part, device)
+        return copy_of(self.backend, part, device)
+
+    def _twin_of_trainer(self, part: TrainerPart, device: Device) -> TrainerTwin | None:
+        """None where other parameters keep it where it is."""
+        kept_by = part.stays(lambda parameter: self._is_there(parameter, device))
+        if kept_by is None:
+            return TrainerTwin(part, device.native)
+        if not part.is_given:
+            return None
+        raise UnsupportedOperation(
+            "placing a Trainer of parameters that are elsewhere",
+            f"it also trains {kept_by.name!r}, on {kept_by.list_ctx()[0]}: place the model that "
+            f"has it on {device} first",
+        )
+
+    def swap(self, part: Part, twin: Part) -> None:
+        """Waits for the twin first: what MXNet could not do is raised here."""
+        if isinstance(part, TrainerPart):
+            if twin is not None:
+                exchange_trainers(part.trainer, twin)
+            return
+        wait_for(twin)
+        if isinstance(part, Parameter):
+            exchange_parameters(part, twin)
+        else:
+            exchange_arrays(part, twin)
+
+    def is_on(self, part: Part, device: Device) -> bool:
+        """A parameter with its gradient, a ``Trainer`` by where it looks for its parameters."""
+        if isinstance(part, Parameter):
+            return self._is_there(part, device)
+        if isinstance(part, TrainerPart):
+            return bool(part.trainer._contexts == [device.native])
+        return self.backend.device_of(part) is device
+
+    def is_placed(self, model: Model, device: Device) -> bool:
+        """Asks MXNet where each array is."""
+        is_there = self._is_there
+        return all(
+            is_there(parameter, device) and parameter._stype == "default"
+            for _, parameter in _all_parameters(model)
+        )
+
+    def finish(self, model: Model, optimizer: Any, device: Device) -> Any:  # noqa: ARG002
+        """The ``Trainer`` goes on as it is; compiled graphs let go of old memory."""
+        if isinstance(model, Block):
+            _forget_static_memory(model)
+        return optimizer
+
+    # -- checkpoints -------------------------------------------------------------------------------
+
+    def stored(self, model: Model) -> Mapping[str, Stored]:
+        """All parameters, as ``save_parameters`` does, by each of their names."""
+        from unidev_mxnet.nn.layers import portable_names
+
+        renamed = portable_names(model)
+        found = {}
+        for name, parameter in parameters_of(model):
+            _check_dense(name, parameter)
+            found[renamed.get(name, name)] = Stored(array_of(name, parameter))
+        return found
+
+    def read(self, x: Tensor) -> Array:
+        """Waits; the memory of ``x`` itself, where that is on the host."""
+        is_on_host = x.stype == "default" and x.size and x.ctx.device_type.startswith("cpu")
+        with numpy_shapes():
+            values: Array = host_view(x) if is_on_host else x.asnumpy()
+        return values if values.dtype.fields is None else values.view(np.uint16)
+
+    def write(self, x: Tensor, values: Array) -> None:
+        """Blocks until the values are there."""
+        with numpy_shapes(), autograd.pause():
+            x._sync_copyfrom(values.view(x.dtype) if _is_bfloat16(x) else values)
+
+    # -- one parameter -----------------------------------------------------------------------------
+
+    def _is_there(self, parameter: Parameter, device: Device) -> bool:
+        """By its arrays, and by Gluon's own note: of a deep copy of an ``mx.np`` one they differ.
+
+        MXNet puts that into the current context, and the note is copied as it was.
+        """
+        arrays, gradients = parameter._data, parameter._grad
+        if arrays is None:
+            deferred = parameter._deferred_init
+            return bool(deferred) and deferred[1] == [device.native]
+        device_of = self.backend.device_of
+        return (
+            len(arrays) == 1
+            and device_of(arrays[0]) is device
+            and (gradients is None or device_of(gradients[0]) is device)
+            and parameter._ctx_list == [device.native]
+        )
+
+
+def _all_parameters(model: Model) -> Iterator[tuple[str, Parameter]]:
+    yield from parameters_of(model)
+    yield from hidden_parameters(model)
+
+
+def _unique(named: Iterable[tuple[str, Parameter]]) -> Iterator[tuple[str, Parameter]]:
+    seen = set()
+    for name, parameter in named:
+        if id(parameter) not in seen:
+            seen.add(id(parameter))
+            yield name, parameter
+
+
+def _check_movable(name: str, parameter: Parameter) -> None:
+    _check_dense(name, parameter)
+    if parameter._data is None and not parameter._deferred_init:
+        raise unbuilt(name, parameter)
+    contexts = parameter._ctx_list if parameter._data else parameter._deferred_init[1]
+    if len(contexts) != 1:
+        raise spread(name, parameter)
+
+
+def _check_dense(name: str, parameter: Parameter) -> None:
+    if parameter._stype != "default":
+        raise UnsupportedOperation(
+            f"placing or reading {name!r}, whose storage is {parameter._stype},",
+            "its rows are in the kvstore of its Trainer, and not in the model",
+        )
+
+
+def _forget_static_memory(model: Block) -> None:
+    """A graph hybridized with ``static_alloc`` holds arrays of where it last ran; made anew."""
+    for _, block in blocks_of(model):
+        if isinstance(block, HybridBlock) and block._cached_op and not block._backend:
+            block._cached_op = None
+
+
+def _is_bfloat16(x: Tensor) -> bool:
+    return np.dtype(x.dtype).fields is not None

@@ -1,0 +1,73 @@
+"""The functions behind ``unidev.nn.functional``: MXNet's operators for ``mx.np.ndarray``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import mxnet as mx  # type: ignore[import-untyped]
+from mxnet import npx
+
+from unidev.contract import Functions
+from unidev_mxnet.native_calls import numpy_shapes
+
+if TYPE_CHECKING:
+    Tensor = Any
+    Pair = tuple[int, int]
+
+
+class MxnetFunctions(Functions):
+    """They take legacy arrays as well; results are ``mx.np.ndarray``."""
+
+    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """``fully_connected`` of the last axis."""
+        given = _numpy(x, weight) if bias is None else _numpy(x, weight, bias)
+        with numpy_shapes():
+            return npx.fully_connected(
+                *given, num_hidden=weight.shape[0], no_bias=bias is None, flatten=False
+            )
+
+    def conv2d(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair
+    ) -> Tensor:
+        """``convolution``."""
+        given = _numpy(x, weight) if bias is None else _numpy(x, weight, bias)
+        outputs, _, *kernel = weight.shape
+        with numpy_shapes():
+            return npx.convolution(
+                *given, kernel=tuple(kernel), stride=stride, pad=padding,
+                num_filter=outputs, no_bias=bias is None,
+            )  # fmt: skip
+
+    def avg_pool2d(self, x: Tensor, kernel_size: Pair, stride: Pair) -> Tensor:
+        """``pooling``, of whole windows."""
+        with numpy_shapes():
+            return npx.pooling(
+                *_numpy(x), kernel=kernel_size, stride=stride,
+                pool_type="avg", pooling_convention="valid",
+            )  # fmt: skip
+
+    def relu(self, x: Tensor) -> Tensor:
+        """``relu``."""
+        with numpy_shapes():
+            return npx.relu(*_numpy(x))
+
+    def tanh(self, x: Tensor) -> Tensor:
+        """``tanh``."""
+        with numpy_shapes():
+            return mx.np.tanh(*_numpy(x))
+
+    def softmax_cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """By ``log_softmax`` and ``pick``, which takes a label out of range for the nearest."""
+        with numpy_shapes():
+            logits, labels = _numpy(logits, labels)
+            return -npx.pick(npx.log_softmax(logits), labels).mean()
+
+    def mean_squared_error(self, predictions: Tensor, targets: Tensor) -> Tensor:
+        """The mean of squares."""
+        with numpy_shapes():
+            predictions, targets = _numpy(predictions, targets)
+            return mx.np.square(predictions - targets).mean()
+
+
+def _numpy(*tensors: Tensor) -> tuple[Tensor, ...]:
+    return tuple(x if isinstance(x, mx.np.ndarray) else x.as_np_ndarray() for x in tensors)

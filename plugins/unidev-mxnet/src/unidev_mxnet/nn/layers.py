@@ -1,0 +1,232 @@
+"""The layers behind ``unidev.nn``: Gluon's own, in NumPy's semantics wherever they are called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import mxnet as mx  # type: ignore[import-untyped]
+from mxnet import autograd
+from mxnet.gluon import Block, HybridBlock, nn  # type: ignore[import-untyped]
+
+from unidev import UnsupportedOperation
+from unidev.contract import Layers
+from unidev_mxnet.models.tree import blocks_of
+from unidev_mxnet.scopes import numpy_semantics
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+    Tensor = Any
+    Model = Any
+    Pair = tuple[int, int]
+
+_PORTABLE = {"gamma": "weight", "beta": "bias"}
+"""Gluon's names in batch norm, and what they are in a checkpoint."""
+
+
+class Layer(Block):  # type: ignore[misc]  # MXNet is untyped
+    """What a layer of Gluon's needs to be one of ``unidev.nn``.
+
+    The mode is in the layer, by ``set_mode``, and not only in autograd's scope. A mode by scope
+    would not do: MXNet's backward takes one mode for all layers, so where some train and some do
+    not, gradients would be wrong. So a layer computes differently, whatever the scope.
+    """
+
+    _trains = True
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        with numpy_semantics():  # Gluon chooses some operators here
+            super().__init__(*arguments, **options)
+
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        """Forward, for ``mx.np.ndarray``, whatever this thread's flags."""
+        if mx.util.is_np_array():
+            return super().__call__(*inputs)
+        with numpy_semantics():
+            return super().__call__(*inputs)
+
+    def set_mode(self, is_training: bool) -> None:
+        """Compute as training does, or not."""
+        self._trains = is_training
+
+
+class Dense(Layer, nn.Dense):  # type: ignore[misc]
+    """``gluon.nn.Dense``."""
+
+
+class Conv2D(Layer, nn.Conv2D):  # type: ignore[misc]
+    """``gluon.nn.Conv2D``."""
+
+
+class AvgPool2D(Layer, nn.AvgPool2D):  # type: ignore[misc]
+    """``gluon.nn.AvgPool2D``."""
+
+
+class MaxPool2D(Layer, nn.MaxPool2D):  # type: ignore[misc]
+    """``gluon.nn.MaxPool2D``."""
+
+
+class Flatten(Layer, nn.Flatten):  # type: ignore[misc]
+    """``gluon.nn.Flatten``."""
+
+
+class Activation(Layer, nn.Activation):  # type: ignore[misc]
+    """``gluon.nn.Activation``."""
+
+
+class BatchNorm(Layer, nn.BatchNorm):  # type: ignore[misc]
+    """``gluon.nn.BatchNorm`` that counts each batch as it goes forward.
+
+    MXNet's own, and this one too once it is compiled by ``hybridize``, counts a batch when the
+    gradient is computed, and not without.
+    """
+
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        """Of this batch while training, also where nothing is recorded."""
+        if not self._trains:
+            return super().__call__(*inputs)
+        with autograd.train_mode():
+            return super().__call__(*inputs)
+
+    def set_mode(self, is_training: bool) -> None:
+        """By the statistics that are used."""
+        super().set_mode(is_training)
+        self._kwargs["use_global_stats"] = not is_training
+
+    def hybrid_forward(self, F: Any, x: Tensor, **arrays: Tensor) -> Tensor:  # noqa: N803
+        """With momentum 1 the operator itself leaves the running statistics as they are."""
+        if not self._trains or F is not mx.nd:
+            return super().hybrid_forward(F, x, **arrays)
+        options = {**self._kwargs, "momentum": 1.0, "output_mean_var": True}
+        in_order = (arrays[name] for name in ("gamma", "beta", "running_mean", "running_var"))
+        y, mean, scale = mx.npx.batch_norm(x, *in_order, **options)
+        with autograd.pause(train_mode=True):
+            self._count(arrays["running_mean"], mean)
+            self._count(arrays["running_var"], scale**-2.0 - self._kwargs["eps"])
+        return y
+
+    def _count(self, running: Tensor, value: Tensor) -> None:
+        """``momentum * running + (1 - momentum) * value``, as a step of SGD: one operator."""
+        old = running.as_nd_ndarray()
+        rate = 1.0 - self._kwargs["momentum"]
+        mx.nd.sgd_update(old, value.as_nd_ndarray(), lr=rate, wd=1.0, rescale_grad=-1.0, out=old)
+
+
+class Dropout(Layer, nn.Dropout):  # type: ignore[misc]
+    """``gluon.nn.Dropout``."""
+
+    def hybrid_forward(self, F: Any, x: Tensor) -> Tensor:  # noqa: N803  Gluon's own
+        """Drops whenever it trains: mode ``always`` does not ask autograd's scope."""
+        if not self._trains or not self._rate:
+            return x
+        return F.npx.dropout(x, p=self._rate, axes=self._axes, mode="always")
+
+
+class Sequential(Layer, nn.Sequential):  # type: ignore[misc]
+    """``gluon.nn.Sequential``, where a layer is no ``HybridBlock``."""
+
+
+class HybridSequential(Layer, nn.HybridSequential):  # type: ignore[misc]
+    """``gluon.nn.HybridSequential``."""
+
+    def __call__(self, *inputs: Tensor) -> Tensor:
+        """Compiled by ``hybridize``, the layers are not called: their scope is entered here."""
+        if not self._active or not self._trains:
+            return super().__call__(*inputs)
+        with autograd.train_mode():
+            return super().__call__(*inputs)
+
+
+class MxnetLayers(Layers):
+    """Gluon's layers, initialized, with ``mx.np.ndarray`` in them."""
+
+    def dense(self, weight: Array, bias: Array | None) -> Model:
+        """Of the last axis: ``flatten=False``."""
+        outputs, inputs = weight.shape
+        layer = Dense(outputs, use_bias=bias is not None, flatten=False, in_units=inputs)
+        return _filled(layer, weight=weight, bias=bias)
+
+    def conv2d(self, weight: Array, bias: Array | None, stride: Pair, padding: Pair) -> Model:
+        """``gluon.nn.Conv2D``, whose layout is the portable one."""
+        outputs, inputs, *kernel = weight.shape
+        layer = Conv2D(
+            outputs, tuple(kernel), strides=stride, padding=padding,
+            use_bias=bias is not None, in_channels=inputs,
+        )  # fmt: skip
+        return _filled(layer, weight=weight, bias=bias)
+
+    def avg_pool2d(self, kernel_size: Pair, stride: Pair) -> Model:
+        """``gluon.nn.AvgPool2D``."""
+        return AvgPool2D(kernel_size, stride)
+
+    def max_pool2d(self, kernel_size: Pair, stride: Pair) -> Model:
+        """``gluon.nn.MaxPool2D``."""
+        return MaxPool2D(kernel_size, stride)
+
+    def flatten(self) -> Model:
+        """``gluon.nn.Flatten``."""
+        return Flatten()
+
+    def relu(self) -> Model:
+        """``gluon.nn.Activation``."""
+        return Activation("relu")
+
+    def tanh(self) -> Model:
+        """``gluon.nn.Activation``."""
+        return Activation("tanh")
+
+    def batch_norm(self, features: int, momentum: float, epsilon: float) -> Model:
+        """The running variance is that of the batch, not of its population."""
+        return _filled(BatchNorm(momentum=momentum, epsilon=epsilon, in_channels=features))
+
+    def dropout(self, rate: float) -> Model:
+        """``gluon.nn.Dropout``."""
+        return Dropout(rate)
+
+    def sequential(self, layers: Sequence[Model]) -> Model:
+        """``HybridSequential``, which ``hybridize`` compiles, if all layers can be in one."""
+        is_hybrid = all(isinstance(layer, HybridBlock) for layer in layers)
+        made = HybridSequential() if is_hybrid else Sequential()
+        made.add(*layers)
+        return made
+
+    def set_mode(self, model: Model, is_training: bool) -> None:
+        """Of layers of ``unidev.nn``; what was compiled of them is compiled anew."""
+        blocks = [block for _, block in blocks_of(model)] if isinstance(model, Block) else [model]
+        for block in blocks:
+            if not isinstance(block, Layer):
+                raise UnsupportedOperation(
+                    f"setting the mode of a {type(block).__name__}",
+                    "Gluon's own blocks have no mode, and follow autograd's scope: "
+                    "autograd.record(train_mode=…), autograd.train_mode(), "
+                    "autograd.predict_mode()",
+                )
+        for block in blocks:
+            block.set_mode(is_training)
+            if isinstance(block, HybridBlock):
+                block._clear_cached_op()
+
+
+def portable_names(model: Model) -> dict[str, str]:
+    """The names that a checkpoint has for Gluon's own, in what ``unidev.nn`` has made."""
+    found: dict[str, str] = {}
+    if not isinstance(model, Block):
+        return found
+    for path, block in blocks_of(model):
+        if type(block) is BatchNorm:
+            before = f"{path}." if path else ""
+            found.update((before + own, before + name) for own, name in _PORTABLE.items())
+    return found
+
+
+def _filled(layer: Model, **weights: Array | None) -> Model:
+    """``layer`` with arrays of its own on the CPU. Draws no number of MXNet's generator."""
+    with numpy_semantics(), autograd.pause():
+        layer.initialize(mx.init.Zero(), ctx=mx.cpu())
+        for name, values in weights.items():
+            if values is not None:
+                getattr(layer, name).data()._sync_copyfrom(values)
+    return layer

@@ -1,0 +1,139 @@
+"""What the conformance suite needs of MXNet, by MXNet's own calls."""
+
+from __future__ import annotations
+
+import random
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import mxnet as mx  # type: ignore[import-untyped]
+import numpy as np
+from mxnet import autograd
+
+from unidev import Probe, unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from unidev import Device
+    from unidev_mxnet.probe.autograd import MxnetAutogradProbe
+    from unidev_mxnet.probe.models import MxnetModelProbe
+
+    Array = np.ndarray[Any, Any]
+
+_LOOKS, _MOST_LOOKS = 4, 40
+"""How often a count has to be the same, and how often it is taken at most, 5 ms apart."""
+
+
+class MxnetProbe(Probe):
+    """Probe of MXNet. Each method gives its thread NumPy's meaning of shapes while it runs."""
+
+    deleted = unsupported("MXNet frees no array that is in use")
+
+    @cached_property
+    def autograd(self) -> MxnetAutogradProbe:  # type: ignore[override]  # read-only is enough
+        """Of gradients."""
+        from unidev_mxnet.probe.autograd import MxnetAutogradProbe
+
+        return MxnetAutogradProbe(self.backend)
+
+    @cached_property
+    def models(self) -> MxnetModelProbe:  # type: ignore[override]  # read-only is enough
+        """Of Gluon's models."""
+        from unidev_mxnet.probe.models import MxnetModelProbe
+
+        return MxnetModelProbe(self.backend)
+
+    def make(self, array: Array, device: Device) -> Any:
+        """``mx.np.array``."""
+        with mx.util.np_shape(True):
+            return mx.np.array(np.ascontiguousarray(array).reshape(array.shape), ctx=device.native)
+
+    def read(self, x: Any) -> bytes:
+        """``asnumpy``, which waits."""
+        with mx.util.np_shape(True):
+            values: bytes = x.asnumpy().tobytes()
+        return values
+
+    def same_memory(self, x: Any) -> Any:
+        """``detach``, whose name does not say so."""
+        with mx.util.np_shape(True):
+            return x.detach()
+
+    def views(self, x: Any) -> Mapping[str, Any]:
+        """MXNet makes copies of all three; its views, of rows, are in the plugin's own tests."""
+        with mx.util.np_shape(True):
+            return {
+                "transposed": x.T,
+                "sliced": x[1:, ::2],
+                "broadcast": mx.np.broadcast_to(x, (3, *x.shape)),
+            }
+
+    def allocated_bytes(self, device: Device) -> int:
+        """The count once it stands still.
+
+        An operator's arrays are let go by MXNet's own threads, a moment after it counts as done, so
+        that ``waitall`` may return before.
+        """
+        count, same = super().allocated_bytes(device), 0
+        for _ in range(_MOST_LOOKS):
+            time.sleep(0.005)
+            mx.nd.waitall()
+            last, count = count, super().allocated_bytes(device)
+            same = same + 1 if count == last else 0
+            if same == _LOOKS:
+                break
+        return count
+
+    def global_state(self) -> Mapping[str, object]:
+        """This thread's context and flags, and the host's generators.
+
+        MXNet tells nobody the state of its own generators.
+        """
+        kind, keys, *rest = np.random.get_state(legacy=True)
+        return {
+            "context": str(mx.context.current_context()),
+            "np_shape": mx.util.is_np_shape(),
+            "np_array": mx.util.is_np_array(),
+            "recording": autograd.is_recording(),
+            "training": autograd.is_training(),
+            "numpy.random": (kind, np.asarray(keys).tobytes(), *rest),
+            "numpy.errstate": np.geterr(),
+            "random": random.getstate(),
+        }
+
+    def specials(self, device: Device) -> Mapping[str, Any]:
+        """The legacy class, the sparse ones, a parameter, bfloat16, and memory for other uses."""
+        values = np.array([[1, 0, 2], [0, 0, 0], [0, 3, 0]], "float32")
+        context = device.native
+        legacy = mx.nd.array(values, ctx=context)
+        parameter = mx.gluon.Parameter("weight", shape=(2, 3), init="ones")
+        parameter.initialize(ctx=context)
+        found = {
+            "legacy": legacy,
+            "row_sparse": legacy.tostype("row_sparse"),
+            "csr": legacy.tostype("csr"),
+            "parameter": parameter.data(context),
+            "bfloat16": legacy.astype(np.dtype([("bfloat16", np.uint16)])),
+        }
+        if device.kind == "cpu":
+            found["shared"] = mx.nd.array(values, ctx=mx.Context("cpu_shared", 0))
+        return found
+
+    def write(self, x: Any, value: float) -> None:
+        """``x[:] = value``, and waits: a view has no way of seeing that it must."""
+        with mx.util.np_shape(True):
+            x[() if x.ndim == 0 else slice(None)] = value
+        x.wait_to_read()
+
+    def gradient(self, function: Callable[[Any], Any], array: Array, device: Device) -> Array:
+        """``autograd.record`` and ``backward``."""
+        with mx.util.np_shape(True), mx.util.np_array(True):
+            x = self.make(array, device)
+            x.attach_grad()
+            with autograd.record():
+                total = function(x).sum()
+            total.backward()
+            gradient: Array = x.grad.asnumpy()
+        return gradient

@@ -1,0 +1,150 @@
+"""A sample model and a ``Trainer``, by Gluon's own calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import mxnet as mx  # type: ignore[import-untyped]
+import numpy as np
+from mxnet import autograd
+from mxnet.gluon import Block, Parameter, Trainer, nn  # type: ignore[import-untyped]
+
+from unidev.contract import ModelProbe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    Tensor = Any
+    Model = Any
+    Optimizer = Any
+
+
+class Sample(Block):  # type: ignore[misc]  # MXNet is untyped
+    """A tied pair, a block at two places, batch norm, a frozen parameter and a constant."""
+
+    def __init__(self, inputs: int = 4) -> None:
+        super().__init__(prefix="sample_")  # Gluon would count the samples
+        with self.name_scope():
+            self.first = nn.Dense(4, in_units=inputs)
+            self.second = nn.Dense(4, in_units=inputs, params=self.first.params)
+            self.norm = nn.BatchNorm(in_channels=inputs)
+            self.shared = nn.Dense(4, in_units=inputs)
+            self.again = nn.Sequential()
+            self.again.add(self.shared)
+            self.scale = self.params.get("scale", shape=(4,), init="ones", grad_req="null")
+            self.shift = self.params.get_constant("shift", np.full((4,), 0.25, "float32"))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Each part once; the tied and the shared one twice."""
+        x = self.norm(mx.np.tanh(self.first(x)))
+        x = self.second(self.shared(x)) * self.scale.data(x.ctx)
+        return self.again(x) + self.shift.data(x.ctx)
+
+
+class MxnetModelProbe(ModelProbe):
+    """Buffers are Gluon's parameters that no training changes; all of them are saved."""
+
+    def model(self) -> Model:
+        """Weights are from NumPy's own generator, of a seed of its own."""
+        with mx.util.np_shape(True), mx.util.np_array(True):
+            made = Sample()
+            made.initialize(mx.init.One(), ctx=mx.cpu())
+            drawn = np.random.default_rng(7)
+            for _, parameter in _named(made):
+                if parameter.grad_req != "null":
+                    parameter.set_data(mx.np.array(drawn.normal(size=parameter.shape) / 2))
+        return made
+
+    def tensors(self, model: Model) -> Mapping[str, Tensor]:
+        """By structural names."""
+        found = {}
+        for name, parameter in _named(model):
+            found[name] = parameter.data()
+            if parameter.grad_req != "null":
+                found[f"{name}.grad"] = parameter.grad()
+        return found
+
+    def objects(self, model: Model) -> Sequence[object]:
+        """Parameters, their arrays, and blocks."""
+        parameters = [parameter for _, parameter in _named(model)]
+        arrays = [parameter.data() for parameter in parameters]
+        return [*parameters, *arrays, model.first, model.second, model.norm, model.shared]
+
+    def tied(self, model: Model) -> Sequence[tuple[Tensor, Tensor]]:
+        """The weights of ``first`` and ``second``, and their biases."""
+        return [
+            (model.first.weight.data(), model.second.weight.data()),
+            (model.first.bias.data(), model.second.bias.data()),
+        ]
+
+    def shared(self, model: Model) -> Sequence[tuple[object, object]]:
+        """The block that also stands in ``again``."""
+        return [(model.shared, model.again[0])]
+
+    def frozen(self, model: Model) -> frozenset[str]:
+        """By ``grad_req``, without what is never trained."""
+        return frozenset(
+            name
+            for name, parameter in _named(model)
+            if parameter.grad_req == "null"
+            and parameter._differentiable
+            and not isinstance(parameter, mx.gluon.Constant)
+        )
+
+    def is_training(self, model: Model) -> None:
+        """The mode is autograd's, and no model's."""
+
+    def set_inference(self, model: Model) -> None:
+        """Nothing: ``forward`` is outside of ``record``."""
+
+    def forward(self, model: Model, x: Tensor) -> Tensor:
+        """Outside of ``record``."""
+        with mx.util.np_shape(True), mx.util.np_array(True), autograd.pause():
+            return model(x)
+
+    def optimizer(self, model: Model) -> Optimizer:
+        """``Trainer`` with momentum."""
+        options = {"learning_rate": 0.05, "momentum": 0.9}
+        with mx.util.np_array(True):  # the optimizer asks once whether arrays are NumPy's
+            return Trainer(model.collect_params(), "sgd", options)
+
+    def step(self, model: Model, optimizer: Optimizer, x: Tensor) -> None:
+        """``backward`` and ``Trainer.step``."""
+        with mx.util.np_shape(True), mx.util.np_array(True):
+            with autograd.record():
+                loss = mx.np.square(model(x)).sum()
+            loss.backward()
+            optimizer.step(1)
+
+    def optimizer_tensors(self, optimizer: Optimizer) -> Mapping[str, Tensor]:
+        """The momentum of each parameter."""
+        states = optimizer._updaters[0].states
+        return {
+            parameter.name: states[index]
+            for index, parameter in enumerate(optimizer._params)
+            if states.get(index) is not None
+        }
+
+    def add_hook(self, model: Model, call: Callable[[], None]) -> None:
+        """``register_forward_hook``."""
+        model.register_forward_hook(lambda *_: call())
+
+    def unbuilt(self) -> Model:
+        """Initialized, with sizes that the first batch will tell."""
+        with mx.util.np_shape(True), mx.util.np_array(True):
+            made = nn.Sequential()
+            made.add(nn.Dense(4), nn.BatchNorm(), nn.Dense(4))
+            made.initialize(mx.init.One(), ctx=mx.cpu())
+        return made
+
+    def spread(self) -> Model:
+        """A copy of each parameter on each of two devices."""
+        with mx.util.np_shape(True), mx.util.np_array(True):
+            made = Sample()
+            contexts = [self.backend.native_device("gpu", index) for index in (0, 1)]
+            made.initialize(mx.init.One(), ctx=contexts)
+        return made
+
+
+def _named(model: Model) -> Iterator[tuple[str, Parameter]]:
+    yield from model._collect_params_with_prefix().items()

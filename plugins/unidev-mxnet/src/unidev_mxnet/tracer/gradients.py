@@ -1,0 +1,105 @@
+"""Gradients that go back over a crossing of devices, which happens in C++.
+
+Autograd's graph can be asked for by Python, but it does not say where its arrays were. So what
+crosses while autograd records is kept by the name of its node, and looked up in the graph of what
+``backward`` is called on.
+"""
+
+from __future__ import annotations
+
+import re
+from ctypes import Array
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import mxnet as mx  # type: ignore[import-untyped]
+from mxnet import autograd
+
+from unidev.contract import Movement
+from unidev_mxnet.tracer.arrays import Borrowed, device_at, size_at
+from unidev_mxnet.tracer.thread import thread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from unidev import Backend
+
+_NODE = re.compile(r"(node_\d+)_")
+"""Outputs are ``node_7_output``, ``node_7_output0``, ``node_7_mean``; a variable is ``var3``."""
+
+
+class Crossing(NamedTuple):
+    """One operand, or result, that changes device in an operator."""
+
+    movement: Movement
+    operand: int
+    """Which input of the operator it is, or is computed from."""
+
+
+def remember(
+    crossings: Sequence[Crossing], inputs: Sequence[int | None], output: int | None
+) -> None:
+    """What has just been computed, as far as a gradient will go back over it."""
+    if output is None or not autograd.is_recording():
+        return
+    node = _symbol(output)
+    differentiable = [each for each in crossings if _has_gradient(inputs[each.operand])]
+    if node is not None and differentiable:
+        thread.gradients[node.name] = differentiable
+
+
+def gradients(heads: Sequence[int], variables: Any) -> Iterator[tuple[str, Movement]]:
+    """The node and the way back, the last crossing first; by ``variables``, or all there are."""
+    outputs: dict[str, Any] = {}
+    for head in heads if thread.gradients else ():
+        symbol = _symbol(head)
+        if symbol is not None:
+            internals = symbol.get_internals()
+            for name in internals.list_outputs():
+                found = _NODE.match(name)
+                if found and found[1] in thread.gradients:
+                    outputs.setdefault(found[1], internals[name])
+    wanted = None
+    if isinstance(variables, Array):
+        symbols = [_symbol(handle) for handle in variables]
+        wanted = {symbol.name for symbol in symbols if symbol is not None}
+    for name in reversed(thread.gradients):
+        if name in outputs:
+            for crossing in reversed(thread.gradients[name]):
+                if wanted is None or _depends(outputs[name], crossing.operand, wanted):
+                    yield name, _back(crossing.movement)
+
+
+def head_gradients(
+    heads: Sequence[int], given: Any, backend: Backend
+) -> Iterator[tuple[str, Movement]]:
+    """Those that are given and are not where their heads are; they have no node."""
+    for head, gradient in zip(heads, given if isinstance(given, Array) else (), strict=False):
+        source, target = device_at(gradient, backend), device_at(head, backend)
+        if source is not None and target is not None and source is not target:
+            shape, nbytes = size_at(gradient)
+            yield "", Movement("backward of mixed operands", source, target, nbytes, shape)
+
+
+def _back(moved: Movement) -> Movement:
+    what = moved.operation.removesuffix(" of mixed operands").rpartition(".")[2]
+    return moved._replace(operation=f"gradient of {what}", source=moved.target, target=moved.source)
+
+
+def _depends(node: Any, operand: int, wanted: set[str]) -> bool:
+    return not wanted.isdisjoint(node.get_children()[operand].list_arguments())
+
+
+def _has_gradient(handle: int | None) -> bool:
+    """A constant is in the graph, too, once it was used; as ``null0``."""
+    symbol = _symbol(handle)
+    return symbol is not None and not symbol.name.startswith("null")
+
+
+def _symbol(handle: int | None) -> Any:
+    """The graph that an array was computed by; None of one that autograd does not know."""
+    if handle is None:
+        return None
+    try:
+        return autograd.get_symbol(Borrowed(handle))
+    except mx.MXNetError:
+        return None

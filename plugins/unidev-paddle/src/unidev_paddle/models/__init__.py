@@ -1,0 +1,186 @@
+"""Paddle's models: any ``Layer``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.contract import Models, Stored
+from unidev.errors import UnsupportedOperation
+from unidev_paddle.importing import import_paddle
+from unidev_paddle.models.optimizers import state_of
+from unidev_paddle.models.swap import Part, Twin, parts_of, swap
+from unidev_paddle.models.tree import (
+    STATISTICS,
+    Entry,
+    all_entries,
+    gradient_of,
+    has_memory,
+    unique_entries,
+    unique_layers,
+)
+from unidev_paddle.refusals import check_eager
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from unidev.contract import Device
+
+    Array = np.ndarray[Any, Any]
+    Layer = Any
+    Tensor = Any
+
+paddle: Any = import_paddle()
+
+
+class PaddleModels(Models):
+    """The parameters stay the same objects, whose memory is exchanged: ``parts.py``."""
+
+    def parameters(self, model: Layer) -> Mapping[str, Tensor]:
+        """As ``named_parameters``, but for the statistics of batch norm, which nobody trains."""
+        return {entry.name: entry.tensor for entry in _parameters(model)}
+
+    def trainable(self, model: Layer) -> Mapping[str, Tensor]:
+        """Frozen ones have ``stop_gradient``."""
+        return {
+            entry.name: entry.tensor
+            for entry in _parameters(model)
+            if not entry.tensor.stop_gradient
+        }
+
+    def tensors(self, model: Layer) -> Mapping[str, Tensor]:
+        """A gradient is ``NAME.grad``."""
+        found: dict[str, Tensor] = {}
+        for entry in unique_entries(model):
+            if has_memory(entry):
+                found[entry.name] = entry.tensor
+                gradient = gradient_of(entry.tensor)
+                if gradient is not None:
+                    found[f"{entry.name}.grad"] = gradient
+        return found
+
+    # -- moving it ---------------------------------------------------------------------------------
+
+    def parts(self, model: Layer, optimizer: Any) -> Sequence[Part]:
+        """All tensors that have memory, and the optimizer's for them."""
+        check_eager("place")
+        _check_single(model)
+        tensors = self.tensors(model)
+        for name, x in tensors.items():
+            if not (x.is_dense() or x.is_selected_rows()):
+                raise UnsupportedOperation(
+                    f"placing a model with {name!r}, a tensor that is distributed or sparse",
+                    "it is several tensors: replace it with a dense one",
+                )
+            self.backend.device_of(x)  # raises if its memory is gone
+        state = [] if optimizer is None else _state_of(optimizer, tensors)
+        return parts_of([*tensors.values(), *_flat_weights(model), *state])
+
+    def is_on(self, part: Part, device: Device) -> bool:
+        """Where its tensor is."""
+        return self.backend.device_of(part.tensor) is device
+
+    def twin(self, part: Part, device: Device) -> Twin:
+        """Not a part: memory for one, and that which it has now."""
+        return Twin(part, device)
+
+    def swap(self, part: Part, twin: Twin) -> None:
+        """From here to there, or back."""
+        is_there = self.backend.device_of(part.tensor) is twin.device
+        swap(part, twin.here if is_there else twin.there)
+
+    def is_placed(self, model: Layer, device: Device) -> bool:
+        """Stops at the first that is not."""
+        device_of = self.backend.device_of
+        for entry in unique_entries(model):
+            x = entry.tensor
+            if not x._is_initialized():
+                if entry.is_buffer and not has_memory(entry):
+                    continue
+                return False  # parts says why
+            if device_of(x) is not device:
+                return False
+            gradient = gradient_of(x)
+            if gradient is not None and device_of(gradient) is not device:
+                return False
+        return True
+
+    # -- checkpoints -------------------------------------------------------------------------------
+
+    def stored(self, model: Layer) -> Mapping[str, Stored]:
+        """What ``state_dict`` has, with a ``Linear``'s weight and statistics as others have them.
+
+        Of every ``Linear`` and batch norm, not only unidev's: a square weight the wrong way round
+        would load into another framework's layer and say nothing.
+        """
+        return {
+            _portable_name(entry): Stored(entry.tensor, _axes(entry))
+            for entry in all_entries(model)
+            if _is_saved(entry)
+        }
+
+    def read(self, x: Tensor) -> Array:
+        """The memory of ``x`` itself, if that is the CPU's."""
+        check_eager("save_parameters")
+        self.backend.device_of(x)  # Paddle gives an empty array for a deleted tensor
+        # NumPy has no bfloat16; Paddle gives int16 for uint16, which means bfloat16 to it.
+        is_bfloat16 = x.dtype == paddle.bfloat16
+        shown = x.detach().view(paddle.int16) if is_bfloat16 else x.detach()
+        values: Array = np.from_dlpack(shown) if x.place.is_cpu_place() else shown.numpy()
+        return values.view(np.uint16) if is_bfloat16 else values
+
+    def write(self, x: Tensor, values: Array) -> None:
+        """Into the same memory; ``set_value`` would give it another, on Paddle's default device."""
+        check_eager("load_parameters")
+        if 0 in x.shape:  # copy_ would leave it on the CPU
+            return
+        shown = self.read(x) if x.place.is_cpu_place() else None
+        if shown is not None and shown.flags.writeable:  # NumPy 1 gives it read-only
+            shown[...] = values
+        else:
+            x.copy_(paddle.to_tensor(values, place=paddle.CPUPlace()), True)
+        x._bump_inplace_version()  # a backward that needs the old values then fails
+
+
+def _parameters(model: Layer) -> Iterator[Entry]:
+    for entry in unique_entries(model):
+        if not entry.is_buffer and not entry.is_statistic:
+            has_memory(entry)  # raises if it is lazy
+            yield entry
+
+
+def _check_single(model: Layer) -> None:
+    for prefix, layer in unique_layers(model, "", set()):
+        if isinstance(layer, paddle.DataParallel) and hasattr(layer, "_reducer"):
+            raise UnsupportedOperation(
+                f"placing a model with a DataParallel at {prefix[:-1] or 'its root'!r}",
+                "its gradients are gathered in memory of their own; place what it is made of, "
+                "and wrap that",
+            )
+
+
+def _state_of(optimizer: Any, tensors: Mapping[str, Tensor]) -> list[Tensor]:
+    names = {x.name for x in tensors.values()}
+    return [x for x in state_of(optimizer, names) if x._is_initialized()]
+
+
+def _flat_weights(model: Layer) -> Iterator[Tensor]:
+    # What the weights of an RNN are slices of, hidden from Paddle itself in a list.
+    for _, layer in unique_layers(model, "", set()):
+        if isinstance(layer, paddle.nn.layer.rnn.RNNBase):
+            yield from getattr(layer, "_flat_weight", ())
+
+
+def _is_saved(entry: Entry) -> bool:
+    is_persistable = entry.key not in entry.layer._non_persistable_buffer_names_set
+    return (not entry.is_buffer or is_persistable) and has_memory(entry)
+
+
+def _portable_name(entry: Entry) -> str:
+    return entry.prefix + STATISTICS[entry.key] if entry.is_statistic else entry.name
+
+
+def _axes(entry: Entry) -> tuple[int, ...] | None:
+    is_linear = entry.key == "weight" and isinstance(entry.layer, paddle.nn.Linear)
+    return (1, 0) if is_linear else None

@@ -1,0 +1,66 @@
+"""What an optimizer of Paddle's holds beside the parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unidev.contract import kind_of
+from unidev.errors import UnsupportedOperation
+from unidev_paddle.importing import import_paddle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Set
+
+    Tensor = Any
+
+paddle: Any = import_paddle()
+
+
+def state_of(optimizer: Any, names: Set[str]) -> Iterator[Tensor]:
+    """Its tensors for the parameters of these names, and its learning rate.
+
+    The learning rate too: a step takes parameters from the CPU to where that is. It stays on the
+    CPU, where it does no harm, if the optimizer trains others besides.
+
+    Raises:
+        UnsupportedOperation: it is none of Paddle's, or trains none of these.
+    """
+    if not isinstance(optimizer, paddle.optimizer.Optimizer):
+        raise UnsupportedOperation(
+            f"placing a {kind_of(optimizer)} with a model",
+            "it is no paddle.optimizer.Optimizer; give that which it is made of",
+        )
+    trained = {x.name for x in _parameters_of(optimizer)}
+    if not trained & names:
+        raise UnsupportedOperation(
+            f"placing this {type(optimizer).__name__} with this model",
+            "it trains none of its parameters: give the optimizer that was made for this model",
+        )
+    # Where there is a master weight, the state is called after that.
+    names = names | {made.name for name, made in optimizer._master_weights.items() if name in names}
+    for of_parameters in (*optimizer._accumulators.values(), optimizer._master_weights):
+        yield from (tensor for name, tensor in of_parameters.items() if name in names)
+    for rate in optimizer._learning_rate_map.values():
+        if trained <= names or not rate.place.is_cpu_place():
+            yield rate
+    if isinstance(optimizer, paddle.optimizer.LBFGS):
+        yield from _tensors_in(list(optimizer.state.values()))
+    inner = getattr(optimizer, "inner_optimizer", None)  # of paddle.incubate's LookAhead
+    if inner is not None:
+        yield from state_of(inner, names)
+
+
+def _parameters_of(optimizer: Any) -> Iterator[Tensor]:
+    for item in optimizer._parameter_list:
+        if isinstance(item, dict):  # a group
+            yield from item["params"]
+        else:
+            yield item
+
+
+def _tensors_in(state: Any) -> Iterator[Tensor]:
+    if isinstance(state, paddle.Tensor):
+        yield state
+    elif isinstance(state, (list, tuple)):
+        for item in state:
+            yield from _tensors_in(item)

@@ -1,0 +1,1 @@
+"""The layers and functions of ``unidev.nn`` on Paddle."""

@@ -1,0 +1,128 @@
+"""Paddle's own layers, made on the CPU, whatever Paddle's default device is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.contract import Layers
+from unidev_paddle.importing import import_paddle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Array = np.ndarray[Any, Any]
+    Layer = Any
+    Tensor = Any
+    Pair = tuple[int, int]
+
+paddle: Any = import_paddle()
+
+
+class Unfilled(paddle.nn.initializer.Initializer):  # type: ignore[misc]  # Paddle is untyped here
+    """Gives a parameter no memory: Paddle's own take it from the default device."""
+
+    def forward(self, var: Tensor, block: Any = None) -> Tensor:  # noqa: ARG002
+        """Leave it as it is."""
+        return var
+
+
+class BatchNorm(paddle.nn.BatchNorm2D):  # type: ignore[misc]  # Paddle is untyped here
+    """``BatchNorm2D`` that takes 2 axes too, and does not warn at each call while training."""
+
+    def create_parameter(self, shape: Any, *arguments: Any, **options: Any) -> Tensor:  # noqa: ARG002
+        """Without memory, as ``Unfilled`` has it; also the statistics."""
+        return super().create_parameter(shape, _unfilled(), "float32")
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002  Paddle's own name for it
+        """Of axis 1."""
+        return paddle.nn.functional.batch_norm(
+            input,
+            self._mean,
+            self._variance,
+            weight=self.weight,
+            bias=self.bias,
+            training=self.training,
+            momentum=self._momentum,
+            epsilon=self._epsilon,
+        )
+
+
+class PaddleLayers(Layers):
+    """``paddle.nn``."""
+
+    def dense(self, weight: Array, bias: Array | None) -> Layer:
+        """Paddle's weight is ``(inputs, outputs)``."""
+        outputs, inputs = weight.shape
+        made = paddle.nn.Linear(
+            inputs, outputs, weight_attr=_unfilled(), bias_attr=_unfilled(bias is not None)
+        )
+        return _filled(made, weight=weight.T, bias=bias)
+
+    def conv2d(self, weight: Array, bias: Array | None, stride: Pair, padding: Pair) -> Layer:
+        """Channels first is Paddle's own."""
+        outputs, inputs, *size = weight.shape
+        made = paddle.nn.Conv2D(
+            inputs,
+            outputs,
+            size,
+            list(stride),
+            list(padding),
+            weight_attr=_unfilled(),
+            bias_attr=_unfilled(bias is not None),
+        )
+        return _filled(made, weight=weight, bias=bias)
+
+    def avg_pool2d(self, kernel_size: Pair, stride: Pair) -> Layer:
+        """Without padding, whole windows."""
+        return paddle.nn.AvgPool2D(list(kernel_size), list(stride))
+
+    def max_pool2d(self, kernel_size: Pair, stride: Pair) -> Layer:
+        """Without padding, whole windows."""
+        return paddle.nn.MaxPool2D(list(kernel_size), list(stride))
+
+    def flatten(self) -> Layer:
+        """From axis 1."""
+        return paddle.nn.Flatten()
+
+    def relu(self) -> Layer:
+        """``ReLU``."""
+        return paddle.nn.ReLU()
+
+    def tanh(self) -> Layer:
+        """``Tanh``."""
+        return paddle.nn.Tanh()
+
+    def batch_norm(self, features: int, momentum: float, epsilon: float) -> Layer:
+        """Paddle's momentum is the share that is kept, as here."""
+        ones, zeros = np.ones(features, np.float32), np.zeros(features, np.float32)
+        made = BatchNorm(features, momentum, epsilon)
+        return _filled(made, weight=ones, bias=zeros, _mean=zeros, _variance=ones)
+
+    def dropout(self, rate: float) -> Layer:
+        """Scaled up while training is Paddle's own."""
+        return paddle.nn.Dropout(rate)
+
+    def sequential(self, layers: Sequence[Layer]) -> Layer:
+        """``Sequential``."""
+        return paddle.nn.Sequential(*layers)
+
+    def set_mode(self, model: Layer, is_training: bool) -> None:
+        """Of every ``Layer``."""
+        if is_training:
+            model.train()
+        else:
+            model.eval()
+
+
+def _unfilled(is_there: bool = True) -> Any:
+    return paddle.ParamAttr(initializer=Unfilled()) if is_there else False
+
+
+def _filled(layer: Layer, **values: Array | None) -> Layer:
+    for name, array in values.items():
+        if array is not None:
+            dense = getattr(layer, name).value().get_tensor()
+            dense.set(np.ascontiguousarray(array), paddle.CPUPlace())
+    return layer

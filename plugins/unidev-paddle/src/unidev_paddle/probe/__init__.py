@@ -1,0 +1,112 @@
+"""What the conformance suite needs of Paddle, by Paddle's own calls."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.contract import Probe
+from unidev_paddle.importing import import_paddle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from unidev.contract import Device
+    from unidev_paddle.probe.autograd import PaddleAutogradProbe
+    from unidev_paddle.probe.models import PaddleModelProbe
+
+    Tensor = Any
+    Array = np.ndarray[Any, Any]
+
+paddle: Any = import_paddle()
+core: Any = paddle.base.core
+
+
+class PaddleProbe(Probe):
+    """Probe of the Paddle backend."""
+
+    @cached_property
+    def autograd(self) -> PaddleAutogradProbe:  # type: ignore[override]  # read-only is enough
+        """Gradients."""
+        from unidev_paddle.probe.autograd import PaddleAutogradProbe
+
+        return PaddleAutogradProbe(self.backend)
+
+    @cached_property
+    def models(self) -> PaddleModelProbe:  # type: ignore[override]  # as above
+        """Models and optimizers."""
+        from unidev_paddle.probe.models import PaddleModelProbe
+
+        return PaddleModelProbe(self.backend)
+
+    def make(self, array: Array, device: Device) -> Tensor:
+        """``to_tensor``, which copies; bfloat16 by its bits, which is how Paddle takes it."""
+        bits = array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+        return paddle.to_tensor(bits, place=device.native)
+
+    def read(self, x: Tensor) -> bytes:
+        """``numpy``, which gives the bits of a bfloat16."""
+        values: Array = x.detach().numpy()
+        return values.tobytes()
+
+    def same_memory(self, x: Tensor) -> Tensor:
+        """``detach``, which shares."""
+        return x.detach()
+
+    def views(self, x: Tensor) -> Mapping[str, Tensor]:
+        """Paddle's stride kernels; ``expand`` would copy."""
+        rows, columns = x.shape
+        return {
+            "transposed": x.T,
+            "sliced": x[1:, ::2],
+            "broadcast": paddle.as_strided(x, [3, rows, columns], [0, *x.strides]),
+        }
+
+    def write(self, x: Tensor, value: float) -> None:
+        """``assign``; ``fill_`` gives a tensor new memory where Paddle computes it on the host."""
+        with paddle.no_grad():
+            paddle.assign(paddle.full_like(x, value), x)
+
+    def gradient(self, function: Callable[[Tensor], Tensor], array: Array, device: Device) -> Array:
+        """By ``backward``; zeros where none arrived."""
+        x = self.make(array, device)
+        x.stop_gradient = False
+        result = function(x)
+        if not result.stop_gradient:
+            result.sum().backward()
+        return np.zeros_like(array) if x.grad is None else np.asarray(x.grad.numpy())
+
+    def deleted(self, device: Device) -> Tensor:
+        """``_clear_data`` drops the allocation."""
+        x = self.make(np.ones(3, np.float32), device)
+        x._clear_data()
+        return x
+
+    def specials(self, device: Device) -> Mapping[str, Tensor]:
+        """Tensors that the optimizer and the tape treat in their own ways."""
+        plain = self.make(np.arange(6, dtype=np.float32).reshape(2, 3), device)
+        tracked = plain.clone()
+        tracked.stop_gradient = False
+        parameter = paddle.base.framework.EagerParamBase.from_tensor(plain.clone())
+        frozen = paddle.base.framework.EagerParamBase.from_tensor(plain.clone())
+        frozen.stop_gradient = True
+        return {
+            "with gradient": tracked,
+            "inside a graph": tracked * 2,
+            "parameter": parameter,
+            "frozen parameter": frozen,
+        }
+
+    def global_state(self) -> Mapping[str, object]:
+        """Default device and dtype, the modes, and the generator of the CPU."""
+        # The state's text holds the address of the engine too, which is no state.
+        random = str(core.default_cpu_generator().get_state())
+        return {
+            "device": paddle.device.get_device(),
+            "dtype": paddle.get_default_dtype(),
+            "grad": paddle.is_grad_enabled(),
+            "dynamic": paddle.in_dynamic_mode(),
+            "random": " ".join(word for word in random.split() if not word.startswith("0x")),
+        }

@@ -1,0 +1,158 @@
+"""Sample models and optimizers, for the conformance suite, by Paddle's own calls."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.contract import ModelProbe
+from unidev_paddle.importing import import_paddle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    Layer = Any
+    Optimizer = Any
+    Tensor = Any
+
+paddle: Any = import_paddle()
+
+
+class Sample(paddle.nn.Layer):  # type: ignore[misc]  # Paddle is untyped here
+    """Has all that a model can have; ``(n, 4)`` to ``(n, 4)``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = _linear(1)
+        self.tied = _linear(2)
+        self.tied.weight = self.first.weight
+        self.shared = _linear(3)
+        self.again = paddle.nn.Sequential(paddle.nn.Tanh(), self.shared)
+        self.frozen = _linear(4)
+        self.frozen.weight.stop_gradient = True
+        self.norm = paddle.nn.BatchNorm1D(4)
+        self.register_buffer("kept", paddle.to_tensor(_numbers((4,), 5)))
+        self.register_buffer("dropped", paddle.to_tensor(_numbers((4,), 6)), persistable=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Through each of them."""
+        hidden = self.tied(paddle.tanh(self.first(x)))
+        hidden = self.norm(self.frozen(self.again(self.shared(hidden))))
+        return hidden * self.kept + self.dropped
+
+
+class PaddleModelProbe(ModelProbe):
+    """Probe of Paddle's models."""
+
+    def model(self) -> Layer:
+        """Made on Paddle's default device, and moved by ``Layer.to``."""
+        return Sample().to("cpu")
+
+    def tensors(self, model: Layer) -> Mapping[str, Tensor]:
+        """By a walk, as ``named_parameters`` has a tied one once."""
+        named: dict[str, Tensor] = {}
+        for prefix, layer in _places(model, ""):
+            own = {**layer._parameters, **layer._buffers}
+            named |= {prefix + name: x for name, x in own.items() if x is not None}
+        slopes = {f"{name}.grad": x.grad for name, x in named.items() if x.grad is not None}
+        return named | slopes
+
+    def objects(self, model: Layer) -> Sequence[object]:
+        """``parameters()`` and ``sublayers()``."""
+        return [*model.parameters(), *model.sublayers()]
+
+    def tied(self, model: Layer) -> Sequence[tuple[Tensor, Tensor]]:
+        """One weight of two layers."""
+        return [(model.first.weight, model.tied.weight)]
+
+    def shared(self, model: Layer) -> Sequence[tuple[object, object]]:
+        """One layer, alone and in a ``Sequential``."""
+        return [(model.shared, model.again[1])]
+
+    def frozen(self, model: Layer) -> frozenset[str]:
+        """``stop_gradient``; the statistics of batch norm are no parameters to unidev."""
+        return frozenset(
+            name
+            for name, x in model.named_parameters()
+            if x.stop_gradient and not name.startswith("norm._")
+        )
+
+    def is_training(self, model: Layer) -> bool | None:
+        """``training``."""
+        return bool(model.training)
+
+    def set_inference(self, model: Layer) -> None:
+        """``eval``."""
+        model.eval()
+
+    def forward(self, model: Layer, x: Tensor) -> Tensor:
+        """In ``eval`` mode, under ``no_grad``."""
+        was_training = model.training
+        model.eval()
+        try:
+            with paddle.no_grad():
+                return model(x)
+        finally:
+            if was_training:
+                model.train()
+
+    def optimizer(self, model: Layer) -> Optimizer:
+        """``Momentum``."""
+        return paddle.optimizer.Momentum(0.01, parameters=model.parameters())
+
+    def step(self, model: Layer, optimizer: Optimizer, x: Tensor) -> None:
+        """``backward`` and ``step``, with the model's device for Paddle's default one.
+
+        An optimizer makes its state there, and moves the parameters to where its state is.
+        """
+        with _default_device(model.first.weight.place), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # BatchNorm1D, at each call while training
+            (model(x) ** 2).sum().backward()
+            optimizer.step()
+
+    def optimizer_tensors(self, optimizer: Optimizer) -> Mapping[str, Tensor]:
+        """``state_dict``, by position: names in it are numbered through the process."""
+        state = optimizer.state_dict().values()
+        return {f"state.{number}": x for number, x in enumerate(state)}
+
+    def add_hook(self, model: Layer, call: Callable[[], None]) -> None:
+        """After the forward."""
+
+        def hook(_layer: Layer, _given: Any, _result: Any) -> None:
+            call()
+
+        model.register_forward_post_hook(hook)
+
+
+def _linear(number: int) -> Layer:
+    assign = paddle.nn.initializer.Assign
+    return paddle.nn.Linear(
+        4,
+        4,
+        weight_attr=paddle.ParamAttr(initializer=assign(_numbers((4, 4), number))),
+        bias_attr=paddle.ParamAttr(initializer=assign(_numbers((4,), number + 10))),
+    )
+
+
+def _numbers(shape: tuple[int, ...], number: int) -> Any:
+    return np.random.default_rng(number).uniform(-1, 1, shape).astype(np.float32)
+
+
+def _places(layer: Layer, prefix: str) -> Iterator[tuple[str, Layer]]:
+    yield prefix, layer
+    for name, child in layer.named_children():
+        yield from _places(child, f"{prefix}{name}.")
+
+
+@contextlib.contextmanager
+def _default_device(place: Any) -> Iterator[None]:
+    before = paddle.get_device()
+    name = "cpu" if place.is_cpu_place() else str(place).removeprefix("Place(").removesuffix(")")
+    paddle.set_device(name)
+    try:
+        yield
+    finally:
+        paddle.set_device(before)

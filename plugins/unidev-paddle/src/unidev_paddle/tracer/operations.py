@@ -1,0 +1,181 @@
+"""How each operation of Paddle's uses its arguments, and a function in its place that looks.
+
+What the operations declare is in paddle/phi/ops/yaml: inputs come first, then attributes; an
+attribute may be given as a tensor, which Paddle then reads on the host.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev_paddle.importing import import_paddle
+from unidev_paddle.tracer.movements import Operands, tensors_in
+from unidev_paddle.tracer.telling import thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev_paddle.tracer.movements import Sight
+
+    Function = Callable[..., Any]
+
+paddle: Any = import_paddle()
+Tensor: Any = paddle.Tensor
+
+_INPUTS = {
+    **dict.fromkeys((
+        "arange", "empty", "eye", "full", "full_int_array", "gaussian", "linspace", "logspace",
+        "randint", "randperm", "range_v2", "truncated_gaussian_random", "uniform",
+    ), 0),
+    **dict.fromkeys((
+        "affine_grid", "argmax", "argmin", "clip", "concat", "crop", "cumsum", "expand", "fill",
+        "full_", "full_like", "full_with_tensor", "increment", "max", "mean", "min", "one_hot",
+        "pad", "pad3d", "pow", "prod", "repeat_interleave", "reshape", "roll", "scale", "slice",
+        "split", "split_with_num", "squeeze", "strided_slice", "sum", "tile", "topk",
+        "uniform_inplace", "unsqueeze", "view_shape",
+    ), 1),
+    **dict.fromkeys(("allclose", "gather", "isclose"), 2),
+}  # fmt: skip
+"""How many inputs come first, of operations that take a tensor for their first attribute."""
+
+_BY_FIRST = ("logical_and", "logical_or", "logical_xor")
+"""Operations that go by their first input alone (``backend : x``)."""
+
+_INTERPOLATED = ("bicubic", "bilinear", "linear", "nearest", "trilinear")
+_STAYS = {
+    **dict.fromkeys(("adam_", "adamw_", "merged_adam_", "fused_adam_"), (6, 7, 9)),
+    "lamb_": (5, 6, 8),
+    "dropout": (1,),
+    **dict.fromkeys((f"{name}_interp" for name in _INTERPOLATED), (1, 2, 3)),
+}
+"""Inputs that the kernels take where they are (ALL_BACKEND): powers of beta, sizes, seeds."""
+
+
+def operation_hook(name: str, original: Function, sight: Sight) -> Function:
+    """A function for ``paddle._C_ops.name``."""
+    inputs = _INPUTS.get(name, _INPUTS.get(name.rstrip("_")))
+    stays = _STAYS.get(name, ())
+    is_by_first = name.rstrip("_") in _BY_FIRST
+
+    @wraps(original)
+    def call(*arguments: Any, **options: Any) -> Any:
+        telling = thread.telling
+        if telling is None:
+            return original(*arguments, **options)
+        if inputs is None and _is_at_one_place(arguments, options):
+            return original(*arguments, **options)
+        operands = _operands(arguments, options, inputs, stays)
+        if is_by_first:
+            del operands.first[1:]
+        return telling.call(sight.compute(operands, name), original, arguments, options)
+
+    return call
+
+
+def operator_hook(name: str, original: Function, sight: Sight) -> Function:
+    """A function for ``Tensor.__add__`` and the like, which are C functions of their own."""
+    operation = name.strip("_")
+    operation = operation[1:] if operation in _REFLECTED else operation
+
+    @wraps(original)
+    def call(*arguments: Any) -> Any:
+        telling = thread.telling
+        if telling is None or (
+            type(arguments[-1]) is not np.ndarray and _is_at_one_place(arguments, {})
+        ):
+            return original(*arguments)
+        operands = Operands()
+        for x in arguments:
+            operands.add(x)
+        return telling.call(sight.compute(operands, operation), original, arguments, {})
+
+    return call
+
+
+_REFLECTED = {
+    f"r{name}"
+    for name in ("add", "sub", "mul", "div", "truediv", "floordiv", "mod", "pow", "matmul")
+}
+
+
+def index_hook(name: str, original: Function, sight: Sight) -> Function:
+    """A function for ``_getitem_dygraph`` and ``_setitem_dygraph``."""
+
+    @wraps(original)
+    def call(self: Any, item: Any, *value: Any) -> Any:
+        telling = thread.telling
+        if telling is None or not isinstance(self, Tensor):
+            return original(self, item, *value)
+        parts = item if isinstance(item, tuple) else (item,)
+        operands = Operands()
+        for x in (self, [x for x in parts if not isinstance(x, slice)], *value):
+            operands.add(x)
+        for x in parts:
+            if isinstance(x, slice):
+                operands.numbers += tensors_in([x.start, x.stop, x.step])
+        movements = sight.compute(operands, name.strip("_"), f"Tensor.{name}")
+        return telling.call(movements, original, (self, item, *value), {})
+
+    return call
+
+
+def _is_at_one_place(arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
+    """Quickly: no list, no tensor anywhere else than another one, none for an attribute."""
+    if options:
+        return False
+    here = None
+    is_input = True
+    for x in arguments:
+        if isinstance(x, Tensor):
+            if not is_input:
+                return False
+            try:
+                place = hash(x.place)
+            except RuntimeError:  # has no memory (yet)
+                return False
+            if here is None:
+                here = place
+            elif place != here:
+                return False
+        elif type(x) is list or type(x) is tuple:
+            return False
+        elif x is not None:
+            is_input = False
+    return True
+
+
+def _operands(
+    arguments: tuple[Any, ...], options: dict[str, Any], inputs: int | None, stays: tuple[int, ...]
+) -> Operands:
+    operands = Operands()
+    is_input = True
+    for position, x in enumerate(arguments):
+        if position in stays:
+            continue
+        if inputs is not None:
+            is_input = position < inputs
+        elif not _may_be_input(x):
+            is_input = False
+        if is_input:
+            operands.add(x)
+        else:
+            operands.numbers += [x] if isinstance(x, Tensor) else _numbers_in(x)
+    for x in options.values():
+        operands.add(x)
+    operands.arrays.clear()  # it takes none
+    return operands
+
+
+def _may_be_input(x: Any) -> bool:
+    return x is None or isinstance(x, Tensor) or (type(x) in (list, tuple) and not _numbers(x))
+
+
+def _numbers(several: Any) -> bool:
+    return bool(several) and not isinstance(several[0], Tensor) and several[0] is not None
+
+
+def _numbers_in(x: Any) -> list[Any]:
+    return tensors_in(x) if type(x) in (list, tuple) else []

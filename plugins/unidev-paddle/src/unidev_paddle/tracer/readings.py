@@ -1,0 +1,152 @@
+"""Functions in the place of those of Paddle's that read a tensor, move it, or fill it."""
+
+from __future__ import annotations
+
+import math
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev_paddle.importing import import_paddle
+from unidev_paddle.tracer.movements import NOTHING
+from unidev_paddle.tracer.telling import thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev_paddle.tracer.movements import Movements, Sight
+
+    Function = Callable[..., Any]
+    See = Callable[..., Movements]
+
+paddle: Any = import_paddle()
+Tensor: Any = paddle.Tensor
+core: Any = paddle.base.core
+DenseTensor: Any = core.DenseTensor
+
+
+def hook(original: Function, see: See) -> Function:
+    """A function for ``original``; where a scope is open ``see`` looks at its arguments first."""
+
+    @wraps(original)
+    def call(*arguments: Any, **options: Any) -> Any:
+        telling = thread.telling
+        if telling is None:
+            return original(*arguments, **options)
+        return telling.call(see(*arguments, **options), original, arguments, options)
+
+    return call
+
+
+def engine_hook(original: Function, errors: tuple[type[Exception], ...]) -> Function:
+    """A function for one that goes through the graph backwards.
+
+    Paddle's engine makes an ``OSError`` of what a Python function in the graph raises: what a
+    ``begin`` has raised comes out as it is.
+    """
+
+    @wraps(original)
+    def call(*arguments: Any, **options: Any) -> Any:
+        telling = thread.telling
+        if telling is None:
+            return original(*arguments, **options)
+        telling.raised = None
+        try:
+            return original(*arguments, **options)
+        except errors as error:
+            raised = telling.raised
+            if raised is None or raised is error:
+                raise
+            raise raised from None
+        finally:
+            telling.raised = None
+
+    return call
+
+
+class Calls:
+    """What each of them moves. Methods take what the function they look for takes."""
+
+    def __init__(self, sight: Sight) -> None:
+        self._sight = sight
+
+    # -- of a tensor ------------------------------------------------------------------------------
+
+    def numpy(self, x: Any, *_: Any, **__: Any) -> Movements:
+        """``Tensor.numpy``."""
+        return self._sight.read(x, "Tensor.numpy")
+
+    def element(self, x: Any, *_: Any) -> Movements:
+        """``Tensor._getitem_from_offset``, behind ``item``: one element of however many."""
+        nbytes = None if math.prod(x.shape) == 1 else x.element_size()
+        return self._sight.read(x, "Tensor.item", nbytes)
+
+    def copy_to(self, x: Any, place: Any = None, *_: Any, **__: Any) -> Movements:
+        """``Tensor._copy_to``, the operation ``copy_to``, and ``DenseTensor._copy``."""
+        name = "DenseTensor._copy" if isinstance(x, DenseTensor) else "Tensor._copy_to"
+        return self._sight.move(x, self._sight.device_at(place), name)
+
+    def to_host(self, x: Any, *_: Any) -> Movements:
+        """The operation ``memcpy_d2h``."""
+        return self._sight.read(x, "memcpy_d2h")
+
+    def tensor_copy(self, x: Any, _: Any = None, place: Any = None, *__: Any) -> Movements:
+        """``core.eager.tensor_copy``, behind ``_copy_to`` of a parameter."""
+        return self._sight.move(x, self._sight.device_at(place), "Tensor._copy_to")
+
+    def take(self, x: Any, source: Any = None, *_: Any) -> Movements:
+        """``Tensor.copy_`` and ``set_tensor``; what has no memory gets it where the source is."""
+        target = self._sight.device_of(x) if x._is_initialized() else None
+        return self._sight.move(source, target, "Tensor.copy_")
+
+    # -- new values --------------------------------------------------------------------------------
+
+    def make(self, _: Any, *arguments: Any, **options: Any) -> Movements:
+        """``Tensor.__init__``, from an array or another tensor."""
+        value = options.get("value", arguments[0] if arguments else None)
+        place = options.get("place", arguments[1] if len(arguments) > 1 else None)
+        if isinstance(value, np.ndarray):
+            target = self._sight.device_at(place)
+            return self._sight.fill(value.nbytes, value.shape, target, "paddle.Tensor")
+        if isinstance(value, (Tensor, DenseTensor)) and place is not None:
+            return self._sight.move(value, self._sight.device_at(place), "paddle.Tensor")
+        return NOTHING
+
+    def assign_value(
+        self, output: Any, shape: Any, _: Any, __: Any, place: Any = None
+    ) -> Movements:
+        """The operation ``assign_value_``, whose values are a list."""
+        target = self._sight.device_at(place)
+        nbytes = math.prod(shape) * output.element_size()
+        return self._sight.fill(nbytes, shape, target, "paddle.assign")
+
+    def dense_numpy(self, x: Any, *_: Any, **__: Any) -> Movements:
+        """``DenseTensor.__array__``, of what is behind a tensor."""
+        return self._sight.read(x, "DenseTensor.__array__")
+
+    def dense_take(self, _: Any, source: Any, place: Any, *__: Any) -> Movements:
+        """``DenseTensor._copy_from``."""
+        return self._sight.move(source, self._sight.device_at(place), "DenseTensor._copy_from")
+
+    def dense_get_element(self, x: Any, *_: Any) -> Movements:
+        """``DenseTensor._get_float_element`` and the like."""
+        return self._sight.read(x, "DenseTensor._get_element", _element_bytes(x))
+
+    def dense_set_element(self, x: Any, *_: Any) -> Movements:
+        """``DenseTensor._set_float_element`` and the like."""
+        target = self._sight.device_of(x)
+        return self._sight.fill(_element_bytes(x), (), target, "DenseTensor._set_element")
+
+    def dense_set(self, _: Any, array: Any, place: Any, *__: Any) -> Movements:
+        """``DenseTensor.set``, behind ``Tensor.set_value``."""
+        target = self._sight.device_at(place)
+        if isinstance(array, DenseTensor):
+            return self._sight.move(array, target, "DenseTensor.set")
+        if not isinstance(array, np.ndarray):
+            return NOTHING
+        return self._sight.fill(array.nbytes, array.shape, target, "DenseTensor.set")
+
+
+def _element_bytes(x: Any) -> int:
+    return int(core.size_of_dtype(x._dtype()))

@@ -1,0 +1,180 @@
+"""TensorFlow's models: Keras's layers and models, ``tf.Module``, and what ``unidev.nn`` makes."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf  # type: ignore[import-untyped]
+from tensorflow.python.eager import record  # type: ignore[import-untyped]
+
+from unidev.contract import Models, Stored, kind_of
+from unidev.errors import UnsupportedOperation
+from unidev_tensorflow.extents import host_array
+from unidev_tensorflow.models.optimizers import forget_traces, variables_beside
+from unidev_tensorflow.models.stale_functions import traced_with, warn_once
+from unidev_tensorflow.models.swap import native_variable, swap_handles
+from unidev_tensorflow.models.tree import walk
+from unidev_tensorflow.tensors import DISTRIBUTED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from unidev.contract import Array, Device
+    from unidev_tensorflow.backend import TensorFlowBackend
+    from unidev_tensorflow.models.tree import Found
+
+
+class TensorFlowModels(Models):
+    """A part is a variable of TensorFlow's own; what moves is its handle."""
+
+    backend: TensorFlowBackend
+
+    def __init__(self, backend: TensorFlowBackend) -> None:
+        super().__init__(backend)
+        self._placing = threading.local()
+
+    def parameters(self, model: Any) -> Mapping[str, Any]:
+        """Of Keras its own variables; in Keras, a frozen one is known from a buffer."""
+        return _once(found for found in walk(model) if found.is_parameter)
+
+    def trainable(self, model: Any) -> Mapping[str, Any]:
+        """By the variables' own flag, which a frozen layer of Keras sets."""
+        return _once(
+            found for found in walk(model) if found.is_parameter and found.variable.trainable
+        )
+
+    def tensors(self, model: Any) -> Mapping[str, Any]:
+        """Without what ``compile`` adds; gradients TensorFlow does not keep."""
+        return {found.name: found.variable for found in walk(model)}
+
+    def parts(self, model: Any, optimizer: Any) -> Sequence[Any]:
+        """Also the metrics and the optimizer that ``compile`` has put into the model.
+
+        Functions that were traced with the memory of now are found here, and told of in ``finish``.
+        """
+        variables = [found.variable for found in walk(model)]
+        variables += variables_beside(model, optimizer)
+        unique = {id(variable): variable for variable in map(native_variable, variables)}
+        for variable in unique.values():
+            _check_movable(variable)
+        self._placing.stale = traced_with(unique.values())
+        return list(unique.values())
+
+    def is_on(self, part: Any, device: Device) -> bool:
+        """int32 and strings TensorFlow keeps on the host, also for a GPU."""
+        there = self.backend.device_of(part)
+        return there is device or (
+            part.dtype in _HOSTED
+            and not self.backend.is_on_host(device)
+            and self.backend.is_on_host(there)
+        )
+
+    def is_placed(self, model: Any, device: Device) -> bool:
+        """Also where metrics, which Keras makes late, are elsewhere."""
+        try:
+            variables = [native_variable(found.variable) for found in walk(model)]
+        except UnsupportedOperation:
+            return False
+        if any(variable is None or isinstance(variable, DISTRIBUTED) for variable in variables):
+            return False
+        return all(self.is_on(variable, device) for variable in variables)
+
+    def twin(self, part: Any, device: Device) -> Any:
+        """Another variable, which holds the copy's memory: TensorFlow copies it on write."""
+        copied = self._copied(part, device)
+        with self.backend.native_scope(device):
+            made = tf.Variable(copied, trainable=part.trainable, dtype=part.dtype, shape=part.shape)
+        _check_movable(made)
+        if made.device != copied.device:
+            raise UnsupportedOperation(
+                f"a {made.dtype.name} variable on {device}",
+                f"TensorFlow has put it on {made.device}",
+            )
+        return made
+
+    def _copied(self, part: Any, device: Device) -> Any:
+        there = self.backend.device_of(part)
+        with self.backend.native_scope(there):
+            value = tf.raw_ops.ReadVariableOp(resource=part.handle, dtype=part.dtype)  # no copy
+        if self.backend.is_on_host(device) and self.backend.is_on_host(there):
+            return self.backend.copy_to(value, device, False)
+        # To another memory this copies, and once: DeepCopy would bring its input over first.
+        with self.backend.native_scope(device):
+            return tf.identity(value)
+
+    def swap(self, part: Any, twin: Any) -> None:
+        """What hangs on the handles goes with them."""
+        swap_handles(part, twin)
+
+    def place(self, model: Any, device: Device, optimizer: Any = None) -> Any:
+        """Out of whatever graph is being traced, and recorded by no tape."""
+        with tf.init_scope(), record.stop_recording():
+            return super().place(model, device, optimizer)
+
+    def finish(self, model: Any, optimizer: Any, device: Device) -> Any:  # noqa: ARG002
+        """Keras traces its functions anew; of the program's own, a warning."""
+        forget_traces(model)
+        warn_once(self._placing.stale)
+        self._placing.stale = []
+        return optimizer
+
+    def stored(self, model: Any) -> Mapping[str, Stored]:
+        """Weights; not the state of random generators, nor of optimizers and metrics."""
+        return {
+            found.name: Stored(found.variable, found.axes)
+            for found in walk(model)
+            if found.is_saved
+        }
+
+    def read(self, x: Any) -> Array:
+        """The variable's own memory, where that is the host's."""
+        variable = native_variable(x)
+        with tf.init_scope(), record.stop_recording(), tf.device(variable.device):
+            is_tensor = isinstance(variable, tf.Tensor)
+            values = host_array(variable if is_tensor else variable.value())
+        return values.view("uint16") if variable.dtype == tf.bfloat16 else values
+
+    def write(self, x: Any, values: Array) -> None:
+        """New memory on its device, which becomes the variable's."""
+        variable = native_variable(x)
+        if variable.dtype == tf.bfloat16:
+            values = values.view(tf.bfloat16.as_numpy_dtype)
+        with tf.init_scope(), record.stop_recording():
+            device = self.backend.device_of(variable)
+            new = self.backend.from_numpy(values, variable.dtype, device)
+            with self.backend.native_scope(device):
+                variable.assign(new, read_value=False)
+
+
+_HOSTED = (tf.int32, tf.string)
+"""https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/kernels/resource_variable_ops.cc"""
+
+
+def _once(found: Any) -> dict[str, Any]:
+    unique: dict[int, Found] = {}
+    for one in found:
+        unique.setdefault(id(native_variable(one.variable)), one)
+    return {one.name: one.variable for one in unique.values()}
+
+
+def _check_movable(variable: Any) -> None:
+    """Refuse what has more than one handle, or something beside it that does not move.
+
+    Raises:
+        UnsupportedOperation: says why, and what to do.
+    """
+    if isinstance(variable, DISTRIBUTED):
+        raise UnsupportedOperation(
+            f"moving a {kind_of(variable)}",
+            "a strategy has spread it over several devices: make the model outside of "
+            "strategy.scope() and load its weights there",
+            "https://www.tensorflow.org/guide/distributed_training",
+        )
+    if not isinstance(getattr(variable, "_handle", None), tf.__internal__.EagerTensor):
+        raise UnsupportedOperation(
+            f"moving a {kind_of(variable)}",
+            "it is not a variable that was made eagerly, and has no memory that could move",
+        )
+    if variable._caching_device is not None or variable._cached_value is not None:
+        raise UnsupportedOperation("moving a variable with a caching_device", "make it without one")

@@ -1,0 +1,45 @@
+"""What Keras's ``compile`` and ``fit`` add to a model, and optimizers."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from unidev.contract import kind_of
+from unidev.errors import UnsupportedOperation
+from unidev_tensorflow.models.tree import keras_layers
+
+_FUNCTIONS = ("train_function", "test_function", "predict_function")
+
+
+def variables_beside(model: Any, optimizer: Any) -> list[Any]:
+    """Variables of the metrics and the optimizers of ``model``, and of ``optimizer``."""
+    found = []
+    for layer in keras_layers(model):
+        found += layer.metrics_variables
+        found += _variables_of(getattr(layer, "optimizer", None))
+    return found + _variables_of(optimizer)
+
+
+def forget_traces(model: Any) -> None:
+    """Have Keras trace anew what it runs in ``fit``, ``evaluate`` and ``predict``.
+
+    What it has traced holds the handles of before, and would train memory that nobody sees.
+    """
+    for layer in keras_layers(model):
+        for name in _FUNCTIONS:
+            if getattr(layer, name, None) is not None:
+                setattr(layer, name, None)
+
+
+def _variables_of(optimizer: Any) -> list[Any]:
+    if optimizer is None:
+        return []
+    keras = sys.modules.get("keras")
+    if keras is None or not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise UnsupportedOperation(
+            f"placing a {kind_of(optimizer)} with a model",
+            "on TensorFlow an optimizer is one of keras.optimizers",
+        )
+    inner = getattr(optimizer, "inner_optimizer", None)  # of LossScaleOptimizer
+    return [*optimizer.variables, *_variables_of(inner)]

@@ -1,0 +1,175 @@
+"""What hangs on a model of Keras's, or on a ``tf.Module``: each variable, by its path."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import tensorflow as tf  # type: ignore[import-untyped]
+
+from unidev.contract import kind_of
+from unidev.errors import UnsupportedOperation
+from unidev_tensorflow.tensors import (
+    common_build,
+    is_chain,
+    is_keras_layer,
+    is_keras_variable,
+    portable_layers,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    T = TypeVar("T")
+
+_INTERNAL = ("_self_", "_obj_reference", "_functional", "_tracker")
+"""How attributes begin that hold what another one holds as well."""
+
+
+class Found(NamedTuple):
+    """A variable at one of the places at which it stands."""
+
+    name: str
+    variable: Any
+    """Keras's own, where there is one."""
+    is_parameter: bool
+    """Whether training changes it, or would if it were not frozen."""
+    is_saved: bool = True
+    """False of the state of random generators, which Keras's own files do not have either."""
+    axes: tuple[int, ...] | None = None
+    """As in ``Stored``."""
+
+
+def walk(model: Any) -> list[Found]:
+    """Every variable of ``model``, at every place, in the framework's order.
+
+    Names tell the place, as Keras's own files do: its names of variables count up from model to
+    model. Not what ``compile`` has added: optimizers and metrics.
+
+    Raises:
+        UnsupportedOperation: a layer has no variables yet, since it is not built; says how.
+    """
+    return list(_visit(model, "", ()))
+
+
+def keras_layers(model: Any) -> list[Any]:
+    """Every layer and model of Keras's that ``model`` is made of, itself included."""
+    found: dict[int, Any] = {}
+    pending, seen = [model], set()
+    while pending:
+        node = pending.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if is_keras_layer(node):
+            found[id(node)] = node
+            pending.extend(node._layers)
+        elif isinstance(node, tf.Module):
+            pending.extend(child for _, child in _things(list(vars(node).values()), ""))
+    return list(found.values())
+
+
+def _visit(node: Any, path: str, above: tuple[int, ...]) -> Iterator[Found]:
+    """What hangs on ``node``, one of the things that have variables, or is one."""
+    if isinstance(node, tf.Variable) or is_keras_variable(node):
+        yield Found(path, node, bool(node.trainable))
+    elif isinstance(node, tf.random.Generator):
+        yield Found(path, node.state, False, is_saved=False)
+    elif id(node) in above:
+        return
+    elif is_keras_layer(node):
+        yield from _layer(node, path, (*above, id(node)))
+    elif isinstance(node, tf.Module):
+        for name, value in sorted(vars(node).items()):  # as tf.Module itself has them
+            if not name.startswith(_INTERNAL):
+                for child_name, child in _things(value, _join(path, name)):
+                    yield from _visit(child, child_name, (*above, id(node)))
+
+
+def _layer(layer: Any, path: str, above: tuple[int, ...]) -> Iterator[Found]:
+    if isinstance(layer, portable_layers()):
+        yield from _portable(layer, path, above)
+        return
+    _check_built(layer, path)
+    own = [(v.name, Found("", v, True)) for v in layer._trainable_variables]
+    own += [(v.name, Found("", v, False)) for v in layer._non_trainable_variables]
+    for name, found in _numbered(own):
+        yield found._replace(name=_join(path, name))
+    yield from _random(layer, path)
+    for name, child in _children(layer, {id(found.variable) for _, found in own}):
+        yield from _visit(child, _join(path, name), above)
+
+
+def _portable(layer: Any, path: str, above: tuple[int, ...]) -> Iterator[Found]:
+    for name, weight in layer.portable_weights().items():
+        yield Found(_join(path, name), weight.variable, weight.is_parameter, axes=weight.axes)
+    yield from _random(layer, path)
+    for index, child in enumerate(getattr(layer, "stack", ())):
+        yield from _visit(child, _join(path, index), above)
+
+
+def _random(layer: Any, path: str) -> Iterator[Found]:
+    for name, generator in _numbered(("seed", generator) for generator in layer._seed_generators):
+        yield Found(_join(path, name), generator.state, False, is_saved=False)
+
+
+def _children(layer: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """By position where layers follow each other, else by attribute; at two, under both."""
+    if is_chain(layer):
+        for index, child in enumerate(layer.layers):
+            yield str(index), child
+        seen = seen | set(map(id, layer.layers))
+    reached = set(seen)
+    for name, value in vars(layer).items():
+        # In private containers Keras keeps lists of its own.
+        is_list = name.startswith("_") and isinstance(value, (list, tuple, dict))
+        if is_list or name.startswith(_INTERNAL):
+            continue
+        for child_name, child in _things(value, name):
+            if id(child) not in seen:
+                yield child_name, child
+                reached.add(id(child))
+    for index, child in enumerate(layer._layers):
+        if id(child) not in reached:
+            yield f"layers.{index}", child
+
+
+def _things(value: Any, name: str) -> Iterator[tuple[str, Any]]:
+    """What has variables, in ``value`` or in the containers that it is made of."""
+    if isinstance(value, dict):
+        for key, child in value.items():
+            yield from _things(child, _join(name, key))
+    elif isinstance(value, (list, tuple)):
+        for index, child in enumerate(value):
+            yield from _things(child, _join(name, index))
+    elif isinstance(value, _HOLDERS) or is_keras_layer(value) or is_keras_variable(value):
+        yield name, value
+
+
+def _check_built(layer: Any, path: str) -> None:
+    build = type(layer).build
+    # What is the same in all models and layers builds nothing itself; its children tell.
+    if layer.built or getattr(build, "_is_default", False) or build is common_build():
+        return
+    where = f" at {path!r}" if path else ""
+    raise UnsupportedOperation(
+        f"looking into a {kind_of(layer)}{where} that is not built",
+        "its variables come into being when it is: call it once with a batch, or its "
+        "build(input_shape). Built inside `with device:`, they are on that device from the "
+        "beginning",
+        "https://keras.io/guides/making_new_layers_and_models_via_subclassing/",
+    )
+
+
+def _numbered(items: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T]]:
+    """Names that come again get a number."""
+    counts: dict[str, int] = {}
+    for name, item in items:
+        count = counts[name] = counts.get(name, -1) + 1
+        yield f"{name}_{count}" if count else name, item
+
+
+def _join(path: str, name: object) -> str:
+    return f"{path}.{name}" if path else str(name)
+
+
+_HOLDERS = (tf.Variable, tf.Module, tf.random.Generator)

@@ -1,0 +1,120 @@
+"""``unidev.nn`` on TensorFlow: Keras's layers, made and built."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import keras  # type: ignore[import-untyped]
+import tensorflow as tf  # type: ignore[import-untyped]
+
+from unidev.contract import Layers, kind_of
+from unidev.errors import UnsupportedOperation
+from unidev_tensorflow.nn import keras_layers as ours
+from unidev_tensorflow.nn.portable_layer import PortableLayer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from unidev.contract import Array, Model, Pair
+
+_PLAIN = {"dtype": "float32"}
+"""The weights' dtype, whatever Keras's policy is."""
+_EMPTY = {**_PLAIN, "kernel_initializer": "zeros"}
+"""Zeros draw nothing from Keras's generator."""
+_FIRST = {**_PLAIN, "data_format": "channels_first"}
+
+
+class TensorFlowLayers(Layers):
+    """Subclasses of Keras's layers, which compute on the device of their weights."""
+
+    def dense(self, weight: Array, bias: Array | None) -> Model:
+        """``keras.layers.Dense``."""
+        layer = ours.Dense(weight.shape[0], use_bias=bias is not None, **_EMPTY)
+        return self._built(layer, (None, weight.shape[1]), {"weight": weight, "bias": bias})
+
+    def conv2d(self, weight: Array, bias: Array | None, stride: Pair, padding: Pair) -> Model:
+        """``keras.layers.Conv2D``."""
+        outputs, inputs, *window = weight.shape
+        layer = ours.Conv2D(
+            outputs, tuple(window), strides=stride, edge=padding, use_bias=bias is not None,
+            data_format="channels_first", **_EMPTY,
+        )  # fmt: skip
+        return self._built(layer, (None, inputs, None, None), {"weight": weight, "bias": bias})
+
+    def avg_pool2d(self, kernel_size: Pair, stride: Pair) -> Model:
+        """``keras.layers.AveragePooling2D``."""
+        return ours.AveragePooling2D(kernel_size, stride, **_FIRST)
+
+    def max_pool2d(self, kernel_size: Pair, stride: Pair) -> Model:
+        """``keras.layers.MaxPooling2D``."""
+        return ours.MaxPooling2D(kernel_size, stride, **_FIRST)
+
+    def flatten(self) -> Model:
+        """``keras.layers.Flatten``."""
+        return ours.Flatten(**_PLAIN)
+
+    def relu(self) -> Model:
+        """``keras.layers.ReLU``."""
+        return ours.ReLU(**_PLAIN)
+
+    def tanh(self) -> Model:
+        """A ``keras.layers.Layer``."""
+        return ours.Tanh(**_PLAIN)
+
+    def batch_norm(self, features: int, momentum: float, epsilon: float) -> Model:
+        """``keras.layers.BatchNormalization``."""
+        layer = ours.BatchNormalization(axis=1, momentum=momentum, epsilon=epsilon, **_PLAIN)
+        return self._built(layer, (None, features))
+
+    def dropout(self, rate: float) -> Model:
+        """``keras.layers.Dropout``; its generator's state is a variable, and moves along."""
+        with self._on_host():
+            return ours.Dropout(rate, **_PLAIN)
+
+    def sequential(self, layers: Sequence[Model]) -> Model:
+        """A ``keras.Model``: it can be compiled, fitted and saved."""
+        for position, layer in enumerate(layers):
+            if not isinstance(layer, keras.Layer):
+                raise UnsupportedOperation(
+                    f"a {kind_of(layer)} at {position} of sequential",
+                    "on TensorFlow it takes layers of Keras",
+                )
+        return ours.Sequential(layers)
+
+    def set_mode(self, model: Model, is_training: bool) -> None:
+        """What ``training=None`` means to the layers that ``unidev.nn`` made."""
+        if not isinstance(model, PortableLayer):
+            raise UnsupportedOperation(
+                f"a mode of a {kind_of(model)}",
+                "TensorFlow's models have none, but for those of unidev.nn: pass training=True or "
+                "training=False in the call",
+                "https://keras.io/api/layers/base_layer/",
+            )
+        pending: list[Any] = [model]
+        while pending:
+            layer = pending.pop()
+            if isinstance(layer, PortableLayer):
+                layer.is_training_mode = is_training
+                pending.extend(getattr(layer, "stack", ()))
+
+    def _built(self, layer: Any, shape: Any, weights: Any = None) -> Model:
+        with self._on_host():
+            layer.build(shape)
+        for name, values in (weights or {}).items():
+            if values is not None:
+                weight = layer.portable_weights()[name]
+                axes = range(values.ndim) if weight.axes is None else weight.axes
+                weight.variable.assign(values.transpose(_inverse(axes)))
+        return layer
+
+    @contextlib.contextmanager
+    def _on_host(self) -> Iterator[None]:
+        """Whatever scope of a device the caller is in."""
+        with tf.device(self.backend.cpu.native):
+            yield
+
+
+def _inverse(axes: Any) -> list[int]:
+    order = list(axes)
+    return [order.index(axis) for axis in range(len(order))]

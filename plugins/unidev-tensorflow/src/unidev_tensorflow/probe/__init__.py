@@ -1,0 +1,127 @@
+"""What the conformance suite needs of TensorFlow, by TensorFlow's own calls."""
+
+from __future__ import annotations
+
+import random
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf  # type: ignore[import-untyped]
+
+from unidev.contract import Probe, unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from unidev.contract import Array, Device
+    from unidev_tensorflow.probe.autograd import TensorFlowAutogradProbe
+    from unidev_tensorflow.probe.models import TensorFlowModelProbe
+
+
+class TensorFlowProbe(Probe):
+    """Probe of eager tensors."""
+
+    write = unsupported("TensorFlow's tensors are immutable")
+    deleted = unsupported(
+        "TensorFlow keeps the memory of a tensor or a variable as long as anything refers to it"
+    )
+
+    @cached_property
+    def autograd(self) -> TensorFlowAutogradProbe:  # type: ignore[override]
+        """By tapes."""
+        from unidev_tensorflow.probe.autograd import TensorFlowAutogradProbe
+
+        return TensorFlowAutogradProbe(self.backend)
+
+    @cached_property
+    def models(self) -> TensorFlowModelProbe:  # type: ignore[override]
+        """Of Keras's models; imports Keras."""
+        from unidev_tensorflow.probe.models import TensorFlowModelProbe
+
+        return TensorFlowModelProbe(self.backend)
+
+    def make(self, array: Array, device: Device) -> Any:
+        """``tf.constant`` copies, into memory of the first CPU, from where it is brought over.
+
+        To a real GPU ``identity`` copies; between CPUs it does not.
+        """
+        on_host = device.kind == "cpu" or device.is_simulated
+        with tf.device(device.native):
+            made = tf.constant(array, dtype=tf.as_dtype(array.dtype))
+            return tf.raw_ops.DeepCopy(x=made) if on_host else tf.identity(made)
+
+    def read(self, x: Any) -> bytes:
+        """The values that ``numpy`` gives, their bytes; of strings, the strings."""
+        if isinstance(x, (tf.RaggedTensor, tf.SparseTensor, tf.IndexedSlices)):
+            return b"".join(map(self.read, tf.nest.flatten(x, expand_composites=True)))
+        array = np.asarray(x.numpy())
+        if array.dtype == object:
+            return repr(array.tolist()).encode()
+        return array.tobytes()
+
+    def same_memory(self, x: Any) -> Any:
+        """``tf.identity``, which gives another object on the same buffer."""
+        with tf.device(x.device):
+            return tf.identity(x)
+
+    def views(self, x: Any) -> Mapping[str, Any]:
+        """Not views: TensorFlow has none but slices of whole rows."""
+        with tf.device(x.device):
+            return {
+                "transposed": tf.transpose(x),
+                "sliced": x[1:, ::2],
+                "broadcast": tf.broadcast_to(x, (3, *x.shape)),
+            }
+
+    def global_state(self) -> Mapping[str, object]:
+        """Soft placement, the device policy, threads, and the state of the generators."""
+        with tf.device("/device:CPU:0"):
+            generator = tf.random.get_global_generator().state.numpy().tolist()
+        return {
+            "soft_device_placement": tf.config.get_soft_device_placement(),
+            "device_policy": tf.config.experimental.get_device_policy(),
+            "synchronous": tf.config.experimental.get_synchronous_execution(),
+            "eager_functions": tf.config.functions_run_eagerly(),
+            "default_device": tf.constant(0.0).device,
+            "tf.random": generator,
+            "random": random.getstate(),
+        }
+
+    def allocated_bytes(self, device: Device) -> int:
+        """What the device's own allocator counts; else, for host memory, the C library.
+
+        On CPUs, too, TensorFlow counts where it uses oneDNN, whose allocator keeps what was freed
+        and so hides it from the C library. Without oneDNN it has no count, and hides nothing.
+        """
+        name = f"{device.native.device_type}:{device.native.device_index}"
+        try:
+            return int(tf.config.experimental.get_memory_info(name)["current"])
+        except ValueError:
+            return super().allocated_bytes(device)
+
+    def specials(self, device: Device) -> Mapping[str, Any]:
+        """A variable, strings, a ragged and a sparse tensor, quantized and 8-bit numbers."""
+        with tf.device(device.native):
+            small = tf.constant([1, 2, 3], dtype=tf.int8)
+            return {
+                "variable": tf.Variable([1.0, 2.0]),
+                "strings": tf.identity(tf.constant(["a", "bc"])),
+                "ragged": tf.ragged.constant([[1.0, 2.0], [3.0]]),
+                "sparse": tf.sparse.from_dense([[0.0, 1.0], [2.0, 0.0]]),
+                "qint8": tf.bitcast(small, tf.qint8),
+                "float8_e5m2": tf.cast(tf.constant([1.0, 2.0]), tf.dtypes.experimental.float8_e5m2),
+            }
+
+    def gradient(self, function: Callable[[Any], Any], array: Array, device: Device) -> Array:
+        """By a tape."""
+        x = self.make(array, device)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            with tf.device(device.native):
+                total = tf.reduce_sum(function(x))
+        found = tape.gradient(total, x)
+        if found is None:
+            raise AssertionError("no gradient has reached the source")
+        gradient: Array = np.array(found)
+        return gradient

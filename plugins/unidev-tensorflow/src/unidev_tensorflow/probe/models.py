@@ -1,0 +1,148 @@
+"""A sample of Keras's models and optimizers for the conformance suite, by Keras's own calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import keras  # type: ignore[import-untyped]
+import numpy as np
+import tensorflow as tf  # type: ignore[import-untyped]
+
+from unidev.contract import ModelProbe, unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_WIDTH = 4
+
+
+class Tied(keras.layers.Layer):  # type: ignore[misc]
+    """A dense layer whose kernel is that of another one."""
+
+    def __init__(self, source: Any) -> None:
+        super().__init__()
+        self.kernel = source.kernel
+        self.bias = self.add_weight(shape=(_WIDTH,), initializer="zeros", name="bias")
+        self.built = True
+
+    def call(self, x: Any) -> Any:
+        """As ``Dense``."""
+        return keras.ops.matmul(x, self.kernel) + self.bias
+
+
+class Sample(keras.Model):  # type: ignore[misc]
+    """Two dense layers of one kernel, one that stands at two places, a frozen one, statistics."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = _built(keras.layers.Dense(_WIDTH, kernel_initializer="zeros"))
+        self.second = Tied(self.first)
+        self.norm = _built(keras.layers.BatchNormalization())
+        self.inner = _built(keras.layers.Dense(_WIDTH, "tanh", kernel_initializer="zeros"))
+        self.again = self.inner
+        self.last = _built(keras.layers.Dense(_WIDTH, kernel_initializer="zeros"))
+        self.last.trainable = False
+        self.shift = self.add_weight(
+            shape=(_WIDTH,), initializer="zeros", trainable=False, name="shift"
+        )
+        self.built = True
+
+    def call(self, x: Any, training: bool = False) -> Any:
+        """Everything takes part."""
+        y = self.norm(self.second(keras.ops.tanh(self.first(x))), training=training)
+        return self.last(self.again(self.inner(y) + self.shift))
+
+
+class TensorFlowModelProbe(ModelProbe):
+    """Of :class:`Sample`, and SGD with momentum; all in a scope of where the model is."""
+
+    add_hook = unsupported(
+        "Keras's models have no hooks", "https://keras.io/api/layers/base_layer/"
+    )
+
+    def model(self) -> Any:
+        """Its weights are of no generator."""
+        with tf.device("/device:CPU:0"):
+            model = Sample()
+            for number, variable in enumerate(model.weights):
+                count = int(np.prod(variable.shape))
+                values = np.sin(np.arange(count) * 0.7 + number).reshape(variable.shape)
+                # A variance has to be positive.
+                variable.assign((values + 2 if "variance" in variable.path else values) * 0.5)
+        return model
+
+    def tensors(self, model: Any) -> Mapping[str, Any]:
+        """By attribute; both names of what has two."""
+        if not isinstance(model, Sample):
+            return {variable.path: variable for variable in model.variables}
+        layers = {
+            name: getattr(model, name)
+            for name in ("first", "second", "norm", "inner", "again", "last")
+        }
+        found = {
+            f"{place}.{variable.name}": variable
+            for place, layer in layers.items()
+            for variable in layer.variables
+        }
+        return {**found, "shift": model.shift}
+
+    def objects(self, model: Any) -> Sequence[object]:
+        """Keras's variables, TensorFlow's that they hold, and layers."""
+        return [*model.variables, *(x.value for x in model.variables), *model.layers, model.again]
+
+    def tied(self, model: Any) -> Sequence[tuple[Any, Any]]:
+        """The kernel of the first and the second layer."""
+        return [(model.first.kernel, model.second.kernel)]
+
+    def shared(self, model: Any) -> Sequence[tuple[object, object]]:
+        """The layer at two places."""
+        return [(model.inner, model.again)]
+
+    def frozen(self, model: Any) -> frozenset[str]:
+        """Those of the layer that is frozen, as its variables say it."""
+        names = (f"last.{x.name}" for x in model.last.variables if not x.trainable)
+        return frozenset(names)
+
+    def is_training(self, model: Any) -> bool | None:  # noqa: ARG002
+        """Keras has no mode: each call is told."""
+        return None
+
+    def set_inference(self, model: Any) -> None:
+        """Nothing to leave."""
+
+    def forward(self, model: Any, x: Any) -> Any:
+        """With ``training=False``."""
+        with tf.device(model.variables[0].value.device if model.variables else x.device):
+            return model(x, training=False)
+
+    def optimizer(self, model: Any) -> Any:  # noqa: ARG002
+        """SGD with momentum."""
+        return keras.optimizers.SGD(learning_rate=0.05, momentum=0.9)
+
+    def step(self, model: Any, optimizer: Any, x: Any) -> None:
+        """As everybody writes it; TensorFlow leaves no gradients."""
+        with tf.device(model.shift.value.device):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(tf.square(model(x, training=True)))
+            slopes = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(slopes, model.trainable_variables, strict=True))
+
+    def optimizer_tensors(self, optimizer: Any) -> Mapping[str, Any]:
+        """The momenta; the counter and the learning rate move as well."""
+        return {str(number): x for number, x in enumerate(optimizer.variables)}
+
+    def unbuilt(self) -> Any:
+        """Keras's ``Sequential`` without an ``Input``."""
+        dense, norm = keras.layers.Dense, keras.layers.BatchNormalization
+        return keras.Sequential([dense(_WIDTH), norm(), dense(_WIDTH)])
+
+    def spread(self) -> Any:
+        """Made in the scope of a ``MirroredStrategy``."""
+        devices = [self.backend.device("gpu", index).native_name for index in range(2)]
+        with tf.distribute.MirroredStrategy(devices).scope():
+            return _built(keras.layers.Dense(_WIDTH))
+
+
+def _built(layer: Any) -> Any:
+    layer.build((None, _WIDTH))
+    return layer

@@ -1,0 +1,99 @@
+"""What counts as a tensor of TensorFlow, and how to get at what it is made of."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any
+
+import tensorflow as tf  # type: ignore[import-untyped]
+
+from unidev.errors import UnsupportedOperation
+
+COMPOSITES = (tf.RaggedTensor, tf.SparseTensor, tf.IndexedSlices, tf.experimental.ExtensionType)
+"""Made of several plain tensors, at which ``tf.nest`` gets by ``expand_composites``."""
+
+DISTRIBUTED = tf.distribute.DistributedValues
+EAGER = tf.__internal__.EagerTensor
+
+TENSORS = (tf.Tensor, tf.Variable, *COMPOSITES, DISTRIBUTED)
+
+
+def keras_tensors() -> tuple[type, ...]:
+    """Keras's symbolic tensors and its variables, if Keras is imported and runs on TensorFlow."""
+    keras = _keras()
+    return () if keras is None else (keras.KerasTensor, _variables(keras.Variable))
+
+
+def keras_models() -> tuple[type, ...]:
+    """Keras's layers, of which its models are some, if Keras is imported and runs here."""
+    keras = _keras()
+    return () if keras is None else (keras.Layer,)
+
+
+def is_keras_variable(x: object) -> bool:
+    """Whether ``x`` is a variable of Keras's own, which holds one of TensorFlow's."""
+    keras = _keras()
+    return keras is not None and isinstance(x, _variables(keras.Variable))
+
+
+def is_keras_layer(x: object) -> bool:
+    """Whether ``x`` is one of Keras's layers or models."""
+    keras = _keras()
+    return keras is not None and isinstance(x, keras.Layer)
+
+
+def is_chain(layer: Any) -> bool:
+    """Whether it is Keras's own kind of model that is known by its layers' order."""
+    return hasattr(layer, "operations") or isinstance(layer, _keras().Sequential)
+
+
+def common_build() -> Any:
+    """``build`` of a model whose class has none of its own."""
+    return _keras().Model.build
+
+
+def portable_layers() -> tuple[type, ...]:
+    """What ``unidev.nn`` makes; empty as long as it has made nothing."""
+    ours = sys.modules.get("unidev_tensorflow.nn.portable_layer")
+    return () if ours is None else (ours.PortableLayer,)
+
+
+def is_symbolic(x: object) -> bool:
+    """Whether ``x`` stands for a value in a graph, TensorFlow's or Keras's."""
+    keras = _keras()
+    if keras is not None and isinstance(x, keras.KerasTensor):
+        return True
+    return isinstance(x, tf.Tensor) and not isinstance(x, EAGER)
+
+
+def symbolic(x: Any) -> UnsupportedOperation:
+    """The error for asking such a value where it is."""
+    return UnsupportedOperation(
+        f"the device of a {type(x).__name__}",
+        "it stands for a value in a graph that is being traced, and has neither device nor memory "
+        "yet; ask outside tf.function, or place operations there with `with tf.device(...)`",
+        "https://www.tensorflow.org/guide/function",
+    )
+
+
+def parts(x: Any) -> list[Any]:
+    """The plain tensors that a ragged, a sparse, or another composite tensor is made of."""
+    return list(tf.nest.flatten(x, expand_composites=True))
+
+
+@cache
+def _variables(public: Any) -> Any:
+    """The class of all of Keras's variables: ``keras.Variable``, and its base in older versions.
+
+    In Keras 3.3, that of TensorFlow 2.16, the public class is one below what layers make.
+    """
+    bases = (cls for cls in public.__mro__ if cls.__name__ == "KerasVariable")
+    return next(bases, public)
+
+
+def _keras() -> Any:
+    # Looked up, not imported: TensorFlow may be used without it, and may import it late.
+    keras: Any = sys.modules.get("keras")
+    whole = hasattr(keras, "Layer") and hasattr(keras, "Variable") and hasattr(keras, "backend")
+    return keras if whole and keras.backend.backend() == "tensorflow" else None

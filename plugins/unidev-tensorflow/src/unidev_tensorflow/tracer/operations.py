@@ -1,0 +1,224 @@
+"""Functions in the place of those that run TensorFlow's operations.
+
+Which operand moves, only TensorFlow's placer knows, and it tells: an operation that is run under
+the device policy "explicit" fails before anything has moved, and names the first operand that is
+elsewhere. So each runs under that policy first, and once more under the user's, when what moves has
+been told. The policy is the thread's, and is the user's again after each operation.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache, wraps
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tensorflow as tf  # type: ignore[import-untyped]
+from tensorflow.python import pywrap_tfe  # type: ignore[import-untyped]
+from tensorflow.python.eager import core  # type: ignore[import-untyped]
+from tensorflow.python.framework import op_def_registry  # type: ignore[import-untyped]
+from tensorflow.python.framework.kernels import (  # type: ignore[import-untyped]
+    get_registered_kernels_for_op,
+)
+
+from unidev_tensorflow.tensors import EAGER
+from unidev_tensorflow.tracer.movements import ON_HOST, movement
+from unidev_tensorflow.tracer.names import called
+from unidev_tensorflow.tracer.readings import Readings
+from unidev_tensorflow.tracer.thread import thread, told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from unidev.contract import Device
+    from unidev_tensorflow.tracer.movements import Sight
+
+    Function = Callable[..., Any]
+    Way = tuple[Any, Device, Device]
+    MaybeWay = tuple[Any, Device | None, Device | None]
+
+_EXPLICIT = pywrap_tfe.TFE_DEVICE_PLACEMENT_EXPLICIT
+_get_policy = pywrap_tfe.TFE_ContextGetDevicePlacementPolicy
+_set_policy = pywrap_tfe.TFE_ContextSetThreadLocalDevicePlacementPolicy
+
+CONFLICT = re.compile(
+    r"Tensors on conflicting devices: cannot compute \S+ as input #(\d+) was expected to be on "
+    r"(\S+) but is actually on (\S+) \(operation running on (\S+)\)"
+)
+_FAILURES = (core._NotOkStatusException, tf.errors.InvalidArgumentError)
+"""Of the fast path, and of the other."""
+_MOVERS = {"Identity", "IdentityN", b"Identity", b"IdentityN"}
+"""Which that policy lets copy: TensorFlow's own advice is to move by them."""
+_MOVED = (EAGER, tf.Variable)
+"""Not numbers, which TensorFlow makes tensors of where it needs them."""
+
+
+class Operations:
+    """Runs each, and tells first what it moves."""
+
+    def __init__(self, sight: Sight) -> None:
+        self._sight = sight
+        self._readings = Readings(sight)
+
+    def fast_path(self, original: Function) -> Function:
+        """``TFE_Py_FastPathExecute(context, operation, name, *inputs_and_attributes)``."""
+
+        @wraps(original)
+        def execute(running: Any, operation: Any, name: Any, *rest: Any) -> Any:
+            if not thread.scopes or thread.is_within:
+                return original(running, operation, name, *rest)
+
+            def run() -> Any:
+                return original(running, operation, name, *rest)
+
+            running.ensure_initialized()
+            if operation in _MOVERS:
+                return self._move(operation, _inputs(operation, rest), running.device_name, run)
+
+            def explicitly() -> Any:
+                return self._run(running._handle, operation, lambda: _inputs(operation, rest), run)
+
+            if np.ndarray in map(type, rest):
+                return self._send(operation, rest, running.device_name, explicitly)
+            if self._sight.is_simulated and _read_on_host(operation):
+                return self._read(operation, rest, explicitly)
+            return explicitly()
+
+        return execute
+
+    def execute(self, original: Function) -> Function:
+        """``TFE_Py_Execute(handle, device, operation, inputs, …)``."""
+
+        @wraps(original)
+        def execute(
+            handle: Any, device: Any, operation: Any, inputs: Any, *rest: Any, **options: Any
+        ) -> Any:
+            def run() -> Any:
+                return original(handle, device, operation, inputs, *rest, **options)
+
+            if not thread.scopes or thread.is_within or handle is None:
+                return run()
+            if operation in _MOVERS:
+                return self._move(operation, inputs, device, run)
+            return self._run(handle, operation, lambda: inputs, run)
+
+        return execute
+
+    def _run(
+        self, handle: Any, operation: Any, inputs: Callable[[], list[Any]], run: Callable[[], Any]
+    ) -> Any:
+        outer = thread.policy  # not None in Python that the runtime calls in an operation
+        policy = _get_policy(handle) if outer is None else outer
+        if policy == _EXPLICIT:
+            return run()  # the user wants the error
+        thread.policy = policy
+        _set_policy(handle, _EXPLICIT)
+        try:
+            return run()
+        except _FAILURES as error:
+            conflict = CONFLICT.match(error.message)
+            if conflict is None:
+                raise
+        finally:
+            thread.policy = outer
+            _set_policy(handle, policy if outer is None else _EXPLICIT)
+        ways = self._ways(inputs(), conflict)
+        if outer is None:
+            return self._tell(operation, ways, run)
+        _set_policy(handle, policy)
+        try:
+            return self._tell(operation, ways, run)
+        finally:
+            _set_policy(handle, _EXPLICIT)
+
+    def _ways(self, inputs: Sequence[Any], conflict: re.Match[str]) -> Iterator[MaybeWay]:
+        """Who goes where: TensorFlow names the first, and it may not be the only one."""
+        first = int(conflict[1])
+        expected, actual, running = map(self._sight.device_named, conflict.group(2, 3, 4))
+        for position, x in enumerate(inputs):
+            is_on_host = getattr(x, "dtype", None) in ON_HOST
+            if position == first and not (is_on_host and self._sight.is_simulated):
+                yield x, actual, expected
+            elif not is_on_host:
+                yield x, self._sight.device_of(x), running
+
+    def _move(
+        self, operation: Any, inputs: Sequence[Any], name: Any, run: Callable[[], Any]
+    ) -> Any:
+        target, look = self._sight.default(name), self._sight.device_read
+        may_move = [x for x in inputs if self._sight.is_simulated or x.dtype not in ON_HOST]
+        ways = [(x, look(x, is_direct=True), target) for x in may_move]
+        return self._tell(operation, ways, run)
+
+    def _send(self, operation: Any, rest: Sequence[Any], name: Any, run: Callable[[], Any]) -> Any:
+        arrays = (x for x in rest if type(x) is np.ndarray)
+        sent = (self._readings.sent(x, None, name, _text(operation)) for x in arrays)
+        moved = [each for each in sent if each is not None]
+        return told(moved, run) if moved else run()
+
+    def _read(self, operation: Any, rest: Sequence[Any], run: Callable[[], Any]) -> Any:
+        """Shapes and the like, for which TensorFlow asks no copy of a simulated GPU's memory."""
+        cpu = self._sight.cpu
+        read = [rest[at] for at in _read_on_host(operation)]
+        read = [x for x in read if isinstance(x, _MOVED) and x.dtype not in ON_HOST]
+        return self._tell(operation, [(x, self._sight.device_of(x), cpu) for x in read], run)
+
+    def _tell(self, operation: Any, ways: Iterable[MaybeWay], run: Callable[[], Any]) -> Any:
+        known = [
+            (x, source, target) for x, source, target in ways
+            if source is not None and target is not None and isinstance(x, _MOVED)
+        ]  # fmt: skip
+        going = [
+            (x, source, target) for x, source, target in _each_once(known)
+            if source is not target and not thread.is_sent(x, target)
+        ]  # fmt: skip
+        if not going:
+            return run()
+        is_mixed = any(source is target and _counts(x) for x, source, target in known)
+        name = called(_text(operation)) + (" of mixed operands" if is_mixed else "")
+
+        def run_and_keep() -> Any:
+            for x, _, target in going:
+                if isinstance(x, EAGER):  # a variable is read anew each time
+                    thread.keep_sent(x, target)
+            return run()
+
+        return told([movement(name, *way) for way in going], run_and_keep)
+
+
+def _inputs(operation: Any, rest: Sequence[Any]) -> list[Any]:
+    """The inputs among what ``TFE_Py_FastPathExecute`` is given, as the runtime counts them.
+
+    Attributes come after them; an operation such as ``concat`` has lists of inputs.
+    """
+    known = op_def_registry.get(_text(operation))
+    found: list[Any] = []
+    for argument, x in zip(() if known is None else known.input_arg, rest, strict=False):
+        if argument.number_attr or argument.type_list_attr:
+            found += x
+        else:
+            found.append(x)
+    return found
+
+
+def _each_once(ways: Iterable[Way]) -> Iterable[Way]:
+    return {(id(x), target): (x, source, target) for x, source, target in ways}.values()
+
+
+@cache
+def _read_on_host(operation: Any) -> tuple[int, ...]:
+    """Positions of the inputs that the operation's kernel of a CPU reads in the host's memory."""
+    known = op_def_registry.get(_text(operation))
+    kernels = get_registered_kernels_for_op(_text(operation)).kernel
+    names = {name for each in kernels if each.device_type == "CPU" for name in each.host_memory_arg}
+    arguments = () if known is None else known.input_arg
+    return tuple(at for at, argument in enumerate(arguments) if argument.name in names)
+
+
+def _counts(x: Any) -> bool:
+    """Whether it is data, and not a number, an axis or a shape that TensorFlow has put there."""
+    return bool(x.shape.rank) and x.dtype != tf.int32
+
+
+def _text(operation: Any) -> str:
+    return operation.decode() if isinstance(operation, bytes) else str(operation)

@@ -1,0 +1,131 @@
+"""Torch's modules: what hangs on one, moved as a whole, read and written."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from unidev.contract import Models, Stored
+from unidev.errors import UnsupportedOperation
+from unidev_torch.models import optimizers
+from unidev_torch.models import swap as memory
+from unidev_torch.models import tree as modules
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from unidev.contract import Device
+
+    Array = np.ndarray[Any, Any]
+
+
+class TorchModels(Models):
+    """Tensors stay the objects they are and get other memory: parameters, buffers, gradients."""
+
+    # -- what hangs on a model ---------------------------------------------------------------------
+
+    def parameters(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:
+        """As ``named_parameters`` has them."""
+        modules.check_module(model)
+        named = modules.named_parameters(model)
+        for x in named.values():
+            # The type first: isinstance goes through Python where a parameter's class is asked for.
+            if type(x) is not torch.nn.Parameter and isinstance(x, modules.LAZY):
+                _refuse_lazy(model, "the parameters")
+        return named
+
+    def trainable(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:
+        """Those that require a gradient."""
+        return {name: x for name, x in self.parameters(model).items() if x.requires_grad}
+
+    def tensors(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:
+        """Those of a lazy module, too, which are where they will be."""
+        modules.check_module(model)
+        return dict(modules.named_tensors(model))
+
+    # -- moving it ---------------------------------------------------------------------------------
+
+    def parts(self, model: torch.nn.Module, optimizer: Any) -> Sequence[memory.Part]:
+        """One for each storage, in the order of the modules; the optimizer's behind them."""
+        modules.check_module(model)
+        modules.check_movable(model)
+        named = list(modules.named_tensors(model))
+        if optimizer is not None:
+            named.extend(optimizers.named_tensors(optimizer, model))
+        return memory.parts_of(named)
+
+    def twin(self, part: memory.Part, device: Device) -> memory.Part:
+        """The same values, strides too where they are dense."""
+        is_simulated = self.backend.simulated_count > 0
+        return memory.twin_of(part, device.native, is_simulated=is_simulated)
+
+    def swap(self, part: memory.Part, twin: memory.Part) -> None:
+        """By ``x.data = y``, as ``Module.to`` does it."""
+        memory.swap(part, twin)
+
+    def is_on(self, part: memory.Part, device: Device) -> bool:
+        """Whether all that share its memory are there."""
+        native = device.native
+        return all(x.device == native for x in part.tensors)
+
+    def is_placed(self, model: torch.nn.Module, device: Device) -> bool:
+        """False in doubt: ``parts`` looks closer."""
+        modules.check_module(model)
+        return modules.is_on(model, device.native)
+
+    def finish(self, model: torch.nn.Module, optimizer: Any, device: Device) -> Any:
+        """Give modules that move more than tensors registered with them the chance to do so."""
+        modules.move_what_else(model, device.native)
+        return optimizer
+
+    # -- checkpoints -------------------------------------------------------------------------------
+
+    def stored(self, model: torch.nn.Module) -> Mapping[str, Stored]:
+        """Its ``state_dict``: names and layouts are the portable ones.
+
+        Raises:
+            UnsupportedOperation: something of it is no tensor of the model's own, to be written to.
+        """
+        modules.check_module(model)
+        if modules.lazy_name(model) is not None:
+            _refuse_lazy(model, "a checkpoint")
+        own = {id(x) for _, x in modules.named_tensors(model)}
+        state = model.state_dict(keep_vars=True)
+        for name, x in state.items():
+            if id(x) not in own:
+                raise UnsupportedOperation(
+                    f"a checkpoint of a {type(model).__name__}",
+                    f"its state_dict has {name!r}, of type {type(x).__name__}, which is no "
+                    "parameter or buffer of it (get_extra_state, or a hook): use torch.save",
+                )
+        return {name: Stored(x) for name, x in state.items()}
+
+    def read(self, x: torch.Tensor) -> Array:
+        """The memory itself where it is on the CPU."""
+        values = x.detach().cpu().resolve_conj().resolve_neg()
+        if x.dtype is torch.bfloat16:
+            bits: Array = values.view(torch.int16).numpy().view(np.uint16)
+            return bits
+        array: Array = values.numpy()
+        return array
+
+    def write(self, x: torch.Tensor, values: Array) -> None:
+        """``copy_``, which autograd's versions count."""
+        if values.size == 0:
+            return
+        values = np.ascontiguousarray(values)
+        # Through its address: torch warns of arrays that are read-only, as those of a mapped file.
+        raw = (ctypes.c_byte * values.nbytes).from_address(values.ctypes.data)
+        host = torch.frombuffer(raw, dtype=x.dtype).reshape(x.shape)
+        with torch.inference_mode() if x.is_inference() else torch.no_grad():
+            x.copy_(host)
+
+
+def _refuse_lazy(model: torch.nn.Module, what: str) -> None:
+    raise UnsupportedOperation(
+        f"{what} of this {type(model).__name__}",
+        f"{modules.lazy_name(model)!r} has no shape yet: call the model with a batch once",
+    )

@@ -1,0 +1,141 @@
+"""Tensors that stay the objects they are, and get other memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from unidev.errors import UnsupportedOperation
+from unidev_torch import tensors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_ALIGNMENT = 16
+"""Of the first byte taken of a storage: a multiple of the size of every dtype."""
+
+# ``x.data`` and ``x.data = y`` are torch's own way, Module.to's where it keeps parameters: the
+# tensor goes on with another storage, shape, strides and device, and with its autograd (requires
+# grad, hooks, gradient), version and Python attributes. Setting it never fails half way.
+
+
+class Part:
+    """Tensors on one storage, as a rule only one, and the memory that they have.
+
+    Of a twin there is only the memory.
+    """
+
+    __slots__ = ("memory", "name", "tensors")
+
+    def __init__(
+        self, name: str, tensors: Sequence[torch.Tensor], memory: Sequence[torch.Tensor]
+    ) -> None:
+        self.name = name
+        self.tensors = tensors
+        self.memory = memory
+        """For each tensor another one, plain, on the memory that it has, or is to have."""
+
+
+def parts_of(named: Iterable[tuple[str, torch.Tensor]]) -> list[Part]:
+    """One part for each storage: what shares memory before goes on sharing it after a move."""
+    groups: dict[object, tuple[str, dict[int, torch.Tensor]]] = {}
+    with torch._C.DisableTorchFunctionSubclass():  # the subclass stays, its memory is plain
+        for name, x in named:
+            groups.setdefault(_storage_key(x), (name, {}))[1].setdefault(id(x), x)
+        return [
+            Part(name, list(members.values()), [x.data for x in members.values()])
+            for name, members in groups.values()
+        ]
+
+
+def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
+    """The same values, in new memory on ``native``.
+
+    Raises:
+        UnsupportedOperation: not to that device, or not of that kind of tensor.
+        DeletedTensorError: their memory is gone.
+    """
+    first = part.memory[0]
+    try:
+        tensors.check_copyable(first)
+        tensors.check_movable(first, is_simulated=is_simulated)
+    except UnsupportedOperation as error:
+        reason = f"{error.operation}: {error.reason}"
+        raise UnsupportedOperation(f"placing {part.name!r}", reason, error.link) from None
+    with torch.inference_mode(first.is_inference()):  # what is no inference tensor becomes none
+        if len(part.memory) == 1 and not _overlaps_itself(first):
+            memory = [first.to(native, copy=True)]
+        else:
+            memory = _copied_together(part.memory, native)
+    if not all(map(torch._has_compatible_shallow_copy_type, part.memory, memory)):
+        raise UnsupportedOperation(
+            f"placing {part.name!r}",
+            f"torch cannot give a tensor on {first.device} memory on {native}: build the model "
+            "there, inside `with torch.device(...)`",
+        )
+    return Part(part.name, (), memory)
+
+
+def swap(part: Part, twin: Part) -> None:
+    """Give the tensors of ``part`` the memory of ``twin``, and the other way round."""
+    old, new = part.memory, twin.memory
+    try:
+        _give(part.tensors, new)
+        part.memory, twin.memory = new, old
+    except BaseException:  # Ctrl-C comes between any two lines
+        _give(part.tensors, old)
+        part.memory, twin.memory = old, new
+        raise
+
+
+def _give(xs: Sequence[torch.Tensor], memory: Sequence[torch.Tensor]) -> None:
+    with torch._C.DisableTorchFunctionSubclass():
+        for x, new in zip(xs, memory, strict=True):
+            x.data = new
+
+
+def _storage_key(x: torch.Tensor) -> object:
+    """Equal for tensors on one memory, whether their storage is one object or several."""
+    if x.layout is not torch.strided or x.is_nested:
+        return id(x)
+    return (x.device, x.untyped_storage().data_ptr() or -id(x))
+
+
+def _overlaps_itself(x: torch.Tensor) -> bool:
+    """Whether elements lie on one another: an expanded tensor, which ``to`` would make dense."""
+    return x.layout is torch.strided and 0 in x.stride() and x.numel() > 1
+
+
+def _copied_together(members: Sequence[torch.Tensor], native: torch.device) -> list[torch.Tensor]:
+    """Copies that lie to one another as ``members`` do, on one storage.
+
+    No more of the storage is copied than what lies between the first and the last byte of them.
+    """
+    spans = [_span(x) for x in members]
+    begin = min(first for first, _ in spans) // _ALIGNMENT * _ALIGNMENT
+    nbytes = max(last for _, last in spans) - begin
+    source = torch.empty(0, dtype=torch.uint8, device=members[0].device)
+    source.set_(members[0].untyped_storage(), begin, (nbytes,), (1,))
+    storage = source.to(native, copy=True).untyped_storage()
+    return [_seen_as(x, storage, begin, native) for x in members]
+
+
+def _span(x: torch.Tensor) -> tuple[int, int]:
+    """The first byte of ``x`` in its storage, and the one after its last."""
+    first = int(x.storage_offset()) * x.itemsize
+    if x.numel() == 0:
+        return first, first
+    steps = sum((size - 1) * step for size, step in zip(x.shape, x.stride(), strict=True))
+    return first, first + (int(steps) + 1) * x.itemsize
+
+
+def _seen_as(
+    x: torch.Tensor, storage: torch.UntypedStorage, begin: int, native: torch.device
+) -> torch.Tensor:
+    offset = x.storage_offset() - begin // x.itemsize
+    found = torch.empty(0, dtype=x.dtype, device=native)
+    found.set_(storage, offset, x.shape, x.stride())
+    if x.is_conj():
+        found = found.conj()
+    return torch._neg_view(found) if x.is_neg() else found

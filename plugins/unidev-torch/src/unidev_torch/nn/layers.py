@@ -1,0 +1,120 @@
+"""Torch's layers behind ``unidev.nn``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from unidev.contract import Layers
+from unidev_torch import tensors
+from unidev_torch.models import tree as modules
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
+    Pair = tuple[int, int]
+
+_UNFILLED: Any = {"device": "meta", "dtype": torch.float32}
+"""Layers are made without weights, since torch would draw some, from the user's generator."""
+
+
+class BatchNorm(nn.modules.batchnorm._BatchNorm):
+    """``BatchNorm1d`` and ``BatchNorm2d`` in one, without their count of batches.
+
+    Nothing asks for the count while there is a momentum, and no other framework has it.
+    """
+
+    num_batches_tracked: torch.Tensor | None
+
+    def __init__(self, features: int, momentum: float, epsilon: float) -> None:
+        # torch's momentum is the share of what is new.
+        super().__init__(
+            features, eps=epsilon, momentum=1 - momentum, device="cpu", dtype=torch.float32
+        )
+        self.num_batches_tracked = None
+
+    # That of _BatchNorm adds the count to files that have none, and then finds it unexpected.
+    _load_from_state_dict = nn.Module._load_from_state_dict
+
+    def _check_input_dim(self, input: torch.Tensor) -> None:  # noqa: A002  torch's own name
+        if input.dim() not in (2, 4):
+            raise ValueError(
+                f"batch_norm takes (batch, features) or (batch, channels, height, width), and this "
+                f"has shape {tuple(input.shape)}"
+            )
+
+
+class TorchLayers(Layers):
+    """``torch.nn``'s own, but for batch normalisation."""
+
+    def dense(self, weight: Array, bias: Array | None) -> nn.Module:
+        """``nn.Linear``."""
+        outputs, inputs = weight.shape
+        return _filled(nn.Linear(inputs, outputs, bias is not None, **_UNFILLED), weight, bias)
+
+    def conv2d(self, weight: Array, bias: Array | None, stride: Pair, padding: Pair) -> nn.Module:
+        """``nn.Conv2d``."""
+        out_channels, in_channels, height, width = weight.shape
+        layer = nn.Conv2d(
+            in_channels,
+            out_channels,
+            (height, width),
+            stride,
+            padding,
+            bias=bias is not None,
+            **_UNFILLED,
+        )
+        return _filled(layer, weight, bias)
+
+    def avg_pool2d(self, kernel_size: Pair, stride: Pair) -> nn.Module:
+        """``nn.AvgPool2d``."""
+        return nn.AvgPool2d(kernel_size, stride)
+
+    def max_pool2d(self, kernel_size: Pair, stride: Pair) -> nn.Module:
+        """``nn.MaxPool2d``."""
+        return nn.MaxPool2d(kernel_size, stride)
+
+    def flatten(self) -> nn.Module:
+        """``nn.Flatten``."""
+        return nn.Flatten()
+
+    def relu(self) -> nn.Module:
+        """``nn.ReLU``."""
+        return nn.ReLU()
+
+    def tanh(self) -> nn.Module:
+        """``nn.Tanh``."""
+        return nn.Tanh()
+
+    def batch_norm(self, features: int, momentum: float, epsilon: float) -> nn.Module:
+        """Torch's; its running variance is of the population, divided by one less."""
+        return BatchNorm(features, momentum, epsilon)
+
+    def dropout(self, rate: float) -> nn.Module:
+        """``nn.Dropout``."""
+        return nn.Dropout(rate)
+
+    def sequential(self, layers: Sequence[nn.Module]) -> nn.Module:
+        """``nn.Sequential``."""
+        return nn.Sequential(*layers)
+
+    def set_mode(self, model: nn.Module, is_training: bool) -> None:
+        """``Module.train``."""
+        modules.check_module(model)
+        model.train(is_training)
+
+
+def _filled(layer: nn.Linear | nn.Conv2d, weight: Array, bias: Array | None) -> nn.Module:
+    layer.weight = _parameter(weight)
+    if bias is not None:
+        layer.bias = _parameter(bias)
+    return layer
+
+
+def _parameter(values: Array) -> nn.Parameter:
+    return nn.Parameter(tensors.from_numpy(values, torch.float32, torch.device("cpu")))

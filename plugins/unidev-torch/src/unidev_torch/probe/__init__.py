@@ -1,0 +1,162 @@
+"""What the conformance suite needs of PyTorch, by torch's own calls."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from unidev.contract import Extent, Probe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy as np
+
+    from unidev.contract import Device
+    from unidev_torch.probe.autograd import TorchAutogradProbe
+    from unidev_torch.probe.models import TorchModelProbe
+
+    Array = np.ndarray[Any, Any]
+
+
+class TorchProbe(Probe):
+    """Probe of the torch backend."""
+
+    @cached_property
+    def autograd(self) -> TorchAutogradProbe:  # type: ignore[override]  # read-only is enough here
+        """Gradients in more detail."""
+        from unidev_torch.probe.autograd import TorchAutogradProbe
+
+        return TorchAutogradProbe(self.backend)
+
+    @cached_property
+    def models(self) -> TorchModelProbe:  # type: ignore[override]
+        """A sample module, and an optimizer."""
+        from unidev_torch.probe.models import TorchModelProbe
+
+        return TorchModelProbe(self.backend)
+
+    def make(self, array: Array, device: Device) -> torch.Tensor:
+        """The array's bytes, seen as the dtype of the same name."""
+        return make(array, device)
+
+    def read(self, x: torch.Tensor) -> bytes:
+        """The elements as bytes on the host, whatever the dtype; of a COO tensor, both parts."""
+        if x.layout is torch.sparse_coo:
+            return b"".join(self.read(part) for part in _parts(x))
+        host = x.detach().cpu().resolve_conj().resolve_neg().contiguous()
+        return host.reshape(-1).view(torch.uint8).numpy().tobytes() if host.numel() else b""
+
+    def same_memory(self, x: torch.Tensor) -> torch.Tensor:
+        """``view_as``."""
+        return x.view_as(x)
+
+    def views(self, x: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        """Torch's views."""
+        return {
+            "transposed": x.t(),
+            "sliced": x[1:, ::2],
+            "broadcast": x.expand(3, *x.shape),
+        }
+
+    def extents(self, x: torch.Tensor) -> Sequence[Extent]:
+        """The storage, as torch tells it."""
+        if x.layout is torch.sparse_coo:
+            return [extent for part in _parts(x) for extent in self.extents(part)]
+        storage = x.untyped_storage()
+        return [Extent(storage.data_ptr(), storage.nbytes())]
+
+    def allocated_bytes(self, device: Device) -> int:
+        """Torch's own count where it keeps one, the C library's for the CPU."""
+        if device.kind == "cpu":
+            return super().allocated_bytes(device)
+        return int(torch.get_device_module(_native(device)).memory_allocated(device.index))
+
+    def global_state(self) -> Mapping[str, object]:
+        """Defaults, switches, and the generators' states."""
+        accelerator = torch.accelerator.current_accelerator()
+        module = None if accelerator is None else torch.get_device_module(accelerator)
+        return {
+            "dtype": torch.get_default_dtype(),
+            "device": torch.get_default_device(),
+            "grad": torch.is_grad_enabled(),
+            "inference": torch.is_inference_mode_enabled(),
+            "deterministic": torch.are_deterministic_algorithms_enabled(),
+            "threads": torch.get_num_threads(),
+            "rng": torch.get_rng_state().numpy().tobytes(),
+            "accelerator rng": None if module is None else _rng_states(module),
+            "filters": tuple(warnings.filters),
+        }
+
+    def specials(self, device: Device) -> Mapping[str, torch.Tensor]:
+        """Parameters, conjugates, halves; sparse and quantized ones on the CPU."""
+        native = _native(device)
+        complexes = torch.tensor([1 + 2j, 3 - 4j], device=native)
+        found = {
+            "parameter": torch.nn.Parameter(torch.ones(2, 3, device=native)),
+            "buffer": torch.nn.Buffer(torch.ones(3, device=native)),
+            "requires grad": torch.ones(3, device=native, requires_grad=True),
+            "conjugate": complexes.conj(),
+            "negative": complexes.conj().imag,
+            "channels last": torch.ones(2, 3, 4, 4, device=native).to(
+                memory_format=torch.channels_last
+            ),
+        }
+        if device.kind == "cpu":
+            found["sparse"] = torch.eye(3).to_sparse()
+        return found
+
+    def write(self, x: torch.Tensor, value: float) -> None:
+        """``fill_``, out of autograd's sight."""
+        with torch.no_grad():
+            x.fill_(value)
+
+    def gradient(
+        self,
+        function: Callable[[torch.Tensor], torch.Tensor],
+        array: Array,
+        device: Device,
+    ) -> Array:
+        """``backward``."""
+        x = self.make(array, device).requires_grad_()
+        function(x).sum().backward()  # type: ignore[no-untyped-call]
+        if x.grad is None:
+            raise AssertionError("no gradient reached the source")
+        return x.grad.cpu().numpy()
+
+    def deleted(self, device: Device) -> torch.Tensor:
+        """A tensor whose storage was resized to nothing, as FSDP does."""
+        x = torch.ones(4, device=_native(device))
+        x.untyped_storage().resize_(0)
+        return x
+
+
+def make(array: Array, device: Device) -> torch.Tensor:
+    """What ``TorchProbe.make`` does."""
+    dtype = getattr(torch, array.dtype.name)
+    if array.nbytes == 0:
+        return torch.empty(array.shape, dtype=dtype, device=_native(device))
+    raw = torch.frombuffer(bytearray(array.tobytes()), dtype=torch.uint8)
+    return raw.view(dtype).reshape(array.shape).to(_native(device), copy=True)
+
+
+def _parts(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    x = x.detach()
+    return x._indices(), x._values()
+
+
+def _native(device: Device) -> torch.device:
+    """Not ``device.native``, which is what is being judged."""
+    if device.kind == "cpu":
+        return torch.device("cpu")
+    accelerator = torch.accelerator.current_accelerator()
+    if accelerator is None:
+        raise LookupError(f"torch has no accelerator for {device}")
+    return torch.device(accelerator.type, device.index)
+
+
+def _rng_states(module: Any) -> list[bytes]:
+    return [module.get_rng_state(index).numpy().tobytes() for index in range(module.device_count())]

@@ -1,0 +1,134 @@
+"""A sample of torch's modules and optimizers, by torch's own calls."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from unidev.contract import ModelProbe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_WIDTH = 4
+
+
+class Sample(nn.Module):
+    """Two dense layers of one weight, one that stands at two places, a frozen one, statistics."""
+
+    scale: torch.Tensor
+    shift: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(_WIDTH, _WIDTH)
+        self.second = nn.Linear(_WIDTH, _WIDTH)
+        self.second.weight = self.first.weight
+        self.norm = nn.BatchNorm1d(_WIDTH)
+        self.inner = nn.Sequential(nn.Linear(_WIDTH, _WIDTH), nn.Tanh())
+        self.again = self.inner
+        self.last = nn.Linear(_WIDTH, _WIDTH)
+        self.last.bias.requires_grad_(False)
+        self.register_buffer("scale", torch.full((_WIDTH,), 0.5))
+        self.register_buffer("shift", torch.full((_WIDTH,), 0.25), persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Everything takes part."""
+        y = self.norm(self.second(torch.tanh(self.first(x))))
+        y = self.again(self.inner(y) * self.scale + self.shift)
+        found: torch.Tensor = self.last(y)
+        return found
+
+
+class Unbuilt(nn.Sequential):
+    """Lazy layers, of the sample's shapes."""
+
+    def __init__(self) -> None:
+        with warnings.catch_warnings():  # that they are new, since 2021
+            warnings.simplefilter("ignore", UserWarning)
+            super().__init__(nn.LazyLinear(_WIDTH), nn.LazyBatchNorm1d(), nn.LazyLinear(_WIDTH))
+
+
+class TorchModelProbe(ModelProbe):
+    """Of :class:`Sample`, and SGD with momentum."""
+
+    def model(self) -> nn.Module:
+        """Its weights are of no generator."""
+        model = Sample()
+        with torch.no_grad():
+            for number, x in enumerate(model.parameters()):
+                x.copy_(torch.sin(torch.arange(x.numel()) * 0.7 + number).reshape(x.shape))
+        return model
+
+    def tensors(self, model: nn.Module) -> Mapping[str, torch.Tensor]:
+        """As ``named_parameters`` and ``named_buffers`` have them."""
+        named = dict(model.named_parameters(remove_duplicate=False))
+        gradients = {f"{name}.grad": x.grad for name, x in named.items() if x.grad is not None}
+        return {**named, **dict(model.named_buffers(remove_duplicate=False)), **gradients}
+
+    def objects(self, model: nn.Module) -> Sequence[object]:
+        """Parameters and modules."""
+        return [*model.parameters(), *model.modules()]
+
+    def tied(self, model: Any) -> Sequence[tuple[torch.Tensor, torch.Tensor]]:
+        """The weight of the first and the second layer."""
+        return [(model.first.weight, model.second.weight)]
+
+    def shared(self, model: Any) -> Sequence[tuple[object, object]]:
+        """The layer at two places."""
+        return [(model.inner, model.again)]
+
+    def frozen(self, model: nn.Module) -> frozenset[str]:
+        """Those that require no gradient."""
+        return frozenset(name for name, x in model.named_parameters() if not x.requires_grad)
+
+    def is_training(self, model: nn.Module) -> bool | None:
+        """``model.training``."""
+        return model.training
+
+    def set_inference(self, model: nn.Module) -> None:
+        """``model.eval()``."""
+        model.eval()
+
+    def forward(self, model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        """With every module in the mode of inference, and then in its own again."""
+        modes = [(module, module.training) for module in model.modules()]
+        model.eval()
+        try:
+            with torch.no_grad():
+                found: torch.Tensor = model(x)
+                return found
+        finally:
+            for module, mode in modes:
+                module.training = mode
+
+    def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+        """SGD with momentum."""
+        return torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+
+    def step(self, model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> None:
+        """As everybody writes it."""
+        optimizer.zero_grad()
+        model(x).square().sum().backward()
+        optimizer.step()
+
+    def optimizer_tensors(self, optimizer: torch.optim.Optimizer) -> Mapping[str, torch.Tensor]:
+        """The momenta."""
+        parameters = [x for group in optimizer.param_groups for x in group["params"]]
+        return {
+            f"{number}.{key}": value
+            for number, x in enumerate(parameters)
+            for key, value in optimizer.state.get(x, {}).items()
+            if isinstance(value, torch.Tensor) and key != "step"
+        }
+
+    def add_hook(self, model: nn.Module, call: Callable[[], None]) -> None:
+        """A forward hook."""
+        model.register_forward_hook(lambda *_: call())
+
+    def unbuilt(self) -> nn.Module:
+        """Of lazy layers."""
+        return Unbuilt()

@@ -1,0 +1,168 @@
+"""Simulated GPUs for PyTorch: ``sim:0``, ``sim:1``, … in host memory.
+
+A PrivateUse1 backend in C++ (``cpp/simulator.cpp``), built against the installed torch when first
+wanted. The name is ``sim``, so that nobody who reads it in an error message or a checkpoint takes
+it for hardware; torch's own name for such a backend, ``privateuseone``, says nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+from importlib import metadata
+from importlib.resources import files
+from pathlib import Path
+
+from unidev.contract import Simulator, build_once
+from unidev.errors import SimulationError
+
+DEVICE_TYPE = "sim"
+LIBRARY = "libunidev_torch_simulator.so"
+OLDEST_TORCH = (2, 9)
+"""The oldest torch that the C++ file was built against and tested with."""
+
+
+class TorchSimulator(Simulator):
+    """Builds and loads the C++ backend, and tells torch about it."""
+
+    def start(self, count: int) -> None:
+        """Register ``count`` devices named ``sim`` with torch, for the life of the process.
+
+        Raises:
+            SimulationError: no compiler; a torch that is too old; torch has run a backward pass
+                already, or has another PrivateUse1 backend.
+        """
+        import torch
+
+        _check_torch(torch.__version__, torch._C._get_privateuse1_backend_name())
+        compiler = _compiler()
+        flags = _flags(Path(torch.__file__).parent, torch.__version__)
+        library = build_once(
+            "torch",
+            _key(torch.__version__, compiler, flags),
+            LIBRARY,
+            lambda path: _build(compiler, flags, path),
+        )
+        _load(library, count)
+
+
+def _check_torch(version: str, privateuse1_name: str) -> None:
+    if os.name == "nt":
+        raise SimulationError(
+            "PyTorch's simulated devices are built with g++ or clang++ and run on Linux and macOS; "
+            "on Windows use WSL, or UNIDEV_BACKEND=numpy."
+        )
+    if _major_minor(version) < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        raise SimulationError(
+            f"simulated devices need torch {oldest} or newer, and this is torch {version}: "
+            f"pip install 'torch>={oldest}'."
+        )
+    if privateuse1_name != "privateuseone":
+        raise SimulationError(
+            f"torch has room for one PrivateUse1 backend, and {privateuse1_name!r} has taken it: "
+            "start a process that does not import that one."
+        )
+
+
+def _compiler() -> list[str]:
+    """The C++ compiler as the start of a command: ``CXX``, else g++, else clang++."""
+    asked = shlex.split(os.environ.get("CXX", ""))
+    if asked:
+        if shutil.which(asked[0]) is None:
+            raise SimulationError(
+                f"the compiler {asked[0]!r} that CXX names is not there: unset CXX, or install it."
+            )
+        return asked
+    for name in ("g++", "clang++", "c++"):
+        if shutil.which(name):
+            return [name]
+    raise SimulationError(
+        "PyTorch's simulated devices are built with a C++ compiler the first time, and there is "
+        "none: install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++; macOS: "
+        "xcode-select --install), or name yours in CXX."
+    )
+
+
+def _major_minor(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
+def _flags(torch_folder: Path, version: str) -> list[str]:
+    # Not torch.utils.cpp_extension: it imports setuptools, which torch does not always bring, and
+    # its build needs ninja. This file uses neither Python nor pybind.
+    import torch
+
+    major, minor = _major_minor(version)
+    include = torch_folder / "include"
+    return [
+        "-std=c++20",  # torch 2.13's headers ask for it, and 2.9's take it
+        *("-O1", "-fPIC", "-shared"),
+        *("-isystem", str(include)),
+        *("-isystem", str(include / "torch" / "csrc" / "api" / "include")),
+        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
+        f"-DUNIDEV_TORCH_VERSION={major * 1000 + minor}",
+        f"-L{torch_folder / 'lib'}",
+    ]
+
+
+def _sources() -> dict[str, str]:
+    folder = files(__package__) / "cpp"
+    return {
+        item.name: item.read_text()
+        for item in sorted(folder.iterdir(), key=lambda item: item.name)
+        if item.name.endswith((".cpp", ".h"))
+    }
+
+
+def _key(version: str, compiler: list[str], flags: list[str]) -> str:
+    sources = hashlib.sha256(repr(_sources()).encode()).hexdigest()
+    # Two wheels of one version (CPU, CUDA) have headers of their own.
+    build = metadata.version("torch")
+    parts = (version, build, platform.machine(), platform.libc_ver()[0], sources, *compiler, *flags)
+    return "\n".join(parts)
+
+
+def _build(compiler: list[str], flags: list[str], path: Path) -> None:
+    work = path.parent / "source"
+    work.mkdir()
+    try:
+        for name, text in _sources().items():
+            (work / name).write_text(text)
+        command = [*compiler, *flags, "simulator.cpp", "-o", str(path), "-lc10", "-ltorch_cpu"]
+        done = subprocess.run(  # noqa: S603  the user's own compiler, our own arguments
+            command, cwd=work, capture_output=True, text=True, check=False
+        )
+    finally:
+        shutil.rmtree(work)
+    if done.returncode != 0:
+        raise SimulationError(
+            f"the C++ file of PyTorch's simulated devices did not compile.\n"
+            f"{shlex.join(command)}\n{done.stderr[-4000:]}"
+        )
+
+
+def _load(library: Path, count: int) -> None:
+    import torch
+
+    torch.ops.load_library(library)  # type: ignore[no-untyped-call]
+    if torch.ops.unidev_sim.engine_has_started():
+        raise SimulationError(
+            "torch has run a backward pass in this process already, and gives devices that come "
+            "later no thread for theirs: call unidev.simulate before the first backward pass, or "
+            f"start Python with UNIDEV_SIMULATE={count}."
+        )
+    torch.ops.unidev_sim.start(count)
+
+    from torch.utils import backend_registration
+
+    from unidev_torch.simulator import device_module as simulator_module
+
+    backend_registration.rename_privateuse1_backend(DEVICE_TYPE)
+    torch._register_device_module(DEVICE_TYPE, simulator_module)  # type: ignore[no-untyped-call]
+    backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)

@@ -1,0 +1,105 @@
+// The current device of a thread, streams and events. A simulated device has done its work when
+// the call returns, so a stream is only a name and an event only a point in time.
+#pragma once
+
+#include "memory.h"
+
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include <chrono>
+
+namespace unidev_sim {
+
+inline thread_local std::array<c10::StreamId, kMaxDevices> current_streams{};
+inline std::atomic<c10::StreamId> last_stream{0};
+
+struct SimGuard final : c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override {
+    return kSim;
+  }
+  c10::Device exchangeDevice(c10::Device device) const override {
+    const c10::Device before = getDevice();
+    setDevice(device);
+    return before;
+  }
+  c10::Device getDevice() const override {
+    return {kSim, current_device};
+  }
+  void setDevice(c10::Device device) const override {
+    TORCH_CHECK(device.type() == kSim, "expected a simulated device, got ", device);
+    current_device = checked_index(device.index());
+  }
+  void uncheckedSetDevice(c10::Device device) const noexcept override {
+    current_device = device.index();
+  }
+  c10::DeviceIndex deviceCount() const noexcept override {
+    return static_cast<c10::DeviceIndex>(device_count.load());
+  }
+
+  c10::Stream getStream(c10::Device device) const override {
+    const c10::Device full = with_index(device);
+    return c10::Stream(c10::Stream::UNSAFE, full, current_streams[full.index()]);
+  }
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    return c10::Stream(c10::Stream::UNSAFE, with_index(device), 0);
+  }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
+    return getNewStream(device, 0);
+  }
+  c10::Stream getNewStream(c10::Device device, int) const override {
+    return c10::Stream(c10::Stream::UNSAFE, with_index(device), ++last_stream);
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const override {
+    const c10::Stream before = getStream(stream.device());
+    current_streams[with_index(stream.device()).index()] = stream.id();
+    return before;
+  }
+  bool queryStream(const c10::Stream&) const override {
+    return true;
+  }
+  void synchronizeStream(const c10::Stream&) const override {}
+#if UNIDEV_TORCH_VERSION >= 2006
+  void synchronizeDevice(const c10::DeviceIndex index) const override {
+    checked_index(index);
+  }
+#endif
+
+#if __has_include(<c10/core/DeviceCapability.h>)
+  // Whatever the CPU can, which is everything torch has a dtype for.
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override {
+    return {};
+  }
+#endif
+
+  void record(
+      void** event, const c10::Stream&, const c10::DeviceIndex,
+      const c10::EventFlag) const override {
+    if (*event == nullptr) {
+      *event = new Moment();
+    }
+    *static_cast<Moment*>(*event) = std::chrono::steady_clock::now();
+  }
+  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
+    delete static_cast<Moment*>(event);
+  }
+  void block(void*, const c10::Stream&) const override {}
+  bool queryEvent(void*) const override {
+    return true;
+  }
+  void synchronizeEvent(void*) const override {}
+  double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
+    TORCH_CHECK(start && end, "both events must be recorded before their distance is asked for");
+    const auto passed = *static_cast<Moment*>(end) - *static_cast<Moment*>(start);
+    return std::chrono::duration<double, std::milli>(passed).count();
+  }
+
+ private:
+  using Moment = std::chrono::steady_clock::time_point;
+
+  static c10::Device with_index(c10::Device device) {
+    const auto index = device.has_index() ? device.index() : current_device;
+    return {kSim, checked_index(index)};
+  }
+};
+
+} // namespace unidev_sim

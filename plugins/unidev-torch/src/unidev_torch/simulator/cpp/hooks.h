@@ -1,0 +1,123 @@
+// What torch asks an accelerator outside the dispatcher: generators, pinned memory, storages.
+#pragma once
+
+#include "guard.h"
+#include "random.h"
+
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/Storage.h>
+
+#include <map>
+
+namespace unidev_sim {
+
+// Host memory that `tensor.is_pinned()` knows again. On a simulated device pinning gains nothing;
+// it is here so that a program written for a GPU runs.
+struct PinnedAllocator final : c10::Allocator {
+  c10::DataPtr allocate(size_t size) override {
+    if (size == 0) {
+      return {nullptr, c10::Device(c10::kCPU)};
+    }
+    void* data = nullptr;
+    TORCH_CHECK_WITH(
+        OutOfMemoryError, posix_memalign(&data, 64, size) == 0, "the host gives no ", size,
+        " bytes of pinned memory");
+    std::lock_guard<std::mutex> lock(mutex());
+    blocks()[data] = size;
+    return {data, data, &release, c10::Device(c10::kCPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override {
+    return &release;
+  }
+  void copy_data(void* target, const void* source, size_t size) const override {
+    default_copy_data(target, source, size);
+  }
+
+  static bool holds(const void* data) {
+    std::lock_guard<std::mutex> lock(mutex());
+    auto after = blocks().upper_bound(data);
+    if (after == blocks().begin()) {
+      return false;
+    }
+    const auto& [start, size] = *std::prev(after);
+    return data < static_cast<const char*>(start) + size;
+  }
+
+ private:
+  static void release(void* data) {
+    if (data == nullptr) {
+      return;
+    }
+    {
+      std::lock_guard<std::mutex> lock(mutex());
+      blocks().erase(data);
+    }
+    std::free(data);
+  }
+  static std::mutex& mutex() {
+    static auto* instance = new std::mutex();
+    return *instance;
+  }
+  static std::map<const void*, size_t>& blocks() {
+    static auto* instance = new std::map<const void*, size_t>();
+    return *instance;
+  }
+};
+
+struct SimHooks final : at::PrivateUse1HooksInterface {
+  bool isBuilt() const override {
+    return true;
+  }
+  bool isAvailable() const override {
+    return device_count.load() > 0;
+  }
+  bool hasPrimaryContext(c10::DeviceIndex) const override {
+    return true;
+  }
+  void init() const override {}
+  c10::DeviceIndex deviceCount() const override {
+    return static_cast<c10::DeviceIndex>(device_count.load());
+  }
+  void setCurrentDevice(c10::DeviceIndex index) const override {
+    current_device = checked_index(index);
+  }
+  c10::DeviceIndex getCurrentDevice() const override {
+    return current_device;
+  }
+  c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
+    return std::exchange(current_device, checked_index(index));
+  }
+  c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
+    return exchangeDevice(index);
+  }
+
+  const at::Generator& getDefaultGenerator(c10::DeviceIndex index) const override {
+    return default_generator(index);
+  }
+  at::Generator getNewGenerator(c10::DeviceIndex index) const override {
+    return new_generator(index < 0 ? current_device : index);
+  }
+
+  bool isPinnedPtr(const void* data) const override {
+    return PinnedAllocator::holds(data);
+  }
+  c10::Allocator* getPinnedMemoryAllocator() const override {
+    static auto* instance = new PinnedAllocator();
+    return instance;
+  }
+
+  // UntypedStorage.resize_
+  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t size) const override {
+    c10::DeviceGuard guard(storage.device());
+    c10::DataPtr bigger = allocator()->allocate(size);
+    const size_t kept = std::min(size, storage.nbytes());
+    if (kept > 0) {
+      std::memcpy(bigger.get(), storage.data(), kept);
+    }
+    storage.set_data_ptr_noswap(std::move(bigger));
+    storage.unsafeGetStorageImpl()->set_nbytes(size);
+  }
+};
+
+} // namespace unidev_sim

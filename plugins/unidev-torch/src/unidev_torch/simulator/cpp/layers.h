@@ -1,0 +1,105 @@
+// What torch asks accelerators for as one operation, and has no fitting CPU kernel for: LSTM and GRU
+// cells, after the formulas of torch's aten/src/ATen/native/RNN.cpp, dropout and batch norm.
+#pragma once
+
+#include "tensors.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/_native_batch_norm_legit.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/tanh.h>
+
+#include <tuple>
+#include <vector>
+
+namespace unidev_sim {
+
+inline at::Tensor with_bias(const at::Tensor& gates, const std::optional<at::Tensor>& bias) {
+  return bias && bias->defined() ? gates + *bias : gates;
+}
+
+inline std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(
+    const at::Tensor& input_gates, const at::Tensor& hidden_gates, const at::Tensor& cx,
+    const std::optional<at::Tensor>& input_bias, const std::optional<at::Tensor>& hidden_bias) {
+  const at::Tensor all =
+      with_bias(input_gates, input_bias) + with_bias(hidden_gates, hidden_bias);
+  const std::vector<at::Tensor> parts = all.chunk(4, 1);
+  const at::Tensor in = at::sigmoid(parts[0]), forget = at::sigmoid(parts[1]);
+  const at::Tensor cell = at::tanh(parts[2]), out = at::sigmoid(parts[3]);
+  const at::Tensor cy = forget * cx + in * cell;
+  return {out * at::tanh(cy), cy, at::cat({in, forget, cell, out}, 1)};
+}
+
+inline std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(
+    const std::optional<at::Tensor>& grad_hy, const std::optional<at::Tensor>& grad_cy,
+    const at::Tensor& cx, const at::Tensor& cy, const at::Tensor& workspace, bool has_bias) {
+  const std::vector<at::Tensor> parts = workspace.chunk(4, 1);
+  const at::Tensor &in = parts[0], &forget = parts[1], &cell = parts[2], &out = parts[3];
+  const at::Tensor tanh_cy = at::tanh(cy);
+  const at::Tensor dh = grad_hy && grad_hy->defined() ? *grad_hy : cy.new_zeros(cy.sizes());
+  at::Tensor dc = dh * out * (1 - tanh_cy * tanh_cy);
+  if (grad_cy && grad_cy->defined()) {
+    dc = dc + *grad_cy;
+  }
+  const at::Tensor grad_gates = at::cat(
+      {dc * cell * in * (1 - in), dc * cx * forget * (1 - forget), dc * in * (1 - cell * cell),
+       dh * tanh_cy * out * (1 - out)},
+      1);
+  return {grad_gates, dc * forget, has_bias ? grad_gates.sum(0) : at::Tensor()};
+}
+
+inline std::tuple<at::Tensor, at::Tensor> gru_cell(
+    const at::Tensor& input_gates, const at::Tensor& hidden_gates, const at::Tensor& hx,
+    const std::optional<at::Tensor>& input_bias, const std::optional<at::Tensor>& hidden_bias) {
+  const std::vector<at::Tensor> in = with_bias(input_gates, input_bias).chunk(3, 1);
+  const std::vector<at::Tensor> hidden = with_bias(hidden_gates, hidden_bias).chunk(3, 1);
+  const at::Tensor reset = at::sigmoid(in[0] + hidden[0]), update = at::sigmoid(in[1] + hidden[1]);
+  const at::Tensor fresh = at::tanh(in[2] + reset * hidden[2]);
+  return {fresh + update * (hx - fresh), at::cat({reset, update, fresh, hx, hidden[2]}, 1)};
+}
+
+inline std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> gru_cell_backward(
+    const at::Tensor& grad_hy, const at::Tensor& workspace, bool has_bias) {
+  const std::vector<at::Tensor> parts = workspace.chunk(5, 1);
+  const at::Tensor &reset = parts[0], &update = parts[1], &fresh = parts[2], &hx = parts[3];
+  const at::Tensor& hidden_fresh = parts[4];
+  const at::Tensor d_update = grad_hy * (hx - fresh) * update * (1 - update);
+  const at::Tensor d_fresh = grad_hy * (1 - update) * (1 - fresh * fresh);
+  const at::Tensor d_reset = d_fresh * hidden_fresh * reset * (1 - reset);
+  const at::Tensor d_input = at::cat({d_reset, d_update, d_fresh}, 1);
+  const at::Tensor d_hidden = at::cat({d_reset, d_update, d_fresh * reset}, 1);
+  const at::Tensor none;
+  return {d_input, d_hidden, grad_hy * update, has_bias ? d_input.sum(0) : none,
+          has_bias ? d_hidden.sum(0) : none};
+}
+
+// The CPU's kernel takes no generator, and would draw from the CPU's own.
+inline std::tuple<at::Tensor, at::Tensor> native_dropout(
+    const at::Tensor& input, double rate, std::optional<bool> train) {
+  if (!train.value_or(true) || rate == 0) {
+    return {input.clone(), at::ones_like(input, input.options().dtype(c10::kBool))};
+  }
+  const double scale = rate == 1 ? 0 : 1 / (1 - rate);
+  const at::Tensor mask =
+      at::empty_like(input, input.options().dtype(c10::kBool)).bernoulli_(1 - rate);
+  return {input * mask * scale, mask};
+}
+
+// Its schema does not say that it changes the running statistics, so that the fallback would not
+// bring them back. That of the newer operation does.
+inline std::tuple<at::Tensor, at::Tensor, at::Tensor> native_batch_norm(
+    const at::Tensor& input, const std::optional<at::Tensor>& weight,
+    const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& running_mean,
+    const std::optional<at::Tensor>& running_var, bool training, double momentum, double eps) {
+  const auto is_there = [](const std::optional<at::Tensor>& x) { return x && x->defined(); };
+  if (!is_there(running_mean) || !is_there(running_var)) {
+    return at::_native_batch_norm_legit(input, weight, bias, training, momentum, eps);
+  }
+  at::Tensor mean = *running_mean, var = *running_var;
+  return at::_native_batch_norm_legit(input, weight, bias, mean, var, training, momentum, eps);
+}
+
+} // namespace unidev_sim

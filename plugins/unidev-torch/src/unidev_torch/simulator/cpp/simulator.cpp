@@ -1,0 +1,148 @@
+// Simulated GPUs for PyTorch: a PrivateUse1 backend in host memory. Each header has one subject;
+// this file joins them to torch's dispatcher.
+#include "autocast.h"
+#include "engine.h"
+#include "fallback.h"
+#include "layers.h"
+
+#include <torch/library.h>
+
+namespace unidev_sim {
+namespace {
+
+void start(int64_t count) {
+  TORCH_CHECK(count >= 1 && count <= kMaxDevices, "expected 1 to 64 devices, got ", count);
+  int none = 0;
+  TORCH_CHECK(
+      device_count.compare_exchange_strong(none, static_cast<int>(count)),
+      "this process simulates ", none, " devices already");
+  // Not when the library is loaded: from here on torch takes `sim` for its accelerator.
+  static const c10::impl::DeviceGuardImplRegistrar guard(kSim, new SimGuard());
+  c10::SetAllocator(kSim, allocator());
+  at::RegisterPrivateUse1HooksInterface(new SimHooks());
+}
+
+std::vector<int64_t> memory_stats(int64_t index) {
+  Usage& usage = usage_of(static_cast<c10::DeviceIndex>(index));
+  std::lock_guard<std::mutex> lock(usage.mutex);
+  return {usage.bytes.current, usage.bytes.peak, usage.blocks.current, usage.blocks.peak};
+}
+
+void reset_peak(int64_t index) {
+  Usage& usage = usage_of(static_cast<c10::DeviceIndex>(index));
+  std::lock_guard<std::mutex> lock(usage.mutex);
+  usage.bytes.peak = usage.bytes.current;
+  usage.blocks.peak = usage.blocks.current;
+}
+
+at::Generator generator_of(int64_t index) {
+  return default_generator(checked_index(static_cast<c10::DeviceIndex>(index)));
+}
+
+bool is_of_aten(const c10::OperatorName& name) {
+  return name.name.rfind("aten::", 0) == 0;
+}
+
+std::string full_name(const c10::OperatorName& name) {
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+} // namespace
+} // namespace unidev_sim
+
+using unidev_sim::fallback;
+using unidev_sim::full_name;
+using unidev_sim::is_of_aten;
+
+// What the Python side calls, as torch.ops.unidev_sim.*
+TORCH_LIBRARY(unidev_sim, m) {
+  m.def("engine_has_started() -> bool", &unidev_sim::EnginePeek::has_started);
+  m.def("settle_engine() -> ()", &unidev_sim::settle_engine);
+  m.def("start(int count) -> ()", &unidev_sim::start);
+  m.def("device_count() -> int", [] { return int64_t(unidev_sim::device_count.load()); });
+  m.def("current_device() -> int", [] { return int64_t(unidev_sim::current_device); });
+  m.def("set_device(int index) -> ()", [](int64_t index) {
+    unidev_sim::current_device = unidev_sim::checked_index(static_cast<c10::DeviceIndex>(index));
+  });
+  m.def("memory_stats(int index) -> int[]", &unidev_sim::memory_stats);
+  m.def("reset_peak(int index) -> ()", &unidev_sim::reset_peak);
+  m.def("memory_info() -> int[]", [] {
+    return std::vector<int64_t>{unidev_sim::free_bytes(), unidev_sim::total_bytes()};
+  });
+  m.def("seed(int index, int value) -> ()", [](int64_t index, int64_t value) {
+    at::Generator generator = unidev_sim::generator_of(index);
+    std::lock_guard<std::mutex> lock(generator.mutex());
+    generator.set_current_seed(static_cast<uint64_t>(value));
+  });
+  m.def("initial_seed(int index) -> int", [](int64_t index) {
+    return static_cast<int64_t>(unidev_sim::generator_of(index).current_seed());
+  });
+  m.def("rng_state(int index) -> Tensor", [](int64_t index) {
+    return unidev_sim::generator_of(index).get_state();
+  });
+  m.def("set_rng_state(int index, Tensor state) -> ()", [](int64_t index, const at::Tensor& state) {
+    unidev_sim::generator_of(index).set_state(state);
+  });
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+  m.impl("empty.memory_format", &unidev_sim::empty);
+  m.impl("empty_strided", &unidev_sim::empty_strided);
+  m.impl("_copy_from", &unidev_sim::copy_from);
+  m.impl("_copy_from_and_resize", &unidev_sim::copy_from_and_resize);
+  m.impl("_local_scalar_dense", &unidev_sim::local_scalar_dense);
+  m.impl("fill_.Scalar", &unidev_sim::fill);
+  m.impl("zero_", &unidev_sim::zero);
+  m.impl("resize_", &unidev_sim::resize);
+  m.impl("set_.source_Storage_storage_offset", &unidev_sim::set_storage);
+  m.impl("set_", &unidev_sim::set_nothing);
+  m.impl("set_.source_Storage", static_cast<at::Tensor& (*)(at::Tensor&, c10::Storage)>(&at::native::set_));
+  m.impl("set_.source_Tensor", &at::native::set_tensor_);
+  m.impl("is_set_to", &at::native::is_set_to);
+  m.impl("record_stream", &unidev_sim::record_stream);
+  m.impl("_has_compatible_shallow_copy_type", &unidev_sim::has_compatible_shallow_copy_type);
+
+  m.impl("as_strided", &at::native::as_strided_tensorimpl);
+  m.impl("view", &at::native::view);
+  m.impl("_reshape_alias", &at::native::_reshape_alias);
+  m.impl("unfold", &at::native::unfold);
+  m.impl("view_as_real", &at::native::view_as_real);
+  m.impl("view_as_complex", &at::native::view_as_complex);
+
+  // Else torch would split a convolution up for backends that have kernels of their own, and ask
+  // for convolution_overrideable.
+  m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+
+  m.impl("native_batch_norm", &unidev_sim::native_batch_norm);
+  m.impl("native_dropout", &unidev_sim::native_dropout);
+
+  m.impl("_thnn_fused_lstm_cell", &unidev_sim::lstm_cell);
+  m.impl("_thnn_fused_lstm_cell_backward_impl", &unidev_sim::lstm_cell_backward);
+  m.impl("_thnn_fused_gru_cell", &unidev_sim::gru_cell);
+  m.impl("_thnn_fused_gru_cell_backward", &unidev_sim::gru_cell_backward);
+
+  // What torch would make of its out= variant: it sizes the result itself, warns where the CPU's
+  // kernel then sizes it again (mse_loss), and checks devices by an internal assertion.
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findOp(name);
+    if (op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional) &&
+        !op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) && is_of_aten(name)) {
+      m.impl(full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&fallback>());
+    }
+  }
+}
+
+// torch resolves a conjugated or negated argument by cloning it, and clones by _copy_from: without
+// end, unless _copy_from takes these bits itself.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}

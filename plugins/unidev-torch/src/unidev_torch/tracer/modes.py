@@ -1,0 +1,125 @@
+"""The modes of ``TorchTracer``: one is told every operator, the other every call of a user's."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._C._dynamo import eval_frame
+from torch.overrides import TorchFunctionMode
+from torch.utils import _python_dispatch as dispatching
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from unidev_torch.tracer.movements import compound, printed, read_into_python, readers
+from unidev_torch.tracer.names import call_name, operation_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from unidev_torch.tracer import Teller
+
+_PRINTING = frozenset({torch.Tensor.__repr__, torch.Tensor.__format__})
+_FROM_DATA = {torch.tensor: 0, torch.as_tensor: 0, torch.asarray: 0, torch.Tensor.new_tensor: 1}
+"""Where the data stands among the arguments. What is read of tensors in it, no operator tells."""
+_SPECIAL = frozenset({*_PRINTING, *_FROM_DATA})
+
+
+class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's __init_subclass__
+    """Is called with every operator of this thread, once autograd has had it."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self, teller: Teller) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._teller = teller
+        self.was_multithreaded = True
+        """Of autograd, before the thread's first scope."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch's way imports the whole compiler for the first operator (1.2 s in 2.13)."""
+        return False
+
+    @classmethod
+    def ignore_compile_internals(cls) -> bool:
+        """Functions are compiled as ever; what they move is told when they run."""
+        return True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Run ``func``."""
+        if readers[func] is None and not types:
+            return func(*args, **kwargs) if kwargs else func(*args)
+        return self._look(func, types, args, kwargs or {})
+
+    def _look(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if any(map(dispatching.is_traceable_wrapper_subclass_type, types)):
+            return NotImplemented  # it calls operators on the tensors inside: they are told
+        read = readers[func]
+        if read is compound:
+            dispatching._push_mode(self)
+            try:
+                return func.decompose(*args, **kwargs)
+            finally:
+                dispatching._pop_mode()
+        if read is None or any(cls.__name__ in _VALUELESS for cls in types):
+            return func(*args, **kwargs)
+        moves = read(*args, **kwargs)
+        return self._teller.run(moves, lambda: operation_name(func, _CALLED), func, args, kwargs)
+
+
+_VALUELESS = frozenset({"FakeTensor", "FunctionalTensor"})
+
+
+class Calls(TorchFunctionMode):
+    """Is called with every public function of torch's that a user calls, not what that calls."""
+
+    def __init__(self, teller: Teller) -> None:
+        super().__init__()
+        self._teller = teller
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call ``func``; this frame is where ``operation_name`` reads its name."""
+        if func in _SPECIAL and not torch.compiler.is_compiling():
+            return self._call(func, args, kwargs or {})
+        return func(*args, **kwargs) if kwargs else func(*args)
+
+    def _call(self, func: Any, args: Any, kwargs: Any) -> Any:
+        tell = self._print if func in _PRINTING else self._read
+        return tell(func, args, kwargs)
+
+    def _print(self, func: Any, args: Any, kwargs: Any) -> Any:
+        moves = () if kwargs.get("tensor_contents") else printed(args[0])
+
+        def quietly(*args: Any, **kwargs: Any) -> Any:
+            was_quiet, self._teller.is_quiet = self._teller.is_quiet, True
+            try:
+                return func(*args, **kwargs)
+            finally:
+                self._teller.is_quiet = was_quiet
+
+        return self._teller.run(moves, lambda: call_name(func), quietly, args, kwargs)
+
+    def _read(self, func: Any, args: Any, kwargs: Any) -> Any:
+        position = _FROM_DATA[func]
+        data = args[position] if len(args) > position else kwargs.get("data", kwargs.get("obj"))
+        moves = read_into_python(_tensors_in(data))
+        return self._teller.run(moves, lambda: call_name(func), func, args, kwargs)
+
+
+_CALLED = Calls.__torch_function__.__code__
+
+# Else torch would compile these frames, where what it compiles in parts calls an operator.
+_SKIPPED = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP)
+for _mode in (Calls.__torch_function__, inspect.unwrap(Operators.__torch_dispatch__)):
+    eval_frame.set_code_exec_strategy(_mode.__code__, _SKIPPED)
+
+
+def _tensors_in(data: Any, depth: int = 128) -> Iterator[torch.Tensor]:
+    """Those in lists in lists, as deep as torch goes before it says that this is too deep."""
+    if depth and isinstance(data, (list, tuple)):
+        for item in data:
+            if isinstance(item, torch.Tensor):
+                yield item
+            elif isinstance(item, (list, tuple)):
+                yield from _tensors_in(item, depth - 1)

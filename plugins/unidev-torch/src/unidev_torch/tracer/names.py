@@ -1,0 +1,104 @@
+"""What a user would call the operation that runs: found on the stack, only when it is asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from inspect import CO_NESTED
+from types import (
+    CodeType,
+    FrameType,
+    MethodDescriptorType,
+    MethodWrapperType,
+    WrapperDescriptorType,
+)
+from typing import Any
+
+import torch
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_OWN = os.path.dirname(__file__) + os.sep
+
+_OPERATORS = {"_to_copy": "Tensor.to", "to": "Tensor.to", "_local_scalar_dense": "Tensor.item"}
+"""Where torch shows no call: its own code in C++ made it, or Python that no mode is told of."""
+
+_PLUMBING = frozenset(
+    {"__torch_function__", "__torch_dispatch__", "handle_torch_function", "__call__", "__iter__"}
+)
+
+_names: dict[CodeType, str | None] = {}
+
+
+def operation_name(operator: Any, mode: CodeType) -> str:
+    """The outermost public call of torch's that a user's line has made, such as ``Tensor.item``.
+
+    ``mode`` is the code of the function mode, whose frames hold what was called in C++.
+    """
+    found = None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code is mode:
+            found = call_name(frame.f_locals["func"])
+        elif code.co_filename.startswith(_TORCH):
+            found = _public_name(frame) or found
+        elif not code.co_filename.startswith(_OWN):
+            break
+        frame = frame.f_back
+    return found or _operator_name(operator)
+
+
+def call_name(function: Any) -> str:
+    """What a function of torch's is called, as a function mode is given it."""
+    if isinstance(function, (MethodDescriptorType, WrapperDescriptorType)):
+        return f"Tensor.{function.__name__}"
+    if isinstance(function, MethodWrapperType):  # x.T, x.data = ...: the getter or the setter
+        return f"Tensor.{getattr(function.__self__, '__name__', function.__name__)}"
+    if isinstance(function, torch._ops.OpOverload):  # by an exported program
+        return _operator_name(function)
+    resolved: str | None = torch.overrides.resolve_name(function)
+    if resolved is None:
+        return f"torch.{getattr(function, '__name__', type(function).__name__)}"
+    return resolved.removeprefix("torch.") if resolved.startswith("torch.Tensor.") else resolved
+
+
+def _operator_name(operator: Any) -> str:
+    name = operator._schema.name.partition("::")[2]
+    return _OPERATORS.get(name) or f"torch.{name}"
+
+
+def _public_name(frame: FrameType) -> str | None:
+    """``Module.to``, ``torch.save``; None of what nobody calls by name."""
+    code = frame.f_code
+    if code not in _names:
+        _names[code] = _find_public_name(frame)
+    return _names[code]
+
+
+def _find_public_name(frame: FrameType) -> str | None:
+    code = frame.f_code
+    name = code.co_name
+    if code.co_flags & CO_NESTED or not _is_public(name) or name in _PLUMBING:
+        return None
+    owner = frame.f_locals.get("self")
+    if owner is not None:
+        return f"{_class_with(code, type(owner)).__name__}.{name}"
+    module = str(frame.f_globals.get("__name__", ""))
+    if getattr(getattr(torch, name, None), "__code__", None) is code:
+        return f"torch.{name}"
+    is_public = all(_is_public(part) for part in module.split("."))
+    return f"{module}.{name}" if is_public else None
+
+
+def _class_with(code: CodeType, cls: type) -> type:
+    """The public class that ``code`` is a method of; of a private one's, ``cls``."""
+    for base in cls.__mro__:
+        function = base.__dict__.get(code.co_name)
+        if getattr(function, "__code__", None) is code and _is_public(base.__name__):
+            return base
+    return cls
+
+
+def _is_public(name: str) -> bool:
+    is_dunder = name.startswith("__") and name.endswith("__")
+    return is_dunder or not name.startswith(("_", "<"))

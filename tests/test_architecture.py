@@ -1,0 +1,239 @@
+"""The house: which package stands on which, and what may stand in the hall."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import unidev
+
+ROOT = Path(__file__).parent.parent
+UNIDEV = ROOT / "unidev"
+FACE = "unidev"
+"""``unidev/__init__.py``: the public names."""
+
+STOREYS = (
+    ("errors",),
+    ("support",),
+    ("hardware",),
+    ("contract",),
+    ("registry",),
+    ("doctor",),
+    ("calls",),
+    ("devices",),
+    ("tensors",),
+    ("models",),
+    ("nn", "tracing", "numpy_backend"),
+    ("bench",),
+    (FACE,),
+    ("conformance", "cli"),
+    ("__main__",),
+)
+"""The packages, lowest first: each imports only from those below it. Those that share a storey do
+not import each other, but for the command line, which runs the suite."""
+BESIDES = {("cli", "conformance")}
+HALL = {"__init__.py", "__main__.py", "errors.py"}
+FOR_PLUGINS = ("unidev", "unidev.contract", "unidev.errors")
+MOST_NEIGHBOURS = 12
+
+
+PUBLIC_BEFORE_THE_MOVE = """
+    CONTRACT_VERSION AmbiguousBackendError Autograd AutogradProbe Backend BackendError
+    BackendMismatchError BackendNotFoundError BackendSpec Build CheckpointError
+    CircularContainerError ContainerError DeletedTensorError Device DeviceError
+    DeviceMismatchError DeviceNotFoundError DeviceSpecError Extent FrameworkError
+    FrameworkNotInstalledError Functions Installation InvalidDataError Layers Memory ModelError
+    ModelProbe Models Movement NotAModelError NotATensorError OutOfDeviceMemoryError PeakCounter
+    PluginError Probe ScopeError SimulationError Simulator Stored TensorError Tracer
+    TransferForbiddenError UnidevError UnsupportedContainerError UnsupportedDtypeError
+    UnsupportedOperation Wheel active_backend arange array as_device as_in_device
+    check_same_device copy_to cpu device_of empty empty_like fastest_device full gpu hookimpl
+    list_backends list_devices load_parameters memory no_grad num_gpus ones ones_like parameters
+    part place rand randn register_container same_device save_parameters seed set_backend sgd
+    shares_memory simulate synchronize to_numpy trace_transfers track_memory transfer_guard
+    try_all_gpus try_gpu unsupported use_backend value_and_grad zeros zeros_like
+    nn __version__
+"""
+
+
+class Arrow(NamedTuple):
+    """One import of one module by another."""
+
+    file: str
+    line: int
+    source: str
+    target: str
+
+
+def package_of(module: str) -> str:
+    _, _, rest = module.partition(".")
+    return rest.partition(".")[0] or FACE
+
+
+def is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def imported_by(tree: ast.AST) -> list[tuple[int, str]]:
+    """The modules that ``tree`` imports, at its top and inside functions; not for types alone."""
+    found: list[tuple[int, str]] = []
+    for node in ast.iter_child_nodes(tree):
+        if is_for_types(node):
+            continue
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: a relative import"
+            found += [(node.lineno, name) for name in modules_named(node)]
+        found += imported_by(node)
+    return found
+
+
+def modules_named(node: ast.ImportFrom) -> list[str]:
+    """``from unidev import nn`` names a module, ``from unidev import zeros`` the face."""
+    module = node.module or ""
+    if module != "unidev":
+        return [module]
+    return [
+        f"unidev.{alias.name}"
+        if (UNIDEV / alias.name).is_dir() or (UNIDEV / f"{alias.name}.py").is_file()
+        else module
+        for alias in node.names
+    ]
+
+
+def arrows(file: Path, source: str, text: str | None = None) -> list[Arrow]:
+    tree = ast.parse(file.read_text(encoding="utf-8") if text is None else text)
+    return [
+        Arrow(file.name, line, source, package_of(target))
+        for line, target in imported_by(tree)
+        if target.partition(".")[0] == "unidev"
+    ]
+
+
+def upward(found: list[Arrow]) -> list[Arrow]:
+    """Those that do not lead from a higher storey to a lower one."""
+    storey = {name: number for number, names in enumerate(STOREYS) for name in names}
+    return [
+        arrow
+        for arrow in found
+        if arrow.source != arrow.target
+        and (arrow.source, arrow.target) not in BESIDES
+        and storey[arrow.target] >= storey[arrow.source]
+    ]
+
+
+def files_of_the_core() -> list[tuple[Path, str]]:
+    files = [
+        (path, path.relative_to(UNIDEV).parts)
+        for path in sorted(UNIDEV.rglob("*.py"))
+        if "mutants" not in path.parts
+    ]
+    return [
+        (path, FACE if parts == ("__init__.py",) else parts[0].removesuffix(".py"))
+        for path, parts in files
+    ]
+
+
+def test_imports_lead_down() -> None:
+    found = [arrow for path, package in files_of_the_core() for arrow in arrows(path, package)]
+    assert len(found) > 300
+    assert not upward(found), "\n".join(map(str, upward(found)))
+
+
+@pytest.mark.parametrize(
+    ("package", "text"),
+    [
+        ("contract", "from unidev.registry.loading import load_backend"),
+        ("errors", "def f():\n    from unidev.calls.out_of_memory import out_of_memory"),
+        ("devices", "class A:\n    def f(self):\n        import unidev.tensors.creating"),
+        ("tracing", "from unidev.nn import functional"),
+        ("models", "from unidev import nn"),
+        ("bench", "def f():\n    import unidev"),
+        ("conformance", "from unidev.cli import main"),
+    ],
+)
+def test_an_arrow_that_is_turned_is_found(package: str, text: str) -> None:
+    (arrow,) = upward(arrows(Path("made_up.py"), package, text))
+    assert arrow.source == package
+
+
+@pytest.mark.parametrize(
+    ("package", "text"),
+    [
+        ("registry", "from unidev.contract.device import Device"),
+        ("contract", "if TYPE_CHECKING:\n    from unidev.registry.loading import load_backend"),
+        ("tensors", "from unidev.tensors import checks"),
+        ("cli", "from unidev.conformance.judging import verdict"),
+        ("conformance", "import unidev"),
+    ],
+)
+def test_an_arrow_that_leads_down_is_let_be(package: str, text: str) -> None:
+    assert arrows(Path("made_up.py"), package, text) or "TYPE_CHECKING" in text
+    assert not upward(arrows(Path("made_up.py"), package, text))
+
+
+def test_the_hall_is_empty() -> None:
+    assert {path.name for path in UNIDEV.glob("*.py")} == HALL
+    rooms = {path.name for path in UNIDEV.iterdir() if (path / "__init__.py").is_file()}
+    assert rooms == {name for storey in STOREYS for name in storey} - {FACE, "errors", "__main__"}
+
+
+def test_a_package_has_no_more_modules_than_one_can_take_in() -> None:
+    folders = Counter(path.parent for path in ROOT.glob("plugins/*/src/**/*.py"))
+    assert len(folders) > 20
+    assert not {str(folder): n for folder, n in folders.items() if n > MOST_NEIGHBOURS}
+
+
+def foreign_to_plugins(text: str, own: str) -> set[str]:
+    return {
+        module
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for module in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [a.name for a in node.names]
+        )
+        if module.partition(".")[0].startswith("unidev")
+        and module.partition(".")[0] != own
+        and module not in FOR_PLUGINS
+    }
+
+
+def test_a_plugin_imports_the_contract_alone() -> None:
+    files = sorted(ROOT.glob("plugins/unidev-*/src/*/**/*.py"))
+    assert len(files) > 80
+    found = {
+        str(path): foreign
+        for path in files
+        if (
+            foreign := foreign_to_plugins(
+                path.read_text(encoding="utf-8"),
+                path.relative_to(ROOT / "plugins").parts[2],
+            )
+        )
+    }
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from unidev.registry.loading import load_backend",
+        "def f():\n    from unidev.contract.device import Device",
+        "if TYPE_CHECKING:\n    from unidev.support.wording import shown",
+        "import unidev_paddle.backend",
+    ],
+)
+def test_a_plugin_that_imports_more_is_found(text: str) -> None:
+    assert foreign_to_plugins(text, "unidev_torch")
+
+
+def test_every_public_name_there_was_is_there() -> None:
+    for name in PUBLIC_BEFORE_THE_MOVE.split():
+        assert getattr(unidev, name) is not None

@@ -1,0 +1,113 @@
+"""What a GPU has by its driver's count, and which processes hold it; asked without CUDA."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from unidev.contract.backend import Memory, Unsupported
+from unidev.hardware.nvml import ask_in_time, ask_nvml, import_nvml
+from unidev.hardware.processes import process_told
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+    from unidev.hardware.facts import Gpu
+
+_WAIT_S = 3.0
+
+
+class MemoryHolder(NamedTuple):
+    """A process that holds memory of a device."""
+
+    pid: int
+    name: str | None
+    """As far as this user may see it."""
+    used_bytes: int | None
+    """None: the driver does not tell, as in some containers and on Windows."""
+
+
+class DriverMemory(NamedTuple):
+    """What a GPU has by its driver's count, in bytes, of all processes together."""
+
+    used_bytes: int
+    free_bytes: int
+    total_bytes: int
+    holders: tuple[MemoryHolder, ...]
+    """Who holds it, those with the most first."""
+
+
+class MemoryTwiceCounted(Memory):
+    """By the framework's count, and by the driver's."""
+
+    _driver: DriverMemory | None = None
+
+    @property
+    def driver(self) -> DriverMemory | None:
+        """The driver's count."""
+        return self._driver
+
+
+def with_driver(memory: Memory, device: Device, backend: Backend) -> Memory:
+    """``memory`` with what the driver says besides, or ``memory`` itself where none tells."""
+    driver = driver_memory(device, backend)
+    if driver is None:
+        return memory
+    both = MemoryTwiceCounted(*memory)
+    both._driver = driver
+    return both
+
+
+def driver_memory(device: Device, backend: Backend) -> DriverMemory | None:
+    """What NVIDIA's driver says of a real GPU; None: it is none of NVIDIA's, or nobody can tell."""
+    if device.kind != "gpu" or device.is_simulated or not _is_cuda(backend):
+        return None
+    driver = ask_in_time(partial(ask_nvml, import_nvml(), process_told), _WAIT_S)
+    gpu = gpu_meant(device.index, os.environ, driver.gpus)
+    return None if gpu is None else told(gpu)
+
+
+def told(gpu: Gpu) -> DriverMemory | None:
+    """What is known of one GPU's memory."""
+    if gpu.used_bytes is None or gpu.total_bytes is None:
+        return None
+    holders = sorted(gpu.processes, key=lambda each: each.used_bytes or 0, reverse=True)
+    return DriverMemory(
+        gpu.used_bytes,
+        gpu.total_bytes - gpu.used_bytes,
+        gpu.total_bytes,
+        tuple(MemoryHolder(each.pid, each.name, each.used_bytes) for each in holders),
+    )
+
+
+def gpu_meant(index: int, environment: Mapping[str, str], gpus: Sequence[Gpu]) -> Gpu | None:
+    """Which of the driver's GPUs CUDA calls ``index``; None: that cannot be told.
+
+    The driver counts them by their place on the bus, CUDA the fastest first unless told otherwise:
+    https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables
+    Of a GPU that is divided, a process has one part, and the driver's count is of the whole.
+    """
+    if any(gpu.mig_uuids for gpu in gpus):
+        return None
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    entry = str(index)
+    if visible is not None:
+        entries = [each.strip() for each in visible.split(",")]
+        if index >= len(entries):
+            return None
+        entry = entries[index]
+    if entry.startswith("GPU-"):
+        named = [gpu for gpu in gpus if gpu.uuid is not None and gpu.uuid.startswith(entry)]
+        return named[0] if len(named) == 1 else None
+    by_bus = environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if not entry.isdigit() or not (by_bus or len({gpu.name for gpu in gpus}) == 1):
+        return None
+    return gpus[int(entry)] if int(entry) < len(gpus) else None
+
+
+def _is_cuda(backend: Backend) -> bool:
+    installation = backend.installation
+    return not isinstance(installation, Unsupported) and installation.build().accelerator == "cuda"

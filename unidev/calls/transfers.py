@@ -1,0 +1,118 @@
+"""What unidev's own verbs move, as ``Movement``s: bytes counted from shape and dtype."""
+
+from __future__ import annotations
+
+import math
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from unidev.contract.dtypes import portable_name
+from unidev.contract.tracer import Movement
+from unidev.errors import UnidevError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+
+_ITEM_BYTES = {"bool": 1, "bfloat16": 2, "complex64": 8, "complex128": 16}
+"""Of dtypes whose name does not end in their bits, or of which NumPy has none."""
+_known: dict[tuple[str, Any], int | None] = {}
+"""By backend and dtype: to ask for a name is to compare with every dtype that there is."""
+
+
+def of_tensor(operation: str, x: Any, target: Device, backend: Backend) -> tuple[Movement, ...]:
+    """What carrying ``x`` to ``target`` moves: nothing, where ``x`` is there already."""
+    source = _device_of(x, backend)
+    if source is None or source is target:
+        return ()
+    return (Movement(operation, source, target, nbytes_of(x, backend), _shape_of(x)),)
+
+
+def into_tensor(operation: str, x: Any, backend: Backend) -> tuple[Movement, ...]:
+    """What filling ``x`` with values from the host moves."""
+    target = _device_of(x, backend)
+    if target is None or target is backend.cpu:
+        return ()
+    return (Movement(operation, backend.cpu, target, nbytes_of(x, backend), _shape_of(x)),)
+
+
+def from_host(
+    operation: str, shape: tuple[int, ...], dtype: Any, target: Device, backend: Backend
+) -> tuple[Movement, ...]:
+    """What a tensor that is made of values on the host moves."""
+    if target is backend.cpu:
+        return ()
+    size = math.prod(shape) * (_item_bytes(dtype, backend) or 0)
+    return (Movement(operation, backend.cpu, target, size, shape),)
+
+
+def of_model(operation: str, model: Any, target: Device, backend: Backend) -> tuple[Movement, ...]:
+    """What placing ``model`` on ``target`` moves: one from each device that it is on.
+
+    Parameters, buffers and gradients; of an optimizer nobody can tell, before it has moved.
+    """
+    try:
+        tensors = backend.models.tensors(model).values()
+    except UnidevError:  # placing it says the same, to the user
+        return ()
+    sizes: dict[Device, int] = {}
+    shapes: dict[Device, list[tuple[int, ...] | None]] = {}
+    for x in _each_once(tensors):
+        source = _device_of(x, backend)
+        if source is not None and source is not target:
+            sizes[source] = sizes.get(source, 0) + nbytes_of(x, backend)
+            shapes.setdefault(source, []).append(_shape_of(x))
+    return tuple(
+        Movement(operation, source, target, size, found[0] if len(found) == 1 else None)
+        for (source, size), found in zip(sizes.items(), shapes.values(), strict=True)
+    )
+
+
+def nbytes_of(x: Any, backend: Backend) -> int:
+    """The bytes of the values of ``x``; of a tensor of several, of all its memory."""
+    shape = _shape_of(x)
+    item = _item_bytes(getattr(x, "dtype", None), backend)
+    if shape is not None and item is not None:
+        return math.prod(shape) * item
+    try:
+        return sum(extent.nbytes for extent in backend.extents(x))
+    except UnidevError:  # the backend tells no addresses
+        return 0
+    except backend.framework_errors:  # nor the framework, of strings and the like
+        return 0
+
+
+def _each_once(tensors: Iterable[Any]) -> Iterator[Any]:
+    return iter({id(x): x for x in tensors}.values())
+
+
+def _device_of(x: Any, backend: Backend) -> Device | None:
+    try:
+        return backend.device_of(x)
+    except UnidevError:  # symbolic, deleted or spread: what is done with it says so
+        return None
+
+
+def _shape_of(x: Any) -> tuple[int, ...] | None:
+    try:
+        return tuple(int(length) for length in x.shape)
+    except (AttributeError, TypeError, ValueError):  # of unknown rank, or ragged
+        return None
+
+
+def _item_bytes(dtype: Any, backend: Backend) -> int | None:
+    key = (backend.name, dtype)
+    if key not in _known:
+        _known[key] = _item_bytes_by_name(portable_name(dtype, backend))
+    return _known[key]
+
+
+def _item_bytes_by_name(name: str | None) -> int | None:
+    if name is None:
+        return None
+    if name in _ITEM_BYTES:
+        return _ITEM_BYTES[name]
+    bits = "".join(takewhile(str.isdigit, name.lstrip("abcdefghijklmnopqrstuvwxyz")))
+    return int(bits) // 8 if bits else None

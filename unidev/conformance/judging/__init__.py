@@ -1,0 +1,1 @@
+"""What an outcome is worth."""

@@ -1,0 +1,101 @@
+"""What a backend may do or decline, and how it is held to declining.
+
+A backend declines with ``unsupported(reason)`` in the place of the ability. Calling that must raise
+``UnsupportedOperation``: one that says "unsupported" and works is a false statement, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.conformance.judging.outcomes import NotSupportedError
+from unidev.contract.backend import Unsupported
+from unidev.errors import UnsupportedOperation
+from unidev.registry.description import resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev.contract.backend import Backend
+
+    Trial = Callable[[Backend, Any], object]
+
+
+def _matrix() -> np.ndarray[Any, Any]:
+    return np.arange(6, dtype="float32").reshape(2, 3)
+
+
+def _tensor(backend: Backend) -> Any:
+    return backend.probe.make(_matrix(), backend.device("cpu", 0))
+
+
+def _model(backend: Backend) -> Any:
+    return backend.probe.models.model()
+
+
+_TRIALS: dict[str, Trial] = {
+    "native_scope": lambda backend, call: call(backend.device("cpu", 0)),
+    "extents": lambda backend, call: call(_tensor(backend)),
+    "memory": lambda backend, call: call(backend.device("cpu", 0)),
+    "pinned": lambda backend, call: call(_tensor(backend)),
+    "peaks": lambda backend, part: part.peak_bytes(backend.device("cpu", 0)),
+    "probe.write": lambda backend, call: call(_tensor(backend), 1.0),
+    "probe.gradient": lambda backend, call: call(
+        lambda x: x, _matrix(), backend.device("cpu", 0)
+    ),
+    "probe.deleted": lambda backend, call: call(backend.device("cpu", 0)),
+    "probe.allocated_bytes": lambda backend, call: call(backend.device("cpu", 0)),
+    "models": lambda backend, part: part.parameters({"x": _tensor(backend)}),
+    "autograd": lambda backend, part: part.leaf(_tensor(backend)),
+    "layers": lambda _, part: part.relu(),
+    "functions": lambda backend, part: part.relu(_tensor(backend)),
+    "installation": lambda _, part: part.build(),
+    "tracer": lambda _, part: part.watch(print, print),
+    "probe.autograd": lambda backend, part: part.gradients(
+        lambda x: x, [_matrix()], [backend.device("cpu", 0)]
+    ),
+    "probe.autograd.second_order": lambda backend, call: call(
+        lambda x: x, _matrix(), backend.device("cpu", 0)
+    ),
+    "probe.autograd.is_differentiable": lambda backend, call: call(_tensor(backend)),
+    "probe.models": lambda _, part: part.model(),
+    "probe.models.earlier_optimizer": lambda backend, call: call(_model(backend)),
+    "probe.models.add_hook": lambda backend, call: call(_model(backend), lambda: None),
+    "probe.models.unbuilt": lambda _, call: call(),
+    "probe.models.spread": lambda _, call: call(),
+}  # fmt: skip
+"""Each ability, and a call of it that makes sense: of a part, a call of one of its methods."""
+
+
+def require_ability(backend: Backend, name: str) -> None:
+    """Return if ``backend`` has the ability, and hold it to it if it declines.
+
+    Raises:
+        NotSupportedError: it declines, and the call does raise ``UnsupportedOperation``.
+        AssertionError: it declines, and yet the call does something else.
+    """
+    declined, ability = resolve(backend, name)
+    declines = isinstance(ability, Unsupported)
+    if not declines and name != "probe.allocated_bytes":
+        return
+    try:
+        result = _TRIALS[declined](backend, ability)
+    except UnsupportedOperation as refusal:
+        # The default of allocated_bytes asks the C library, and may decline only when called.
+        raise NotSupportedError(refusal.reason, refusal.link) from refusal
+    except Exception as error:
+        raise AssertionError(
+            f"{name} is declared unsupported ({_reason(ability)}), and raises "
+            f"{type(error).__name__} in place of UnsupportedOperation: {error}"
+        ) from error
+    if declines:
+        raise AssertionError(
+            f"{name} is declared unsupported ({_reason(ability)}), and works: it returned "
+            f"{type(result).__name__}"
+        )
+
+
+def _reason(ability: object) -> str:
+    return ability.reason if isinstance(ability, Unsupported) else "when it is called"

@@ -1,0 +1,133 @@
+"""Whether a report is whole, and says what follows from what it holds.
+
+Each step looks at one thing and says what is wrong with it; a later step relies on the earlier.
+"""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from unidev.conformance import SUITE_VERSION
+from unidev.conformance.reports.report import (
+    FORMAT_VERSION,
+    Report,
+    ReportError,
+    digest,
+    expected_footer,
+    from_document,
+    read_document,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from unidev.conformance.running.events import CheckEntry
+
+_MOST_NAMED = 8
+
+
+def verify(text: str) -> Report:
+    """The report that ``text`` holds, which is whole.
+
+    Raises:
+        ReportError: it is not; one line for each thing that is wrong.
+    """
+    document = read_document(text)
+    _complain(_misfits(document))
+    report = from_document(document)
+    _complain(_disagreements(document, report))
+    return report
+
+
+def expected_checks(profile: str) -> tuple[CheckEntry, ...]:
+    """What this version of the suite has in a profile."""
+    from unidev.conformance.running.catalog import all_checks
+
+    return tuple(each.entry() for each in all_checks(profile))
+
+
+def _misfits(document: Mapping[str, Any]) -> Iterator[str]:
+    import jsonschema  # type: ignore[import-untyped]  # its stubs are a distribution apart
+
+    version = document.get("format_version")
+    if isinstance(version, int) and version != FORMAT_VERSION:
+        yield f"its format is version {version}; this unidev reads version {FORMAT_VERSION}"
+        return
+    schema = json.loads(
+        files("unidev.conformance.reports").joinpath("schema.json").read_text("utf-8")
+    )
+    validator = jsonschema.Draft202012Validator(schema)
+    for error in sorted(validator.iter_errors(document), key=lambda each: each.json_path):
+        yield f"at {error.json_path}: {error.message[:200]}"
+
+
+def _disagreements(document: Mapping[str, Any], report: Report) -> Iterator[str]:
+    yield from _list_of_checks(report)
+    yield from _list_of_results(report)
+    for name, expected in expected_footer(report).items():
+        found = document["footer"][name]
+        if found != expected:
+            yield f"the footer's {name}: {found!r:.200}; from the rest follows {expected!r:.200}"
+    found = document["footer"]["digest"]
+    if found != digest(document):
+        yield "the digest does not fit the content: something was changed, added or left out"
+
+
+def _list_of_checks(report: Report) -> Iterator[str]:
+    header = report.header
+    if not header.checks:
+        return  # a run that never began; its verdict says so
+    if header.suite_version != SUITE_VERSION:
+        yield (
+            f"it is of version {header.suite_version} of the suite, and this is version "
+            f"{SUITE_VERSION}: verify it with the unidev that made it ({header.unidev_version})"
+        )
+        return
+    expected = expected_checks(header.profile)
+    found, wanted = [c.check for c in header.checks], [c.check for c in expected]
+    if found != wanted:
+        yield from _differences("list of checks", found, wanted)
+    elif header.checks != expected:
+        changed = [a.check for a, b in zip(header.checks, expected, strict=True) if a != b]
+        yield f"the list of checks says something else of {_named(changed)} than the suite does"
+
+
+def _list_of_results(report: Report) -> Iterator[str]:
+    configurations = [each.name for each in report.header.configurations]
+    wanted = [f"{c.check} on {name}" for name in configurations for c in report.selected]
+    found = [f"{each.check} on {each.configuration}" for each in report.results]
+    if found != wanted:
+        yield from _differences("results", found, wanted)
+    known = {each.check: each for each in report.header.checks}
+    changed = [
+        f"{each.check} on {each.configuration}"
+        for each in report.results
+        if each.check in known
+        and (each.required, each.profile) != (known[each.check].required, known[each.check].profile)
+    ]
+    if changed:
+        yield f"required or profile differ from the list of checks in {_named(changed)}"
+
+
+def _differences(what: str, found: list[str], wanted: list[str]) -> Iterator[str]:
+    lacking = [each for each in wanted if each not in set(found)]
+    extra = [each for each in found if each not in set(wanted)]
+    if lacking:
+        yield f"the {what} lacks {_named(lacking)}"
+    if extra:
+        yield f"the {what} has {_named(extra)}, which should not be there"
+    if not lacking and not extra:
+        yield f"the {what} is in another order, or holds something twice"
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _complain(complaints: Iterator[str]) -> None:
+    found = list(complaints)
+    if found:
+        raise ReportError("\n".join(found))

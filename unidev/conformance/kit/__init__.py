@@ -1,0 +1,1 @@
+"""What the checks are made with."""

@@ -1,0 +1,103 @@
+"""What the checks of gradients share: sample numbers, losses, and what is said of a gradient.
+
+Functions are written with ``+``, ``-``, ``*`` and ``@`` alone, which every framework has, and
+compute within the device of their operand, since not every framework's results follow it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import unidev
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
+
+    Array = np.ndarray[Any, Any]
+    Tensor = Any
+
+
+def wholes(*shape: int, start: int = 1) -> Array:
+    """Small whole numbers in float32: their products and sums are exact in any order."""
+    count = int(np.prod(shape, dtype=np.int64))
+    return (np.arange(count) % 5 + start).astype("float32").reshape(shape)
+
+
+def times(x: Tensor, y: Tensor) -> Tensor:
+    """``x * y``, computed where ``x`` is."""
+    with unidev.device_of(x):
+        return x * y
+
+
+def plus(x: Tensor, y: Tensor) -> Tensor:
+    """``x + y``, computed where ``x`` is."""
+    with unidev.device_of(x):
+        return x + y
+
+
+def total(bench: Bench, x: Tensor) -> Tensor:
+    """The sum of a matrix as a tensor of one element, where the matrix is."""
+    device = unidev.device_of(x)
+    rows, columns = (int(size) for size in x.shape)
+    left = bench.make(np.ones((1, rows), "float32"), device)
+    right = bench.make(np.ones((columns, 1), "float32"), device)
+    with device:
+        return left @ x @ right
+
+
+def gradients(
+    bench: Bench,
+    function: Callable[..., Tensor],
+    arrays: Sequence[Array],
+    devices: Sequence[Device],
+    where: str,
+) -> Sequence[Tensor | None]:
+    """What the probe says of the sum of ``function``.
+
+    Raises:
+        AssertionError: it raises, as some frameworks do where nothing flows.
+    """
+    bench.evidence.touch(*devices)
+    try:
+        return bench.probe.autograd.gradients(function, arrays, devices)
+    except AssertionError:
+        raise
+    except Exception as error:
+        raise AssertionError(f"{where}: no gradient: {type(error).__name__}: {error}") from error
+
+
+def check_gradient(
+    bench: Bench, slope: Tensor | None, expected: Array, device: Device, where: str
+) -> None:
+    """A gradient has arrived, has these numbers to the bit, and is on ``device``."""
+    assert slope is not None, f"{where}: no gradient reaches the source"
+    found = read(bench, slope, expected)
+    assert np.array_equal(found, expected), (
+        f"{where}: the gradient is {found.tolist()}, not {expected.tolist()}"
+    )
+    bench.oracle.check_device(slope, device, f"{where}: the gradient")
+    bench.evidence.add("gradient", f"{where}: {found.ravel()[:4].tolist()} on {device}")
+
+
+def check_none(bench: Bench, slope: Tensor | None, shape: tuple[int, ...], where: str) -> None:
+    """No gradient has arrived: none at all, or zeros in its place."""
+    if slope is None:
+        return
+    found = read(bench, slope, np.zeros(shape, "float32"))
+    assert not found.any(), f"{where}: a gradient arrives where nothing should: {found.tolist()}"
+
+
+def read(bench: Bench, x: Tensor, like: Array) -> Array:
+    """The numbers of a float32 tensor, by the probe."""
+    content = bench.probe.read(x)
+    assert len(content) == like.nbytes, (
+        f"a tensor of {len(content)} bytes where {like.nbytes} were expected: shape "
+        f"{tuple(x.shape)}, not {like.shape}"
+    )
+    found: Array = np.frombuffer(content, dtype="float32").reshape(like.shape)
+    return found

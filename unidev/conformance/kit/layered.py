@@ -1,0 +1,112 @@
+"""What the checks of layers share: inputs, how a layer is called, and what its result is judged by.
+
+Inputs are multiples of 1/8 that repeat nowhere, so that an order mixed up is seen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import unidev
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
+
+    Array = np.ndarray[Any, Any]
+    Model = Any
+
+TOLERANCE = 1e-5
+HARDWARE_TOLERANCE = 5e-3
+"""On accelerators products may be of TensorFloat-32, which has 10 bits."""
+
+IMAGES = (np.random.Generator(np.random.Philox(11)).permutation(2 * 3 * 7 * 6) - 126).astype(
+    "float32"
+).reshape(2, 3, 7, 6) / np.float32(64)
+ROWS = (np.random.Generator(np.random.Philox(12)).permutation(20) - 10).astype("float32").reshape(
+    5, 4
+) / np.float32(8)
+
+
+def tolerance(device: Device) -> float:
+    """What is let pass there."""
+    is_exact = device.kind == "cpu" or device.is_simulated
+    return TOLERANCE if is_exact else HARDWARE_TOLERANCE
+
+
+def made_on(device: Device, make: Callable[[], Model]) -> Model:
+    """What ``make`` makes within the device's scope."""
+    with device:
+        return make()
+
+
+def portable(bench: Bench, model: Model) -> dict[str, Array]:
+    """What a checkpoint would hold of ``model``: by portable names, in the portable layouts."""
+    found = {}
+    for name, (x, axes) in bench.backend.models.stored(model).items():
+        values = unidev.to_numpy(x)
+        found[name] = values if axes is None else values.transpose(axes)
+    return found
+
+
+def fill(bench: Bench, model: Model, names: Container[str] = ("bias",)) -> None:
+    """Give what goes by these names numbers that are not what they begin with: not 0, not 1."""
+    for name, (x, _) in bench.backend.models.stored(model).items():
+        if name in names:
+            count = int(np.prod(tuple(x.shape)))
+            bench.backend.models.write(x, np.linspace(-2, 2.5, count).astype("float32"))
+
+
+def called(bench: Bench, layer: Model, values: Array, device: Device) -> Any:
+    """The layer's result: within the device's scope, as a layer may have no weights to go by."""
+    x = bench.make(values, device)
+    with device:
+        return bench.works(layer, x)
+
+
+def check_close(bench: Bench, y: Any, expected: Array, device: Device, where: str) -> None:
+    """``y`` is close to ``expected``, in float32 and of that shape, on ``device``."""
+    assert isinstance(y, bench.backend.tensor_types), f"{where}: a {type(y).__name__} comes out"
+    found = unidev.to_numpy(y)
+    assert found.dtype == np.float32, f"{where}: {found.dtype} comes out of float32"
+    assert found.shape == expected.shape, f"{where}: shape {found.shape}, not {expected.shape}"
+    off = float(abs(found - expected).max())
+    allowed = tolerance(device) * max(1.0, float(abs(expected).max()))
+    assert off <= allowed, (
+        f"{where}: off by {off:g}, of {allowed:g} allowed: {found.ravel()[:6].tolist()} in place "
+        f"of {expected.ravel()[:6].tolist()}"
+    )
+    bench.oracle.check_device(y, device, where)
+    bench.evidence.add("off by", f"{where}: {off:g}")
+
+
+def check_layer(
+    bench: Bench,
+    make: Callable[[], Model],
+    values: Array,
+    reference: Callable[[dict[str, Array]], Array],
+    name: str,
+) -> None:
+    """On each device, alone and in ``sequential``, a layer gives what ``reference`` computes.
+
+    That gets the layer's own numbers, by portable names.
+    """
+    for device in bench.devices:
+        layer = made_on(device, make)
+        fill(bench, layer)
+        expected = reference(portable(bench, layer))
+        y = called(bench, layer, values, device)
+        check_close(bench, y, expected, device, f"{name} on {device}")
+        net = unidev.nn.sequential(layer)
+        y = called(bench, net, values, device)
+        check_close(bench, y, expected, device, f"sequential({name}) on {device}")
+        for other in bench.devices:
+            if other is not device:
+                unidev.place(net, other)
+                y = called(bench, net, values, other)
+                check_close(bench, y, expected, other, f"{name}, {device} to {other}")
+                break

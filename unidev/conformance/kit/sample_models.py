@@ -1,0 +1,165 @@
+"""``Sample``: a model of the probe's, what it was like, and what it is like now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import unidev
+from unidev.conformance.kit.differentiating import times, total
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
+    from unidev.contract.training_probe import ModelProbe
+
+    Array = np.ndarray[Any, Any]
+    Tensor = Any
+
+INPUT = (np.arange(24, dtype="float32") % 7 / 4 - 0.75).reshape(6, 4)
+"""What the models are called with."""
+
+
+class Sample:
+    """A model, on a device, with an optimizer made for it before it was moved anywhere."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.probe: ModelProbe = bench.probe.models
+        self.model = self.probe.model()
+        self.optimizer = self.probe.optimizer(self.model)
+        self.device = bench.cpu
+
+    @classmethod
+    def on(cls, bench: Bench, device: Device) -> Sample:
+        """A new one, placed on ``device`` unless that is where it is made."""
+        sample = cls(bench)
+        if device is not sample.device:
+            sample.place(device)
+        return sample
+
+    @classmethod
+    def trained_on(cls, bench: Bench, device: Device) -> Sample:
+        """One that has made a step there, so that it has gradients, statistics and momentum."""
+        sample = cls.on(bench, device)
+        sample.step()
+        return sample
+
+    @property
+    def x(self) -> Tensor:
+        """The input, where the model is."""
+        return self.bench.make(INPUT, self.device)
+
+    def place(self, device: Device) -> None:
+        """Move the model, and the optimizer with it, as unidev does."""
+        placed = self.bench.works(unidev.place, self.model, device, optimizer=self.optimizer)
+        what = "place(model, device, optimizer=...)"
+        assert isinstance(placed, tuple), f"{what} gives {type(placed).__name__}, not a pair"
+        assert placed[0] is self.model, f"{what} gives another model than it was given"
+        self.optimizer = placed[1]
+        self.device = device
+
+    def place_alone(self, device: Device) -> Any:
+        """Move the model without its optimizer; what ``place`` returns."""
+        placed = self.bench.works(unidev.place, self.model, device)
+        self.device = device
+        return placed
+
+    def step(self) -> None:
+        """One step of training, where the model is."""
+        self.bench.works(self.probe.step, self.model, self.optimizer, self.x)
+
+    def forward(self) -> bytes:
+        """The output's bytes, as inference."""
+        return self.bench.probe.read(self.probe.forward(self.model, self.x))
+
+    def output(self) -> Array:
+        """The output's numbers."""
+        return np.frombuffer(self.forward(), dtype="float32")
+
+    def loss_of(self, model: Any, x: Tensor) -> Tensor:
+        """The sum of squares of what the model gives when it is called."""
+        with unidev.device_of(x):
+            y = model(x)
+        return total(self.bench, times(y, y))
+
+    # -- what is in it ----------------------------------------------------------------------------
+
+    def tensors(self) -> Mapping[str, Tensor]:
+        """Parameters, buffers and gradients, by the probe."""
+        return self.probe.tensors(self.model)
+
+    def state(self) -> dict[str, Tensor]:
+        """The optimizer's tensors, by the probe."""
+        return {
+            f"optimizer {name}": x
+            for name, x in self.probe.optimizer_tensors(self.optimizer).items()
+        }
+
+    def everything(self) -> dict[str, Tensor]:
+        """The model's tensors and the optimizer's."""
+        return {**self.tensors(), **self.state()}
+
+    def contents(self) -> dict[str, bytes]:
+        """The bytes of everything."""
+        return {name: self.bench.probe.read(x) for name, x in self.everything().items()}
+
+    def memory(self) -> dict[str, list[Any]]:
+        """The extents of the model's own tensors."""
+        return {name: self.bench.oracle.storage(x) for name, x in self.tensors().items()}
+
+    def names(self, tensors: Mapping[str, Tensor]) -> set[str]:
+        """The probe's names of ``tensors``, each found by its memory.
+
+        Of several names of one the first, or the one that is frozen.
+        """
+        known = {_place(extents): name for name, extents in reversed(self.memory().items())}
+        frozen = self.probe.frozen(self.model)
+        known |= {_place(extents): n for n, extents in self.memory().items() if n in frozen}
+        found = {name: _place(self.bench.oracle.storage(x)) for name, x in tensors.items()}
+        strange = [name for name, place in found.items() if place not in known]
+        assert not strange, f"{strange} are on other memory than anything in the model"
+        return {known[place] for place in found.values()}
+
+    def array(self, x: Tensor) -> Array:
+        """The numbers of a float32 tensor."""
+        found: Array = np.frombuffer(self.bench.probe.read(x), dtype="float32")
+        return found
+
+    # -- what it is compared with -----------------------------------------------------------------
+
+    def check_on(self, device: Device, where: str) -> None:
+        """Everything in the model is on ``device``."""
+        for name, x in self.tensors().items():
+            self.bench.oracle.check_device(x, device, f"{where}: {name}")
+
+    def check_contents(self, before: Mapping[str, bytes], where: str) -> None:
+        """Everything has the bytes that it had, and nothing is new or gone."""
+        after = self.contents()
+        assert set(after) == set(before), (
+            f"{where}: gone are {sorted(set(before) - set(after))}, new are "
+            f"{sorted(set(after) - set(before))}"
+        )
+        changed = [name for name in before if before[name] != after[name]]
+        assert not changed, f"{where}: other numbers than before in {changed}"
+
+    def check_like(self, other: Sample, where: str) -> None:
+        """The same numbers as in another one: to the bit where both are on one kind of device."""
+        mine, others = self.everything(), other.everything()
+        assert list(mine) == list(others), f"{where}: {list(mine)}, in place of {list(others)}"
+        for name in mine:
+            a, b = self.bench.probe.read(mine[name]), self.bench.probe.read(others[name])
+            if self.device.kind == other.device.kind or a == b:
+                assert a == b, f"{where}: {name} differs from that of a model that was not moved"
+                continue
+            close = np.allclose(
+                np.frombuffer(a, "float32"), np.frombuffer(b, "float32"), rtol=1e-4, atol=1e-5
+            )
+            assert close, f"{where}: {name} is far from that of a model that was not moved"
+
+
+def _place(extents: list[Any]) -> tuple[Any, ...]:
+    return tuple(extents)

@@ -1,0 +1,63 @@
+"""What the checks of checkpoints share: a folder, the file as safetensors reads it, and models."""
+
+from __future__ import annotations
+
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import unidev
+from unidev.conformance.kit.sample_models import Sample
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from unidev.conformance.kit.workbench import Bench
+    from unidev.contract.device import Device
+
+    Array = np.ndarray[Any, Any]
+
+HEADER_BYTES = 4096
+"""More than the header of so few tensors takes."""
+
+
+@contextmanager
+def a_folder() -> Iterator[Path]:
+    """A folder of its own, gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="unidev-conformance-") as folder:
+        yield Path(folder)
+
+
+def entries(path: Path) -> dict[str, Array]:
+    """What safetensors itself reads of the file."""
+    from safetensors.numpy import load_file
+
+    return load_file(path)
+
+
+def values_of(bench: Bench, model: Any) -> dict[str, Array]:
+    """What is stored of the model as it is now, in the layout of the file, by every name."""
+    found = {}
+    for name, (x, axes) in bench.backend.models.stored(model).items():
+        values = unidev.to_numpy(x)
+        found[name] = values if axes is None else np.ascontiguousarray(values.transpose(axes))
+    return found
+
+
+def check_values(bench: Bench, model: Any, expected: dict[str, Array], where: str) -> None:
+    """The model has these values, to the bit."""
+    found = values_of(bench, model)
+    assert set(found) == set(expected), f"{where}: it stores {sorted(found)}"
+    other = [n for n, x in expected.items() if found[n].tobytes() != x.tobytes()]
+    assert not other, f"{where}: other values than they should be in {other}"
+
+
+def trained(bench: Bench, device: Device, *, steps: int = 1) -> Sample:
+    """A sample on ``device`` that has made a few steps, so that its values are its own."""
+    sample = Sample.on(bench, device)
+    for _ in range(steps):
+        sample.step()
+    return sample

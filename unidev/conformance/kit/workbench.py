@@ -1,0 +1,234 @@
+"""``Bench``: what every check gets to work with."""
+
+from __future__ import annotations
+
+from itertools import permutations, product
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import unidev
+from unidev.conformance.judging.abilities import require_ability
+from unidev.conformance.judging.outcomes import NotApplicableError
+from unidev.conformance.kit import samples
+from unidev.conformance.kit.counting import TOLERANCE_BYTES, Counter
+from unidev.conformance.kit.evidence import Evidence
+from unidev.conformance.kit.oracle import Oracle
+from unidev.conformance.kit.subject import Refusal
+from unidev.contract.backend import Unsupported
+from unidev.contract.probe import Probe
+from unidev.support.wording import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+
+    Array = np.ndarray[Any, Any]
+
+E = TypeVar("E", bound=BaseException)
+T = TypeVar("T")
+
+
+def need_probe(backend: Backend) -> None:
+    """Every check asks the probe: one that is none is said once, in place of by each of them.
+
+    Raises:
+        Refusal: it is no ``Probe``. That it is declared unsupported is for the checks to say.
+    """
+    try:
+        probe = backend.probe
+    except Exception as error:  # a property may raise whatever
+        said = f"{type(error).__name__}: {error}"
+        raise Refusal(
+            "backend", f"the probe of backend {backend.name!r} cannot be had: {said}"
+        ) from error
+    if not isinstance(probe, (Probe, Unsupported)):
+        raise Refusal(
+            "backend",
+            f"the probe of backend {backend.name!r} is no unidev.Probe: it is {shown(probe)}.",
+        )
+
+
+class Bench:
+    """The backend under judgement, its probe and devices, and a place for evidence.
+
+    Made anew for each check; its backend is selected already.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.simulated = backend.simulated_count
+        self.probe = backend.probe
+        self.evidence = Evidence()
+        self.oracle = Oracle(self.probe, self.evidence)
+        self._counters: dict[Device, Counter] = {}
+
+    # -- devices ----------------------------------------------------------------------------------
+
+    @property
+    def devices(self) -> list[Device]:
+        """Every device that the backend lists; the check is taken to use them."""
+        found = unidev.list_devices()
+        if not found:  # a check that goes through none would pass
+            raise AssertionError("the backend lists no device at all")
+        self.evidence.touch(*found)
+        return found
+
+    @property
+    def cpu(self) -> Device:
+        """The host's device."""
+        found = unidev.cpu()
+        self.evidence.touch(found)
+        return found
+
+    def gpus(self) -> list[Device]:
+        """The GPUs, of which there is at least one.
+
+        Raises:
+            NotApplicableError: there is none.
+        """
+        found = [device for device in self.devices if device.kind == "gpu"]
+        if not found:
+            raise NotApplicableError("there is no GPU in this configuration")
+        return found
+
+    def several(self, count: int) -> list[Device]:
+        """All devices, which are at least ``count``.
+
+        Raises:
+            NotApplicableError: they are fewer.
+        """
+        found = self.devices
+        if len(found) < count:
+            raise NotApplicableError(f"it takes {count} devices, and there are {len(found)}")
+        return found
+
+    def pairs(self) -> list[tuple[Device, Device]]:
+        """Each ordered pair of different devices, of which there is at least one.
+
+        Raises:
+            NotApplicableError: there is one device.
+        """
+        return list(permutations(self.several(2), 2))
+
+    def all_pairs(self) -> Iterator[tuple[Device, Device]]:
+        """Each ordered pair, a device with itself included."""
+        return product(self.devices, self.devices)
+
+    def ring(self) -> list[tuple[Device, Device]]:
+        """Each device with itself and with the next: what is slow need not go through all pairs."""
+        found = self.devices
+        following = [*found[1:], found[0]]
+        return list(
+            dict.fromkeys(
+                [(each, each) for each in found] + list(zip(found, following, strict=True))
+            )
+        )
+
+    def neighbours(self) -> list[tuple[Device, Device]]:
+        """Each device and the next, of which there are at least two.
+
+        Raises:
+            NotApplicableError: there is one device.
+        """
+        self.several(2)
+        return [(one, other) for one, other in self.ring() if one is not other]
+
+    # -- tensors ----------------------------------------------------------------------------------
+
+    def make(self, values: Array, device: Device) -> Any:
+        """A tensor of these values by the framework's own calls."""
+        self.evidence.touch(device)
+        return self.probe.make(values, device)
+
+    def matrix(self, device: Device, dtype: str = "float32") -> Any:
+        """A small matrix."""
+        return self.make(samples.counting((2, 3), dtype), device)
+
+    def of_dtype(self, dtype: str, device: Device) -> Any:
+        """A tensor of ``dtype`` with telling bits.
+
+        NumPy has no bfloat16 to hand to the probe: such values are converted on the way.
+        """
+        if samples.is_numpy_dtype(dtype):
+            return self.make(samples.telling_bits(dtype), device)
+        return unidev.array([0.0, -0.0, 1.5, -2.0, float("inf")], dtype=dtype, device=device)
+
+    # -- errors -----------------------------------------------------------------------------------
+
+    def expect(self, error: type[E], call: Callable[..., object], *args: Any, **options: Any) -> E:
+        """The error that ``call`` raises, of that class and with a message that says something.
+
+        Raises:
+            AssertionError: it returns, or raises something else.
+        """
+        name = getattr(call, "__name__", str(call))
+        given = ", ".join([*map(_brief, args), *(f"{k}={_brief(v)}" for k, v in options.items())])
+        try:
+            result = call(*args, **options)
+        except error as caught:
+            if len(str(caught)) <= 20:
+                raise AssertionError(f"{name}({given}): the message is only {caught!r}") from caught
+            self.evidence.add("errors", f"{name}({given}): {type(caught).__name__}: {caught}")
+            return caught
+        except Exception as caught:  # whatever it is, it is the wrong one
+            raise AssertionError(
+                f"{name}({given}) raises {type(caught).__name__} in place of {error.__name__}: "
+                f"{caught}"
+            ) from caught
+        raise AssertionError(f"{name}({given}) raises nothing, and returns {_brief(result)}")
+
+    def works(self, call: Callable[..., T], *args: Any, **options: Any) -> T:
+        """What ``call`` returns.
+
+        Raises:
+            AssertionError: it raises whatever, where the contract is that it works.
+        """
+        try:
+            return call(*args, **options)
+        except Exception as caught:
+            name = getattr(call, "__name__", str(call))
+            raise AssertionError(
+                f"{name}({', '.join(map(_brief, args))}) raises {type(caught).__name__}: {caught}"
+            ) from caught
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def check_grows(
+        self, make: Callable[[], object], device: Device, nbytes: int, where: str
+    ) -> None:
+        """While the result of ``make`` is held, ``nbytes`` more are allocated on ``device``."""
+        counter = self.counter(device)
+        counter.check(lambda: counter.held_by(make), nbytes, TOLERANCE_BYTES, where)
+
+    def check_leaves_nothing(self, use: Callable[[], object], device: Device, where: str) -> None:
+        """When ``use`` has ended, no more is allocated on ``device`` than before."""
+        counter = self.counter(device)
+        counter.check(lambda: counter.left_by(use), 0, TOLERANCE_BYTES, where)
+
+    def counter(self, device: Device) -> Counter:
+        """Counts the bytes allocated on ``device``."""
+        if device not in self._counters:
+            self._counters[device] = Counter(self.probe, self.evidence, device)
+        return self._counters[device]
+
+    # -- outcomes ---------------------------------------------------------------------------------
+
+    def not_applicable(self, why: str) -> NoReturn:
+        """End the check as ``not-applicable``."""
+        raise NotApplicableError(why)
+
+    # -- abilities --------------------------------------------------------------------------------
+
+    def require(self, ability: str) -> None:
+        """Go on if the backend has ``ability``; else the check ends as ``unsupported``."""
+        require_ability(self.backend, ability)
+
+
+def _brief(value: object) -> str:
+    if isinstance(value, (str, int, float, list, dict, tuple)) or value is None:
+        text = repr(value)
+        return text if len(text) < 60 else text[:57] + "…"
+    return str(value) if type(value).__module__.startswith("unidev") else type(value).__name__

@@ -1,0 +1,111 @@
+"""The report as Markdown, for a pull request or a README."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unidev.conformance.judging.verdict import judge
+from unidev.conformance.reports.render import (
+    LOOKS,
+    MEANINGS,
+    VERDICTS,
+    counted,
+    counts_against,
+    devices_of,
+    facts,
+    remarkable,
+    summary,
+)
+from unidev.conformance.reports.report import counts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from unidev.conformance.reports.report import Report, Result
+
+
+def to_markdown(report: Report) -> str:
+    """The report as a page of Markdown."""
+    verdict = judge(report)
+    lines = [
+        f"# Conformance of {cell(report.header.backend)}: {VERDICTS[verdict.name]}",
+        "",
+        f"{summary(report)}.",
+        "",
+        *(f"- because: {cell(reason)}" for reason in verdict.reasons),
+        *(f"- note: {cell(limit)}" for limit in verdict.limits),
+        "",
+        "| | |",
+        "|---|---|",
+        *(f"| {name} | {cell(value)} |" for name, value in facts(report)),
+        "",
+        *_configurations(report),
+        *_matrix(report),
+        *_details(report),
+    ]
+    return "\n".join(_without_doubles(lines)) + "\n"
+
+
+def cell(text: str) -> str:
+    """``text`` as it must stand in a table's cell to be read as it is."""
+    flat = " ".join(text.split())
+    for special in ("\\", "|", "<", ">", "*", "_", "`", "[", "]"):
+        flat = flat.replace(special, f"\\{special}")
+    return flat
+
+
+def _configurations(report: Report) -> Iterator[str]:
+    yield from ("## Configurations", "", "| configuration | devices | results |", "|---|---|---|")
+    for each in report.header.configurations:
+        found = counts(r for r in report.results if r.configuration == each.name)
+        yield f"| {each.name} | {cell(devices_of(each))} | {counted(found)} |"
+    yield ""
+
+
+def _matrix(report: Report) -> Iterator[str]:
+    names = [each.name for each in report.header.configurations]
+    yield from ("## Checks", "", f"| check | required | {' | '.join(names)} |")
+    yield "|---" * (len(names) + 2) + "|"
+    for check in report.selected:
+        results = (report.result(check.check, name) for name in names)
+        kinds = [each.result if each else "not-run" for each in results]
+        shown = " | ".join(f"{LOOKS[kind].mark} {kind}" for kind in kinds)
+        yield f"| {cell(check.check)} | {'yes' if check.required else 'no'} | {shown} |"
+    yield ""
+    found = [kind for kind in MEANINGS if kind in counts(report.results)]
+    yield from (f"- {LOOKS[kind].mark} {kind}: {MEANINGS[kind]}" for kind in found)
+    yield ""
+
+
+def _details(report: Report) -> Iterator[str]:
+    found = list(remarkable(report))
+    if found:
+        yield from ("## All that is no pass", "")
+    for result in found:
+        yield from _detail(report, result)
+
+
+def _detail(report: Report, result: Result) -> Iterator[str]:
+    yield f"### {result.result}: {cell(result.check)} on {result.configuration}"
+    yield ""
+    fence = "~" * max(3, _longest_run(result.message, "~") + 1)
+    if result.message:
+        yield from (fence, result.message, fence, "")
+    if counts_against(report, result):
+        yield from ("To run it again:", "", "~~~sh", result.reproduce, "~~~", "")
+
+
+def _longest_run(text: str, character: str) -> int:
+    longest = current = 0
+    for each in text:
+        current = current + 1 if each == character else 0
+        longest = max(longest, current)
+    return longest
+
+
+def _without_doubles(lines: list[str]) -> Iterator[str]:
+    before = ""
+    for line in lines:
+        if line or before:
+            yield line
+        before = line

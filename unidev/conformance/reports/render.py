@@ -1,0 +1,121 @@
+"""What every rendering says alike: words, marks and colours for results, and a summary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from unidev.conformance.judging.verdict import (
+    CONFORMS,
+    DOES_NOT_CONFORM,
+    INCOMPLETE,
+    SELECTION_PASSES,
+    is_wrong,
+)
+from unidev.conformance.reports.report import counts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from unidev.conformance.reports.report import Configuration, Report, Result
+
+
+class Look(NamedTuple):
+    """How a result is shown. The word always stands with the mark: colour alone says nothing."""
+
+    mark: str
+    colour: str
+    """A colour's name that terminals know."""
+    kind: str
+    """``good``, ``bad``, ``missing`` or ``neutral``."""
+
+
+LOOKS = {
+    "pass": Look("✓", "green", "good"),
+    "fail": Look("✗", "red", "bad"),
+    "error": Look("✗", "red", "bad"),
+    "crash": Look("‼", "red", "bad"),
+    "timeout": Look("‼", "red", "bad"),
+    "xfail": Look("~", "yellow", "neutral"),
+    "xpass": Look("✗", "red", "bad"),
+    "unsupported": Look("-", "yellow", "neutral"),
+    "not-applicable": Look("·", "bright_black", "neutral"),
+    "not-run": Look("?", "magenta", "missing"),
+}
+
+MEANINGS = {
+    "pass": "proved",
+    "fail": "shown to be wrong",
+    "error": "could not be decided",
+    "crash": "the process died",
+    "timeout": "no sign of life",
+    "xfail": "fails, as the backend says and gives a reason for",
+    "xpass": "passes, though the backend says it would not",
+    "unsupported": "the backend says it cannot; not a pass",
+    "not-applicable": "nothing to check in this configuration",
+    "not-run": "never begun",
+}
+
+VERDICTS = {
+    CONFORMS: "conforms",
+    DOES_NOT_CONFORM: "does not conform",
+    INCOMPLETE: "incomplete: no verdict",
+    SELECTION_PASSES: "the selected checks pass; no verdict on the rest",
+}
+
+VERDICT_COLOURS = {
+    CONFORMS: "green",
+    DOES_NOT_CONFORM: "red",
+    INCOMPLETE: "magenta",
+    SELECTION_PASSES: "cyan",
+}
+
+
+def counted(found: dict[str, int]) -> str:
+    """``80 pass, 2 unsupported``."""
+    return ", ".join(f"{number} {kind}" for kind, number in found.items()) or "no results"
+
+
+def summary(report: Report) -> str:
+    """How many checks in how many configurations, and what came of them."""
+    checks, configurations = len(report.selected), len(report.header.configurations)
+    return (
+        f"{checks} check{'' if checks == 1 else 's'} in "
+        f"{configurations} configuration{'' if configurations == 1 else 's'}: "
+        f"{counted(counts(report.results))}"
+    )
+
+
+def devices_of(configuration: Configuration) -> str:
+    """``cpu:0 (hardware), gpu:0 (simulated)``, each with its name; or that nobody knows."""
+    listed = [
+        f"{each.device} {'(simulated)' if each.simulated else f'({each.name})'}"
+        for each in configuration.devices
+    ]
+    return ", ".join(listed) or "unknown"
+
+
+def remarkable(report: Report) -> Iterator[Result]:
+    """Results that a reader must see: whatever is no pass and has something to do here."""
+    return (each for each in report.results if each.result not in ("pass", "not-applicable"))
+
+
+def counts_against(report: Report, result: Result) -> bool:
+    """Whether this result is a reason why the verdict is not ``conforms``."""
+    needs = {each.check: each.needs for each in report.header.checks}
+    missing = result.result in ("crash", "timeout", "not-run")
+    return missing or is_wrong(result, needs.get(result.check, ())) is not None
+
+
+def facts(report: Report) -> list[tuple[str, str]]:
+    """The header, as pairs of a name and a value."""
+    header = report.header
+    return [
+        ("backend", header.backend),
+        ("framework", f"{header.framework} {header.framework_version}".strip()),
+        ("profile", f"{header.profile}, suite version {header.suite_version}"),
+        ("unidev", header.unidev_version),
+        ("Python", header.python),
+        ("system", header.platform),
+        ("command", header.command),
+        ("started", f"{header.started}, took {header.seconds:.1f} s"),
+    ]

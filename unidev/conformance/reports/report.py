@@ -1,0 +1,229 @@
+"""The report: what was run, on what, what came out, and a footer by which a cut one is seen.
+
+Everything else (terminal, Markdown, HTML, JUnit, badge) is made from this, never from the run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from unidev.conformance.running.events import (
+    CHILD_RESULTS,
+    CheckEntry,
+    plain,
+)
+from unidev.registry.description import Capability, DeviceEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+FORMAT = "unidev-conformance-report"
+FORMAT_VERSION = 1
+
+RESULTS = (*CHILD_RESULTS, "crash", "timeout", "not-run")
+"""Every result there is: what a child says, and what its parent makes of one that says no more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """One set of devices on which the checks were run."""
+
+    name: str
+    """``host``, or ``simulate-4``."""
+    simulated: int
+    devices: tuple[DeviceEntry, ...] = ()
+    capabilities: Mapping[str, Capability] = field(default_factory=dict)
+    calibration: Mapping[str, Any] = field(default_factory=dict)
+    """Result and evidence of the check that the probe can tell "same" from "different"."""
+    problems: tuple[str, ...] = ()
+    """What fails the run and belongs to no check, such as an expectation that has expired."""
+    interruptions: tuple[str, ...] = ()
+    """What kept the run from being whole: a child that did not start, or ended unasked."""
+    remarks: tuple[str, ...] = ()
+    """What was noticed besides, and changes no verdict."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """What was judged, where and how."""
+
+    suite_version: str
+    unidev_version: str
+    backend: str
+    framework: str
+    framework_version: str
+    python: str
+    platform: str
+    profile: str
+    selection: tuple[str, ...] | None
+    """The checks that ``--only`` named; None for the whole profile."""
+    command: str
+    started: str
+    """When, in UTC, as ISO 8601."""
+    seconds: float
+    timeout_s: float
+    notes: tuple[str, ...]
+    """What a reader must know to read the verdict rightly: no simulator, interrupted."""
+    checks: tuple[CheckEntry, ...]
+    """The profile's whole list, run or not."""
+    configurations: tuple[Configuration, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What came of one check in one configuration."""
+
+    check: str
+    configuration: str
+    profile: str
+    required: bool
+    result: str
+    """One of ``RESULTS``."""
+    seconds: float
+    devices: tuple[str, ...]
+    message: str
+    evidence: Mapping[str, Any]
+    reproduce: str
+    """A command line that runs just this again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """A header and the results, one for each check that was selected in each configuration."""
+
+    header: Header
+    results: tuple[Result, ...]
+
+    @property
+    def selected(self) -> tuple[CheckEntry, ...]:
+        """The checks that were asked for."""
+        wanted = self.header.selection
+        return tuple(c for c in self.header.checks if wanted is None or c.check in wanted)
+
+    def result(self, check: str, configuration: str) -> Result | None:
+        """What came of ``check`` in ``configuration``."""
+        for each in self.results:
+            if (each.check, each.configuration) == (check, configuration):
+                return each
+        return None
+
+
+class ReportError(ValueError):
+    """Text that is no report, or no longer the one that was written."""
+
+
+def counts(results: Iterable[Result]) -> dict[str, int]:
+    """How many results of each kind; kinds that did not occur are left out."""
+    found = Counter(each.result for each in results)
+    return {kind: found[kind] for kind in RESULTS if found[kind]}
+
+
+def to_json(report: Report) -> str:
+    """The report as text, one value a line, each of which counts."""
+    document = to_document(report)
+    return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def to_document(report: Report) -> dict[str, Any]:
+    """The report as plain values, footer and digest included."""
+    body = plain(report)
+    document = {"format": FORMAT, "format_version": FORMAT_VERSION, **body}
+    document["footer"] = expected_footer(report)
+    document["footer"]["digest"] = digest(document)
+    return document
+
+
+def expected_footer(report: Report) -> dict[str, Any]:
+    """What the footer of this report must say, the digest apart."""
+    from unidev.conformance.judging.verdict import judge
+
+    verdict = judge(report)
+    by_configuration = {
+        each.name: counts(r for r in report.results if r.configuration == each.name)
+        for each in report.header.configurations
+    }
+    return {
+        "checks": len(report.header.checks),
+        "configurations": len(report.header.configurations),
+        "results": len(report.results),
+        "counts": counts(report.results),
+        "counts_by_configuration": by_configuration,
+        "verdict": verdict.name,
+        "reasons": list(verdict.reasons),
+        "limits": list(verdict.limits),
+    }
+
+
+def digest(document: Mapping[str, Any]) -> str:
+    """SHA-256 over the content in one fixed form, the digest itself left out.
+
+    It shows accidents. It is no signature: who edits on purpose can make it anew.
+    """
+    footer = {key: value for key, value in document["footer"].items() if key != "digest"}
+    content = json.dumps(
+        {**document, "footer": footer}, sort_keys=True, separators=(",", ":"), allow_nan=False
+    )
+    return "sha256:" + hashlib.sha256(content.encode()).hexdigest()
+
+
+def read_document(text: str) -> dict[str, Any]:
+    """The plain values of a report's text; nothing about them is checked yet.
+
+    Raises:
+        ReportError: it is no JSON object; says where it breaks off.
+    """
+    try:
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except ReportError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise ReportError(f"it is not JSON, so it was cut short or changed: {error}") from error
+    if not isinstance(document, dict):
+        raise ReportError("it is JSON, and no report: an object is needed.")
+    return document
+
+
+def from_document(document: Mapping[str, Any]) -> Report:
+    """The report that plain values mean; they have been found to fit the schema."""
+    header = dict(document["header"])
+    header["checks"] = tuple(_build(CheckEntry, each) for each in header["checks"])
+    header["configurations"] = tuple(_configuration(each) for each in header["configurations"])
+    results = tuple(_build(Result, each) for each in document["results"])
+    return Report(header=_build(Header, header), results=results)
+
+
+def _configuration(fields: Mapping[str, Any]) -> Configuration:
+    devices = tuple(_build(DeviceEntry, each) for each in fields["devices"])
+    abilities = {name: _build(Capability, each) for name, each in fields["capabilities"].items()}
+    made: Configuration = _build(
+        Configuration, {**fields, "devices": devices, "capabilities": abilities}
+    )
+    return made
+
+
+def _build(kind: type[Any], fields: Mapping[str, Any]) -> Any:
+    names = {each.name for each in dataclasses.fields(kind)}
+    return kind(
+        **{
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in fields.items()
+            if name in names
+        }
+    )
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
+        raise ReportError(f"{', '.join(names)} stands twice in one place: it was changed.")
+    return found
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ReportError(f"{name} is no number that a report holds: it was changed.")

@@ -1,0 +1,125 @@
+"""The report in a terminal, or as plain text in a pipe."""
+
+from __future__ import annotations
+
+from textwrap import indent
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from unidev.conformance.judging.verdict import judge
+from unidev.conformance.reports.render import (
+    LOOKS,
+    VERDICT_COLOURS,
+    VERDICTS,
+    counted,
+    counts_against,
+    devices_of,
+    facts,
+    remarkable,
+    summary,
+)
+from unidev.conformance.reports.report import counts
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unidev.conformance.reports.report import Report, Result
+
+_MOST_NAMED = 3
+
+
+def print_report(report: Report, console: Console, *, verbose: bool = False) -> None:
+    """Print what was judged, what came out, and all that is no pass, with a line to run it again.
+
+    ``verbose`` adds a table of every check in every configuration.
+    """
+    for name, value in facts(report):
+        console.print(Text(f"{name + ':':<11}{value}"))
+    console.print()
+    _print_configurations(report, console)
+    if verbose:
+        _print_matrix(report, console)
+    _print_results(report, console)
+    _print_verdict(report, console)
+
+
+def _print_configurations(report: Report, console: Console) -> None:
+    for each in report.header.configurations:
+        console.print(Text(f"{each.name}: {devices_of(each)}", style="bold"))
+        found = counts(r for r in report.results if r.configuration == each.name)
+        console.print(Text(f"  {counted(found)}"))
+    console.print()
+
+
+def _print_matrix(report: Report, console: Console) -> None:
+    names = [each.name for each in report.header.configurations]
+    table = Table("check", "required", *names, box=None, pad_edge=False)
+    for check in report.selected:
+        cells = []
+        for name in names:
+            result = report.result(check.check, name)
+            kind = result.result if result else "not-run"
+            cells.append(f"[{LOOKS[kind].colour}]{LOOKS[kind].mark} {kind}[/]")
+        table.add_row(escape(check.check), "yes" if check.required else "no", *cells)
+    console.print(table)
+    console.print()
+
+
+def _print_results(report: Report, console: Console) -> None:
+    found = list(remarkable(report))
+    missing: dict[tuple[str, str], list[str]] = {}
+    for result in found:
+        if result.result == "not-run":
+            missing.setdefault((result.configuration, result.message), []).append(result.check)
+        else:
+            _print_result(report, result, console)
+    for (configuration, message), checks in missing.items():
+        _print_missing(configuration, message, checks, console)
+    if found:
+        console.print()
+
+
+def _print_missing(configuration: str, message: str, checks: list[str], console: Console) -> None:
+    # After Ctrl-C these may be all: a block for each would hide what was found out.
+    look = LOOKS["not-run"]
+    more = len(checks) - _MOST_NAMED
+    named = ", ".join(checks[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    title = Text(f"{look.mark} not-run ", style=look.colour)
+    number = f"{len(checks)} check{'' if len(checks) == 1 else 's'}"
+    title.append(f"{number} on {configuration}: {named}", style="default")
+    console.print(title)
+    if message:
+        console.print(Text(indent(message, "    ")))
+
+
+def _print_result(report: Report, result: Result, console: Console) -> None:
+    look = LOOKS[result.result]
+    required = "required" if result.required else "optional"
+    title = Text(f"{look.mark} {result.result} ", style=look.colour)
+    title.append(f"{result.check} on {result.configuration} ({required})", style="default")
+    console.print(title)
+    if result.message:
+        console.print(Text(indent(result.message, "    ")))
+    if counts_against(report, result):
+        console.print(Text(f"    again: {result.reproduce}", style="dim"))
+
+
+def _print_verdict(report: Report, console: Console) -> None:
+    verdict = judge(report)
+    for reason in _reasons_beyond_results(report):
+        console.print(Text(f"because: {reason}"))
+    for limit in verdict.limits:
+        console.print(Text(f"note: {limit}"))
+    line = Text(f"{report.header.backend}: ")
+    line.append(VERDICTS[verdict.name], style=f"bold {VERDICT_COLOURS[verdict.name]}")
+    line.append(f" ({summary(report)})")
+    console.print(line)
+
+
+def _reasons_beyond_results(report: Report) -> list[str]:
+    # Those about one result were printed with it.
+    told = {f"{each.check} " for each in remarkable(report)}
+    return [r for r in judge(report).reasons if not any(r.startswith(check) for check in told)]

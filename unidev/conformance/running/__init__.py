@@ -1,0 +1,1 @@
+"""Running the suite in child processes."""

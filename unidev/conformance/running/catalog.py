@@ -1,0 +1,126 @@
+"""The list of checks: what each is called, what it proves, and whether a profile requires it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev.conformance.running.events import CheckEntry
+
+PROFILES = ("tensor", "train")
+GROUPS = (
+    "smoke", "devices", "create", "copy", "as_in_device", "trees", "errors", "threads", "memory",
+    "many",
+    "gradients", "value_and_grad", "models", "placing", "failures", "footprint", "nested", "layers",
+    "functional", "checkpoints", "damage",
+)  # fmt: skip
+"""In this order they run: a probe that lies is found before anything is judged by it."""
+
+_CHECKS = "unidev.conformance.checks"
+_ATTRIBUTE = "_unidev_check"
+
+Function = TypeVar("Function", bound="Callable[..., Any]")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of the suite."""
+
+    id: str
+    """``group.name``."""
+    summary: str
+    """What it proves, in a sentence."""
+    profile: str
+    required: bool
+    needs: tuple[str, ...]
+    """Abilities without which the check, required or not, may be ``unsupported``."""
+    also_in: tuple[str, ...] = ()
+    """More profiles that it belongs to."""
+
+    @property
+    def group(self) -> str:
+        """The part of the id before the dot."""
+        return self.id.partition(".")[0]
+
+    def entry(self) -> CheckEntry:
+        """As it stands in the events and the report."""
+        from unidev.conformance.running.events import CheckEntry
+
+        return CheckEntry(
+            check=self.id,
+            profile=self.profile,
+            required=self.required,
+            needs=self.needs,
+            summary=self.summary,
+        )
+
+
+def check(
+    *,
+    required: bool = False,
+    profile: str = "tensor",
+    needs: tuple[str, ...] = (),
+    also_in: tuple[str, ...] = (),
+) -> Callable[[Function], Function]:
+    """Make a test function a check: ``test_zero_d`` in ``test_copy.py`` is ``copy.zero_d``.
+
+    Args:
+        required: whether a backend that fails it does not conform.
+        profile: the set that it belongs to.
+        needs: abilities, as ``abilities.py`` names them, that the check cannot do without.
+        also_in: more profiles that the check belongs to.
+    """
+
+    def mark(function: Function) -> Function:
+        group = function.__module__.rpartition(".")[2].removeprefix("test_")
+        name = function.__name__.removeprefix("test_")
+        summary = inspect.getdoc(function) or ""
+        made = Check(
+            f"{group}.{name}", summary.partition("\n")[0], profile, required, needs, also_in
+        )
+        if not {profile, *also_in} <= set(PROFILES) or group not in GROUPS:
+            raise ValueError(f"{made.id}: unknown profile or group")
+        setattr(function, _ATTRIBUTE, made)
+        return function
+
+    return mark
+
+
+def check_of(function: object) -> Check | None:
+    """The check that a test function is, or None."""
+    found = getattr(function, _ATTRIBUTE, None)
+    return found if isinstance(found, Check) else None
+
+
+def all_checks(profile: str = "tensor") -> list[Check]:
+    """Every check of the profile, in the order in which they run."""
+    return [
+        replace(each, profile=profile, also_in=())
+        for each in _every_check()
+        if profile in (each.profile, *each.also_in)
+    ]
+
+
+def every_check() -> dict[str, Check]:
+    """The checks of all profiles, by id."""
+    return {each.id: each for each in _every_check()}
+
+
+def _every_check() -> list[Check]:
+    package = importlib.import_module(_CHECKS)
+    found: dict[str, list[Check]] = {group: [] for group in GROUPS}
+    for info in pkgutil.iter_modules(package.__path__):
+        if not info.name.startswith("test_"):
+            continue
+        module = importlib.import_module(f"{_CHECKS}.{info.name}")
+        for function in vars(module).values():
+            each = check_of(function)
+            if each is not None:
+                found[each.group].append(each)
+    return [each for group in GROUPS for each in found[group]]

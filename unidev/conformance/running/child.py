@@ -1,0 +1,201 @@
+"""One child: a pytest that runs checks in surroundings that nobody but the suite decides.
+
+The backend author's ``pytest.ini``, ``conftest.py``, ``PYTEST_ADDOPTS`` and pytest plugins would
+leak in otherwise: ``addopts = -k x`` alone deselects everything.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from unidev.conformance.running.events import EventReader, Finish, Session
+from unidev.support import child_processes
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from unidev.conformance.running.events import Event
+    from unidev.support.child_processes import Interruption
+
+CHECKS_PACKAGE = "unidev.conformance.checks"
+PLUGIN = "unidev.conformance.running.pytest_plugin"
+
+START_LIMIT_S = 900.0
+"""The most that a child may take to its first event: a simulator may be built then."""
+EXIT_LIMIT_S = 15.0
+"""The most that a child may take to end after its last event."""
+_LOOK_S = 0.02
+_OURS = "unidev: "
+"""What a line of our own progress begins with."""
+
+_DROPPED = ("PYTHONOPTIMIZE", "PYTHONINSPECT", "PYTHONWARNINGS", "PYTHONSTARTUP", "UNIDEV_BACKEND")
+"""``-O`` would take the asserts out of the checks; the others change what a check sees."""
+
+_INI = """\
+[pytest]
+addopts =
+xfail_strict = true
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What one child is to do."""
+
+    backend: str
+    profile: str
+    simulated: int
+    only: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a child ended."""
+
+    how: str
+    """``finished``, ``died``, ``timed-out`` or ``interrupted``."""
+    exit_code: int
+    last_lines: str
+
+    @property
+    def described(self) -> str:
+        """The exit code or signal, and the last lines that it printed."""
+        said = f"\n{self.last_lines}" if self.last_lines else " It printed nothing."
+        return f"{child_processes.describe_exit(self.exit_code)}.{said}"
+
+
+class Child:
+    """A child at work in a folder of its own."""
+
+    def __init__(self, order: Order, folder: Path) -> None:
+        empty = folder / "cwd"
+        empty.mkdir(parents=True)
+        ini = folder / "neutral.ini"
+        ini.write_text(_INI, encoding="utf-8")
+        self._out, self._err = folder / "stdout.txt", folder / "stderr.txt"
+        self._said: str | None = None
+        self._said_at = 0
+        events = folder / "events.jsonl"
+        self._reader = EventReader(events)
+        self._process = child_processes.start(
+            command(order, ini=ini, root=empty, events=events),
+            environment=environment(order.simulated, os.environ),
+            folder=empty,
+            out=self._out,
+            err=self._err,
+        )
+
+    def said(self) -> str | None:
+        """The last line of unidev's own progress on the child's stderr, such as of a build."""
+        size = self._err.stat().st_size
+        if size != self._said_at:
+            self._said_at = size
+            line = child_processes.tail(self._err, lines=1)
+            self._said = line[len(_OURS) :] if line.startswith(_OURS) else None
+        return self._said
+
+    def watch(
+        self,
+        heed: Callable[[Event | None], None],
+        *,
+        timeout_s: float,
+        stop: Interruption,
+    ) -> Ending:
+        """Give every event to ``heed`` as it comes, until the child has ended or must be.
+
+        It gets None every now and then while nothing comes, so that who waits can be told.
+        """
+        try:
+            how = _Watch(self._process, self._reader, self._err, heed, timeout_s).until_end(stop)
+        finally:
+            child_processes.end_group(self._process)
+        lines = child_processes.tail(self._err, self._out)
+        return Ending(how=how, exit_code=self._process.returncode, last_lines=lines)
+
+
+class _Watch:
+    """The state of watching one child: what was heard last, and when."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        reader: EventReader,
+        err: Path,
+        heed: Callable[[Event | None], None],
+        timeout_s: float,
+    ) -> None:
+        self.process, self.reader, self.err, self.heed = process, reader, err, heed
+        self.timeout_s = timeout_s
+        self.began = self.heard = time.monotonic()
+        self.has_begun = self.has_finished = False
+        self.printed = 0
+
+    def until_end(self, stop: Interruption) -> str:
+        while True:
+            has_ended = self.process.poll() is not None  # asked first: what it wrote is then there
+            self.listen()
+            if has_ended:
+                return "finished" if self.has_finished else "died"
+            if stop:
+                return "interrupted"
+            if self.is_late():
+                if self.has_finished:
+                    return "finished"
+                child_processes.ask_for_traceback(self.process)
+                self.listen()
+                return "timed-out"
+            self.heed(None)
+            time.sleep(_LOOK_S)
+
+    def listen(self) -> None:
+        for event in self.reader.read():
+            self.heard = time.monotonic()
+            self.has_begun = self.has_begun or isinstance(event, Session)
+            self.has_finished = self.has_finished or isinstance(event, Finish)
+            self.heed(event)
+
+    def is_late(self) -> bool:
+        now = time.monotonic()
+        if self.has_finished:
+            return now - self.heard > min(EXIT_LIMIT_S, self.timeout_s)
+        if not self.has_begun:
+            # A simulator that is being built says so on stderr every two seconds: a sign of life.
+            size = self.err.stat().st_size
+            if size != self.printed:
+                self.printed, self.heard = size, now
+            if now - self.began > max(START_LIMIT_S, self.timeout_s):
+                return True
+        return now - self.heard > self.timeout_s
+
+
+def command(order: Order, *, ini: Path, root: Path, events: Path) -> Sequence[str]:
+    """The child's command line."""
+    return [
+        sys.executable, "-m", "pytest", "-c", str(ini), "--rootdir", str(root),
+        "--noconftest", "-p", "no:cacheprovider", "-p", PLUGIN, "--pyargs", CHECKS_PACKAGE,
+        "--unidev-backend", order.backend, "--unidev-profile", order.profile,
+        "--unidev-events", str(events),
+        *(["--unidev-only", ",".join(order.only)] if order.only is not None else []),
+        *(["--unidev-exclude", ",".join(order.exclude)] if order.exclude else []),
+    ]  # fmt: skip
+
+
+def environment(simulated: int, given: Mapping[str, str]) -> dict[str, str]:
+    """``given`` without what would change how pytest or the checks run."""
+    kept = {
+        name: value
+        for name, value in given.items()
+        if not name.startswith("PYTEST_") and name not in _DROPPED
+    }
+    kept["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # no plugin reorders, retries or spreads checks
+    kept["PYTHONFAULTHANDLER"] = "1"
+    kept["UNIDEV_SIMULATE"] = str(simulated)
+    kept["PYTHONPATH"] = child_processes.import_path(given.get("PYTHONPATH", ""))
+    return kept

@@ -1,0 +1,233 @@
+"""The lines that a child writes while it runs checks, and that its parent reads as they come.
+
+One JSON object a line, handed to the system in one write, so that what was said before the process
+aborted is there, and half a line is never taken for one. A child says, in this order::
+
+    session                       what is about to be judged, and the list of checks
+    start, end, start, end, …     each check; one that started and did not end has crashed or hangs
+    finish                        every check that it was asked for has ended
+
+or ``refused`` in place of all that, when the backend cannot be had. ``problem`` may stand anywhere:
+something about the run as a whole that fails it, such as an expectation that has expired.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from unidev.registry.description import Capability, DeviceEntry
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHILD_RESULTS = ("pass", "fail", "error", "xfail", "xpass", "unsupported", "not-applicable")
+"""What a child can say of a check that it ran to the end."""
+
+REFUSALS = ("backend", "simulator", "usage")
+"""Why a child did not begin: no such backend, no simulated devices, or wrong options."""
+
+
+class EventError(ValueError):
+    """A line that is no event."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckEntry:
+    """A check of the suite, as its catalogue has it."""
+
+    check: str
+    """``group.name``."""
+    profile: str
+    required: bool
+    needs: tuple[str, ...] = ()
+    """Abilities without which even a required check may be ``unsupported``."""
+    summary: str = ""
+    """One sentence: what it proves."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """What is about to be judged."""
+
+    event: ClassVar[str] = "session"
+    suite_version: str
+    unidev_version: str
+    backend: str
+    framework: str
+    framework_version: str
+    python: str
+    platform: str
+    profile: str
+    simulated: int
+    """Number of simulated GPUs; 0 on the host's own devices."""
+    devices: tuple[DeviceEntry, ...]
+    capabilities: Mapping[str, Capability]
+    checks: tuple[CheckEntry, ...]
+    """The whole profile, in order: also those that this child was asked to leave out."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """A check begins."""
+
+    event: ClassVar[str] = "start"
+    check: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """A check has ended."""
+
+    event: ClassVar[str] = "end"
+    check: str
+    result: str
+    """One of ``CHILD_RESULTS``."""
+    seconds: float
+    message: str = ""
+    """Why, for anything but a pass."""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """Something that fails the run and belongs to no check."""
+
+    event: ClassVar[str] = "problem"
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """The child cannot begin."""
+
+    event: ClassVar[str] = "refused"
+    refusal: str
+    """One of ``REFUSALS``."""
+    message: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finish:
+    """Every check that was asked for has ended."""
+
+    event: ClassVar[str] = "finish"
+
+
+Event = Session | Start | End | Problem | Refused | Finish
+
+_KINDS: dict[str, type[Any]] = {
+    kind.event: kind for kind in (Session, Start, End, Problem, Refused, Finish)
+}
+
+
+class EventWriter:
+    """Appends events to a file; each has reached the system when ``write`` returns."""
+
+    def __init__(self, path: Path | str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+
+    def write(self, event: Event) -> None:
+        """Append one event as one line."""
+        fields = {each.name: getattr(event, each.name) for each in dataclasses.fields(event)}
+        line = json.dumps({"event": event.event, **plain(fields)}, allow_nan=False) + "\n"
+        os.write(self._file, line.encode())
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+class EventReader:
+    """Reads the events that have come since it was last asked."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._position = 0
+
+    def read(self) -> list[Event]:
+        """New events, in order; a line that has not ended yet waits for the next time.
+
+        A line that is no event is a ``Problem``: what came after it still counts.
+        """
+        if not self._path.exists():
+            return []
+        with self._path.open("rb") as file:
+            file.seek(self._position)
+            lines, _, _ = file.read().rpartition(b"\n")
+        if not lines:
+            return []
+        self._position += len(lines) + 1
+        return [_event_or_problem(line) for line in lines.split(b"\n")]
+
+
+def parse_event(line: bytes | str) -> Event:
+    """The event that a line means.
+
+    Raises:
+        EventError: it means none; says why.
+    """
+    try:
+        fields = json.loads(line)
+        kind = _KINDS[fields.pop("event")]
+        return _checked(kind(**_with_parts(kind, fields)))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise EventError(f"no event of the suite: {line[:200]!r} ({error})") from error
+
+
+def plain(value: Any) -> Any:
+    """``value`` as JSON can hold it without loss of meaning: what it cannot is spelt out."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {_text(key): plain(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(each) for each in value]
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return _text(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, (bytes, bytearray)):
+        return value.hex()
+    return str(value).encode(errors="replace").decode()  # no file can hold a lone surrogate
+
+
+def _event_or_problem(line: bytes) -> Event:
+    try:
+        return parse_event(line)
+    except EventError as error:
+        return Problem(message=str(error))
+
+
+def _with_parts(kind: type[Any], fields: dict[str, Any]) -> dict[str, Any]:
+    if kind is Session:
+        fields["devices"] = tuple(DeviceEntry(**each) for each in fields["devices"])
+        fields["checks"] = tuple(_check_entry(each) for each in fields["checks"])
+        fields["capabilities"] = {
+            name: Capability(**each) for name, each in fields["capabilities"].items()
+        }
+    elif kind is End:
+        fields["devices"] = tuple(fields.get("devices", ()))
+    return fields
+
+
+def _check_entry(fields: dict[str, Any]) -> CheckEntry:
+    return CheckEntry(**{**fields, "needs": tuple(fields.get("needs", ()))})
+
+
+def _checked(event: Event) -> Event:
+    if isinstance(event, End) and event.result not in CHILD_RESULTS:
+        raise EventError(f"{event.result!r} is no result: {', '.join(CHILD_RESULTS)}")
+    if isinstance(event, Refused) and event.refusal not in REFUSALS:
+        raise EventError(f"{event.refusal!r} is no refusal: {', '.join(REFUSALS)}")
+    return event

@@ -1,0 +1,205 @@
+"""The parent: runs every configuration, and makes the report of what came of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+import shlex
+import tempfile
+import time
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unidev.conformance.reports.report import Header, Report, Result
+from unidev.conformance.running.catalog import PROFILES
+from unidev.conformance.running.configuration_run import ConfigurationRun, Progress, RefusedError
+from unidev.contract.backend import Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from unidev.conformance.running.events import CheckEntry, Session
+    from unidev.contract.backend import BackendSpec
+    from unidev.support.child_processes import Interruption
+
+DEFAULT_SIMULATED = (1, 4)
+"""One device, where nothing can be across devices, and enough for every pair and a third."""
+DEFAULT_TIMEOUT_S = 120.0
+
+
+class UsageError(Exception):
+    """What was asked for makes no sense."""
+
+
+class BackendMissingError(Exception):
+    """There is no such backend, or it cannot be loaded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What is to be run."""
+
+    backend: str
+    command: str
+    """How the user started it; goes into the report."""
+    profile: str = "tensor"
+    simulate: int | None = None
+    """None: 1 and 4; N: that alone; 0: no simulated devices."""
+    only: tuple[str, ...] | None = None
+    timeout_s: float = DEFAULT_TIMEOUT_S
+
+
+def run(plan: Plan, *, on_progress: Callable[[Progress], None], stop: Interruption) -> Report:
+    """Run ``plan``, a child process at a time; its report, also when it was interrupted.
+
+    Raises:
+        BackendMissingError: the backend is not there.
+        UsageError: ``only`` names no check, or the like.
+    """
+    counts, notes = configurations(plan)
+    started, clock = datetime.now(timezone.utc), time.monotonic()
+    runs: list[ConfigurationRun] = []
+    with tempfile.TemporaryDirectory(prefix="unidev-conform-", ignore_cleanup_errors=True) as top:
+        for count in counts:
+            if stop:
+                notes.append(f"interrupted: {_name(count)} was not begun")
+                continue
+            runs.append(_configuration_run(plan, count, on_progress))
+            _run_one(runs[-1], Path(top) / runs[-1].name, stop)
+    timing = (started.isoformat(timespec="seconds"), round(time.monotonic() - clock, 3))
+    return _report(plan, runs, notes, timing)
+
+
+def configurations(plan: Plan) -> tuple[list[int], list[str]]:
+    """Numbers of simulated devices to run with (0: the host's own), and what to note about it.
+
+    Raises:
+        BackendMissingError: the backend is not there, or its framework is not.
+    """
+    spec = _spec(plan.backend)
+    wanted = DEFAULT_SIMULATED if plan.simulate is None else (plan.simulate,)
+    counts = [0, *(count for count in wanted if count)]
+    if isinstance(spec.simulator, Unsupported):
+        note = f"judged on the host's own devices alone: no simulator ({spec.simulator.reason})"
+        return [0], [note]
+    if len(counts) == 1:
+        return counts, ["judged on the host's own devices alone, as --simulate 0 asks"]
+    return counts, []
+
+
+def reproduction(plan: Plan, check: str, simulated: int) -> str:
+    """The command line that runs one check in one configuration again."""
+    words = ["unidev", "conform", plan.backend, "--only", check, "--simulate", str(simulated)]
+    if plan.profile != PROFILES[0]:
+        words += ["--profile", plan.profile]
+    named = os.environ.get("UNIDEV_PLUGINS", "")
+    return (f"UNIDEV_PLUGINS={shlex.quote(named)} " if named else "") + shlex.join(words)
+
+
+def _spec(name: str) -> BackendSpec:
+    import importlib.util
+
+    from unidev.errors import BackendError
+    from unidev.registry.discovery import backend_spec
+
+    try:
+        spec = backend_spec(name)
+    except BackendError as error:
+        raise BackendMissingError(str(error)) from error
+    if importlib.util.find_spec(spec.framework) is None:
+        raise BackendMissingError(
+            f"backend {name!r} needs {spec.framework}, which is not installed. "
+            f"Install it with: {spec.install}"
+        )
+    return spec
+
+
+def _configuration_run(
+    plan: Plan, count: int, on_progress: Callable[[Progress], None]
+) -> ConfigurationRun:
+    return ConfigurationRun(
+        name=_name(count),
+        backend=plan.backend,
+        profile=plan.profile,
+        simulated=count,
+        only=plan.only,
+        timeout_s=plan.timeout_s,
+        on_progress=on_progress,
+    )
+
+
+def _name(count: int) -> str:
+    return f"simulate-{count}" if count else "host"
+
+
+def _run_one(run: ConfigurationRun, folder: Path, stop: Interruption) -> None:
+    try:
+        run.run(folder, stop)
+    except RefusedError as refused:
+        if refused.refusal == "usage":
+            raise UsageError(str(refused)) from refused
+        raise BackendMissingError(str(refused)) from refused
+
+
+def _report(
+    plan: Plan,
+    runs: Sequence[ConfigurationRun],
+    notes: Sequence[str],
+    timing: tuple[str, float],
+) -> Report:
+    session = next((run.session for run in runs if run.session is not None), None)
+    checks = session.checks if session else ()
+    described = tuple(run.described() for run in runs)
+    header = dataclasses.replace(
+        _header(plan, session, timing), notes=tuple(notes), configurations=described
+    )
+    selected = [each for each in checks if plan.only is None or each.check in plan.only]
+    results = tuple(_result(plan, run, entry) for run in runs for entry in selected)
+    return Report(header=header, results=results)
+
+
+def _header(plan: Plan, session: Session | None, timing: tuple[str, float]) -> Header:
+    from unidev import __version__
+
+    return Header(
+        suite_version=session.suite_version if session else "unknown",
+        unidev_version=__version__,
+        backend=plan.backend,
+        framework=session.framework if session else "unknown",
+        framework_version=session.framework_version if session else "unknown",
+        python=platform.python_version(),
+        platform=platform.platform(),
+        profile=plan.profile,
+        selection=plan.only,
+        command=plan.command,
+        started=timing[0],
+        seconds=timing[1],
+        timeout_s=plan.timeout_s,
+        notes=(),
+        checks=session.checks if session else (),
+        configurations=(),
+    )
+
+
+def _result(plan: Plan, run: ConfigurationRun, entry: CheckEntry) -> Result:
+    end = run.ends.get(entry.check)
+    kind, message, seconds = run.broken.get(entry.check, ("not-run", _why_not_run(run), 0.0))
+    return Result(
+        check=entry.check,
+        configuration=run.name,
+        profile=entry.profile,
+        required=entry.required,
+        result=end.result if end else kind,
+        seconds=end.seconds if end else seconds,
+        devices=end.devices if end else (),
+        message=end.message if end else message,
+        evidence=end.evidence if end else {},
+        reproduce=reproduction(plan, entry.check, run.simulated),
+    )
+
+
+def _why_not_run(run: ConfigurationRun) -> str:
+    return run.interruptions[0] if run.interruptions else "the child never came to it"

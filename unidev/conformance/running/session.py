@@ -1,0 +1,272 @@
+"""One run of the checks in one configuration: what pytest is made to do, and what is told of it."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import tempfile
+import time
+import traceback
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from unidev.conformance.judging.expectations import (
+    Configuration,
+    ExpectationError,
+    expected_failures,
+    load_expectations,
+    problems_of,
+)
+from unidev.conformance.judging.verdicts import Verdict, judged
+from unidev.conformance.kit.subject import Refusal, described, load_subject
+from unidev.conformance.kit.workbench import Bench, need_probe
+from unidev.conformance.running.catalog import PROFILES, Check, all_checks, check_of, every_check
+from unidev.conformance.running.events import (
+    End,
+    Event,
+    EventWriter,
+    Finish,
+    Problem,
+    Refused,
+    Start,
+)
+from unidev.registry.versions import framework_version
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from unidev.conformance.judging.expectations import Expectation
+    from unidev.contract.backend import Backend
+
+_BENCH = pytest.StashKey[Bench]()
+_VERDICT = pytest.StashKey[Verdict]()
+_LETTERS = {"unsupported": "u", "not-applicable": "n", "xfail": "x", "xpass": "X"}
+"""Results that pytest has no word for."""
+
+
+class ConformanceSession:
+    """The plugin that is registered when a backend is named."""
+
+    backend: Backend
+
+    def __init__(self, config: pytest.Config) -> None:
+        path = config.getoption("unidev_events")
+        self._writer = EventWriter(path) if path else None
+        self._profile: str = config.getoption("unidev_profile")
+        self._only = _ids(config.getoption("unidev_only"))
+        self._exclude = _ids(config.getoption("unidev_exclude"))
+        self._expected: dict[str, Expectation] = {}
+        self._problems: list[str] = []
+        self._verdicts: dict[str, Verdict] = {}
+        self._name: str = config.getoption("unidev_backend")
+        simulated = config.getoption("unidev_simulate")
+        if simulated is not None:
+            os.environ["UNIDEV_SIMULATE"] = str(simulated)  # children of checks inherit it
+        # Hypothesis keeps notes in the current folder, which is the author's.
+        self._notes = tempfile.TemporaryDirectory(prefix="unidev-conformance-")
+        os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", self._notes.name)
+
+    # -- before the checks ------------------------------------------------------------------------
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        """Load the backend, or refuse."""
+        if not __debug__:
+            self._refuse("usage", "the checks speak in assertions: run Python without -O")
+        if self._profile not in PROFILES:
+            self._refuse(
+                "usage", f"there is no profile {self._profile!r}; there are: {', '.join(PROFILES)}"
+            )
+        try:
+            with warnings.catch_warnings():
+                # A framework that warns on import is not what is judged.
+                warnings.simplefilter("default")
+                self.backend = load_subject(self._name)
+                need_probe(self.backend)
+        except Refusal as refusal:
+            self._refuse(refusal.kind, str(refusal))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Put the checks in their order, leave out what was asked, and say what is judged."""
+        catalogue = all_checks(self._profile)
+        known = {each.id: each for each in catalogue}
+        unknown = sorted((self._only | self._exclude) - set(known))
+        if unknown:
+            self._refuse("usage", f"no checks of the profile: {', '.join(unknown)}")
+        kept: list[pytest.Item] = []
+        left_out: list[pytest.Item] = []
+        for item in items:
+            each = _check(item)
+            # Other profiles' checks; and a function that is none is a test of somebody else's.
+            is_ours = each is not None and each.id in known and self._is_asked(each.id)
+            (kept if is_ours else left_out).append(item)
+        order = list(known)
+        kept.sort(key=lambda item: order.index(_id(item)))
+        for item in kept:
+            # Last, so before whatever an ini file says: a framework's warnings fail no check.
+            item.add_marker(pytest.mark.filterwarnings("default"))
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
+        self._begin(catalogue)
+
+    def _is_asked(self, check: str) -> bool:
+        return check not in self._exclude and (not self._only or check in self._only)
+
+    def _begin(self, catalogue: list[Check]) -> None:
+        backend, today = self.backend, datetime.datetime.now(tz=datetime.timezone.utc).date()
+        self._tell(described(backend, self._profile, catalogue))
+        checks = {each.id: each for each in catalogue}
+        here = Configuration(backend.simulated_count, framework_version(backend))
+        try:
+            expectations = load_expectations(backend)
+            # A file is for all profiles: what another one has is no unknown check.
+            self._problems = problems_of(expectations, every_check(), today)
+            self._expected = expected_failures(expectations, checks, today, here)
+        except ExpectationError as error:
+            self._problems = [str(error)]
+        for problem in self._problems:
+            self._tell(Problem(message=problem))
+
+    def _refuse(self, kind: str, message: str) -> None:
+        self._tell(Refused(refusal=kind, message=message))
+        raise pytest.UsageError(message)
+
+    # -- a check ----------------------------------------------------------------------------------
+
+    @pytest.fixture
+    def bench(self, request: pytest.FixtureRequest) -> Bench:
+        """What the check works with."""
+        made = Bench(self.backend)
+        request.node.stash[_BENCH] = made
+        return made
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Tell that it begins, and how it ended."""
+        self._tell(Start(check=_id(item)))
+        began = time.perf_counter()
+        result = yield
+        verdict = item.stash.get(_VERDICT, Verdict("error", "pytest ended it without a result"))
+        bench = item.stash.get(_BENCH, None)
+        self._tell(
+            End(
+                check=_id(item),
+                result=verdict.result,
+                seconds=round(time.perf_counter() - began, 4),
+                message=verdict.message,
+                evidence=bench.evidence.as_dict() if bench else {},
+                devices=bench.evidence.devices if bench else (),
+            )
+        )
+        return result
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+        """Before a check that needs an ability, see whether the backend declines."""
+        each = _check(pyfuncitem)
+        for ability in each.needs if each else ():
+            pyfuncitem.stash[_BENCH].require(ability)
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Make pytest's report say what the suite's verdict is."""
+        report = yield
+        before = item.stash.get(_VERDICT, None)
+        if call.when != "call" and call.excinfo is None:
+            return report
+        each = _check(item)
+        assert each is not None  # nothing else was kept
+        error = call.excinfo.value if call.excinfo else None
+        verdict = _located(judged(each, error, call.when, self._expected.get(each.id)), error)
+        if before is None or before.is_good:  # an error while tearing down does not hide a failure
+            item.stash[_VERDICT] = verdict
+        self._verdicts[report.nodeid] = item.stash[_VERDICT]
+        _adjust(report, verdict)
+        return report
+
+    # -- after the checks -------------------------------------------------------------------------
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_sessionfinish(
+        self, session: pytest.Session, exitstatus: int
+    ) -> Generator[None, None, None]:
+        """A problem with the expectations fails the run; a run that was cut short has no finish."""
+        yield
+        if self._problems and exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        ended = (
+            pytest.ExitCode.OK,
+            pytest.ExitCode.TESTS_FAILED,
+            pytest.ExitCode.NO_TESTS_COLLECTED,
+        )
+        if exitstatus in ended and not session.shouldstop:
+            self._tell(Finish())
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        self._notes.cleanup()
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
+        """Count the suite's results by their names."""
+        verdict = self._verdicts.get(report.nodeid)
+        if verdict is None or verdict.result not in _LETTERS or report.when != "call":
+            return None
+        return verdict.result, _LETTERS[verdict.result], verdict.result.upper()
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Name what did not pass and is no failure, and problems: nothing is passed over."""
+        for nodeid, verdict in self._verdicts.items():
+            if verdict.result in _LETTERS:
+                name = nodeid.rpartition("::")[2]
+                terminalreporter.write_line(f"{verdict.result}: {name}: {verdict.message}")
+        for problem in self._problems:
+            terminalreporter.write_line(f"problem: {problem}", red=True)
+
+    def _tell(self, event: Event) -> None:
+        if self._writer is not None:
+            self._writer.write(event)
+
+
+def _located(verdict: Verdict, error: BaseException | None) -> Verdict:
+    """The verdict; one of an error says where that was raised, which may be in the backend."""
+    if verdict.result != "error" or error is None or error.__traceback__ is None:
+        return verdict
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    where = f"raised at {frame.filename}:{frame.lineno}, in {frame.name}"
+    return Verdict("error", f"{verdict.message}\n{where}")
+
+
+def _adjust(report: pytest.TestReport, verdict: Verdict) -> None:
+    if verdict.result in ("unsupported", "not-applicable", "xfail"):
+        # The one outcome of pytest that is neither; its status is ours, above.
+        report.outcome = "skipped"
+        report.longrepr = (report.location[0], report.location[1] or 0, verdict.message)
+    elif not verdict.is_good and report.passed:
+        report.outcome = "failed"
+        report.longrepr = verdict.message
+
+
+def _check(item: pytest.Item) -> Check | None:
+    return check_of(item.function) if isinstance(item, pytest.Function) else None
+
+
+def _id(item: pytest.Item) -> str:
+    each = _check(item)
+    assert each is not None, f"{item} is no check"
+    return each.id
+
+
+def _ids(option: str) -> frozenset[str]:
+    return frozenset(_split(option))
+
+
+def _split(option: str) -> Iterator[str]:
+    return (part.strip() for part in option.split(",") if part.strip())

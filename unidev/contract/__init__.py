@@ -1,0 +1,86 @@
+"""What a backend is, and all that a plugin may import besides ``unidev`` and ``unidev.errors``.
+
+A name is imported when it is first used, so that ``import unidev`` pays for none of them.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+if TYPE_CHECKING:
+    from typing import Any
+
+    from unidev.contract.autograd import Autograd as Autograd
+    from unidev.contract.backend import CONTRACT_VERSION as CONTRACT_VERSION
+    from unidev.contract.backend import Backend as Backend
+    from unidev.contract.backend import BackendSpec as BackendSpec
+    from unidev.contract.backend import Extent as Extent
+    from unidev.contract.backend import Memory as Memory
+    from unidev.contract.backend import Simulator as Simulator
+    from unidev.contract.device import Device as Device
+    from unidev.contract.hookspecs import hookimpl as hookimpl
+    from unidev.contract.installation import Build as Build
+    from unidev.contract.installation import Installation as Installation
+    from unidev.contract.installation import Wheel as Wheel
+    from unidev.contract.layers import Array as Array
+    from unidev.contract.layers import Functions as Functions
+    from unidev.contract.layers import Layers as Layers
+    from unidev.contract.layers import Model as Model
+    from unidev.contract.layers import Pair as Pair
+    from unidev.contract.models import Models as Models
+    from unidev.contract.models import Stored as Stored
+    from unidev.contract.optional import Unsupported as Unsupported
+    from unidev.contract.optional import part as part
+    from unidev.contract.optional import unsupported as unsupported
+    from unidev.contract.peak_memory import PeakCounter as PeakCounter
+    from unidev.contract.probe import Probe as Probe
+    from unidev.contract.tracer import Movement as Movement
+    from unidev.contract.tracer import Patches as Patches
+    from unidev.contract.tracer import Recording as Recording
+    from unidev.contract.tracer import Tracer as Tracer
+    from unidev.contract.training_probe import AutogradProbe as AutogradProbe
+    from unidev.contract.training_probe import ModelProbe as ModelProbe
+    from unidev.support.build_cache import build_once as build_once
+    from unidev.support.wording import kind_of as kind_of
+
+HOMES = {
+    "Autograd": "contract.autograd",
+    "AutogradProbe": "contract.training_probe",
+    "Backend": "contract.backend",
+    "BackendSpec": "contract.backend",
+    "Build": "contract.installation",
+    "CONTRACT_VERSION": "contract.backend",
+    "Device": "contract.device",
+    "Extent": "contract.backend",
+    "Functions": "contract.layers",
+    "Installation": "contract.installation",
+    "Layers": "contract.layers",
+    "Memory": "contract.backend",
+    "ModelProbe": "contract.training_probe",
+    "Models": "contract.models",
+    "Movement": "contract.tracer",
+    "Patches": "contract.tracer",
+    "PeakCounter": "contract.peak_memory",
+    "Probe": "contract.probe",
+    "Recording": "contract.tracer",
+    "Simulator": "contract.backend",
+    "Stored": "contract.models",
+    "Tracer": "contract.tracer",
+    "Unsupported": "contract.optional",
+    "Wheel": "contract.installation",
+    "build_once": "support.build_cache",
+    "hookimpl": "contract.hookspecs",
+    "kind_of": "support.wording",
+    "part": "contract.optional",
+    "unsupported": "contract.optional",
+}
+"""Where each name is at home, below ``unidev``."""
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    home = HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"unidev.{home}"), name)
+    return value

@@ -1,0 +1,29 @@
+"""The hook by which plugins register backends.
+
+A plugin is installed with an entry point in the group ``unidev``::
+
+    [project.entry-points.unidev]
+    mine = "my_package"
+
+and its module says ``@unidev.hookimpl`` on a function of the hook's name. Nothing of unidev calls a
+hook after registration: pluggy is not on the hot path.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pluggy
+
+if TYPE_CHECKING:
+    from unidev.contract.backend import BackendSpec
+
+PROJECT = "unidev"
+
+hookspec = pluggy.HookspecMarker(PROJECT)
+hookimpl = pluggy.HookimplMarker(PROJECT)
+
+
+@hookspec
+def unidev_register_backend() -> BackendSpec:  # type: ignore[empty-body]  # a spec has no body
+    """Return the spec of one backend. Import no framework here."""

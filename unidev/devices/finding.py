@@ -1,0 +1,260 @@
+"""Which devices there are, and which one is meant."""
+
+from __future__ import annotations
+
+from unidev.contract.device import MOST_INDEX, Device, registry
+from unidev.errors import BackendMismatchError, DeviceNotFoundError, DeviceSpecError
+from unidev.registry.loading import backend_of_namespace, load_backend
+from unidev.registry.scopes import innermost_device
+from unidev.registry.selection import active_backend
+from unidev.registry.simulation import MOST, VARIABLE
+from unidev.support.numbers import whole_number
+from unidev.support.wording import kind_of, shown
+
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+if TYPE_CHECKING:
+    from unidev.contract.backend import Backend, Memory
+
+    DeviceLike = Device | str | object
+    """A Device, unidev's or the framework's spelling, or the framework's own device object."""
+
+KINDS = ("cpu", "gpu")
+"""What every backend understands, whatever it has."""
+
+
+def cpu() -> Device:
+    """The host's device of the selected backend, ``cpu:0``."""
+    return _there(active_backend(), "cpu", 0)
+
+
+def gpu(index: int = 0) -> Device:
+    """The accelerator ``index`` of the selected backend: CUDA, ROCm, MPS, XPU, or simulated.
+
+    Raises:
+        DeviceNotFoundError: it is not there; lists what is, and says why where there is none.
+        DeviceSpecError: ``index`` is negative or no whole number.
+    """
+    return _there(active_backend(), "gpu", _whole(index))
+
+
+def as_device(spec: DeviceLike, /) -> Device:
+    """The device that ``spec`` means; it is there.
+
+    Args:
+        spec: a ``Device``; a string in unidev's spelling (``gpu``, ``gpu:1``), which wins, or the
+            framework's (``cuda:1``, ``/GPU:1``); or the framework's own object. A string means a
+            device of the selected backend; ``gpu`` is ``gpu:0``.
+
+    Raises:
+        DeviceSpecError: it means no device.
+        DeviceNotFoundError: the device is not there; lists what is.
+
+    >>> import unidev
+    >>> unidev.as_device("cpu") is unidev.cpu()
+    True
+    """
+    if isinstance(spec, Device):
+        backend = load_backend(spec.backend)
+    elif isinstance(spec, str):
+        backend = active_backend()
+    else:
+        backend = backend_of_namespace(type(spec)) or active_backend()
+    return resolve_device(spec, backend)
+
+
+def list_devices() -> list[Device]:
+    """Every device of the selected backend: CPUs first, then GPUs, each by index.
+
+    Creates no GPU context and allocates no device memory.
+
+    >>> import unidev
+    >>> [str(device) for device in unidev.list_devices()][0]
+    'cpu:0'
+    """
+    return devices_of(active_backend())
+
+
+def num_gpus() -> int:
+    """How many GPUs the selected backend sees, simulated ones included. Touches none of them."""
+    return active_backend().device_count("gpu")
+
+
+def try_gpu(index: int = 0) -> Device:
+    """``gpu(index)`` if it is there, else ``cpu()``.
+
+    With ``try_all_gpus``, the one function that falls back, as its name says.
+
+    Raises:
+        DeviceSpecError: ``index`` is negative or no whole number.
+
+    >>> import unidev
+    >>> str(unidev.try_gpu(63))
+    'cpu:0'
+    """
+    backend = active_backend()
+    if type(index) is not int or index < 0:
+        index = _whole(index)
+    if index < backend.device_count("gpu"):
+        return Device(backend.name, "gpu", index)
+    return backend.cpu
+
+
+def try_all_gpus() -> list[Device]:
+    """Every GPU of the selected backend, or ``[cpu()]`` if there is none."""
+    backend = active_backend()
+    return [Device(backend.name, "gpu", i) for i in range(backend.device_count("gpu"))] or [cpu()]
+
+
+def synchronize(device: DeviceLike | None = None) -> None:
+    """Block until all work queued on ``device`` is done; None: on every device of the backend."""
+    devices = list_devices() if device is None else [as_device(device)]
+    for each in devices:
+        load_backend(each.backend).synchronize(each)
+
+
+def memory(device: DeviceLike) -> Memory:
+    """What ``device`` has in use, free and in all, in bytes.
+
+    Returns:
+        ``(used_bytes, free_bytes, total_bytes)`` by the framework's count, of its own tensors where
+        it tells. Of a real GPU of NVIDIA's, ``.driver`` has the same by the driver's count, of all
+        processes, and ``.driver.holders`` who they are; else ``.driver`` is None.
+
+    May create the device's context.
+
+    Raises:
+        UnsupportedOperation: the framework keeps no count there; says why.
+    """
+    target = as_device(device)
+    backend = load_backend(target.backend)
+    told = backend.memory(target)
+    if target.kind == "cpu" or target.is_simulated:
+        return told
+    from unidev.calls.driver_memory import with_driver
+
+    return with_driver(told, target, backend)
+
+
+def devices_of(backend: Backend) -> list[Device]:
+    """Every device of ``backend``, in the order of its kinds."""
+    return [
+        backend.device(kind, index)
+        for kind in backend.kinds
+        for index in range(backend.device_count(kind))
+    ]
+
+
+def default_device(device: DeviceLike | None) -> Device:
+    """Where a new tensor goes: ``device``, else the innermost ``with device:``, else ``cpu:0``.
+
+    Of the selected backend, that is: as a framework's own default device, the scope holds on inside
+    ``with use_backend(name):``, and says nothing about another framework.
+    """
+    if device is not None:
+        return as_device(device)
+    backend = active_backend()
+    return innermost_device(backend.name) or _there(backend, "cpu", 0)
+
+
+def resolve_device(spec: DeviceLike, backend: Backend) -> Device:
+    """The device of ``backend`` that ``spec`` means; it is there.
+
+    Raises:
+        BackendMismatchError: it is a device of another backend.
+        DeviceSpecError: it means no device.
+        DeviceNotFoundError: the device is not there.
+    """
+    if isinstance(spec, Device):
+        if spec.backend != backend.name:
+            raise BackendMismatchError(
+                f"{spec} is a device of the {spec.backend} backend, and the tensor is one of "
+                f"{backend.name}. Give a device of {backend.name}, or bring the values across with "
+                "unidev.array(unidev.to_numpy(x), device=...).",
+                backend=spec.backend,
+            )
+        device = spec
+    else:
+        device = backend.device(*_kind_and_index(spec, backend))
+    _ = device.native  # asks, the first time, whether it is there
+    return device
+
+
+def check_device(device: Device) -> None:
+    """Raise DeviceNotFoundError unless ``device`` is there now."""
+    backend = load_backend(device.backend)
+    known = device.kind in backend.kinds
+    if not known or not 0 <= device.index < backend.device_count(device.kind):
+        raise DeviceNotFoundError(_not_there(device, backend), spec=str(device))
+
+
+def _there(backend: Backend, kind: str, index: int) -> Device:
+    device = backend.device(kind, index)
+    _ = device.native  # asks, the first time, whether it is there
+    return device
+
+
+def _kind_and_index(spec: object, backend: Backend) -> tuple[str, int]:
+    if isinstance(spec, str):
+        kind, colon, index = spec.partition(":")
+        if kind in (*KINDS, *backend.kinds) and (not colon or _is_number(index)):
+            return kind, _whole(int(index or 0))
+    native = backend.parse_native(spec)
+    if native is None:
+        _refuse_foreign(spec, backend)
+        raise DeviceSpecError(_makes_no_sense(spec, backend), spec=spec)
+    return native[0], _whole(native[1])
+
+
+def _refuse_foreign(spec: object, backend: Backend) -> None:
+    owner = None if isinstance(spec, str) else backend_of_namespace(type(spec))
+    if owner is not None and owner is not backend and owner.parse_native(spec) is not None:
+        raise BackendMismatchError(
+            f"{shown(spec)} is a device of the {owner.name} backend; a device of {backend.name} is "
+            f"needed: {_listed(backend)}.",
+            backend=owner.name,
+        )
+
+
+def _is_number(text: str) -> bool:
+    return len(text) <= len(str(MOST_INDEX)) and text.isascii() and text.removeprefix("-").isdigit()
+
+
+def _whole(index: object) -> int:
+    number = whole_number(index, MOST_INDEX)
+    if number is None:
+        raise DeviceSpecError(
+            f"the index of a device is a whole number from 0, not {shown(index)}.", spec=index
+        )
+    return number
+
+
+def _makes_no_sense(spec: object, backend: Backend) -> str:
+    kind = "" if isinstance(spec, str) else f" (of type {kind_of(spec)})"
+    return (
+        f"{shown(spec)}{kind} names no device of the {backend.name} backend. Its devices: "
+        f"{_listed(backend)}; their own spelling: "
+        f"{', '.join(device.native_name for device in devices_of(backend))}."
+    )
+
+
+def _not_there(device: Device, backend: Backend) -> str:
+    from unidev.contract.backend import Unsupported
+
+    message = f"{device} is not there: the {backend.name} backend has {_listed(backend)}."
+    if device.kind == "gpu":
+        message += f" try_gpu({device.index}) falls back to the CPU"
+        if device.index < MOST and not isinstance(backend.spec.simulator, Unsupported):
+            message += f"; {VARIABLE}={device.index + 1}, set before Python starts, simulates GPUs"
+        message += "."
+        if not backend.device_count("gpu"):
+            from unidev.doctor.brief import why_no_gpu
+
+            message += f" {why_no_gpu(backend)}"
+    return message
+
+
+def _listed(backend: Backend) -> str:
+    return ", ".join(str(device) for device in devices_of(backend))
+
+
+registry.check_device = check_device

@@ -1,0 +1,1 @@
+"""What the machine and its drivers say, with no framework."""

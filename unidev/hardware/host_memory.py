@@ -1,0 +1,57 @@
+"""How many bytes the C library has given out, for frameworks that do not count host memory."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import TYPE_CHECKING
+
+from unidev.errors import UnsupportedOperation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev.contract.device import Device
+
+_OPERATION = "counting allocated bytes"
+_MANUAL = "https://man7.org/linux/man-pages/man3/mallinfo.3.html"
+
+
+class _Mallinfo2(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena", "ordblks", "smblks", "hblks", "hblkhd",
+            "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
+        )
+    ]  # fmt: skip
+
+
+def allocated_bytes(device: Device) -> int:
+    """Bytes that this process has allocated and not freed, by glibc's count.
+
+    Counts the whole process: mapped blocks (``hblkhd``) and those of the heaps (``uordblks``). Good
+    for the host and for simulated devices, whose memory is the host's.
+
+    Raises:
+        UnsupportedOperation: a real GPU, or a C library that keeps no such count.
+    """
+    if device.kind != "cpu" and not device.is_simulated:
+        raise UnsupportedOperation(
+            _OPERATION, f"the C library does not see the memory of {device}; the probe has to"
+        )
+    info = _mallinfo2()()
+    return int(info.hblkhd) + int(info.uordblks)
+
+
+@functools.cache
+def _mallinfo2() -> Callable[[], _Mallinfo2]:
+    try:
+        function = ctypes.CDLL(None).mallinfo2
+    except (AttributeError, OSError, TypeError) as error:  # musl, macOS, Windows; glibc before 2.33
+        raise UnsupportedOperation(
+            _OPERATION, "the C library has no mallinfo2 (glibc has it since 2.33)", _MANUAL
+        ) from error
+    function.argtypes = []
+    function.restype = _Mallinfo2
+    return function

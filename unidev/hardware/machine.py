@@ -1,0 +1,161 @@
+"""What the machine says without any framework: its bus, device files, drivers and environment."""
+
+from __future__ import annotations
+
+import os
+import platform
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unidev.hardware.facts import FAILS, VENDORS, WORKS, DeviceFile, Driver, Gpu, Machine, PciDevice
+from unidev.hardware.nvml import ask_in_time, ask_nvml, import_nvml
+from unidev.hardware.processes import process_told
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+VARIABLES = (
+    "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+    "HSA_OVERRIDE_GFX_VERSION", "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK",
+    "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "UNIDEV_SIMULATE",
+)  # fmt: skip
+"""The environment variables that bear on which GPUs are seen."""
+
+_ROOT = Path("/")
+_DISPLAY, _ACCELERATOR = "0x03", "0x12"
+"""PCI's classes of GPUs; AMD's MI300 calls itself a processing accelerator."""
+_DEVICE_FILES = ("nvidia*", "kfd", "dri/renderD*", "dxg")
+
+
+def read_machine(
+    environment: Mapping[str, str],
+    *,
+    wait_s: float = 60.0,
+    root: Path = _ROOT,
+    system: str | None = None,
+) -> Machine:
+    """All of it, from the files under ``root``, and from NVIDIA's driver.
+
+    ``wait_s`` is how long that driver may take.
+    """
+    system = platform.system() if system is None else system
+    on_bus = _pci(root)
+    return Machine(
+        system=system,
+        distribution=_distribution(root),
+        is_wsl="microsoft" in _read(root / "proc/version").lower(),
+        container=_container(root, environment),
+        pci_count=_pci_count(root),
+        gpus_on_bus=on_bus,
+        nvidia_kernel=_nvidia_kernel(root),
+        device_files=_device_files(root),
+        drivers=tuple(_drivers(root, on_bus, system, wait_s)),
+        environment=relevant(environment),
+    )
+
+
+def relevant(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that bear on GPUs."""
+    return {name: environment[name] for name in VARIABLES if name in environment}
+
+
+def _drivers(root: Path, on_bus: tuple[PciDevice, ...], system: str, wait_s: float) -> list[Driver]:
+    drivers = [ask_in_time(partial(ask_nvml, import_nvml(), process_told), wait_s)]
+    if any(each.accelerator == "rocm" for each in on_bus) or (root / "sys/class/kfd").exists():
+        drivers.append(_amd(root))
+    if any(each.accelerator == "xpu" for each in on_bus):
+        drivers.append(_intel(on_bus))
+    if system == "Darwin" and platform.machine() == "arm64":
+        drivers.append(Driver("mps", WORKS, gpus=(Gpu("mps", 0, "Apple GPU"),)))
+    return drivers
+
+
+def _pci_count(root: Path) -> int | None:
+    folder = root / "sys/bus/pci/devices"
+    return len(list(folder.iterdir())) if folder.is_dir() else None
+
+
+def _pci(root: Path) -> tuple[PciDevice, ...]:
+    found = []
+    for folder in sorted((root / "sys/bus/pci/devices").glob("*")):
+        vendor = _read(folder / "vendor")
+        if vendor in VENDORS and _read(folder / "class").startswith((_DISPLAY, _ACCELERATOR)):
+            driver = folder / "driver"
+            found.append(
+                PciDevice(folder.name, vendor, driver.resolve().name if driver.exists() else None)
+            )
+    return tuple(found)
+
+
+def _amd(root: Path) -> Driver:
+    """The compute nodes of AMD's kernel driver that are GPUs."""
+    gpus: list[Gpu] = []
+    for folder in sorted((root / "sys/class/kfd/kfd/topology/nodes").glob("*"), key=_number):
+        told = dict(
+            line.split(" ", 1) for line in _read(folder / "properties").splitlines() if " " in line
+        )
+        version = int(told.get("gfx_target_version", "0"))
+        if version:
+            gfx = f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
+            name = _read(folder / "name") or gfx
+            uuid = f"GPU-{int(told.get('unique_id', '0')):016x}"
+            gpus.append(Gpu("rocm", len(gpus), name, uuid, gfx))
+    return Driver("rocm", WORKS if gpus else FAILS, gpus=tuple(gpus))
+
+
+def _number(path: Path) -> int:
+    return int(path.name) if path.name.isdigit() else -1
+
+
+def _intel(on_bus: tuple[PciDevice, ...]) -> Driver:
+    driven = [
+        each for each in on_bus if each.accelerator == "xpu" and each.driver in ("i915", "xe")
+    ]
+    gpus = tuple(
+        Gpu("xpu", index, f"Intel GPU at {each.address}") for index, each in enumerate(driven)
+    )
+    return Driver("xpu", WORKS if gpus else FAILS, gpus=gpus)
+
+
+def _device_files(root: Path) -> tuple[DeviceFile, ...]:
+    found = sorted(path for pattern in _DEVICE_FILES for path in (root / "dev").glob(pattern))
+    return tuple(
+        DeviceFile("/" + path.relative_to(root).as_posix(), os.access(path, os.R_OK | os.W_OK))
+        for path in found
+        if not path.is_dir()  # nvidia-caps
+    )
+
+
+def _nvidia_kernel(root: Path) -> str | None:
+    for line in _read(root / "proc/driver/nvidia/version").splitlines():
+        if line.startswith("NVRM version:"):
+            numbers = [word for word in line.split() if word[0].isdigit() and "." in word]
+            return numbers[0] if numbers else line.partition(":")[2].strip()
+    return None
+
+
+def _container(root: Path, environment: Mapping[str, str]) -> str | None:
+    for path in (".dockerenv", "run/.containerenv"):
+        if (root / path).exists():
+            return f"/{path}"
+    if environment.get("KUBERNETES_SERVICE_HOST"):
+        return "KUBERNETES_SERVICE_HOST"
+    groups = _read(root / "proc/1/cgroup")
+    names = ("docker", "kubepods", "containerd", "lxc")
+    return next((f"/proc/1/cgroup: {name}" for name in names if name in groups), None)
+
+
+def _distribution(root: Path) -> str | None:
+    for line in _read(root / "etc/os-release").splitlines():
+        if line.startswith("ID="):
+            return line.removeprefix("ID=").strip('"')
+    return None
+
+
+def _read(path: Path) -> str:
+    """What a file says; nothing where it is not there, or not for us."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,143 @@
+"""What NVIDIA's driver says, through nvidia-ml-py. Initialises no CUDA and touches no framework."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from functools import partial
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from unidev.hardware.facts import (
+    FAILS,
+    MISMATCH,
+    NO_ANSWER,
+    NO_LIBRARY,
+    NO_PERMISSION,
+    NOT_ASKED,
+    NOT_LOADED,
+    WORKS,
+    Driver,
+    Gpu,
+    GpuProcess,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    ProcessTold = Callable[[int], tuple[str | None, tuple[str, ...]]]
+    """The name of a process, and the frameworks that it has loaded."""
+
+_STATES = {
+    "NVML_ERROR_LIBRARY_NOT_FOUND": NO_LIBRARY,
+    "NVML_ERROR_DRIVER_NOT_LOADED": NOT_LOADED,
+    "NVML_ERROR_NO_PERMISSION": NO_PERMISSION,
+    "NVML_ERROR_LIB_RM_VERSION_MISMATCH": MISMATCH,
+}
+
+
+def import_nvml() -> Any:
+    """The module ``pynvml`` of nvidia-ml-py, or None."""
+    try:
+        with warnings.catch_warnings():
+            # The other distribution of that module's name, pynvml, warns that it is deprecated.
+            warnings.simplefilter("ignore", FutureWarning)
+            import pynvml  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    return pynvml
+
+
+def ask_in_time(ask: Callable[[], Driver], wait_s: float) -> Driver:
+    """What ``ask`` says, unless it takes longer: a driver that lost its card may never return."""
+    told: list[Driver] = []
+    thread = Thread(target=lambda: told.append(ask()), daemon=True)
+    thread.start()
+    thread.join(wait_s)
+    return told[0] if told else Driver("cuda", NO_ANSWER, f"no answer within {wait_s:g} s")
+
+
+def ask_nvml(nvml: Any, told: ProcessTold) -> Driver:
+    """What the driver says; ``nvml`` is the module, or None where it is not installed."""
+    if nvml is None:
+        return Driver("cuda", NOT_ASKED, "nvidia-ml-py is not installed")
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError as error:
+        return Driver("cuda", _state(nvml, error), str(error))
+    try:
+        return Driver(
+            "cuda",
+            WORKS,
+            version=_text(nvml.nvmlSystemGetDriverVersion()),
+            cuda_version=_cuda_version(nvml),
+            gpus=tuple(_gpus(nvml, told)),
+        )
+    except nvml.NVMLError as error:  # one that fell off the bus, say
+        return Driver("cuda", FAILS, str(error))
+    finally:
+        with contextlib.suppress(nvml.NVMLError):
+            nvml.nvmlShutdown()
+
+
+def _state(nvml: Any, error: Any) -> str:
+    for name, state in _STATES.items():
+        if error.value == getattr(nvml, name):
+            return state
+    return FAILS
+
+
+def _cuda_version(nvml: Any) -> str:
+    number = nvml.nvmlSystemGetCudaDriverVersion_v2()  # 12040 for 12.4
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _gpus(nvml: Any, told: ProcessTold) -> Iterator[Gpu]:
+    for index in range(nvml.nvmlDeviceGetCount()):
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+        memory = _or_none(nvml, partial(nvml.nvmlDeviceGetMemoryInfo, handle))
+        yield Gpu(
+            "cuda",
+            index,
+            _text(nvml.nvmlDeviceGetName(handle)),
+            _text(nvml.nvmlDeviceGetUUID(handle)),
+            f"sm_{major}{minor}",
+            None if memory is None else int(memory.used),
+            None if memory is None else int(memory.total),
+            tuple(_processes(nvml, handle, told)),
+            tuple(_mig_uuids(nvml, handle)),
+        )
+
+
+def _processes(nvml: Any, handle: Any, told: ProcessTold) -> Iterator[GpuProcess]:
+    found = _or_none(nvml, partial(nvml.nvmlDeviceGetComputeRunningProcesses, handle))
+    for each in found or ():
+        # Of a process in another container there is no name in our /proc; the driver may know it.
+        name, frameworks = told(each.pid)
+        if name is None:
+            known = _or_none(nvml, partial(nvml.nvmlSystemGetProcessName, each.pid))
+            name = None if known is None else _text(known)
+        yield GpuProcess(each.pid, name, each.usedGpuMemory, frameworks)
+
+
+def _mig_uuids(nvml: Any, handle: Any) -> Iterator[str]:
+    mode = _or_none(nvml, lambda: nvml.nvmlDeviceGetMigMode(handle)[0])
+    if not mode:
+        return
+    for index in range(_or_none(nvml, partial(nvml.nvmlDeviceGetMaxMigDeviceCount, handle)) or 0):
+        part = _or_none(nvml, partial(nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index))
+        if part is not None:
+            yield _text(nvml.nvmlDeviceGetUUID(part))
+
+
+def _or_none(nvml: Any, ask: Callable[[], Any]) -> Any:
+    """What cannot be told of some cards, or to some users, is not known."""
+    try:
+        return ask()
+    except nvml.NVMLError:
+        return None
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

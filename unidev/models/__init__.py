@@ -1,0 +1,1 @@
+"""Models: placed, trained, saved."""

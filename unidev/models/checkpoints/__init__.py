@@ -1,0 +1,1 @@
+"""Parameters in files."""

@@ -1,0 +1,227 @@
+"""A model's tensors as a checkpoint has them, and what keeps a checkpoint from fitting a model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from unidev.contract.dtypes import portable_name
+from unidev.errors import (
+    CheckpointError,
+    InvalidDataError,
+    PluginError,
+    UnsupportedDtypeError,
+    UnsupportedOperation,
+)
+from unidev.models.checkpoints.format import CODES, Entry, can_hold, content_digest
+from unidev.support.wording import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from unidev.contract.backend import Backend, Extent
+    from unidev.contract.models import Stored
+    from unidev.models.checkpoints.reading import CheckpointFile
+
+    Array = np.ndarray[Any, Any]
+
+_MOST_SAID = 20
+"""A message names so many problems; the error's ``problems`` has them all."""
+
+
+class Slot(NamedTuple):
+    """One tensor of a model, under each of its names."""
+
+    names: tuple[str, ...]
+    stored: Stored
+    entry: Entry
+    """What the file has of it, under the first name."""
+
+
+def slots_of(backend: Backend, model: Any) -> list[Slot]:
+    """What ``model`` stores, a tied tensor once."""
+    stored = backend.models.stored(model)
+    tensors: dict[object, list[str]] = {}
+    for name, one in stored.items():  # one that the file has in two layouts is two
+        tensors.setdefault((id(one.tensor), one.axes), []).append(name)
+    return [
+        Slot(tuple(names), stored[names[0]], _entry(names[0], stored[names[0]], backend))
+        for names in tensors.values()
+    ]
+
+
+def _entry(name: str, stored: Stored, backend: Backend) -> Entry:
+    x, axes = stored
+    shape = tuple(int(length) for length in x.shape)
+    if axes is not None:
+        shape = tuple(shape[axis] for axis in axes)
+    return Entry(name, _dtype_name(x.dtype, backend), shape)
+
+
+def _dtype_name(dtype: Any, backend: Backend) -> str:
+    if isinstance(dtype, np.dtype):  # in whatever byte order
+        return str(dtype.name)
+    return portable_name(dtype, backend) or str(dtype)
+
+
+# -- to a file -------------------------------------------------------------------------------------
+
+
+def check_storable(slots: Iterable[Slot]) -> None:
+    """Raise what keeps these from being saved, of all of them at once."""
+    held = [slot.entry for slot in slots]
+    known = {dtype for dtype in {entry.dtype for entry in held} if can_hold(dtype)}
+    refused = [f"{entry.name!r} is {entry.dtype}" for entry in held if entry.dtype not in known]
+    if refused:
+        raise UnsupportedDtypeError(
+            f"a checkpoint cannot hold these: {_shortened(refused, ', ')}. It holds "
+            f"{', '.join(CODES)} (complex64 from safetensors 0.7 on)."
+        )
+    for name in (name for slot in slots for name in slot.names):
+        if name == "__metadata__" or name.encode(errors="replace").decode() != name:
+            raise InvalidDataError(f"a tensor called {name!r} cannot be stored; name it otherwise.")
+
+
+def merged(slots: Sequence[Slot], backend: Backend) -> list[Slot]:
+    """``slots``, of which those that are the same memory are one."""
+    alike: dict[object, list[Slot]] = {}
+    for slot, extents in zip(slots, extents_of(slots, backend), strict=True):
+        alike.setdefault((extents, slot.entry.form) if extents else id(slot), []).append(slot)
+    # Views of one storage look alike, too: they are merged only where they have the same values.
+    return [
+        same[0]._replace(names=tuple(name for slot in same for name in slot.names))
+        for group in alike.values()
+        for same in (_by_values(group, backend) if len(group) > 1 else [group])
+    ]
+
+
+def values_of(slot: Slot, backend: Backend) -> Array:
+    """The values, in the layout that the file has."""
+    x, axes = slot.stored
+    values = backend.models.read(x)
+    if axes is not None:
+        values = values.transpose(axes)
+    if values.shape != slot.entry.shape:  # the header is written already
+        raise PluginError(
+            f"the {backend.name} backend reads {slot.entry.name!r}, which is {slot.entry}, as an "
+            f"array {values.shape}.",
+            backend=backend.name,
+        )
+    return values
+
+
+def extents_of(slots: Iterable[Slot], backend: Backend) -> list[tuple[Extent, ...]]:
+    """The memory behind each; nothing where the backend does not tell."""
+
+    def of(slot: Slot) -> tuple[Extent, ...]:
+        try:
+            found = backend.extents(slot.stored.tensor)
+        except UnsupportedOperation:  # then only one object is known to be one memory
+            return ()
+        return tuple(extent for extent in found if extent.nbytes)
+
+    return [of(slot) for slot in slots]
+
+
+def _by_values(slots: Sequence[Slot], backend: Backend) -> Iterable[list[Slot]]:
+    found: dict[bytes, list[Slot]] = {}
+    for slot in slots:
+        found.setdefault(content_digest(values_of(slot, backend)), []).append(slot)
+    return found.values()
+
+
+# -- from a file -----------------------------------------------------------------------------------
+
+
+def fitted(
+    slots: Sequence[Slot], file: CheckpointFile, backend: Backend, model: Any
+) -> list[Entry]:
+    """The entry of ``file`` for each slot.
+
+    Raises:
+        CheckpointError: it does not fit; says all that is wrong.
+    """
+    names = {name: file.entries[first] for name, first in file.ties.items()} | file.entries
+    wanted = {name for slot in slots for name in slot.names}
+    unknown = [name for name in names if name not in wanted]
+    entries, problems = [], []
+    for slot in slots:
+        found = {names[name]: name for name in reversed(slot.names) if name in names}
+        entries.extend(list(found)[:1])
+        problems.extend(_problems(slot, found, unknown, file))
+    problems += [f"{name}: {names[name]} in the file, not in the model" for name in unknown]
+    if problems:
+        raise misfit(problems, file, backend, model)
+    return entries
+
+
+def misfit(
+    problems: Sequence[str], file: CheckpointFile, backend: Backend, model: Any
+) -> CheckpointError:
+    """The error for a file that is whole, and not this model's."""
+    message = (
+        f"{file.path!r} does not fit this {kind_of(model)}; nothing was loaded:\n  "
+        + _shortened(problems, "\n  ")
+    )
+    origin = file.metadata.get("unidev.framework")
+    if origin not in (None, backend.name):
+        message += (
+            f"\nIt was saved from {origin}, and this model is of {backend.name}: only layers that "
+            "unidev.nn made go by the same names on both."
+        )
+    return CheckpointError(message, problems=problems)
+
+
+def _problems(
+    slot: Slot, found: Mapping[Entry, str], unknown: Sequence[str], file: CheckpointFile
+) -> list[str]:
+    name, wanted = " = ".join(slot.names), slot.entry
+    if not found:
+        close = get_close_matches(slot.names[0], unknown[:100], 1)
+        hint = f" (which has {close[0]!r})" if close else ""
+        return [f"{name}: {wanted} in the model, not in the file{hint}"]
+    wrong = {entry: said for entry, said in found.items() if entry.form != wanted.form}
+    if wrong:
+        return [
+            f"{said}: {entry} in the file, {wanted} in the model" for entry, said in wrong.items()
+        ]
+    if len(found) > 1 and len({file.digest_of(entry) for entry in found}) > 1:
+        return [f"{name}: one tensor in the model, with different values in the file"]
+    return []
+
+
+def model_layout(slot: Slot, values: Array) -> Array:
+    """``values``, as the file has them, in the layout that the model has."""
+    axes = slot.stored.axes
+    return values if axes is None else values.transpose(np.argsort(axes))
+
+
+def check_written(
+    slots: Sequence[Slot],
+    entries: Sequence[Entry],
+    file: CheckpointFile,
+    backend: Backend,
+    model: Any,
+) -> None:
+    """Raise if a tensor that shares memory with another one has not the values of the file."""
+    extents = extents_of(slots, backend)
+    shared = Counter(extents)
+    problems = [
+        f"{slot.entry.name}: shares memory with another tensor, with other values in the file"
+        for slot, entry, memory in zip(slots, entries, extents, strict=True)
+        if memory
+        and shared[memory] > 1
+        and content_digest(values_of(slot, backend)) != file.digest_of(entry)
+    ]
+    if problems:
+        raise misfit(problems, file, backend, model)
+
+
+def _shortened(problems: Sequence[str], between: str) -> str:
+    said = list(problems[:_MOST_SAID])
+    if len(problems) > _MOST_SAID:
+        said.append(f"and {len(problems) - _MOST_SAID} more")
+    return between.join(said)

@@ -1,0 +1,241 @@
+"""Gradients by each framework's autograd, and the plainest step with them."""
+
+from __future__ import annotations
+
+import functools
+
+from unidev.calls.boundary import quiet
+from unidev.calls.framework_errors import framework_error
+from unidev.contract.dtypes import portable_name
+from unidev.errors import (
+    BackendMismatchError,
+    InvalidDataError,
+    NotATensorError,
+    UnidevError,
+    UnsupportedDtypeError,
+)
+from unidev.registry.loading import backend_of_model_type, backend_of_type
+from unidev.registry.selection import active_backend
+from unidev.support.numbers import real_number
+from unidev.support.wording import kind_of, shown
+from unidev.tensors.containers import map_tensors, named_tensors, tensors_of
+
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Any, TypeVar
+
+    from unidev.contract.backend import Backend
+
+    P = TypeVar("P")
+
+
+def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, Any]]:
+    """A function that gives what ``function`` gives, and its gradient by the first argument.
+
+    Args:
+        function: takes a model, or a tensor or nested container of floating-point tensors, and
+            whatever else; gives the loss, a tensor of one element.
+
+    Returns:
+        A function of the same arguments that gives ``(loss, gradients)``. The loss is cut off from
+        autograd. Gradients are new tensors, each on the device of its parameter: of a container, in
+        one of the same make; of a model, in a dict by the names of ``parameters``, those that are
+        not frozen. Of what the loss does not depend on, the gradient is zeros. What the framework
+        keeps in the parameters themselves (``x.grad``) is left as it was.
+
+    Raises, when it is called:
+        InvalidDataError: the loss is not one number, or depends on none of the parameters.
+        NotATensorError: the first argument holds nothing to differentiate by.
+        UnsupportedDtypeError: it holds whole numbers or booleans.
+        UnsupportedOperation: the framework has no autograd.
+
+    Semantics: ``jax.value_and_grad``.
+
+        loss, gradients = unidev.value_and_grad(loss_of)(net, batch)
+        unidev.sgd(net, gradients, lr=0.1)
+    """
+
+    @functools.wraps(function)
+    def evaluate(parameters: Any, /, *arguments: Any, **options: Any) -> tuple[Any, Any]:
+        backend = backend_of_model_type(parameters)
+        if backend is not None:
+            named = backend.models.trainable(parameters)
+            if not named:
+                raise NotATensorError(f"no parameter of this {kind_of(parameters)} can be trained.")
+            loss, found = _gradients(
+                backend, lambda: function(parameters, *arguments, **options), list(named.values())
+            )
+            return loss, dict(zip(named, found, strict=True))
+        unique, backend = _unique(parameters)
+        leaves = {key: backend.autograd.leaf(x) for key, x in unique.items()}
+        for x in unique.values():  # a framework that refuses them has said so in its own words
+            _check_differentiable(x, backend)
+        given = map_tensors(lambda x, _: leaves[id(x)], parameters)
+        loss, found = _gradients(
+            backend, lambda: function(given, *arguments, **options), list(leaves.values())
+        )
+        by_id = dict(zip(leaves, found, strict=True))
+        return loss, map_tensors(lambda x, _: by_id[id(x)], parameters)
+
+    return evaluate
+
+
+def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
+    """Take a step down: each parameter less ``lr`` times its gradient.
+
+    In place where tensors are mutable, and otherwise in new tensors, so that this holds everywhere:
+
+        parameters = unidev.sgd(parameters, gradients, lr=0.1)
+
+    Args:
+        parameters: a model, or a tensor or nested container of them.
+        gradients: as ``value_and_grad`` gives them; of a model, any of its names may be left out.
+        lr: the learning rate, a number.
+
+    Returns:
+        ``parameters`` itself; where tensors are immutable, a container of new ones.
+
+    Raises:
+        InvalidDataError: names, shapes or devices differ; says which. Nothing is changed.
+    """
+    rate = real_number(lr)
+    if rate is None:
+        raise InvalidDataError(f"lr, the learning rate, is a number, not {shown(lr)}.")
+    backend = backend_of_model_type(parameters)
+    if backend is not None:
+        pairs = _by_name(backend.models.parameters(parameters), gradients)
+        _descend(backend, pairs, rate)
+        return parameters
+    unique, backend = _unique(parameters)
+    pairs = _in_order(parameters, gradients)
+    new = _descend(backend, list({id(x): (x, slope) for x, slope in pairs}.values()), rate)
+    by_id = dict(zip(unique, new, strict=True))
+    return map_tensors(lambda x, _: by_id[id(x)], parameters)
+
+
+def no_grad() -> AbstractContextManager[Any]:
+    """``with unidev.no_grad():`` records nothing for gradients, in this thread, until it ends.
+
+    Of the selected backend.
+
+    Raises:
+        UnsupportedOperation: it has no autograd.
+    """
+    return active_backend().autograd.no_grad()
+
+
+def _gradients(
+    backend: Backend, loss_of: Callable[[], Any], leaves: Sequence[Any]
+) -> tuple[Any, list[Any]]:
+    of_the_user: list[Exception] = []
+
+    def checked() -> Any:
+        try:
+            loss = loss_of()
+        except Exception as error:
+            of_the_user.append(error)
+            raise
+        is_tensor = backend_of_type(type(loss)) is backend
+        if not is_tensor or any(size != 1 for size in loss.shape):
+            found = f"a tensor of shape {tuple(loss.shape)}" if is_tensor else kind_of(loss)
+            raise InvalidDataError(f"the loss has to be a tensor of one element, and is {found}.")
+        return loss
+
+    try:
+        loss, found = backend.autograd.gradients(checked, leaves)
+    except UnidevError:
+        raise
+    except backend.framework_errors as error:
+        if error in of_the_user:
+            raise
+        raise framework_error(error, backend.name, "computing gradients") from error
+    if all(slope is None for slope in found):
+        raise InvalidDataError(
+            "the loss depends on none of the parameters: compute it from what the function gets."
+        )
+    return loss, [
+        _zeros_like(backend, leaf) if slope is None else slope
+        for leaf, slope in zip(leaves, found, strict=True)
+    ]
+
+
+def _zeros_like(backend: Backend, x: Any) -> Any:
+    return quiet(backend.zeros, tuple(x.shape), x.dtype, backend.device_of(x))
+
+
+def _unique(parameters: Any) -> tuple[dict[int, Any], Backend]:
+    """Each tensor once, by its id, and the backend that all are of."""
+    found = tensors_of(parameters)
+    if not found:
+        raise NotATensorError(f"there is no tensor in this {kind_of(parameters)}.")
+    backend = found[0][1]
+    for _, other in found:
+        if other is not backend:
+            raise BackendMismatchError(
+                f"tensors of two backends, {backend.name} and {other.name}, among the parameters.",
+                backend=other.name,
+            )
+    return {id(x): x for x, _ in found}, backend
+
+
+def _check_differentiable(x: Any, backend: Backend) -> None:
+    # Some frameworks would give gradients that are whole numbers, too.
+    name = portable_name(x.dtype, backend) or ""
+    if name == "bool" or "int" in name:
+        raise UnsupportedDtypeError(
+            f"there is no gradient by a tensor of {name}: give floating-point tensors alone."
+        )
+
+
+def _by_name(named: Mapping[str, Any], gradients: Any) -> list[tuple[Any, Any]]:
+    if not isinstance(gradients, dict):
+        raise InvalidDataError(
+            f"the gradients of a model are a dict, by its parameters' names, not a "
+            f"{kind_of(gradients)}."
+        )
+    unknown = [name for name in gradients if name not in named]
+    if unknown:
+        raise InvalidDataError(
+            f"the model has no parameter {shown(unknown[0])}; it has: {', '.join(named)}."
+        )
+    return [(named[name], slope) for name, slope in gradients.items()]
+
+
+def _in_order(parameters: Any, gradients: Any) -> list[tuple[Any, Any]]:
+    xs, slopes = tensors_of(parameters), tensors_of(gradients)
+    if len(xs) != len(slopes):
+        raise InvalidDataError(
+            f"{len(xs)} tensors among the parameters, and {len(slopes)} among the gradients."
+        )
+    named = zip(named_tensors(parameters, ""), named_tensors(gradients, ""), strict=True)
+    for (path, _, _), (other, _, _) in named:
+        if path != other:
+            raise InvalidDataError(
+                f"a parameter is at {path or 'the top'}, and its gradient at {other or 'the top'}: "
+                "gradients come in a container of the same make."
+            )
+    return [(x, slope) for (x, _), (slope, _) in zip(xs, slopes, strict=True)]
+
+
+def _descend(backend: Backend, pairs: list[tuple[Any, Any]], lr: float) -> Sequence[Any]:
+    device_of = backend.device_of
+    for x, slope in pairs:
+        if type(x) is not type(slope) and not isinstance(slope, backend.tensor_types):
+            raise NotATensorError(f"a gradient is of type {kind_of(slope)}, and no tensor.")
+        if tuple(x.shape) != tuple(slope.shape):
+            raise InvalidDataError(
+                f"a parameter has shape {tuple(x.shape)}, and its gradient {tuple(slope.shape)}."
+            )
+        if device_of(x) is not device_of(slope):
+            raise InvalidDataError(
+                f"a parameter is on {device_of(x)}, and its gradient on {device_of(slope)}."
+            )
+    try:
+        xs, slopes = [x for x, _ in pairs], [slope for _, slope in pairs]
+        return quiet(backend.autograd.descend, xs, slopes, lr)
+    except UnidevError:
+        raise
+    except backend.framework_errors as error:
+        raise framework_error(error, backend.name, "a step of sgd") from error

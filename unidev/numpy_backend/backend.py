@@ -1,0 +1,153 @@
+"""The embedded default, and the reference implementation of the contract.
+
+NumPy has no devices. On the machine's own there is ``cpu:0`` alone; the simulated GPUs hold
+``SimulatedArray``s, each with memory of its own on the host.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.contract.backend import Backend, Extent, part, unsupported
+from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
+from unidev.numpy_backend.simulated_array import SimulatedArray
+from unidev.tensors.python_data import refuse_masked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from unidev.contract.device import Device
+
+    Array = np.ndarray[Any, Any]
+
+_NAMES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64", "complex64", "complex128",
+)  # fmt: skip
+
+
+class NumpyBackend(Backend):
+    """Arrays of NumPy, and of its subclasses."""
+
+    probe = part("unidev.numpy_backend.probe:NumpyProbe")
+    models = part("unidev.numpy_backend.models:NumpyModels")
+    layers = part("unidev.numpy_backend.nn.layers:NumpyLayers")
+    functions = part("unidev.numpy_backend.nn.functions:NumpyFunctions")
+    tracer = part("unidev.numpy_backend.tracer:NumpyTracer")
+    installation = part("unidev.numpy_backend.installation:NumpyInstallation")
+    native_scope = unsupported("NumPy has no default device", "https://numpy.org/doc/stable/")
+    autograd = unsupported("NumPy has no autograd")
+    memory = unsupported("NumPy keeps no count of its memory, and its devices share the host's")
+    peaks = unsupported("NumPy keeps no count of its memory")
+    pinned = unsupported("NumPy uses no GPU that memory could be pinned for")
+
+    @cached_property
+    def model_types(self) -> tuple[type, ...]:  # type: ignore[override]  # read-only is enough here
+        """Layers of ``unidev.nn``, which exist only once their module is imported."""
+        from unidev.numpy_backend.nn.layers import Layer
+
+        return (Layer,)
+
+    @property
+    def tensor_types(self) -> tuple[type, ...]:
+        """``numpy.ndarray``; NumPy's scalars are numbers, not tensors."""
+        return (np.ndarray,)
+
+    @cached_property
+    def dtypes(self) -> Mapping[str, np.dtype[Any]]:
+        """Numbers only: NumPy itself has no bfloat16."""
+        return {name: np.dtype(name) for name in _NAMES}
+
+    def device_count(self, kind: str) -> int:
+        """One CPU; as many GPUs as are simulated."""
+        return 1 if kind == "cpu" else self.simulated_count
+
+    def native_device(self, kind: str, index: int) -> Device | str:
+        """``"cpu"``, as the array API has it; a simulated GPU is its own ``Device``."""
+        return "cpu" if kind == "cpu" else self.device(kind, index)
+
+    def native_name(self, kind: str, index: int) -> str:
+        """Unidev's own spelling, since NumPy has none."""
+        return f"{kind}:{index}"
+
+    def hardware_name(self, kind: str, index: int) -> str:
+        """What it stands for."""
+        return "host memory" if kind == "cpu" else f"simulated GPU {index}"
+
+    def parse_native(self, spec: object) -> tuple[str, int] | None:  # noqa: ARG002  NumPy names none
+        """None: NumPy has no spelling that is not unidev's."""
+        return None
+
+    def device_of(self, x: Array) -> Device:
+        """What a simulated array says; any other is on the CPU."""
+        return x.simulated_device if type(x) is SimulatedArray else self._cpu
+
+    def copy_to(self, x: Array, device: Device, non_blocking: bool) -> Array:  # noqa: ARG002
+        """Always blocks."""
+        _refuse_references(x)
+        if device is self.device_of(x):
+            copied: Array = x.copy()
+            return copied
+        if type(x) not in (np.ndarray, SimulatedArray):
+            raise UnsupportedOperation(
+                f"moving a {type(x).__name__} to {device}",
+                "only plain arrays have a device; give numpy.asarray(x)",
+            )
+        return self._on(x.view(np.ndarray).copy(), device)
+
+    def from_numpy(self, array: Array, dtype: np.dtype[Any], device: Device) -> Array:
+        """In C order."""
+        return self._on(np.array(array, dtype=dtype, order="C", copy=True, subok=False), device)
+
+    def to_numpy(self, x: Array) -> Array:
+        """In C order."""
+        _refuse_references(x)
+        refuse_masked(x)
+        return np.array(x, order="C", copy=True, subok=False)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
+        """``numpy.empty``."""
+        return self._on(np.empty(shape, dtype), device)
+
+    def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
+        """``numpy.zeros``, whose pages the system clears when they are first touched."""
+        return self._on(np.zeros(shape, dtype), device)
+
+    def full(
+        self, shape: tuple[int, ...], value: Any, dtype: np.dtype[Any], device: Device
+    ) -> Array:
+        """``numpy.full``."""
+        return self._on(np.full(shape, value, dtype), device)
+
+    def synchronize(self, device: Device) -> None:
+        """Nothing to wait for: NumPy's calls return when they are done."""
+
+    def extents(self, x: Array) -> Sequence[Extent]:
+        """The memory of the array at the end of the chain of bases."""
+        _refuse_references(x)
+        owner = x
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        low, high = np.lib.array_utils.byte_bounds(owner) if _NUMPY_2 else np.byte_bounds(owner)  # type: ignore[attr-defined]
+        return [Extent(low, high - low if owner.size else 0)]
+
+    @cached_property
+    def _cpu(self) -> Device:
+        return self.device("cpu", 0)
+
+    def _on(self, array: Array, device: Device) -> Array:
+        return array if device.kind == "cpu" else SimulatedArray.place(array, device)
+
+
+_NUMPY_2 = int(np.__version__.partition(".")[0]) >= 2
+
+
+def _refuse_references(x: Array) -> None:
+    if x.dtype.hasobject:
+        raise UnsupportedDtypeError(
+            "an array of Python objects holds references: a copy of it would share what they refer "
+            "to. Use copy.deepcopy, or an array of numbers."
+        )

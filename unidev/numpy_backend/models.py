@@ -1,0 +1,131 @@
+"""NumPy's models: dicts and lists of arrays, nested or not, and layers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.contract.models import Models, Stored
+from unidev.errors import InvalidDataError, UnsupportedOperation
+from unidev.numpy_backend.nn.layers import Buffers, Layer
+from unidev.numpy_backend.simulated_array import SimulatedArray
+from unidev.support.wording import kind_of
+from unidev.tensors.containers import is_container
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from unidev.contract.device import Device
+
+    Array = np.ndarray[Any, Any]
+
+
+class Slot:
+    """An array, and every place at which it stands."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.places: list[tuple[Any, Any]] = []
+        """Containers, and the keys in them."""
+
+
+class NumpyModels(Models):
+    """Arrays cannot move: the containers stay the same objects, and get other arrays."""
+
+    takes_containers = True
+
+    def parameters(self, model: Any) -> Mapping[str, Array]:
+        """Every array but the buffers of layers; one that stands twice under its first name."""
+        unique: dict[int, tuple[str, Array]] = {}
+        for name, (container, array) in self._named(model).items():
+            if not isinstance(container, Buffers):
+                unique.setdefault(id(array), (name, array))
+        return dict(unique.values())
+
+    def trainable(self, model: Any) -> Mapping[str, Array]:
+        """NumPy freezes none."""
+        return self.parameters(model)
+
+    def tensors(self, model: Any) -> Mapping[str, Array]:
+        """By the keys that lead there, with dots between them."""
+        return {name: array for name, (_, array) in self._named(model).items()}
+
+    def parts(self, model: Any, optimizer: Any) -> Sequence[Slot]:
+        """One slot for each array, at however many places it stands."""
+        if optimizer is not None:
+            raise UnsupportedOperation("placing an optimizer", "NumPy has none")
+        slots: dict[int, Slot] = {}
+        for path, container, key, array in self._walk(model, (), ()):
+            if not isinstance(container, (dict, list)):
+                raise UnsupportedOperation(
+                    f"placing the array {'.'.join(path)!r} of a {kind_of(container)}",
+                    "only dicts and lists can get another array in place; use those, or "
+                    "as_in_device(x, device), which gives a new container",
+                )
+            slots.setdefault(id(array), Slot(array)).places.append((container, key))
+        return list(slots.values())
+
+    def is_on(self, part: Slot, device: Device) -> bool:
+        """Where its array is."""
+        return self.backend.device_of(part.array) is device
+
+    def twin(self, part: Slot, device: Device) -> Slot:
+        """An array that stands nowhere yet."""
+        return Slot(self.backend.copy_to(part.array, device, False))
+
+    def swap(self, part: Slot, twin: Slot) -> None:
+        """Put the other array wherever this one stands."""
+        part.array, twin.array = twin.array, part.array
+        for container, key in part.places:
+            container[key] = part.array
+
+    def stored(self, model: Any) -> Mapping[str, Stored]:
+        """All arrays."""
+        return {name: Stored(array) for name, array in self.tensors(model).items()}
+
+    def read(self, x: Array) -> Array:
+        """The array's own memory; of a stranger's subclass, a copy, if that can be read at all."""
+        if type(x) in (np.ndarray, SimulatedArray) and not x.dtype.hasobject:
+            return x.view(np.ndarray)
+        return self.backend.to_numpy(x)
+
+    def write(self, x: Array, values: Array) -> None:
+        """``x[...] = values``, which a simulated array refuses of values on the host."""
+        x.view(np.ndarray)[...] = values
+
+    def _named(self, model: Any) -> dict[str, tuple[Any, Array]]:
+        """Each array by its name, and the container that it stands in."""
+        found: dict[str, tuple[Any, Array]] = {}
+        for path, container, _, array in self._walk(model, (), ()):
+            name = ".".join(path)
+            if name in found:
+                raise InvalidDataError(f"two arrays of this model are called {name!r}.")
+            found[name] = container, array
+        return found
+
+    def _walk(
+        self, node: Any, path: tuple[str, ...], above: tuple[int, ...]
+    ) -> Iterator[tuple[tuple[str, ...], Any, Any, Array]]:
+        """Each array: its path, the container that it stands in, and its key there."""
+        if id(node) in above:
+            raise InvalidDataError(f"this model contains itself, at {'.'.join(path)!r}.")
+        for name, container, key in _entries(node):
+            here, child = (*path, name), container[key]
+            if isinstance(child, np.ndarray):
+                yield here, container, key, child
+            elif isinstance(child, (dict, list, tuple, Layer)):
+                yield from self._walk(child, here, (*above, id(node)))
+            elif is_container(child):
+                raise UnsupportedOperation(
+                    f"looking into the {kind_of(child)} at {'.'.join(here)!r} of a model",
+                    "NumPy's models are dicts, lists and tuples of arrays",
+                )
+
+
+def _entries(node: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The names of what is in ``node``, each with the container that it stands in and its key."""
+    if isinstance(node, Layer):
+        return node.entries()
+    keys = node if isinstance(node, dict) else range(len(node))
+    return ((str(key), node, key) for key in keys)

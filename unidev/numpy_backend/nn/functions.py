@@ -1,0 +1,137 @@
+"""The functions behind ``unidev.nn`` in plain NumPy, forward only.
+
+They work on arrays and simulated ones alike: each step is one that the latter follow, so that the
+result is where the operands are, and operands of two devices are refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.contract.layers import Functions
+from unidev.errors import InvalidDataError
+
+if TYPE_CHECKING:
+    Array = np.ndarray[Any, Any]
+    Pair = tuple[int, int]
+
+
+def linear(x: Array, weight: Array, bias: Array | None) -> Array:
+    """``x @ weight.T + bias``."""
+    if x.ndim < 1 or weight.ndim != 2 or x.shape[-1] != weight.shape[1]:
+        raise InvalidDataError(
+            f"a weight of shape {weight.shape}, (outputs, inputs), does not fit an x of shape "
+            f"{x.shape}, (…, inputs)."
+        )
+    product: Array = x @ weight.T
+    return product if bias is None else product + bias
+
+
+def conv2d(x: Array, weight: Array, bias: Array | None, stride: Pair, padding: Pair) -> Array:
+    """Each window of the images with each kernel: one product of matrices."""
+    if x.ndim != 4 or weight.ndim != 4 or x.shape[1] != weight.shape[1]:
+        raise InvalidDataError(
+            f"a weight of shape {weight.shape}, (out, in, height, width), does not fit images of "
+            f"shape {x.shape}, (batch, in, height, width)."
+        )
+    down, right = padding
+    padded = np.pad(x, ((0, 0), (0, 0), (down, down), (right, right)))
+    windows = windows_of(padded, (weight.shape[2], weight.shape[3]), stride)
+    outputs = np.tensordot(windows, weight, ((1, 4, 5), (1, 2, 3)))
+    images = np.moveaxis(outputs, 3, 1)
+    return images if bias is None else images + bias[:, None, None]
+
+
+def avg_pool2d(x: Array, kernel_size: Pair, stride: Pair) -> Array:
+    """The mean of each window."""
+    means: Array = windows_of(x, kernel_size, stride).mean((4, 5))
+    return means
+
+
+def max_pool2d(x: Array, kernel_size: Pair, stride: Pair) -> Array:
+    """The maximum of each window."""
+    maxima: Array = windows_of(x, kernel_size, stride).max((4, 5))
+    return maxima
+
+
+def windows_of(x: Array, kernel_size: Pair, stride: Pair) -> Array:
+    """A view of ``x``: ``(batch, channels, rows, columns, height, width)``, of whole windows."""
+    if x.ndim != 4 or x.shape[2] < kernel_size[0] or x.shape[3] < kernel_size[1]:
+        raise InvalidDataError(
+            f"a window of {kernel_size[0]} by {kernel_size[1]} does not fit images of shape "
+            f"{x.shape}, (batch, channels, height, width)."
+        )
+    windows = np.lib.stride_tricks.sliding_window_view(x, kernel_size, (2, 3))
+    chosen: Array = windows[:, :, :: stride[0], :: stride[1]]
+    return chosen
+
+
+def relu(x: Array) -> Array:
+    """``max(x, 0)``, of the dtype of ``x``."""
+    larger: Array = np.maximum(x, x.dtype.type(0))
+    return larger
+
+
+def softmax_cross_entropy(logits: Array, labels: Array) -> Array:
+    """Shifted by the largest logit, so that ``exp`` cannot overflow."""
+    _check_labels(labels, logits.shape[1])
+    shifted = logits - logits.max(1, keepdims=True)
+    normaliser = np.log(np.exp(shifted).sum(1, keepdims=True))
+    chosen = np.take_along_axis(shifted - normaliser, labels[:, None], 1)
+    return _zero_d(-chosen.mean())
+
+
+def mean_squared_error(predictions: Array, targets: Array) -> Array:
+    """The mean of the squares."""
+    return _zero_d(np.square(predictions - targets).mean())
+
+
+def _check_labels(labels: Array, classes: int) -> None:
+    # NumPy counts negative ones from the end, and says nothing.
+    if labels.size and not (labels.min() >= 0 and labels.max() < classes):
+        raise InvalidDataError(
+            f"labels of {classes} classes are from 0 to {classes - 1}; these go from "
+            f"{labels.min()} to {labels.max()}."
+        )
+
+
+def _zero_d(number: Any) -> Array:
+    """An array: NumPy's own scalars are no tensors."""
+    return number if isinstance(number, np.ndarray) else np.asarray(number)
+
+
+class NumpyFunctions(Functions):
+    """Forward only: NumPy has no autograd."""
+
+    def linear(self, x: Array, weight: Array, bias: Array | None) -> Array:
+        """``x @ weight.T + bias``."""
+        return linear(x, weight, bias)
+
+    def conv2d(
+        self, x: Array, weight: Array, bias: Array | None, stride: Pair, padding: Pair
+    ) -> Array:
+        """Cross-correlation."""
+        return conv2d(x, weight, bias, stride, padding)
+
+    def avg_pool2d(self, x: Array, kernel_size: Pair, stride: Pair) -> Array:
+        """Means of windows."""
+        return avg_pool2d(x, kernel_size, stride)
+
+    def relu(self, x: Array) -> Array:
+        """``max(x, 0)``."""
+        return relu(x)
+
+    def tanh(self, x: Array) -> Array:
+        """``numpy.tanh``."""
+        result: Array = np.tanh(x)
+        return result
+
+    def softmax_cross_entropy(self, logits: Array, labels: Array) -> Array:
+        """Mean over the batch."""
+        return softmax_cross_entropy(logits, labels)
+
+    def mean_squared_error(self, predictions: Array, targets: Array) -> Array:
+        """Mean over all elements."""
+        return mean_squared_error(predictions, targets)

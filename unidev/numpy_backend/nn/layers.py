@@ -1,0 +1,256 @@
+"""NumPy's layers: callables that hold arrays, forward only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.contract.layers import Layers
+from unidev.errors import InvalidDataError, NotATensorError, UnsupportedOperation
+from unidev.numpy_backend.nn.functions import avg_pool2d, conv2d, linear, max_pool2d, relu
+from unidev.numpy_backend.simulated_array import SimulatedArray
+from unidev.support.wording import kind_of
+from unidev.tensors.generator import draw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    Array = np.ndarray[Any, Any]
+    Pair = tuple[int, int]
+
+
+class Buffers(dict[str, "Array"]):
+    """Arrays that belong to a layer, and that training does not change by gradients."""
+
+
+class Layer:
+    """A layer of NumPy: ``layer(x)``. Where its arrays are is where it computes."""
+
+    def __init__(self, **parameters: Array | None) -> None:
+        self.parameters = {
+            name: np.array(array) for name, array in parameters.items() if array is not None
+        }
+        """What training would change. Placing puts other arrays here."""
+        self.buffers = Buffers()
+        self.is_training = True
+
+    def entries(self) -> Iterator[tuple[str, Any, Any]]:
+        """Names of arrays and layers, each with the container that it stands in and its key."""
+        for container in (self.parameters, self.buffers):
+            yield from ((name, container, name) for name in container)
+
+    def set_mode(self, is_training: bool) -> None:
+        """Training, or inference."""
+        self.is_training = is_training
+
+    def __call__(self, x: Array) -> Array:
+        """What the layer computes of ``x``."""
+        if not isinstance(x, np.ndarray):
+            raise NotATensorError(f"a layer of NumPy takes an array, not a {kind_of(x)}.")
+        return self._forward(x)
+
+    def __repr__(self) -> str:
+        shapes = [f"{name} {self.parameters[name].shape}" for name in self.parameters]
+        return f"{type(self).__name__}({', '.join(shapes)})"
+
+    def _forward(self, x: Array) -> Array:
+        raise NotImplementedError
+
+
+class Dense(Layer):
+    """``x @ weight.T + bias``."""
+
+    def _forward(self, x: Array) -> Array:
+        return linear(x, self.parameters["weight"], self.parameters.get("bias"))
+
+
+class Conv2d(Layer):
+    """Cross-correlation."""
+
+    def __init__(self, stride: Pair, padding: Pair, **parameters: Array | None) -> None:
+        super().__init__(**parameters)
+        self.stride = stride
+        self.padding = padding
+
+    def _forward(self, x: Array) -> Array:
+        weight, bias = self.parameters["weight"], self.parameters.get("bias")
+        return conv2d(x, weight, bias, self.stride, self.padding)
+
+
+class AvgPool2d(Layer):
+    """Means of windows."""
+
+    def __init__(self, kernel_size: Pair, stride: Pair) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = stride
+
+    def _forward(self, x: Array) -> Array:
+        return avg_pool2d(x, self.kernel_size, self.stride)
+
+
+class MaxPool2d(AvgPool2d):
+    """Maxima of windows."""
+
+    def _forward(self, x: Array) -> Array:
+        return max_pool2d(x, self.kernel_size, self.stride)
+
+
+class Flatten(Layer):
+    """``(batch, …)`` to ``(batch, rest)``."""
+
+    def _forward(self, x: Array) -> Array:
+        # Not reshape(n, -1), which cannot tell how many -1 are in an empty batch.
+        return x.reshape(x.shape[0], int(np.prod(x.shape[1:])))
+
+
+class Relu(Layer):
+    """``max(x, 0)``."""
+
+    def _forward(self, x: Array) -> Array:
+        return relu(x)
+
+
+class Tanh(Layer):
+    """``numpy.tanh``."""
+
+    def _forward(self, x: Array) -> Array:
+        result: Array = np.tanh(x)
+        return result
+
+
+class BatchNorm(Layer):
+    """Normalises axis 1; the running variance is that of the batch, not of its population."""
+
+    def __init__(self, features: int, momentum: float, epsilon: float) -> None:
+        super().__init__(weight=np.ones(features, "f4"), bias=np.zeros(features, "f4"))
+        self.buffers["running_mean"] = np.zeros(features, "f4")
+        self.buffers["running_var"] = np.ones(features, "f4")
+        self.momentum = momentum
+        self.epsilon = epsilon
+
+    def _forward(self, x: Array) -> Array:
+        weight = self.parameters["weight"]
+        if x.ndim not in (2, 4) or x.shape[1] != len(weight):
+            raise InvalidDataError(
+                f"batch_norm of {len(weight)} features takes (batch, {len(weight)}), or images of "
+                f"so many channels, and this is {x.shape}."
+            )
+        means, variances = self._statistics(x)
+        along = (slice(None), *(None,) * (x.ndim - 2))
+        scales = weight / np.sqrt(variances + self.epsilon)
+        result: Array = (x - means[along]) * scales[along] + self.parameters["bias"][along]
+        return result
+
+    def _statistics(self, x: Array) -> tuple[Array, Array]:
+        kept = self.buffers["running_mean"], self.buffers["running_var"]
+        if not self.is_training:
+            return kept
+        others = (0, *range(2, x.ndim))
+        new: tuple[Array, Array] = x.mean(others), x.var(others)
+        # All is computed, and so known to be on one device, before anything is changed.
+        mixed = [
+            self.momentum * old + (1 - self.momentum) * now
+            for old, now in zip(kept, new, strict=True)
+        ]
+        for old, now in zip(kept, mixed, strict=True):
+            old[...] = now
+        return new
+
+
+class Dropout(Layer):
+    """Which elements are dropped is drawn by unidev's generator."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def _forward(self, x: Array) -> Array:
+        if not self.is_training:
+            return x
+        kept = (draw("random", x.shape, "float32") >= self.rate).astype(x.dtype)
+        if isinstance(x, SimulatedArray):
+            kept = SimulatedArray.place(kept, x.simulated_device)
+        result: Array = x * (kept / (1 - self.rate))
+        return result
+
+
+class Sequential(Layer):
+    """One layer after the other."""
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        super().__init__()
+        self.layers = list(layers)
+
+    def entries(self) -> Iterator[tuple[str, Any, Any]]:
+        """The layers, by their positions."""
+        return ((str(position), self.layers, position) for position in range(len(self.layers)))
+
+    def set_mode(self, is_training: bool) -> None:
+        """Of every layer."""
+        super().set_mode(is_training)
+        for layer in self.layers:
+            layer.set_mode(is_training)
+
+    def __repr__(self) -> str:
+        return f"Sequential({', '.join(map(repr, self.layers))})"
+
+    def _forward(self, x: Array) -> Array:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class NumpyLayers(Layers):
+    """Makes the layers above."""
+
+    def dense(self, weight: Array, bias: Array | None) -> Layer:
+        """A ``Dense``."""
+        return Dense(weight=weight, bias=bias)
+
+    def conv2d(self, weight: Array, bias: Array | None, stride: Pair, padding: Pair) -> Layer:
+        """A ``Conv2d``."""
+        return Conv2d(stride, padding, weight=weight, bias=bias)
+
+    def avg_pool2d(self, kernel_size: Pair, stride: Pair) -> Layer:
+        """An ``AvgPool2d``."""
+        return AvgPool2d(kernel_size, stride)
+
+    def max_pool2d(self, kernel_size: Pair, stride: Pair) -> Layer:
+        """A ``MaxPool2d``."""
+        return MaxPool2d(kernel_size, stride)
+
+    def flatten(self) -> Layer:
+        """A ``Flatten``."""
+        return Flatten()
+
+    def relu(self) -> Layer:
+        """A ``Relu``."""
+        return Relu()
+
+    def tanh(self) -> Layer:
+        """A ``Tanh``."""
+        return Tanh()
+
+    def batch_norm(self, features: int, momentum: float, epsilon: float) -> Layer:
+        """A ``BatchNorm``."""
+        return BatchNorm(features, momentum, epsilon)
+
+    def dropout(self, rate: float) -> Layer:
+        """A ``Dropout``."""
+        return Dropout(rate)
+
+    def sequential(self, layers: Sequence[Layer]) -> Layer:
+        """A ``Sequential``."""
+        return Sequential(layers)
+
+    def set_mode(self, model: Any, is_training: bool) -> None:
+        """Of layers; a container of arrays has no mode."""
+        if not isinstance(model, Layer):
+            raise UnsupportedOperation(
+                "switching between training and inference",
+                f"a {kind_of(model)} of arrays has no such mode; the functions that compute with "
+                "it are told by an argument of yours",
+            )
+        model.set_mode(is_training)

@@ -1,0 +1,76 @@
+"""What the conformance suite needs of NumPy, by NumPy's own calls."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.contract.backend import unsupported
+from unidev.contract.probe import Probe
+from unidev.numpy_backend.simulated_array import SimulatedArray
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from unidev.contract.device import Device
+
+    Array = np.ndarray[Any, Any]
+
+
+class NumpyProbe(Probe):
+    """Probe of the reference implementation."""
+
+    gradient = unsupported("NumPy has no autograd")
+    deleted = unsupported("NumPy frees no array that is in use")
+
+    def make(self, array: Array, device: Device) -> Array:
+        """A copy of ``array``, viewed as a simulated array where the device is one."""
+        made: Array = np.array(array)
+        return SimulatedArray.place(made, device) if device.kind == "gpu" else made
+
+    def read(self, x: Array) -> bytes:
+        """``tobytes`` gives C order."""
+        return x.tobytes()
+
+    def same_memory(self, x: Array) -> Array:
+        """A view."""
+        view: Array = x.view()
+        return view
+
+    def views(self, x: Array) -> Mapping[str, Array]:
+        """NumPy's views."""
+        plain = x.view(np.ndarray)
+        views = {
+            "transposed": plain.T,
+            "sliced": plain[1:, ::2],
+            "broadcast": np.broadcast_to(plain, (3, *plain.shape)),
+        }
+        device = getattr(x, "simulated_device", None)
+        if device is None:
+            return views
+        return {name: SimulatedArray.place(view, device) for name, view in views.items()}
+
+    def write(self, x: Array, value: float) -> None:
+        """``x[...] = value``."""
+        x[...] = value
+
+    def global_state(self) -> Mapping[str, object]:
+        """NumPy's error handling and both global generators."""
+        legacy: Any = np.random.get_state(legacy=True)
+        kind, keys, *rest = legacy
+        return {
+            "errstate": np.geterr(),
+            "numpy.random": (kind, keys.tobytes(), *rest),
+            "random": random.getstate(),
+        }
+
+    def specials(self, device: Device) -> Mapping[str, Array]:
+        """Structured records, and text."""
+        if device.kind != "cpu":
+            return {}
+        return {
+            "records": np.array([(1, 2.5), (3, 4.5)], dtype=[("a", "i4"), ("b", "f8")]),
+            "text": np.array(["a", "bc"]),
+        }

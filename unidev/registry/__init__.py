@@ -1,0 +1,1 @@
+"""Which backend: finding plugins, loading them, choosing one."""

@@ -1,0 +1,137 @@
+"""What a child of ``unidev info`` and ``unidev doctor`` does: asks one thing, into a file.
+
+``python -m unidev.registry.answering overview FILE`` asks which plugins there are and what is
+chosen; ``… plugin FILE SOURCE`` loads one plugin and its framework; ``… installation FILE SOURCE``
+asks what that framework was built for. A file, since a framework may print anything to stdout.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import sys
+import traceback
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unidev.contract.backend import Unsupported
+from unidev.errors import UnidevError
+from unidev.registry.description import capabilities, device_entries
+from unidev.registry.discovery import Plugin, backend_spec, find_plugins
+from unidev.registry.selection import active_backend, backend_choice, set_backend
+from unidev.registry.versions import framework_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev.contract.backend import BackendSpec
+
+    Answer = dict[str, Any]
+
+
+def overview() -> Answer:
+    """Every plugin as it looks among the others, and the choice; imports no framework."""
+    answer: Answer = {"plugins": [_plugin(each) for each in find_plugins()]}
+    try:
+        choice = backend_choice()
+    except UnidevError as error:
+        answer["choice"] = {"name": None, "reason": str(error), "problem": None}
+        return answer
+    problem = None
+    try:
+        backend_spec(choice.name)
+    except UnidevError as error:
+        problem = str(error)
+    answer["choice"] = {"name": choice.name, "reason": choice.reason, "problem": problem}
+    return answer
+
+
+def ask_plugin(source: str) -> Answer:
+    """What one plugin, its framework and its devices are like; imports the framework."""
+    return _asked(source, _ask_framework)
+
+
+def ask_installation(source: str) -> Answer:
+    """What the framework of one plugin was built for, and how many GPUs it can use."""
+    return _asked(source, _ask_installation)
+
+
+def _asked(source: str, ask: Callable[[BackendSpec], Answer]) -> Answer:
+    plugin = next(each for each in find_plugins() if each.source == source)
+    answer = _plugin(plugin)
+    if plugin.spec is not None:
+        try:
+            answer |= _no_framework(plugin.spec) or ask(plugin.spec)
+        except Exception as error:  # noqa: BLE001  what a stranger's backend raises is the answer
+            said = (
+                str(error) if isinstance(error, UnidevError) else f"{type(error).__name__}: {error}"
+            )
+            answer |= {"state": "fails", "problem": said, "traceback": traceback.format_exc()}
+    return answer
+
+
+def _plugin(plugin: Plugin) -> Answer:
+    state = "disabled" if plugin.is_disabled else "found" if plugin.spec else "broken"
+    spec = plugin.spec
+    return {
+        "plugin": plugin.name,
+        "source": plugin.source,
+        "distribution": plugin.distribution,
+        "state": state,
+        "backend": spec.name if spec else None,
+        "framework": spec.framework if spec else None,
+        "install": spec.install if spec else None,
+        "problem": plugin.failure,
+        "traceback": plugin.traceback,
+    }
+
+
+def _no_framework(spec: BackendSpec) -> Answer | None:
+    if find_spec(spec.framework) is not None:
+        return None
+    return {
+        "state": "no framework",
+        "problem": f"{spec.framework} is not installed. Install it with: {spec.install}",
+    }
+
+
+def _ask_installation(spec: BackendSpec) -> Answer:
+    set_backend(spec.name)
+    backend = active_backend()
+    answer: Answer = {"state": "works", "framework_version": framework_version(backend)}
+    installation = backend.installation
+    if isinstance(installation, Unsupported):
+        return {**answer, "build": None, "gpus_seen": backend.device_count("gpu")}
+    build = dataclasses.asdict(installation.build())
+    return {**answer, "build": build, "gpus_seen": installation.usable_gpus()}
+
+
+def _ask_framework(spec: BackendSpec) -> Answer:
+    set_backend(spec.name)
+    backend = active_backend()
+    return {
+        "state": "works",
+        "framework_version": framework_version(backend),
+        "devices": [dataclasses.asdict(each) for each in device_entries(backend)],
+        "capabilities": {
+            name: dataclasses.asdict(each) for name, each in capabilities(backend).items()
+        },
+    }
+
+
+def main(arguments: list[str]) -> None:
+    """Ask, and write the answer whole or not at all."""
+    kind, file, *rest = arguments
+    if kind == "overview":
+        answer = overview()
+    else:
+        answer = (ask_plugin if kind == "plugin" else ask_installation)(rest[0])
+    part = Path(f"{file}.part")
+    part.write_text(json.dumps(answer), encoding="utf-8")
+    os.replace(part, file)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

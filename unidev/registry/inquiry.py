@@ -1,0 +1,176 @@
+"""Asking every plugin at once, each in a process of its own, which may crash or hang."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from unidev.registry.discovery import EMBEDDED, plugin_points
+from unidev.support import child_processes
+from unidev.support.progress import BEAT_S
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Mapping, Sequence
+    from importlib.metadata import EntryPoint
+
+    from unidev.support.child_processes import Interruption
+
+    Answer = dict[str, Any]
+
+_LOOK_S = 0.02
+_EXIT_LIMIT_S = 5.0
+"""The most that a process may take to end once its answer is there."""
+
+
+@dataclass
+class _Inquiry:
+    """One child that is being asked."""
+
+    name: str
+    folder: Path
+    process: subprocess.Popen[bytes]
+    answered: float | None = None
+
+    @property
+    def file(self) -> Path:
+        return self.folder / "answer.json"
+
+    def is_over(self) -> bool:
+        if self.process.poll() is not None:
+            return True
+        if self.answered is None and self.file.exists():
+            self.answered = time.monotonic()
+        return self.answered is not None and time.monotonic() - self.answered > _EXIT_LIMIT_S
+
+    def answer(self, timeout_s: float) -> Answer:
+        """What it said; if it said nothing, how it ended."""
+        was_alive = self.process.poll() is None
+        child_processes.end_group(self.process)
+        if self.file.exists():
+            found: Answer = json.loads(self.file.read_text(encoding="utf-8"))
+            return found
+        lines = child_processes.tail(self.folder / "err", self.folder / "out")
+        if was_alive:
+            how = f"no answer within {timeout_s:g} s"
+            return {"state": "hangs", "problem": f"{how}; see --timeout", "traceback": lines}
+        how = child_processes.describe_exit(self.process.returncode)
+        return {"state": "crashes", "problem": f"its process ended: {how}", "traceback": lines}
+
+
+def ask_all(timeout_s: float, stop: Interruption) -> tuple[Answer, list[Answer]]:
+    """The overview, and an answer for each plugin that there is, in order."""
+    points = list(plugin_points())
+    with tempfile.TemporaryDirectory(prefix="unidev-info-", ignore_cleanup_errors=True) as top:
+        inquiries: list[_Inquiry] = []
+        try:
+            inquiries.append(_start("overview", Path(top) / "overview", ["overview"], {}))
+            for number, point in enumerate(points):
+                inquiries.append(_start_plugin(point, points, Path(top) / str(number)))
+            _wait(inquiries, timeout_s, stop)
+        finally:
+            answers = [each.answer(timeout_s) for each in inquiries]
+    overview, *rest = answers
+    return overview, [
+        {**_unasked(point), **answer} for point, answer in zip(points, rest, strict=True)
+    ]
+
+
+def ask_plugins(
+    kind: str,
+    points: Sequence[EntryPoint],
+    timeout_s: float,
+    stop: Interruption,
+    environment: Mapping[str, str],
+) -> list[Answer]:
+    """Each plugin's answer to one kind of question, and what it printed, in order."""
+    every = list(plugin_points())
+    with tempfile.TemporaryDirectory(prefix="unidev-asks-", ignore_cleanup_errors=True) as top:
+        inquiries: list[_Inquiry] = []
+        try:
+            for number, point in enumerate(points):
+                folder = Path(top) / str(number)
+                inquiries.append(_start_plugin(point, every, folder, kind, environment))
+            _wait(inquiries, timeout_s, stop)
+        finally:
+            answers = [each.answer(timeout_s) for each in inquiries]
+        said = [
+            child_processes.tail(each.folder / "err", each.folder / "out") for each in inquiries
+        ]
+    return [
+        {**_unasked(point), **answer, "said": lines}
+        for point, answer, lines in zip(points, answers, said, strict=True)
+    ]
+
+
+def _start_plugin(
+    point: EntryPoint,
+    points: list[EntryPoint],
+    folder: Path,
+    kind: str = "plugin",
+    environment: Mapping[str, str] = MappingProxyType({}),
+) -> _Inquiry:
+    # The others are switched off there, so that one that crashes on import takes none with it.
+    others = {each.name for each in points} - {point.name, EMBEDDED}
+    given = os.environ.get("UNIDEV_DISABLED_PLUGINS", "")
+    disabled = ",".join([given, *sorted(others)])
+    return _start(
+        point.name,
+        folder,
+        [kind, point.value],
+        {**environment, "UNIDEV_DISABLED_PLUGINS": disabled},
+    )
+
+
+def _start(name: str, folder: Path, question: list[str], environment: dict[str, str]) -> _Inquiry:
+    folder.mkdir()
+    kind, *rest = question
+    words = [sys.executable, "-X", "faulthandler", "-m", "unidev.registry.answering", kind]
+    process = child_processes.start(
+        [*words, str(folder / "answer.json"), *rest],
+        environment={
+            **os.environ,
+            "PYTHONPATH": child_processes.import_path(os.environ.get("PYTHONPATH", "")),
+            **environment,
+        },
+        folder=folder,
+        out=folder / "out",
+        err=folder / "err",
+    )
+    return _Inquiry(name, folder, process)
+
+
+def _wait(inquiries: list[_Inquiry], timeout_s: float, stop: Interruption) -> None:
+    began = said = time.monotonic()
+    waiting = inquiries
+    while waiting and not stop and time.monotonic() - began < timeout_s:
+        time.sleep(_LOOK_S)
+        waiting = [each for each in waiting if not each.is_over()]
+        if waiting and time.monotonic() - said > BEAT_S:
+            said = time.monotonic()
+            names = ", ".join(each.name for each in waiting)
+            print(f"unidev: asking {names}: {said - began:.0f} s", file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _unasked(point: EntryPoint) -> Answer:
+    """What is known of a plugin without importing it."""
+    return {
+        "plugin": point.name,
+        "source": point.value,
+        "distribution": f"{point.dist.name} {point.dist.version}" if point.dist else None,
+        "backend": None,
+        "framework": None,
+        "install": None,
+        "problem": None,
+        "traceback": None,
+        "framework_version": None,
+        "devices": [],
+        "capabilities": {},
+    }

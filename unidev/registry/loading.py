@@ -1,0 +1,215 @@
+"""Loading backends, and finding the backend that a type belongs to."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+
+from unidev.contract.device import registry
+from unidev.errors import FrameworkNotInstalledError, NotATensorError, PluginError, UnidevError
+from unidev.registry.observer import thread
+from unidev.support.wording import kind_of, shown
+
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from unidev.contract.backend import Backend, BackendSpec
+    from unidev.contract.device import Device
+
+loaded_backends: dict[str, Backend] = {}
+"""Our own table: an entry of ``sys.modules`` may be half initialised."""
+
+backends_by_type: dict[type, Backend] = {}
+"""The backend of each type of tensor that was met.
+
+A type stays what it is: its backend follows from the modules of its bases, so an entry cannot go
+stale. Types of tensors are few, and live as long as their modules.
+"""
+
+device_getters: dict[type, Callable[[Any], Device]] = {}
+"""The hottest path: ``device_of`` of the backend of a tensor's type; same keys as above."""
+
+copiers: dict[type, Callable[[Any, Any], Any]] = {}
+"""Its ``copy_if_there``; same keys as above."""
+
+_backends_by_model_type: weakref.WeakKeyDictionary[type, Backend] = weakref.WeakKeyDictionary()
+"""The same of models, whose classes are the users' own, and may come and go."""
+
+_types_of_no_tensor: weakref.WeakSet[type] = weakref.WeakSet()
+loading_lock = threading.RLock()
+_simulators_started: set[str] = set()
+being_loaded: set[str] = set()
+"""Backends whose framework is just being imported; only who has ``loading_lock`` looks."""
+
+
+def load_backend(name: str) -> Backend:
+    """The backend ``name``; its framework is imported the first time.
+
+    Raises:
+        BackendNotFoundError: there is no such backend.
+        FrameworkNotInstalledError: the framework is not there; says how to install it.
+        PluginError: the framework or the plugin fails to import, or lacks methods.
+        SimulationError: simulated devices were asked for, and cannot be had.
+    """
+    backend = loaded_backends.get(name)
+    if backend is None:
+        with loading_lock:
+            backend = loaded_backends.get(name) or _load(name)
+            loaded_backends[name] = backend
+        if thread.watch is not None:
+            thread.watch.add(backend)
+    return backend
+
+
+def backend_of_type(cls: type) -> Backend | None:
+    """The backend whose tensors are of class ``cls``, or None; either is remembered."""
+    backend = backends_by_type.get(cls)
+    if backend is not None or cls in _types_of_no_tensor:
+        return backend
+    backend = backend_of_namespace(cls)
+    if backend is None or not issubclass(cls, backend.tensor_types):
+        _types_of_no_tensor.add(cls)
+        return None
+    backends_by_type[cls] = backend
+    copiers[cls] = backend.copy_if_there
+    device_getters[cls] = backend.device_of  # last: whoever finds it here finds the backend, too
+    return backend
+
+
+def backend_of_namespace(cls: type) -> Backend | None:
+    """The backend whose framework ``cls`` or one of its bases comes from; loads it if need be.
+
+    An object of a framework proves that the framework is imported already, so that this imports
+    none that nobody asked for.
+    """
+    from unidev.registry.discovery import backend_specs
+
+    roots = [str(getattr(base, "__module__", "")).partition(".")[0] for base in cls.__mro__]
+    if set(roots) <= {"builtins"}:
+        return None
+    specs = backend_specs().values()
+    frameworks = {spec.framework: spec.name for spec in specs}
+    # A namespace beside a framework may be several frameworks' (Keras is), and so proves nothing.
+    others = {
+        root: spec.name
+        for spec in specs
+        if spec.framework in sys.modules
+        for root in spec.namespaces
+    }
+    for owners in (frameworks, others):
+        for root in roots:
+            if root in owners:
+                return load_backend(owners[root])
+    return None
+
+
+def backend_of_tensor(x: object) -> Backend:
+    """The backend of tensor ``x``.
+
+    Raises:
+        NotATensorError: ``x`` is no tensor; says what it is, and what to do with such a thing.
+    """
+    backend = backend_of_type(type(x))
+    if backend is None:
+        raise not_a_tensor(x)
+    return backend
+
+
+def backend_of_model_type(x: object) -> Backend | None:
+    """The backend one of whose ``model_types`` ``x`` is, or None."""
+    cls = type(x)
+    backend = _backends_by_model_type.get(cls)
+    if backend is not None:
+        return backend
+    backend = backend_of_namespace(cls)
+    if backend is None or not isinstance(x, backend.model_types):
+        return None  # not remembered: what a backend counts among them may grow
+    _backends_by_model_type[cls] = backend
+    return backend
+
+
+def is_model(x: object) -> bool:
+    """Whether ``x`` is a model of a framework."""
+    return backend_of_model_type(x) is not None
+
+
+def not_a_tensor(x: object) -> NotATensorError:
+    """The error for an object that should have been a tensor."""
+    from unidev.registry.discovery import backend_specs
+
+    if is_model(x):
+        hint = (
+            "It is a model: copy_to and as_in_device move tensors. unidev.place(model, device) "
+            "moves a model, in place."
+        )
+    else:
+        hint = f"Tensors here are those of {', '.join(sorted(backend_specs()))}."
+        if isinstance(x, (int, float, complex, list, tuple)):
+            hint = "unidev.array(...) makes one of numbers and lists of them. " + hint
+    return NotATensorError(f"a tensor is needed, and this is of type {kind_of(x)}. {hint}")
+
+
+def is_installed(framework: str) -> bool:
+    """Whether the module ``framework`` could be imported; imports nothing."""
+    from importlib.util import find_spec
+
+    if sys.modules.get(framework) is not None:  # a stand-in made by hand has no spec to be found
+        return True
+    found = find_spec(framework)
+    # Folders without __init__.py count as modules: what an uninstalled framework left behind, or
+    # somebody's own folder of that name.
+    return found is not None and found.origin is not None
+
+
+def _load(name: str) -> Backend:
+    from unidev.registry.discovery import backend_spec
+    from unidev.registry.simulation import simulated_count
+
+    spec = backend_spec(name)
+    if not is_installed(spec.framework):
+        raise FrameworkNotInstalledError(
+            f"backend {name!r} needs {spec.framework}, which is not installed. "
+            f"Install it with: {spec.install}",
+            backend=name,
+        )
+    count = simulated_count()
+    being_loaded.add(name)
+    try:
+        if count and name not in _simulators_started:
+            spec.simulator().start(count)
+            _simulators_started.add(name)
+        return _checked(spec.load(), spec)(spec, count)
+    except UnidevError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise PluginError(
+            f"backend {spec.name!r} does not load: {type(error).__name__}: {error}. "
+            f"Is {spec.framework} whole? To install it again: {spec.install}",
+            backend=spec.name,
+        ) from error
+    finally:
+        being_loaded.discard(name)
+
+
+def _checked(cls: Any, spec: BackendSpec) -> type[Backend]:
+    from unidev.contract.backend import Backend
+
+    if not (isinstance(cls, type) and issubclass(cls, Backend)):
+        raise PluginError(
+            f"`load` of backend {spec.name!r} gave {shown(cls)}: it must be a subclass of Backend.",
+            backend=spec.name,
+        )
+    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    if missing:
+        raise PluginError(
+            f"{cls.__module__}.{cls.__qualname__}, of backend {spec.name!r}, lacks what the "
+            f"contract asks for: {', '.join(missing)}. See unidev/contract/backend.py.",
+            backend=spec.name,
+        )
+    return cls
+
+
+registry.load_backend = load_backend

@@ -1,0 +1,169 @@
+"""Which backend is meant where no tensor and no device says so."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+
+from unidev.errors import AmbiguousBackendError, BackendNotFoundError
+from unidev.registry.loading import is_installed, load_backend, loaded_backends
+from unidev.registry.scopes import Scope, enter_scope, leave_scope, stack
+from unidev.support.wording import shown
+
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from unidev.contract.backend import Backend
+
+EMBEDDED = "numpy"
+
+
+class Choice:
+    """A backend's name, and why it is that one."""
+
+    __slots__ = ("name", "reason")
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        self.reason = reason
+
+
+_lock = threading.Lock()
+_chosen: Backend | None = None
+_reason = ""
+
+
+def active_backend() -> Backend:
+    """The backend that is used where no tensor and no device says which.
+
+    The innermost ``with device:`` or ``with use_backend(name):`` of this thread, else
+    ``set_backend``, else ``UNIDEV_BACKEND``, else the one framework that is imported and has a
+    plugin, else the one that is installed with its plugin, else NumPy. What was read from the
+    environment or chosen automatically stays for the process.
+
+    Raises:
+        AmbiguousBackendError: two frameworks are candidates; lists them, and says how to choose.
+        BackendError: the backend named is not there or does not load.
+
+    >>> import unidev
+    >>> with unidev.use_backend("numpy"):
+    ...     unidev.active_backend().name
+    'numpy'
+    """
+    scopes = stack.scopes
+    if scopes:
+        return loaded_backends[scopes[-1].backend]
+    if _chosen is not None:
+        return _chosen
+    return _choose()
+
+
+def list_backends() -> list[str]:
+    """Names of the backends whose plugins work; their frameworks need not be installed.
+
+    Imports the plugins, and no framework.
+
+    >>> import unidev
+    >>> "numpy" in unidev.list_backends()
+    True
+    """
+    from unidev.registry.discovery import backend_specs
+
+    return sorted(backend_specs())
+
+
+def set_backend(name: str) -> None:
+    """Select ``name`` for the whole process, and import its framework.
+
+    Raises:
+        BackendError: it is not there or does not load; what was selected before stays.
+    """
+    global _chosen, _reason
+    backend = _named(name)
+    with _lock:
+        _chosen, _reason = backend, "set_backend"
+
+
+class use_backend:  # noqa: N801  reads as the verb that it is
+    """``with use_backend(name):`` selects a backend for this thread, until the block ends.
+
+    Raises:
+        BackendError: it is not there or does not load; raised at once, not inside the block.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._backend = _named(name)
+
+    def __enter__(self) -> Backend:
+        enter_scope(Scope(self, self._backend.name))
+        return self._backend
+
+    def __exit__(self, *exc_info: object) -> None:
+        leave_scope(self, *exc_info)
+
+
+def backend_choice() -> Choice:
+    """What ``active_backend`` would select, and why; imports no framework.
+
+    Raises:
+        AmbiguousBackendError: two frameworks are candidates.
+    """
+    if stack.scopes:
+        return Choice(stack.scopes[-1].backend, "the innermost `with`")
+    if _chosen is not None:
+        return Choice(_chosen.name, _reason)
+    return _default_choice()
+
+
+def _named(name: object) -> Backend:
+    if not isinstance(name, str):
+        raise BackendNotFoundError(
+            f"the name of a backend is a string such as 'numpy', not {shown(name)}; there are: "
+            f"{', '.join(list_backends())}."
+        )
+    return load_backend(name)
+
+
+def _choose() -> Backend:
+    global _chosen, _reason
+    choice = _default_choice()
+    try:
+        backend = load_backend(choice.name)
+    except BackendNotFoundError as error:  # whoever reads this may not know who asked for it
+        raise BackendNotFoundError(f"{choice.reason}: {error}", backend=choice.name) from None
+    with _lock:
+        if _chosen is None:
+            _chosen, _reason = backend, choice.reason
+        return _chosen
+
+
+def _default_choice() -> Choice:
+    named = os.environ.get("UNIDEV_BACKEND", "").strip()
+    if named:
+        return Choice(named, f"UNIDEV_BACKEND={named}")
+    # Only now: metadata of plugins is read when there is something to decide.
+    from unidev.registry.discovery import backend_specs
+
+    frameworks = {
+        spec.framework: name for name, spec in backend_specs().items() if name != EMBEDDED
+    }
+    imported = [name for module, name in frameworks.items() if sys.modules.get(module)]
+    if imported:
+        return Choice(_only(imported, "imported"), "the one framework imported")
+    installed = [name for module, name in frameworks.items() if is_installed(module)]
+    if installed:
+        return Choice(_only(installed, "installed"), "the one framework installed with its plugin")
+    return Choice(EMBEDDED, "no other framework is installed with its plugin")
+
+
+def _only(names: Iterable[str], state: str) -> str:
+    first, *others = sorted(names)
+    if others:
+        listed = ", ".join([first, *others])
+        raise AmbiguousBackendError(
+            f"several frameworks are {state}: {listed}. Choose one: UNIDEV_BACKEND={first}, "
+            f"unidev.set_backend({first!r}), or `with unidev.use_backend({first!r}):`."
+        )
+    return first

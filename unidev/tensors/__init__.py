@@ -1,0 +1,1 @@
+"""Tensors and containers of them: made, moved, compared."""

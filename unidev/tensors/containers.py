@@ -1,0 +1,262 @@
+"""Nested containers: dicts, lists, tuples, namedtuples, and what is registered, through optree."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, MappingView, Sequence, Set
+
+from unidev.errors import CircularContainerError, UnidevError, UnsupportedContainerError
+from unidev.registry.loading import backend_of_model_type, backend_of_type, is_model, not_a_tensor
+from unidev.support.wording import kind_of, shown
+
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, TypeVar
+
+    from unidev.contract.backend import Backend
+
+    T = TypeVar("T")
+
+NAMESPACE = "unidev"
+
+PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
+"""Leaves of which everybody knows that they are no tensors."""
+
+_LAZY = (Generator, map, filter, zip, enumerate, reversed)
+"""What may give tensors, once: looking would use it up."""
+
+_HARMLESS = (str, bytes, bytearray, memoryview, range)
+"""Sequences whose items cannot be tensors."""
+
+
+def register_container(
+    cls: type[T],
+    flatten: Callable[[T], tuple[Sequence[Any], Any]] | None = None,
+    unflatten: Callable[[Any, Sequence[Any]], T] | None = None,
+) -> type[T]:
+    """Tell unidev how to look into containers of class ``cls``, for the whole process.
+
+    Args:
+        cls: the class itself; its subclasses are other classes.
+        flatten: gives ``(children, rest)``: what may be or hold tensors, and whatever else is
+            needed to build another one.
+        unflatten: builds one from ``(rest, children)``. For a dataclass, frozen or not, both may
+            be left out: its fields are the children, and ``__init__`` is not called again.
+
+    Returns:
+        ``cls``, so that it can stand as a decorator over a dataclass.
+
+    Raises:
+        UnsupportedContainerError: ``cls`` is no class, or a tensor's, or known already; or it is no
+            dataclass, and a function is missing.
+
+    >>> import dataclasses, unidev
+    >>> @unidev.register_container
+    ... @dataclasses.dataclass(frozen=True)
+    ... class Batch:
+    ...     x: object
+    ...     name: str
+    >>> batch = Batch(unidev.zeros((2, 3)), "first")
+    >>> moved = unidev.copy_to(batch, "cpu")
+    >>> moved.name, moved.x is batch.x
+    ('first', False)
+    """
+    import optree
+
+    if not isinstance(cls, type):
+        raise UnsupportedContainerError(f"{shown(cls)} of type {kind_of(cls)} is no class.")
+    if backend_of_type(cls) is not None:
+        raise UnsupportedContainerError(f"{shown(cls)} is the class of a tensor, no container's.")
+    entry: type[Any] = optree.AutoEntry
+    if flatten is None and unflatten is None and hasattr(cls, "__dataclass_fields__"):
+        functions: Any = _dataclass_functions(cls)
+        entry = optree.GetAttrEntry
+    elif callable(flatten) and callable(unflatten):
+        functions = _checked_flatten(cls, flatten), unflatten
+    else:
+        raise UnsupportedContainerError(
+            f"register_container({shown(cls)}, {shown(flatten)}, {shown(unflatten)}): it has to be "
+            "told both how to take one apart and how to build one; neither, for a dataclass."
+        )
+    try:
+        optree.register_pytree_node(cls, *functions, path_entry_type=entry, namespace=NAMESPACE)  # type: ignore[arg-type]  # optree asks for its own protocol
+    except (TypeError, ValueError) as error:
+        raise UnsupportedContainerError(f"{shown(cls)} cannot be registered: {error}") from error
+    return cls
+
+
+def map_tensors(function: Callable[[Any, Backend], Any], tree: T) -> T:
+    """``tree`` with ``function(tensor, backend)`` in place of each tensor in it.
+
+    A tensor that stands twice is given once, and stays one. What is no tensor is left as it is, and
+    a tree none of whose tensors changes is returned itself.
+
+    Raises:
+        NotATensorError: ``tree`` is neither a tensor nor a container, or a model is in it.
+        UnsupportedContainerError: a container in it is not known, or cannot be taken apart.
+        CircularContainerError: a container in it contains itself.
+    """
+    leaves, structure = _flatten(tree)
+    done: dict[int, Any] = {}
+    changed = False
+    for position, leaf in enumerate(leaves):
+        backend = backend_of_type(type(leaf))
+        if backend is None:
+            _check_leaf(leaf, tree, position)
+            continue
+        if id(leaf) not in done:
+            done[id(leaf)] = function(leaf, backend)
+        moved = done[id(leaf)]
+        if moved is not leaf:
+            # The old leaf stays alive in `tree`, so that no other leaf can get its id.
+            leaves[position] = moved
+            changed = True
+    return _unflatten(structure, leaves, tree) if changed else tree
+
+
+def tensors_of(tree: object) -> list[tuple[Any, Backend]]:
+    """Each tensor of ``tree`` with its backend, in order; one that stands twice is given twice.
+
+    Raises as ``map_tensors`` does.
+    """
+    leaves, _ = _flatten(tree)
+    found = []
+    for position, leaf in enumerate(leaves):
+        backend = backend_of_type(type(leaf))
+        if backend is None:
+            _check_leaf(leaf, tree, position)
+        else:
+            found.append((leaf, backend))
+    return found
+
+
+def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]:
+    """Each tensor of ``tree`` with its path, such as ``batch['mask']``, and its backend.
+
+    Those of a model in it, or of a model that it is, too: ``model.encoder.weight``.
+    """
+    leaves, _ = _flatten(tree)
+    paths: list[str] | None = None
+    for position, leaf in enumerate(leaves):
+        backend = backend_of_type(type(leaf))
+        model_backend = backend_of_model_type(leaf) if backend is None else None
+        if backend is None and model_backend is None:
+            _check_leaf(leaf, tree, position)
+            continue
+        paths = paths or _paths(tree)
+        path = name + paths[position]
+        if backend is not None:
+            yield path, leaf, backend
+        elif model_backend is not None:
+            for within, tensor in model_backend.models.tensors(leaf).items():
+                yield (f"{path}.{within}" if path else within), tensor, model_backend
+
+
+def path_of(tree: object, position: int) -> str:
+    """The path, such as ``['mask']``, of the leaf at ``position``."""
+    return _paths(tree)[position]
+
+
+def _flatten(tree: object) -> tuple[list[Any], Any]:
+    import optree
+
+    try:
+        # None is a leaf as any other: at the root, it is no empty container.
+        return optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)  # type: ignore[arg-type]
+    except RecursionError as error:
+        raise CircularContainerError(
+            f"the {kind_of(tree)} contains itself, or is nested deeper than "
+            f"{optree.MAX_RECURSION_DEPTH} levels: it cannot be copied piece by piece. Pass the "
+            "parts that hold the tensors."
+        ) from error
+    except UnidevError:
+        raise
+    except Exception as error:  # a container's own functions, and its keys', can raise anything
+        raise UnsupportedContainerError(
+            f"this {kind_of(tree)} cannot be taken apart: {kind_of(error)}: {error}"
+        ) from error
+
+
+def _unflatten(structure: Any, leaves: list[Any], tree: T) -> T:
+    import optree
+
+    try:
+        return optree.tree_unflatten(structure, leaves)  # type: ignore[return-value]
+    except Exception as error:  # as above
+        raise UnsupportedContainerError(
+            f"another {kind_of(tree)} cannot be built: {kind_of(error)}: {error}"
+        ) from error
+
+
+def _paths(tree: object) -> list[str]:
+    import optree
+
+    accessors = optree.tree_accessors(tree, none_is_leaf=True, namespace=NAMESPACE)  # type: ignore[arg-type]
+    try:
+        return [accessor.codify("") for accessor in accessors]
+    except Exception:  # noqa: BLE001  a key's __repr__ can raise anything
+        return [f"[leaf {position}]" for position in range(len(accessors))]
+
+
+def _check_leaf(leaf: object, tree: object, position: int) -> None:
+    if leaf is tree and not is_container(leaf):
+        raise not_a_tensor(leaf)
+    if is_container(leaf):
+        at = path_of(tree, position)
+        raise UnsupportedContainerError(
+            f"{kind_of(leaf)}{f' at {at}' if at else ''} is a "
+            "container that unidev does not know: its tensors would stay where they are. Say how "
+            "to look into it: unidev.register_container(cls, flatten, unflatten), or, for a "
+            "dataclass, unidev.register_container(cls). Of what gives its items one by one, give "
+            "list(...)."
+        )
+    if is_model(leaf):
+        raise not_a_tensor(leaf)
+
+
+def is_container(x: object) -> bool:
+    """Whether ``x`` holds, or may hold, other things: known to unidev or not."""
+    if isinstance(x, tuple):  # a stranger's: torch.Size, for one, holds nothing but numbers
+        return not PLAIN.issuperset(map(type, x))
+    if isinstance(x, (*_LAZY, MappingView)):
+        return True
+    if isinstance(x, (Mapping, Sequence, Set)):
+        from array import array  # numbers only, and since Python 3.10 a Sequence
+
+        return not isinstance(x, (*_HARMLESS, array))
+    # dataclasses.is_dataclass, whose module takes longer to import than all of unidev.
+    return hasattr(type(x), "__dataclass_fields__")
+
+
+def _checked_flatten(cls: type[Any], flatten: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def checked(value: Any) -> Any:
+        parts = flatten(value)
+        if not isinstance(parts, tuple) or len(parts) != 2:
+            raise UnsupportedContainerError(
+                f"the flatten function of {shown(cls)} gave {shown(parts)}, not (children, rest)."
+            )
+        return parts
+
+    return checked
+
+
+def _dataclass_functions(cls: type[Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    import dataclasses
+
+    names = [field.name for field in dataclasses.fields(cls)]
+
+    def flatten(value: Any) -> tuple[Sequence[Any], Any, Sequence[str]]:
+        there = [name for name in names if hasattr(value, name)]  # init=False may never be set
+        return [getattr(value, name) for name in there], (value, there), there
+
+    def unflatten(rest: Any, children: Sequence[Any]) -> Any:
+        # Not cls(**fields): __init__ may take other arguments, and __post_init__ has run already.
+        import copy
+
+        template, there = rest
+        made = copy.copy(template)
+        for name, child in zip(there, children, strict=True):
+            object.__setattr__(made, name, child)
+        return made
+
+    return flatten, unflatten

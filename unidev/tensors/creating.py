@@ -1,0 +1,287 @@
+"""Making tensors, and reading them back."""
+
+from __future__ import annotations
+
+from unidev.calls.boundary import carried, quiet
+from unidev.calls.framework_errors import framework_error
+from unidev.contract.device import Device
+from unidev.contract.dtypes import native_dtype, portable_name
+from unidev.devices.finding import default_device, resolve_device
+from unidev.errors import BackendMismatchError, InvalidDataError, UnidevError, UnsupportedDtypeError
+from unidev.registry.loading import backend_of_tensor, backend_of_type, load_backend
+from unidev.registry.observer import thread
+from unidev.registry.scopes import innermost_device
+from unidev.support.numbers import sizes_of
+from unidev.support.wording import shown
+from unidev.tensors.generator import draw
+from unidev.tensors.python_data import as_numpy, checked_number, default_dtype, real_number
+
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    import numpy as np
+
+    from unidev.contract.backend import Backend
+    from unidev.devices.finding import DeviceLike
+
+    Shape = int | tuple[int, ...]
+    _Told = tuple[Any, ...]
+    """The last arguments of ``framework_error``."""
+
+
+def array(data: object, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
+    """Make a tensor of ``data``, always in new memory.
+
+    Args:
+        data: numbers, nested lists or tuples of them, a NumPy array, or a tensor of the framework.
+        dtype: a portable name, a NumPy dtype or the framework's own. By default Python floats
+            become float32, ints int64, bools bool, and arrays and tensors keep theirs.
+        device: where; by default the innermost ``with device:``, else ``cpu:0``.
+
+    Blocks until the values are there. Whether a gradient flows through is left
+    to the framework; through ``copy_to`` it does.
+
+    Raises:
+        InvalidDataError: ragged lists, or a value that the dtype cannot hold.
+        UnsupportedDtypeError: the framework cannot hold values of that dtype.
+        BackendMismatchError: ``data`` is a tensor of another framework than ``device``.
+        DeviceError: the device makes no sense or is not there.
+
+    >>> import unidev
+    >>> with unidev.use_backend("numpy"):
+    ...     unidev.array([1.0, 2.0]).dtype
+    dtype('float32')
+    """
+    owner = backend_of_type(type(data))
+    if owner is not None and not _is_host_array(data):
+        return _array_of_tensor(data, dtype, device, owner)
+    return _array_of_data("array", data, dtype, device)
+
+
+def _array_of_data(operation: str, data: object, dtype: object, device: DeviceLike | None) -> Any:
+    target = default_device(device)
+    backend = load_backend(target.backend)
+    wanted = None if dtype is None else native_dtype(dtype, backend)
+    name = None if wanted is None else portable_name(wanted, backend)
+    try:
+        values = as_numpy(data, name)
+    except MemoryError as error:
+        raise framework_error(error, "NumPy", "reading the data on the host") from error
+    if wanted is None:
+        wanted = native_dtype(values.dtype, backend)
+    making = (
+        backend, lambda: _told("making a tensor", values.shape, wanted, target),
+        backend.from_numpy, values, wanted, target,
+    )  # fmt: skip
+    if thread.watch is None:
+        return _guarded(*making)
+    from unidev.calls.transfers import from_host
+
+    moved = from_host(operation, values.shape, wanted, target, backend)
+    return thread.watch.own_call(operation, moved, True, _guarded, *making)
+
+
+def zeros(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
+    """A tensor of zeros (float32 by default), made on the device itself.
+
+    >>> import unidev
+    >>> unidev.to_numpy(unidev.zeros((2, 2))).tolist()
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+    return _new("zeros", shape, (), dtype, device)
+
+
+def ones(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
+    """A tensor of ones (float32 by default), made on the device itself."""
+    return _new("full", shape, (1,), dtype, device)
+
+
+def full(
+    shape: Shape, value: object, *, dtype: object = None, device: DeviceLike | None = None
+) -> Any:
+    """A tensor filled with one number, made on the device itself.
+
+    ``dtype`` is by default that of the number: float32, int64 or bool.
+
+    Raises:
+        InvalidDataError: no number, or one that the dtype cannot hold.
+    """
+    target = default_device(device)
+    backend = load_backend(target.backend)
+    wanted = native_dtype(default_dtype(value) if dtype is None else dtype, backend)
+    number = checked_number(value, portable_name(wanted, backend))
+    return _new("full", shape, (number,), wanted, target)
+
+
+def empty(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
+    """A tensor of whatever was in memory (float32 by default)."""
+    return _new("empty", shape, (), dtype, device)
+
+
+def arange(
+    start: float, stop: float | None = None, step: float = 1, *,
+    dtype: object = None, device: DeviceLike | None = None,
+) -> Any:  # fmt: skip
+    """Numbers from ``start`` (0, if it stands alone) up to and without ``stop``, by ``step``.
+
+    int64 if all three are ints, else float32. Made on the host, then moved.
+
+    Raises:
+        InvalidDataError: no numbers, a step of 0, or values that the dtype cannot hold.
+
+    >>> import unidev
+    >>> unidev.to_numpy(unidev.arange(3)).tolist()
+    [0, 1, 2]
+    """
+    import numpy as np
+
+    given = (0, start, step) if stop is None else (start, stop, step)
+    bounds = [real_number(bound) for bound in given]
+    if bounds[2] == 0:
+        raise InvalidDataError("the step of arange cannot be 0.")
+    is_int = all(isinstance(bound, int) for bound in bounds)
+    try:
+        values = np.arange(*bounds, dtype=np.int64 if is_int else np.float64)
+    except MemoryError as error:
+        raise framework_error(error, "the host", f"arange{shown(given)}") from error
+    except (ValueError, OverflowError) as error:
+        raise InvalidDataError(f"arange{shown(given)} cannot be made: {error}") from error
+    narrow = "int64" if is_int else "float32"
+    return _array_of_data("arange", values, narrow if dtype is None else dtype, device)
+
+
+def rand(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
+    """Uniform random numbers in [0, 1), float32 by default, from unidev's generator on the host.
+
+    After ``seed(n)`` the same numbers on every backend and device.
+    """
+    return _random("rand", "random", shape, dtype, device)
+
+
+def randn(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
+    """Standard normal random numbers; the rest as ``rand``."""
+    return _random("randn", "standard_normal", shape, dtype, device)
+
+
+def zeros_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
+    """Zeros of the shape and dtype of ``x``, on its device unless another is given."""
+    return _new_like("zeros", x, (), device)
+
+
+def ones_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
+    """Ones of the shape and dtype of ``x``, on its device unless another is given."""
+    return _new_like("full", x, (1,), device)
+
+
+def empty_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
+    """Whatever was in memory, in the shape and dtype of ``x``, on its device unless another."""
+    return _new_like("empty", x, (), device)
+
+
+def to_numpy(x: Any, /) -> np.ndarray[Any, Any]:
+    """The values of ``x`` as a new NumPy array: writable, shared with nothing, cut from autograd.
+
+    From any device; blocks until the values are there.
+
+    Raises:
+        NotATensorError: ``x`` is no tensor.
+        UnsupportedDtypeError: NumPy has no such dtype; says how to read it.
+    """
+    backend = backend_of_tensor(x)
+    reading = (backend, lambda: ("reading a tensor",), backend.to_numpy, x)
+    if thread.watch is None:
+        return _guarded(*reading)  # type: ignore[no-any-return]
+    return carried("to_numpy", x, backend.cpu, backend, _guarded, *reading, is_asked=False)
+
+
+def _new(
+    maker: str, shape: Shape, rest: tuple[Any, ...], dtype: object, device: DeviceLike | None
+) -> Any:
+    sizes = sizes_of(shape)
+    target = device if type(device) is Device else default_device(device)
+    backend = load_backend(target.backend)
+    wanted = native_dtype("float32" if dtype is None else dtype, backend)
+    _ = target.native  # asks, the first time, whether it is there
+    return _guarded(
+        backend, lambda: _told("making a tensor", sizes, wanted, target),
+        getattr(backend, maker), sizes, *rest, wanted, target,
+    )  # fmt: skip
+
+
+def _new_like(maker: str, x: Any, rest: tuple[Any, ...], device: DeviceLike | None) -> Any:
+    backend = backend_of_tensor(x)
+    target = backend.device_of(x) if device is None else resolve_device(device, backend)
+    return _guarded(
+        backend, lambda: _told("making a tensor", tuple(x.shape), x.dtype, target),
+        getattr(backend, maker), tuple(x.shape), *rest, x.dtype, target,
+    )  # fmt: skip
+
+
+def _random(
+    operation: str, distribution: str, shape: Shape, dtype: object, device: DeviceLike | None
+) -> Any:
+    target = default_device(device)
+    backend = load_backend(target.backend)
+    wanted = native_dtype("float32" if dtype is None else dtype, backend)
+    name = portable_name(wanted, backend)
+    sizes = sizes_of(shape)
+    if name not in ("float16", "bfloat16", "float32", "float64"):
+        raise UnsupportedDtypeError(
+            f"random numbers are float16, bfloat16, float32 or float64, not {shown(dtype)}."
+        )
+    try:
+        drawn = draw(distribution, sizes, name)
+    except (MemoryError, ValueError) as error:
+        doing = f"drawing random numbers of shape {sizes}"
+        raise framework_error(error, "the host", doing) from error
+    return _array_of_data(operation, drawn, wanted, target)
+
+
+def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: Backend) -> Any:
+    if device is None:
+        target = innermost_device(backend.name) or backend.device("cpu", 0)
+    else:
+        try:
+            target = resolve_device(device, backend)
+        except BackendMismatchError as error:
+            raise BackendMismatchError(
+                f"{error} (array makes tensors of the framework that its data comes from.)",
+                backend=error.backend,
+            ) from None
+
+    def doing() -> _Told:
+        return _told("a copy of a tensor", tuple(x.shape), wanted, target, "to")
+
+    wanted = x.dtype if dtype is None else native_dtype(dtype, backend)
+    making: tuple[Any, ...] = (backend.copy_to, x, target, False)
+    if wanted != x.dtype:
+        making = (backend.cast, x, wanted, target)
+    is_asked = device is not None or innermost_device(backend.name) is not None
+    return carried(
+        "array", x, target, backend, _guarded, backend, doing, *making, is_asked=is_asked
+    )
+
+
+def _is_host_array(data: object) -> bool:
+    """Whether ``data`` is plain NumPy, which every backend takes in."""
+    return str(getattr(type(data), "__module__", "")).partition(".")[0] == "numpy"
+
+
+def _guarded(
+    backend: Backend, doing: Callable[[], _Told], method: Callable[..., Any], *arguments: Any
+) -> Any:
+    try:
+        return method(*arguments) if thread.watch is None else quiet(method, *arguments)
+    except UnidevError:
+        raise
+    except backend.framework_errors as error:
+        raise framework_error(error, backend.name, *doing()) from error
+
+
+def _told(
+    doing: str, shape: tuple[int, ...], dtype: object, target: Device, where: str = "on"
+) -> _Told:
+    """What an error says of a tensor that could not be made."""
+    return f"{doing} of shape {shape} {where} {target}", target, (shape, dtype)

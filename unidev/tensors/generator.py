@@ -1,0 +1,66 @@
+"""unidev's own random numbers: drawn on the host, the same on every backend and device."""
+
+from __future__ import annotations
+
+import threading
+
+from unidev.errors import InvalidDataError
+from unidev.support.numbers import whole_number
+from unidev.support.wording import shown
+
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+
+_SIGNIFICANT_BITS = {"float16": 11, "bfloat16": 8}
+
+_lock = threading.Lock()
+_generator: np.random.Generator | None = None
+
+
+def seed(n: int, /) -> None:
+    """Start ``rand`` and ``randn`` anew: after one seed, the same numbers on every backend.
+
+    ``n`` is a whole number from 0. The frameworks' own generators are left alone.
+
+    Raises:
+        InvalidDataError: ``n`` is no such number.
+
+    >>> import unidev
+    >>> unidev.seed(1)
+    >>> first = unidev.to_numpy(unidev.rand(3))
+    >>> unidev.seed(1)
+    >>> bool((first == unidev.to_numpy(unidev.rand(3))).all())
+    True
+    """
+    global _generator  # noqa: PLW0603  one generator a process
+    number = whole_number(n)
+    if number is None:
+        raise InvalidDataError(f"a seed is a whole number from 0 to 2**63 - 1, not {shown(n)}.")
+    with _lock:
+        _generator = _philox(number)
+
+
+def draw(distribution: str, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
+    """Numbers of ``random`` (in [0, 1)) or ``standard_normal``: float64 if asked, else float32."""
+    global _generator  # noqa: PLW0603  one generator a process
+    with _lock:
+        if _generator is None:
+            _generator = _philox(None)
+        width = "float64" if dtype == "float64" else "float32"
+        drawn = getattr(_generator, distribution)(shape, dtype=width)
+    bits = _SIGNIFICANT_BITS.get(dtype)
+    if distribution == "random" and bits is not None:
+        # Rounding to so few bits would turn the numbers next to 1 into 1.
+        import numpy as np
+
+        drawn = np.floor(drawn * 2**bits) / np.float32(2**bits)
+    return drawn  # type: ignore[no-any-return]
+
+
+def _philox(number: int | None) -> np.random.Generator:
+    import numpy as np
+
+    return np.random.Generator(np.random.Philox(number))

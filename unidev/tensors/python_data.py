@@ -1,0 +1,239 @@
+"""Numbers and lists of them, as NumPy arrays of the dtype that unidev gives them."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+from unidev.errors import InvalidDataError, NotATensorError, UnsupportedDtypeError
+from unidev.support.wording import kind_of, shown, type_name
+
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+
+_NARROW = {"float64": "float32", "complex128": "complex64"}
+"""What NumPy makes of Python's numbers, and what unidev does."""
+
+_NUMBERS = (bool, int, float, complex)
+_DEEPEST = 64
+"""NumPy knows no more dimensions."""
+_LARGEST_BFLOAT16 = 3.3895313892515355e38
+
+
+def as_numpy(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
+    """``data`` in native byte order; shares memory with ``data`` where that is an array.
+
+    ``dtype`` is the name that the values are going to have, if that is known: then lists are read
+    as that, so that nothing is lost on the way.
+
+    Raises:
+        NotATensorError: something in ``data`` is no number.
+        UnsupportedDtypeError: an array of what tensors do not hold.
+        InvalidDataError: ragged or circular lists, or a value that ``dtype`` cannot hold.
+    """
+    import numpy as np
+
+    if isinstance(data, (np.ndarray, np.generic)):
+        refuse_masked(data)
+        values = np.asarray(data)
+        _refuse_objects(values, data)
+        values = values.astype(values.dtype.newbyteorder("="), copy=False)
+        _check_fits(values, dtype)
+        return values
+    return _from_python(data, dtype)
+
+
+def refuse_masked(data: object) -> None:
+    """Raise InvalidDataError for a masked array: NumPy would quietly drop the mask."""
+    masked = sys.modules.get("numpy.ma")  # where it was never imported, there is none
+    if masked is not None and isinstance(data, masked.MaskedArray):
+        raise InvalidDataError(
+            f"this {kind_of(data)} has elements without a value: give x.filled(value), or x.data "
+            "if what is masked counts as well."
+        )
+
+
+def default_dtype(value: object) -> str:
+    """The dtype of one number: float32, int64, bool or complex64; a NumPy scalar keeps its own.
+
+    Raises:
+        InvalidDataError: it is no number.
+    """
+    import numpy as np
+
+    if isinstance(value, np.generic) and value.dtype.kind in "biufc":
+        return str(value.dtype.name)
+    for cls, name in zip(_NUMBERS, ("bool", "int64", "float32", "complex64"), strict=True):
+        if isinstance(value, cls):
+            return name
+    raise InvalidDataError(f"a number is needed, not {shown(value)} of type {kind_of(value)}.")
+
+
+def checked_number(value: Any, dtype: str | None) -> Any:
+    """``value`` as a Python number that ``dtype`` holds.
+
+    Raises:
+        InvalidDataError: it is no number, or not one that ``dtype`` holds.
+    """
+    import numpy as np
+
+    default_dtype(value)
+    number = value.item() if isinstance(value, np.generic) else value
+    if dtype is None:
+        return number
+    kind = "f" if dtype == "bfloat16" else np.dtype(dtype).kind
+    if kind in "iu":
+        limits = np.iinfo(dtype)
+        fits = isinstance(number, (int, float)) and number == number // 1
+        fits = fits and limits.min <= number <= limits.max
+        number = int(number) if fits else number
+    elif kind in "fc":
+        largest = _LARGEST_BFLOAT16 if dtype == "bfloat16" else float(np.finfo(dtype).max)
+        is_complex = isinstance(number, (complex, np.complexfloating))
+        parts = (number.real, number.imag) if is_complex else (number,)
+        fits = (kind == "c" or not is_complex) and all(_holds(part, largest) for part in parts)
+    else:
+        fits = isinstance(number, bool) or number in (0, 1)
+    if not fits:
+        raise InvalidDataError(f"{dtype} cannot hold {shown(value)}.")
+    return number
+
+
+def real_number(value: object) -> int | float:
+    """``value`` as a Python int or float.
+
+    Raises:
+        InvalidDataError: it is neither; a bool and a complex number are not.
+    """
+    import numpy as np
+
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value)
+    raise InvalidDataError(f"an int or a float is needed, not {shown(value)} ({kind_of(value)}).")
+
+
+def _holds(number: Any, largest: float) -> bool:
+    # An int may be larger than any float: comparing is exact where converting raises.
+    return bool(abs(number) <= largest or abs(number) == math.inf or number != number)  # noqa: PLR0124  NaN
+
+
+def _from_python(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    types = _types_in(data)
+    _check_types(types)
+    is_int = int in types and types <= {bool, int}
+    if dtype is None and is_int:
+        dtype = "int64"  # on its own, NumPy takes larger ones for uint64 or float64
+    try:
+        values = np.array(data)
+        if dtype is None and not any(issubclass(cls, (np.ndarray, np.generic)) for cls in types):
+            dtype = _NARROW.get(str(values.dtype.name))
+        if values.dtype.kind != "O" or not is_int:
+            _refuse_objects(values, data)
+            _check_fits(values, dtype)
+        if dtype is None or dtype == "bfloat16":
+            _refuse_objects(values, data)
+            return values
+        with np.errstate(all="ignore"):
+            return np.array(data, dtype=dtype)
+    except (ValueError, OverflowError, TypeError) as error:
+        if isinstance(error, (UnsupportedDtypeError, InvalidDataError)):
+            raise
+        raise InvalidDataError(
+            "a tensor needs numbers in rows of equal length that fit its dtype"
+            f"{f' ({dtype})' if dtype else ''}: {error}"
+        ) from error
+
+
+def _types_in(data: object) -> set[type]:
+    """The types of what is in nested lists and tuples, or of ``data`` itself."""
+    found: set[type] = set()
+    if isinstance(data, (list, tuple)):
+        _collect_types(data, found, [])
+    else:
+        found.add(type(data))
+    return found
+
+
+def _collect_types(items: Any, found: set[type], around: list[int]) -> None:
+    if id(items) in around:
+        raise InvalidDataError(f"the {kind_of(items)} contains itself: {shown(items)}.")
+    if len(around) == _DEEPEST:
+        raise InvalidDataError(f"the lists are nested deeper than {_DEEPEST} levels.")
+    types = set(map(type, items))
+    nested = {cls for cls in types if issubclass(cls, (list, tuple))}
+    found |= types - nested
+    if nested:
+        around.append(id(items))
+        for item in items:
+            if type(item) in nested:
+                _collect_types(item, found, around)
+        around.pop()
+
+
+def _check_types(types: set[type]) -> None:
+    import numpy as np
+
+    from unidev.registry.loading import backend_of_type
+
+    for cls in types:
+        if issubclass(cls, _NUMBERS):
+            continue
+        module = str(getattr(cls, "__module__", ""))  # types made in C may have none
+        is_numpy = module.partition(".")[0] == "numpy"  # and no simulated array
+        if is_numpy and issubclass(cls, (np.generic, np.ndarray)):
+            continue
+        backend = backend_of_type(cls)
+        if backend is not None:
+            raise NotATensorError(
+                f"a list of {backend.name} tensors is no tensor: stack them with the framework's "
+                "own call, or pass the list to copy_to."
+            )
+        raise NotATensorError(
+            "a tensor is made of numbers, nested lists of them, NumPy arrays and the framework's "
+            f"own tensors, not of {type_name(cls)}."
+        )
+
+
+def _check_fits(values: np.ndarray[Any, Any], dtype: str | None) -> None:
+    """Raise InvalidDataError where a conversion to ``dtype`` would make another value of one.
+
+    Floats are rounded and cut off, as everywhere; what lies beyond the dtype's range, and an
+    imaginary part, would silently become something else.
+    """
+    import numpy as np
+
+    if dtype is None or dtype in ("bfloat16", values.dtype.name) or not values.size:
+        return
+    kind = np.dtype(dtype).kind
+    if values.dtype.kind == "c" and kind != "c":
+        raise InvalidDataError(f"{dtype} cannot hold complex numbers: give their real parts.")
+    if kind in "iu" and values.dtype.kind in "iuf":
+        limits = np.iinfo(dtype)
+        for extreme in (values.min().item(), values.max().item()):  # NaN, if there is one
+            if not (math.isfinite(extreme) and limits.min <= int(extreme) <= limits.max):
+                raise InvalidDataError(
+                    f"{dtype} cannot hold {extreme!r}: it reaches from {limits.min} to "
+                    f"{limits.max}."
+                )
+    elif kind in "fc":
+        with np.errstate(all="ignore"):
+            lost = np.isfinite(values) & ~np.isfinite(values.astype(dtype))
+        if lost.any():
+            raise InvalidDataError(
+                f"{dtype} cannot hold {values[lost].flat[0]!r}; float64 reaches 1.8e308."
+            )
+
+
+def _refuse_objects(values: np.ndarray[Any, Any], data: object) -> None:
+    if values.dtype.kind not in "biufc" and str(values.dtype) != "bfloat16":
+        raise UnsupportedDtypeError(
+            f"{kind_of(data)} of {values.dtype} holds no numbers of a dtype that tensors "
+            "have; rows of unequal length and numbers beyond int64 end here, too."
+        )

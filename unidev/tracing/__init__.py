@@ -1,0 +1,1 @@
+"""What moved between devices, from which line."""

@@ -1,0 +1,101 @@
+"""A trace as JSON, and in the trace event format, which Perfetto and ``chrome://tracing`` open.
+
+https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unidev.tracing.trace import Trace, Transfer
+
+SCHEMA = 1
+"""The number of the JSON's form; it changes where a reader would have to."""
+
+
+def to_json(trace: Trace, path: str | os.PathLike[str] | None) -> str:
+    """The trace as JSON; also written to ``path``."""
+    from unidev.support.version import __version__
+
+    text = json.dumps(
+        {
+            "schema": SCHEMA,
+            "unidev": __version__,
+            "total_bytes": trace.total_bytes,
+            "total_seconds": trace.total_seconds,
+            "is_seconds_real": trace.is_seconds_real,
+            "transfers": [_transfer(each, trace.start) for each in trace.transfers],
+            "lines": [
+                {
+                    "line": each.line._asdict(),
+                    "count": each.count,
+                    "nbytes": each.nbytes,
+                    "seconds": each.seconds,
+                    "advice": each.advice,
+                }
+                for each in trace.by_line()
+            ],
+            "blind_spots": {name: dict(spots) for name, spots in trace.blind_spots.items()},
+            "not_seen": trace.not_seen,
+        },
+        indent=1,
+        ensure_ascii=False,
+    )
+    if path is not None:
+        Path(path).write_text(text + "\n", encoding="utf-8")
+    return text
+
+
+def to_chrome_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
+    """One track for each route, such as ``gpu:0 to cpu:0``, and one event for each transfer."""
+    process = os.getpid()
+    tracks: dict[str, int] = {}
+    events = []
+    for each in trace.transfers:
+        track = tracks.setdefault(_route(each), len(tracks) + 1)
+        events.append(
+            {
+                "name": each.operation,
+                "cat": "transfer",
+                "ph": "X",
+                "ts": (each.start - trace.start) * 1e6,
+                "dur": each.seconds * 1e6,
+                "pid": process,
+                "tid": track,
+                "args": {**_transfer(each, trace.start), "line": str(each.line)},
+            }
+        )
+    seconds = "real" if trace.is_seconds_real else "of simulated devices: no speed of any GPU"
+    document = {
+        "traceEvents": [
+            _name("process_name", process, 0, "transfers between devices"),
+            *(_name("thread_name", process, track, route) for route, track in tracks.items()),
+            *events,
+        ],
+        "displayTimeUnit": "ms",
+        "otherData": {"seconds": seconds},
+    }
+    Path(path).write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+
+
+def _transfer(transfer: Transfer, start: float) -> dict[str, Any]:
+    return {
+        **transfer._asdict(),
+        "source": str(transfer.source),
+        "target": str(transfer.target),
+        "backend": transfer.source.backend,
+        "line": transfer.line._asdict(),
+        "start": transfer.start - start,
+    }
+
+
+def _route(transfer: Transfer) -> str:
+    return f"{transfer.source} to {transfer.target} ({transfer.thread})"
+
+
+def _name(kind: str, process: int, track: int, name: str) -> dict[str, Any]:
+    return {"name": kind, "ph": "M", "pid": process, "tid": track, "args": {"name": name}}

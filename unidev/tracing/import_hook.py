@@ -1,0 +1,119 @@
+"""Frameworks that are imported while a thread watches: seen from the moment they are imported.
+
+A finder in ``sys.meta_path``, as long as any thread watches. In such a thread a framework is
+imported the way that its backend imports it, with simulated devices where they are asked for, and
+is watched when the import statement returns. Nothing can have moved before.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from unidev.errors import UnidevError
+from unidev.registry.discovery import backend_specs
+from unidev.registry.loading import being_loaded, load_backend, loading_lock
+from unidev.registry.observer import thread
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+_lock = threading.Lock()
+_users = 0
+
+
+def start() -> None:
+    """Follow imports, until as many ``stop`` have been called as ``start``."""
+    global _users  # noqa: PLW0603  sys.meta_path is one for the process, too
+    with _lock:
+        _users += 1
+        if _users == 1:
+            sys.meta_path.insert(0, _finder)
+
+
+def stop() -> None:
+    """The other half of ``start``."""
+    global _users  # noqa: PLW0603  as above
+    with _lock:
+        _users -= 1
+        if _users == 0:
+            sys.meta_path.remove(_finder)
+
+
+class _Finder:
+    """Finds what the other finders find, and gives a framework a loader that also watches."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if thread.watch is None or path is not None or name in sys.modules:
+            return None
+        backend = _backend_of(name)
+        if backend is None or backend in being_loaded:
+            return None
+        for finder in sys.meta_path:
+            if finder is not self and hasattr(finder, "find_spec"):
+                spec = finder.find_spec(name, path, target)
+                if spec is not None:
+                    if spec.loader is not None:
+                        spec.loader = _Loader(backend, spec.loader)  # type: ignore[assignment]
+                    return spec
+        return None
+
+
+class _Loader:
+    """Loads a framework through its backend; where that does not work, as it is always loaded."""
+
+    def __init__(self, backend: str, loader: Any) -> None:
+        self._backend = backend
+        self._loader = loader
+        self._loaded: ModuleType | None = None
+        self._spec: ModuleSpec | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """The framework, if loading its backend has imported it; else a module to be filled."""
+        _load(self._backend)
+        self._loaded = sys.modules.get(spec.name)
+        if self._loaded is not None:
+            self._spec = self._loaded.__spec__
+            return self._loaded
+        created: ModuleType | None = self._loader.create_module(spec)
+        return created
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave no trace of this loader in the module."""
+        if self._loaded is not None:
+            module.__spec__ = self._spec
+            return
+        assert module.__spec__ is not None
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+
+
+_finder = _Finder()
+
+
+def _backend_of(module: str) -> str | None:
+    for name, spec in backend_specs().items():
+        if spec.framework == module:
+            return name
+    return None
+
+
+def _load(backend: str) -> None:
+    # Another thread that loads a backend may wait for this import: not the other way round, too.
+    if not loading_lock.acquire(blocking=False):
+        return
+    try:
+        load_backend(backend)
+    except UnidevError as error:
+        if thread.watch is not None:
+            thread.watch.not_seen[backend] = str(error)
+    finally:
+        loading_lock.release()

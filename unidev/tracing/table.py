@@ -1,0 +1,93 @@
+"""A trace as a table in the terminal: the most expensive line first, and what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unidev.tracing.advice import spoken
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from unidev.tracing.trace import LineTotal, Trace
+
+_MOST_LINES = 20
+"""A table names so many lines; ``by_line()`` has them all."""
+_SIMULATED = "the seconds are of simulated devices: no speed of any GPU"
+_HEADINGS = ("transfers", "bytes", "seconds", "between", "by", "line")
+_NUMBERS = 3
+"""So many columns are right-aligned."""
+
+
+def table(trace: Trace) -> str:
+    """The whole text: what was moved, by which line, what to do, and what is not seen."""
+    return "\n".join([*_moved(trace), *_unseen(trace)])
+
+
+def _moved(trace: Trace) -> Iterator[str]:
+    totals = trace.by_line()
+    if not totals:
+        yield "no transfer between devices was seen"
+        return
+    yield (
+        f"{_counted(len(trace.transfers), 'transfer')} between devices, "
+        f"{_bytes(trace.total_bytes)}, {trace.total_seconds:.3g} s, "
+        f"from {_counted(len(totals), 'line')}"
+    )
+    if not trace.is_seconds_real:
+        yield _SIMULATED
+    yield ""
+    shown = totals[:_MOST_LINES]
+    rows = [_HEADINGS, *(_row(each) for each in shown)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    yield _aligned(rows[0], widths)
+    for row, total in zip(rows[1:], shown, strict=True):
+        yield _aligned(row, widths)
+        yield from (f"    {text}" for text in (total.line.source, total.advice) if text)
+    if len(totals) > len(shown):
+        yield f"and {_counted(len(totals) - len(shown), 'more line')}: trace.by_line()"
+
+
+def _unseen(trace: Trace) -> Iterator[str]:
+    yield from ("", "not seen (trace.blind_spots says why):")
+    for name, why in trace.not_seen.items():
+        yield f"  {name}: all that is not unidev's own: {why}"
+    for name, spots in trace.blind_spots.items():
+        yield from (f"  {name}: {what}" for what in spots)
+
+
+def _row(total: LineTotal) -> tuple[str, ...]:
+    routes = dict.fromkeys(f"{each.source} to {each.target}" for each in total.transfers)
+    operations = dict.fromkeys(spoken(each.operation) for each in total.transfers)
+    return (
+        f"{total.count:,}",
+        _bytes(total.nbytes),
+        f"{total.seconds:.3g}",
+        _few(routes),
+        _few(operations),
+        str(total.line),
+    )
+
+
+def _few(names: Iterable[str]) -> str:
+    first, *rest = names
+    return f"{first} and {_counted(len(rest), 'other')}" if len(rest) > 1 else ", ".join(names)
+
+
+def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
+    cells = [
+        text.rjust(width) if column < _NUMBERS else text.ljust(width)
+        for column, (text, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return "  ".join(cells).rstrip()
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _bytes(count: int) -> str:
+    for scale, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if count >= scale:
+            return f"{count / scale:.1f} {unit}"
+    return f"{count} B"

@@ -1,0 +1,163 @@
+"""``Trace``: the transfers of one block, by line, and as a table, JSON or a file for Perfetto."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping
+
+    from unidev.contract.device import Device
+    from unidev.tracing.call_site import Line
+    from unidev.tracing.recorder import Watch
+
+
+class Transfer(NamedTuple):
+    """One transfer between two devices, as it was seen."""
+
+    operation: str
+    """What a user calls it: ``copy_to``, ``Tensor.item``."""
+    source: Device
+    target: Device
+    nbytes: int
+    shape: tuple[int, ...] | None
+    """Of the tensor; None of several in one, such as a model."""
+    seconds: float
+    """How long the call took."""
+    thread: str
+    line: Line
+    """The user's: file, number, function, source."""
+    is_asked: bool
+    """Whether a device was named for it, in a call of unidev's; what ``transfer_guard`` asks."""
+    is_seconds_real: bool
+    """Whether ``seconds`` says anything about hardware; not so on simulated devices."""
+    start: float
+    """When the call began, by ``time.perf_counter``."""
+
+
+@dataclass(frozen=True)
+class LineTotal:
+    """All transfers that one line made."""
+
+    line: Line
+    transfers: tuple[Transfer, ...]
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return len(self.transfers)
+
+    @cached_property
+    def nbytes(self) -> int:
+        """Of all of them."""
+        return sum(each.nbytes for each in self.transfers)
+
+    @cached_property
+    def seconds(self) -> float:
+        """Of all of them."""
+        return sum(each.seconds for each in self.transfers)
+
+    @cached_property
+    def advice(self) -> str:
+        """What to do about it; empty where there is nothing to mend."""
+        from unidev.tracing.advice import advice
+
+        return advice(self)
+
+
+class Trace:
+    """What ``trace_transfers`` saw.
+
+    Attributes:
+        transfers: each one, in the order in which they ended.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self.transfers: list[Transfer] = []
+        self.start = perf_counter()
+        self._watch: Watch | None = watch
+        self._blind_spots: dict[str, Mapping[str, str]] = {}
+        self._not_seen: dict[str, str] = {}
+
+    def finish(self) -> None:
+        """Keep what is known of the watch, which is about to end."""
+        self._blind_spots, self._not_seen = self.blind_spots, self.not_seen
+        self._watch = None
+
+    @property
+    def total_bytes(self) -> int:
+        """Of all transfers."""
+        return sum(each.nbytes for each in self.transfers)
+
+    @property
+    def total_seconds(self) -> float:
+        """Of all transfers."""
+        return sum(each.seconds for each in self.transfers)
+
+    @property
+    def is_seconds_real(self) -> bool:
+        """Whether all times say something about hardware; not so on simulated devices."""
+        return all(each.is_seconds_real for each in self.transfers)
+
+    @property
+    def blind_spots(self) -> dict[str, Mapping[str, str]]:
+        """What is not seen, and why, by backend; under ``unidev``, what holds of all."""
+        if self._watch is None:
+            return self._blind_spots
+        own = dict(_BLIND_SPOTS)
+        if any(each.operation == "place" for each in self.transfers):
+            own |= _BLIND_SPOTS_OF_PLACE
+        return {"unidev": own, **self._watch.blind_spots}
+
+    @property
+    def not_seen(self) -> dict[str, str]:
+        """Backends none of whose framework's own transfers are seen, and why."""
+        return self._not_seen if self._watch is None else self._watch.missed()
+
+    def by_line(self) -> list[LineTotal]:
+        """The transfers by the line that made them, the most expensive line first.
+
+        By seconds; where those are simulated, by what a GPU on a usual bus would take: about 10 µs
+        for each transfer, and a second for 10 GB.
+        """
+        found: dict[tuple[str, int], list[Transfer]] = {}
+        for each in self.transfers:
+            found.setdefault((each.line.file, each.line.number), []).append(each)
+        totals = [LineTotal(group[0].line, tuple(group)) for group in found.values()]
+        is_real = self.is_seconds_real
+        return sorted(totals, key=lambda total: -_cost(total, is_real=is_real))
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The trace as JSON, as docs/tracing.md describes it; also written to ``path``."""
+        from unidev.tracing.export import to_json
+
+        return to_json(self, path)
+
+    def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
+        """Write a file that ``chrome://tracing`` and https://ui.perfetto.dev open."""
+        from unidev.tracing.export import to_chrome_trace
+
+        to_chrome_trace(self, path)
+
+    def __str__(self) -> str:
+        from unidev.tracing.table import table
+
+        return table(self)
+
+    def __repr__(self) -> str:
+        return f"<Trace of {len(self.transfers):,} transfers, {self.total_bytes:,} bytes>"
+
+
+_BLIND_SPOTS = {"other threads": "a trace sees the thread that opened it"}
+_BLIND_SPOTS_OF_PLACE = {
+    "the state of an optimizer": "place(model, device, optimizer=...) moves it along with the "
+    "model, and only the model's bytes are counted",
+}
+
+
+def _cost(total: LineTotal, *, is_real: bool) -> float:
+    return total.seconds if is_real else total.count * 1e-5 + total.nbytes / 1e10
