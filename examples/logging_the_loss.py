@@ -59,8 +59,8 @@ try:
         log_each()
     print("nothing to forbid: all is on", device)
 except unidev.TransferForbiddenError as error:
-    movement = error.movement
-    print(f"forbidden: {movement.nbytes} bytes from {movement.source} to {movement.target}")
+    transfer = error.transfer
+    print(f"forbidden: {transfer.nbytes} bytes from {transfer.source} to {transfer.target}")
     print(f"    at the line `{error.line.source}`")
 
 # 3. Mended: the guard lets it pass, and the sum is read once, at the end.

@@ -202,7 +202,7 @@ def test_a_run_that_cannot_begin_says_so(author: Path, options, refusal) -> None
 def test_an_authors_own_settings_neither_fail_checks_nor_get_litter(author: Path) -> None:
     settings = "[pytest]\naddopts = --doctest-modules\nfilterwarnings = error\n"
     (author.parent / "pytest.ini").write_text(settings)
-    code, _ = run(author.parent, "trees.dict_list_tuple,copy.values_bit_exact")
+    code, _ = run(author.parent, "containers.dict_list_tuple,copy.values_bit_exact")
     assert code == 0
     left = {path.name for path in author.parent.iterdir()}
     assert left <= {"author", "pytest.ini", "events.jsonl", "__pycache__"}

@@ -53,5 +53,5 @@ def test_the_class_is_as_it_was_afterwards_also_after_an_exception(two_gpus):
     with unidev.trace_transfers(), unidev.transfer_guard("log"), unidev.trace_transfers():
         pass
     assert dict(vars(SimulatedArray)) == before
-    assert thread.watch is None
+    assert thread.recorder is None
     assert not any("unidev" in type(each).__module__ for each in sys.meta_path)

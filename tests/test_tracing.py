@@ -60,7 +60,7 @@ def test_every_verb_is_told_once_by_its_own_name(two_gpus, tmp_path):
         ("save_parameters", "gpu:0", "cpu:0", 8, (2,)),
     ]
     assert trace.total_bytes == 224
-    assert [each.is_asked for each in trace.transfers] == [True] * 6 + [False] + [True] * 5
+    assert [each.is_explicit for each in trace.transfers] == [True] * 6 + [False] + [True] * 5
 
 
 def test_loading_keeps_the_old_values_on_the_host_and_brings_the_new_ones(two_gpus, tmp_path):
@@ -254,7 +254,7 @@ def test_without_a_watch_the_verbs_call_the_backend_directly(two_gpus, monkeypat
         raise AssertionError("looked at without need")
 
     monkeypatch.setattr("unidev.calls.transfers.of_tensor", refuse)
-    monkeypatch.setattr("unidev.tracing.recorder.Watch.own_call", refuse)
+    monkeypatch.setattr("unidev.tracing.recorder.Recorder.own_call", refuse)
     x = unidev.rand(3, device="gpu:0")
     unidev.to_numpy(unidev.as_in_device(unidev.copy_to(x, "gpu:1"), "cpu"))
     unidev.place({"x": x}, "gpu:1")

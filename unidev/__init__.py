@@ -100,8 +100,8 @@ if TYPE_CHECKING:
         Memory,
         ModelProbe,
         Models,
-        Movement,
         PeakCounter,
+        PlannedTransfer,
         Probe,
         Simulator,
         Stored,
@@ -126,7 +126,7 @@ _FOR_PLUGINS = {
     "Memory",
     "ModelProbe",
     "Models",
-    "Movement",
+    "PlannedTransfer",
     "PeakCounter",
     "Probe",
     "Simulator",
@@ -138,6 +138,9 @@ _FOR_PLUGINS = {
     "unsupported",
 }
 """Imported when first named."""
+
+_OLD_SPELLINGS = {"Movement": "PlannedTransfer"}
+"""Deprecated: not in ``__all__``, and gone after one release."""
 
 __all__ = [
     "CONTRACT_VERSION",
@@ -170,11 +173,11 @@ __all__ = [
     "ModelError",
     "ModelProbe",
     "Models",
-    "Movement",
     "NotAModelError",
     "NotATensorError",
     "OutOfDeviceMemoryError",
     "PeakCounter",
+    "PlannedTransfer",
     "PluginError",
     "Probe",
     "ScopeError",
@@ -247,4 +250,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module("unidev.contract"), name)
     if name == "nn":
         return import_module("unidev.nn")
+    if name in _OLD_SPELLINGS:
+        new = _OLD_SPELLINGS[name]
+        import_module("unidev.support.deprecation").deprecated(f"unidev.{name}", f"unidev.{new}")
+        return getattr(import_module("unidev"), new)
     raise AttributeError(f"module 'unidev' has no attribute {name!r}")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from unidev.calls.driver_memory import MemoryHolder
     from unidev.contract.device import Device
-    from unidev.contract.tracer import Movement
+    from unidev.contract.tracer import PlannedTransfer
     from unidev.tracing.call_site import Line
 
 
@@ -169,16 +169,29 @@ class TransferForbiddenError(UnidevError, RuntimeError):
     """A transfer between devices that was not asked for, where a guard forbids those.
 
     Attributes:
-        movement: what would have moved: operation, source, target, nbytes, shape.
+        transfer: what would have moved: operation, source, target, nbytes, shape.
         line: the user's: file, number, function, source.
     """
 
     def __init__(
-        self, message: str, *, movement: Movement | None = None, line: Line | None = None
+        self, message: str, *, transfer: PlannedTransfer | None = None, line: Line | None = None
     ) -> None:
         super().__init__(message)
-        self.movement = movement
+        self.transfer = transfer
         self.line = line
+
+    @property
+    def movement(self) -> PlannedTransfer | None:
+        """Deprecated spelling of ``transfer``."""
+        import warnings
+
+        warnings.warn(
+            "TransferForbiddenError.movement is deprecated and will be removed in unidev 0.2: use "
+            "TransferForbiddenError.transfer.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.transfer
 
 
 class SimulationError(UnidevError, RuntimeError):

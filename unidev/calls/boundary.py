@@ -25,29 +25,29 @@ def carried(  # noqa: PLR0913  what is told, and what is called
     backend: Backend,
     function: Callable[..., T],
     *arguments: Any,
-    is_asked: bool = True,
+    is_explicit: bool = True,
 ) -> T:
     """What ``function(*arguments)`` gives, which carries tensor ``x`` to ``target``."""
-    watch = thread.watch
-    if watch is None:
+    recorder = thread.recorder
+    if recorder is None:
         return function(*arguments)
     from unidev.calls.transfers import of_tensor
 
     moved = of_tensor(operation, x, target, backend)
-    return watch.own_call(operation, moved, is_asked, function, *arguments)
+    return recorder.own_call(operation, moved, is_explicit, function, *arguments)
 
 
 def filled(
     operation: str, x: Any, backend: Backend, function: Callable[..., T], *arguments: Any
 ) -> T:
     """What ``function(*arguments)`` gives, which fills ``x`` with values from the host."""
-    watch = thread.watch
-    if watch is None:
+    recorder = thread.recorder
+    if recorder is None:
         return function(*arguments)
     from unidev.calls.transfers import into_tensor
 
     moved = into_tensor(operation, x, backend)
-    return watch.own_call(operation, moved, True, function, *arguments)
+    return recorder.own_call(operation, moved, True, function, *arguments)
 
 
 def named(operation: str, function: Callable[..., T], *arguments: Any) -> T:
@@ -55,10 +55,10 @@ def named(operation: str, function: Callable[..., T], *arguments: Any) -> T:
 
     What is told by another name meanwhile, by a verb that it uses or by a tracer, is its own.
     """
-    watch = thread.watch
-    if watch is None:
+    recorder = thread.recorder
+    if recorder is None:
         return function(*arguments)
-    return watch.own_call(operation, (), True, function, *arguments)
+    return recorder.own_call(operation, (), True, function, *arguments)
 
 
 def quiet(function: Callable[..., T], *arguments: Any) -> T:

@@ -40,7 +40,7 @@ class DriverMemory(NamedTuple):
     """Who holds it, those with the most first."""
 
 
-class MemoryTwiceCounted(Memory):
+class MemoryWithDriver(Memory):
     """By the framework's count, and by the driver's."""
 
     _driver: DriverMemory | None = None
@@ -56,7 +56,7 @@ def with_driver(memory: Memory, device: Device, backend: Backend) -> Memory:
     driver = driver_memory(device, backend)
     if driver is None:
         return memory
-    both = MemoryTwiceCounted(*memory)
+    both = MemoryWithDriver(*memory)
     both._driver = driver
     return both
 

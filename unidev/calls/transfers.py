@@ -1,4 +1,4 @@
-"""What unidev's own verbs move, as ``Movement``s: bytes counted from shape and dtype."""
+"""What unidev's own verbs move, as ``PlannedTransfer``s: bytes counted from shape and dtype."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.dtypes import portable_name
-from unidev.contract.tracer import Movement
+from unidev.contract.tracer import PlannedTransfer
 from unidev.errors import UnidevError
 
 if TYPE_CHECKING:
@@ -22,33 +22,37 @@ _known: dict[tuple[str, Any], int | None] = {}
 """By backend and dtype: to ask for a name is to compare with every dtype that there is."""
 
 
-def of_tensor(operation: str, x: Any, target: Device, backend: Backend) -> tuple[Movement, ...]:
+def of_tensor(
+    operation: str, x: Any, target: Device, backend: Backend
+) -> tuple[PlannedTransfer, ...]:
     """What carrying ``x`` to ``target`` moves: nothing, where ``x`` is there already."""
     source = _device_of(x, backend)
     if source is None or source is target:
         return ()
-    return (Movement(operation, source, target, nbytes_of(x, backend), _shape_of(x)),)
+    return (PlannedTransfer(operation, source, target, nbytes_of(x, backend), _shape_of(x)),)
 
 
-def into_tensor(operation: str, x: Any, backend: Backend) -> tuple[Movement, ...]:
+def into_tensor(operation: str, x: Any, backend: Backend) -> tuple[PlannedTransfer, ...]:
     """What filling ``x`` with values from the host moves."""
     target = _device_of(x, backend)
     if target is None or target is backend.cpu:
         return ()
-    return (Movement(operation, backend.cpu, target, nbytes_of(x, backend), _shape_of(x)),)
+    return (PlannedTransfer(operation, backend.cpu, target, nbytes_of(x, backend), _shape_of(x)),)
 
 
 def from_host(
     operation: str, shape: tuple[int, ...], dtype: Any, target: Device, backend: Backend
-) -> tuple[Movement, ...]:
+) -> tuple[PlannedTransfer, ...]:
     """What a tensor that is made of values on the host moves."""
     if target is backend.cpu:
         return ()
     size = math.prod(shape) * (_item_bytes(dtype, backend) or 0)
-    return (Movement(operation, backend.cpu, target, size, shape),)
+    return (PlannedTransfer(operation, backend.cpu, target, size, shape),)
 
 
-def of_model(operation: str, model: Any, target: Device, backend: Backend) -> tuple[Movement, ...]:
+def of_model(
+    operation: str, model: Any, target: Device, backend: Backend
+) -> tuple[PlannedTransfer, ...]:
     """What placing ``model`` on ``target`` moves: one from each device that it is on.
 
     Parameters, buffers and gradients; of an optimizer nobody can tell, before it has moved.
@@ -65,7 +69,7 @@ def of_model(operation: str, model: Any, target: Device, backend: Backend) -> tu
             sizes[source] = sizes.get(source, 0) + nbytes_of(x, backend)
             shapes.setdefault(source, []).append(_shape_of(x))
     return tuple(
-        Movement(operation, source, target, size, found[0] if len(found) == 1 else None)
+        PlannedTransfer(operation, source, target, size, found[0] if len(found) == 1 else None)
         for (source, size), found in zip(sizes.items(), shapes.values(), strict=True)
     )
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from unidev.contract.optional import unsupported as unsupported
     from unidev.contract.peak_memory import PeakCounter as PeakCounter
     from unidev.contract.probe import Probe as Probe
-    from unidev.contract.tracer import Movement as Movement
     from unidev.contract.tracer import Patches as Patches
+    from unidev.contract.tracer import PlannedTransfer as PlannedTransfer
     from unidev.contract.tracer import Recording as Recording
     from unidev.contract.tracer import Tracer as Tracer
     from unidev.contract.training_probe import AutogradProbe as AutogradProbe
@@ -57,7 +57,7 @@ HOMES = {
     "Memory": "contract.backend",
     "ModelProbe": "contract.training_probe",
     "Models": "contract.models",
-    "Movement": "contract.tracer",
+    "PlannedTransfer": "contract.tracer",
     "Patches": "contract.tracer",
     "PeakCounter": "contract.peak_memory",
     "Probe": "contract.probe",

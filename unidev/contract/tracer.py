@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
 
-class Movement(NamedTuple):
+class PlannedTransfer(NamedTuple):
     """Bytes that go from one device to another."""
 
     operation: str
@@ -42,23 +42,23 @@ class Tracer(ABC):
     """What it does not see, in a user's words, and why. Shown with every trace: no silent hole."""
 
     is_seconds_real = True
-    """Whether the time between ``begin`` and ``end`` is that of the movement."""
+    """Whether the time between ``begin`` and ``end`` is that of the transfer."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
     @abstractmethod
     def watch(
-        self, begin: Callable[[Movement], Any], end: Callable[[Any], None]
+        self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
     ) -> AbstractContextManager[None]:
-        """A scope, of this thread, in which each movement is told.
+        """A scope, of this thread, in which each transfer is told.
 
         ``begin`` is called before the bytes move, where the framework lets one (else right after),
         with the user's code on the stack; it may raise, and then nothing is moved, and what it
         raised reaches the user as it is. What it returns is given to ``end`` once the bytes are
         there, or the framework's call has returned or raised.
 
-        A movement is told once, by the outermost call that a user makes: ``x.tolist()``, not each
+        A transfer is told once, by the outermost call that a user makes: ``x.tolist()``, not each
         step of it. What stays on its device is none. What unidev's own verbs move is not to be told
         (they tell it themselves): whoever opens the scope ignores what comes while they run.
 
@@ -73,7 +73,7 @@ R = TypeVar("R")
 class Scope(NamedTuple):
     """The two functions that ``Tracer.watch`` was called with."""
 
-    begin: Callable[[Movement], Any]
+    begin: Callable[[PlannedTransfer], Any]
     end: Callable[[Any], None]
 
 
@@ -96,7 +96,9 @@ class Recording(threading.local):
         return bool(self.scopes) and not self.is_muted
 
     @contextmanager
-    def scope(self, begin: Callable[[Movement], Any], end: Callable[[Any], None]) -> Iterator[None]:
+    def scope(
+        self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
+    ) -> Iterator[None]:
         """A scope of this thread; those that were opened later may stay open after it."""
         scope = Scope(begin, end)
         self.scopes.append(scope)
@@ -109,7 +111,7 @@ class Recording(threading.local):
 
     def call(
         self,
-        movements: Sequence[Movement],
+        transfers: Sequence[PlannedTransfer],
         function: Callable[..., R],
         /,
         *arguments: Any,
@@ -121,13 +123,13 @@ class Recording(threading.local):
         ``begin`` raises, those that have begun end, ``function`` is not called, and the error goes
         to the caller as it is. Nothing that happens meanwhile in this thread is reported.
         """
-        if not movements or not self.is_on:
+        if not transfers or not self.is_on:
             return function(*arguments, **options)
         begun: list[tuple[Callable[[Any], None], Any]] = []
         self.is_muted = True
         try:
             for scope in tuple(self.scopes):
-                for each in movements:
+                for each in transfers:
                     begun.append((scope.end, self._begun(scope, each)))  # noqa: PERF401  may raise
             return function(*arguments, **options)
         finally:
@@ -150,9 +152,9 @@ class Recording(threading.local):
     def closed(self) -> None:
         """Called when the last scope of this thread has closed, to drop what was kept for it."""
 
-    def _begun(self, scope: Scope, movement: Movement) -> Any:
+    def _begun(self, scope: Scope, transfer: PlannedTransfer) -> Any:
         try:
-            return scope.begin(movement)
+            return scope.begin(transfer)
         except BaseException as error:
             self.refused(error)
             raise

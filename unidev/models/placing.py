@@ -69,12 +69,14 @@ def place_on(
     try:
         if optimizer is None and models.is_placed(model, target):
             return None
-        if thread.watch is None:
+        if thread.recorder is None:
             return models.place(model, target, optimizer)
         from unidev.calls.transfers import of_model
 
         moved = of_model(operation, model, target, backend)
-        return thread.watch.own_call(operation, moved, True, models.place, model, target, optimizer)
+        return thread.recorder.own_call(
+            operation, moved, True, models.place, model, target, optimizer
+        )
     except UnidevError:
         raise
     except backend.framework_errors as error:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.tracer import Movement, Tracer
+from unidev.contract.tracer import PlannedTransfer, Tracer
 from unidev.numpy_backend.simulated_array import SimulatedArray
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
 
-    Begin = Callable[[Movement], Any]
+    Begin = Callable[[PlannedTransfer], Any]
     End = Callable[[Any], None]
 
 _NUMBERS = ("item", "__bool__", "__complex__", "__float__", "__index__", "__int__")
@@ -123,8 +123,8 @@ def _method(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
             size, shape = 1, ()
         elif name in _NUMBERS:
             size, shape = self.itemsize, () if arguments else self.shape
-        movement = Movement(operation, self.simulated_device, _cpu(self), size, shape)
-        return _told(movement, lambda: original(self, *arguments, **options))
+        transfer = PlannedTransfer(operation, self.simulated_device, _cpu(self), size, shape)
+        return _told(transfer, lambda: original(self, *arguments, **options))
 
     return method
 
@@ -136,8 +136,8 @@ def _dispatch(original: Callable[..., Any]) -> Callable[..., Any]:
         if name not in (*_ANSWERS, *_READERS) or not _is_to_be_told(self):
             return original(self, func, types, args, kwargs)
         size, shape = (1, ()) if name in _ANSWERS else (self.nbytes, self.shape)
-        movement = Movement(f"numpy.{name}", self.simulated_device, _cpu(self), size, shape)
-        return _told(movement, lambda: original(self, func, types, args, kwargs))
+        transfer = PlannedTransfer(f"numpy.{name}", self.simulated_device, _cpu(self), size, shape)
+        return _told(transfer, lambda: original(self, func, types, args, kwargs))
 
     return dispatch
 
@@ -151,13 +151,13 @@ def _cpu(array: SimulatedArray) -> Device:
     return type(array.simulated_device)(array.simulated_device.backend, "cpu", 0)
 
 
-def _told(movement: Movement, call: Callable[[], Any]) -> Any:
+def _told(transfer: PlannedTransfer, call: Callable[[], Any]) -> Any:
     scopes = list(_thread.scopes)
     begun: list[tuple[End, Any]] = []
     _thread.is_within = True
     try:
         for begin, end in scopes:
-            begun.append((end, begin(movement)))
+            begun.append((end, begin(transfer)))
         return call()
     finally:
         _thread.is_within = False

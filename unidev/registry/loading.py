@@ -59,8 +59,8 @@ def load_backend(name: str) -> Backend:
         with loading_lock:
             backend = loaded_backends.get(name) or _load(name)
             loaded_backends[name] = backend
-        if thread.watch is not None:
-            thread.watch.add(backend)
+        if thread.recorder is not None:
+            thread.recorder.add(backend)
     return backend
 
 

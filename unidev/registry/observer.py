@@ -6,11 +6,11 @@ import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from unidev.tracing.recorder import Watch
+    from unidev.tracing.recorder import Recorder
 
 
 class _Thread(threading.local):
-    watch: Watch | None = None
+    recorder: Recorder | None = None
     """What this thread watches, while a trace or a guard is open in it."""
 
 

@@ -146,6 +146,6 @@ def _end_of(path: Path) -> str:
 
 
 def _printable(line: str) -> str:
-    # Colours and cursor movements of a framework's log must not reach a report or a terminal.
+    # Colours and cursor transfers of a framework's log must not reach a report or a terminal.
     shown = "".join(c if c.isprintable() or c == "\t" else "�" for c in line.rstrip())
     return shown if len(shown) <= _MOST_CHARACTERS else shown[: _MOST_CHARACTERS - 1] + "…"

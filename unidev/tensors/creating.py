@@ -75,12 +75,12 @@ def _array_of_data(operation: str, data: object, dtype: object, device: DeviceLi
         backend, lambda: _told("making a tensor", values.shape, wanted, target),
         backend.from_numpy, values, wanted, target,
     )  # fmt: skip
-    if thread.watch is None:
+    if thread.recorder is None:
         return _guarded(*making)
     from unidev.calls.transfers import from_host
 
     moved = from_host(operation, values.shape, wanted, target, backend)
-    return thread.watch.own_call(operation, moved, True, _guarded, *making)
+    return thread.recorder.own_call(operation, moved, True, _guarded, *making)
 
 
 def zeros(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
@@ -191,9 +191,9 @@ def to_numpy(x: Any, /) -> np.ndarray[Any, Any]:
     """
     backend = backend_of_tensor(x)
     reading = (backend, lambda: ("reading a tensor",), backend.to_numpy, x)
-    if thread.watch is None:
+    if thread.recorder is None:
         return _guarded(*reading)  # type: ignore[no-any-return]
-    return carried("to_numpy", x, backend.cpu, backend, _guarded, *reading, is_asked=False)
+    return carried("to_numpy", x, backend.cpu, backend, _guarded, *reading, is_explicit=False)
 
 
 def _new(
@@ -258,9 +258,9 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
     making: tuple[Any, ...] = (backend.copy_to, x, target, False)
     if wanted != x.dtype:
         making = (backend.cast, x, wanted, target)
-    is_asked = device is not None or innermost_device(backend.name) is not None
+    is_explicit = device is not None or innermost_device(backend.name) is not None
     return carried(
-        "array", x, target, backend, _guarded, backend, doing, *making, is_asked=is_asked
+        "array", x, target, backend, _guarded, backend, doing, *making, is_explicit=is_explicit
     )
 
 
@@ -273,7 +273,7 @@ def _guarded(
     backend: Backend, doing: Callable[[], _Told], method: Callable[..., Any], *arguments: Any
 ) -> Any:
     try:
-        return method(*arguments) if thread.watch is None else quiet(method, *arguments)
+        return method(*arguments) if thread.recorder is None else quiet(method, *arguments)
     except UnidevError:
         raise
     except backend.framework_errors as error:

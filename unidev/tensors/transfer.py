@@ -99,7 +99,7 @@ def _copy(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> A
 def _copied(operation: str, x: Any, target: Device, backend: Backend, non_blocking: bool) -> Any:
     copy = backend.copy_to
     try:
-        if thread.watch is None:
+        if thread.recorder is None:
             return copy(x, target, non_blocking)
         return carried(operation, x, target, backend, copy, x, target, non_blocking)
     except UnidevError:

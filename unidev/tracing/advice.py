@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.contract.tracer import Movement
+    from unidev.contract.tracer import PlannedTransfer
     from unidev.tracing.call_site import Line
     from unidev.tracing.trace import LineTotal, Transfer
 
@@ -40,12 +40,12 @@ def advice(total: LineTotal) -> str:
     return f"{spoken(first.operation)}{where}, {count:,} times: {_remedy_of_many(first)}."
 
 
-def remedy(movement: Movement) -> str:
+def remedy(transfer: PlannedTransfer) -> str:
     """What to do about one transfer that nobody asked for."""
-    source, target = movement.source, movement.target
+    source, target = transfer.source, transfer.target
     if target.kind == "cpu":
         ask = f'What has to be read here, ask for first: unidev.copy_to(x, "{target}").'
-        what = "it" if movement.shape is None or _is_one_number(movement.shape) else "the result"
+        what = "it" if transfer.shape is None or _is_one_number(transfer.shape) else "the result"
         return f"Keep {what} on {source}, and read it once, outside of the guard. {ask}"
     return (
         f'Ask for it: unidev.as_in_device(x, "{target}"), once, before; or keep both on {source}.'

@@ -38,7 +38,7 @@ class Line(NamedTuple):
             return False
 
 
-class UserLines:
+class CallSites:
     """Finds the line that a call comes from, cheaply: files and lines are looked at once."""
 
     def __init__(self) -> None:

@@ -83,8 +83,11 @@ def to_chrome_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
 
 
 def _transfer(transfer: Transfer, start: float) -> dict[str, Any]:
+    fields = transfer._asdict()
+    is_explicit = fields.pop("is_explicit")
     return {
-        **transfer._asdict(),
+        **fields,
+        "is_asked": is_explicit,  # the schema's name for it
         "source": str(transfer.source),
         "target": str(transfer.target),
         "backend": transfer.source.backend,

@@ -49,7 +49,7 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if thread.watch is None or path is not None or name in sys.modules:
+        if thread.recorder is None or path is not None or name in sys.modules:
             return None
         backend = _backend_of(name)
         if backend is None or backend in being_loaded:
@@ -113,7 +113,7 @@ def _load(backend: str) -> None:
     try:
         load_backend(backend)
     except UnidevError as error:
-        if thread.watch is not None:
-            thread.watch.not_seen[backend] = str(error)
+        if thread.recorder is not None:
+            thread.recorder.not_seen[backend] = str(error)
     finally:
         loading_lock.release()

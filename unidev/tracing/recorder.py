@@ -1,4 +1,4 @@
-"""``Watch``: what one thread watches, for all traces and guards that are open in it."""
+"""``Recorder``: what one thread watches, for all traces and guards that are open in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unidev.registry.discovery import backend_specs
 from unidev.registry.loading import load_backend
 from unidev.registry.observer import thread
 from unidev.tracing import import_hook as following
-from unidev.tracing.call_site import UserLines
+from unidev.tracing.call_site import CallSites
 from unidev.tracing.trace import Trace, Transfer
 from unidev.tracing.transfer_guard import check_guard
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from unidev.contract.backend import Backend
-    from unidev.contract.tracer import Movement
+    from unidev.contract.tracer import PlannedTransfer
     from unidev.tracing.call_site import Line
     from unidev.tracing.transfer_guard import transfer_guard
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 class _Begun(NamedTuple):
-    movement: Movement
+    transfer: PlannedTransfer
     line: Line
-    is_asked: bool
+    is_explicit: bool
     is_seconds_real: bool
     start: float
 
 
-class Watch:
+class Recorder:
     """The traces and guards of one thread, and the frameworks' tracers that tell them.
 
     One for all that are open: a tracer's scope is opened once, by the first, and left by the last.
@@ -55,7 +55,7 @@ class Watch:
         """What the tracers in force do not see, by backend."""
         self._scopes: list[AbstractContextManager[None]] = []
         self._verb: str | None = None
-        self._lines = UserLines()
+        self._lines = CallSites()
 
     # -- which backends --------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ class Watch:
     def missed(self) -> dict[str, str]:
         """Backends that have told nothing at all, and why, as it stands now."""
         late = {
-            name: f"{spec.framework} was imported by another thread, after this one began to watch"
+            name: f"{spec.framework} was imported by another thread, after this one began to record"
             for name, spec in backend_specs().items()
             if sys.modules.get(spec.framework) is not None
             and name not in self.blind_spots
@@ -119,19 +119,19 @@ class Watch:
     def own_call(
         self,
         operation: str,
-        movements: Sequence[Movement],
-        is_asked: bool,
+        transfers: Sequence[PlannedTransfer],
+        is_explicit: bool,
         function: Callable[..., T],
         *arguments: Any,
     ) -> T:
-        """What ``function(*arguments)`` gives, a call of unidev's own that moves ``movements``.
+        """What ``function(*arguments)`` gives, a call of unidev's own that moves ``transfers``.
 
         What tracers tell meanwhile is not recorded again, nor what other verbs of unidev move that
         this one calls.
         """
         outer = self._verb
         is_told = outer is None or outer == operation
-        begun = [self._begin(moved, is_asked, True) for moved in movements] if is_told else []
+        begun = [self._begin(moved, is_explicit, True) for moved in transfers] if is_told else []
         self._verb = operation if outer is None else outer
         start = time.perf_counter()
         try:
@@ -139,45 +139,47 @@ class Watch:
         finally:
             self._verb = outer
         seconds = time.perf_counter() - start
-        total = sum(each.movement.nbytes for each in begun if each is not None)
+        total = sum(each.transfer.nbytes for each in begun if each is not None)
         for each in begun:
             if each is not None:
-                share = each.movement.nbytes / total if total else 1 / len(begun)
+                share = each.transfer.nbytes / total if total else 1 / len(begun)
                 self._record(each._replace(start=start), seconds * share)
         return result
 
-    def _begin_foreign(self, is_seconds_real: bool, movement: Movement) -> _Begun | None:
-        return None if self._verb is not None else self._begin(movement, False, is_seconds_real)
+    def _begin_foreign(self, is_seconds_real: bool, transfer: PlannedTransfer) -> _Begun | None:
+        return None if self._verb is not None else self._begin(transfer, False, is_seconds_real)
 
-    def _begin(self, movement: Movement, is_asked: bool, is_seconds_real: bool) -> _Begun | None:
-        mode = self.guards[-1].mode if self.guards and not is_asked else "allow"
+    def _begin(
+        self, transfer: PlannedTransfer, is_explicit: bool, is_seconds_real: bool
+    ) -> _Begun | None:
+        mode = self.guards[-1].mode if self.guards and not is_explicit else "allow"
         is_guarded = mode != "allow"
         if not self.traces and not is_guarded:
             return None
         line = self._lines.here()
         if is_guarded:
-            check_guard(mode, movement, line)
+            check_guard(mode, transfer, line)
         is_real = is_seconds_real and not (
-            movement.source.is_simulated or movement.target.is_simulated
+            transfer.source.is_simulated or transfer.target.is_simulated
         )
-        return _Begun(movement, line, is_asked, is_real, time.perf_counter())
+        return _Begun(transfer, line, is_explicit, is_real, time.perf_counter())
 
     def _end(self, begun: _Begun | None) -> None:
         if begun is not None:
             self._record(begun, time.perf_counter() - begun.start)
 
     def _record(self, begun: _Begun, seconds: float) -> None:
-        movement = begun.movement
+        planned = begun.transfer
         transfer = Transfer(
-            operation=movement.operation,
-            source=movement.source,
-            target=movement.target,
-            nbytes=movement.nbytes,
-            shape=movement.shape,
+            operation=planned.operation,
+            source=planned.source,
+            target=planned.target,
+            nbytes=planned.nbytes,
+            shape=planned.shape,
             seconds=seconds,
             thread=current_thread().name,
             line=begun.line,
-            is_asked=begun.is_asked,
+            is_explicit=begun.is_explicit,
             is_seconds_real=begun.is_seconds_real,
             start=begun.start,
         )
@@ -185,21 +187,21 @@ class Watch:
             trace.transfers.append(transfer)
 
 
-def join() -> Watch:
-    """The watch of this thread, from now on open for one more trace or guard."""
-    watch = thread.watch
-    if watch is not None:
-        watch.catch_up()
-        return watch
-    watch = Watch()
+def join() -> Recorder:
+    """The recorder of this thread, from now on open for one more trace or guard."""
+    recorder = thread.recorder
+    if recorder is not None:
+        recorder.catch_up()
+        return recorder
+    recorder = Recorder()
     following.start()
-    thread.watch = watch
+    thread.recorder = recorder
     try:
-        watch.catch_up()
+        recorder.catch_up()
     except BaseException:
-        _close(watch)
+        _close(recorder)
         raise
-    return watch
+    return recorder
 
 
 def leave(entered: Trace | transfer_guard | None, what: str) -> None:
@@ -208,15 +210,17 @@ def leave(entered: Trace | transfer_guard | None, what: str) -> None:
     Raises:
         ScopeError: it was not entered in this thread, or was left before.
     """
-    watch = thread.watch
-    if watch is None or not (_take_out(watch.traces, entered) or _take_out(watch.guards, entered)):
+    recorder = thread.recorder
+    if recorder is None or not (
+        _take_out(recorder.traces, entered) or _take_out(recorder.guards, entered)
+    ):
         raise ScopeError(
             f"`with {what}:` is left, but was not entered in this thread, or was left before."
         )
     if isinstance(entered, Trace):
         entered.finish()
-    if not watch.traces and not watch.guards:
-        _close(watch)
+    if not recorder.traces and not recorder.guards:
+        _close(recorder)
 
 
 def _take_out(found: list[Any], entered: object) -> bool:
@@ -227,7 +231,7 @@ def _take_out(found: list[Any], entered: object) -> bool:
     return False
 
 
-def _close(watch: Watch) -> None:
-    thread.watch = None
+def _close(recorder: Recorder) -> None:
+    thread.recorder = None
     following.stop()
-    watch.close()
+    recorder.close()

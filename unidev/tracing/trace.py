@@ -7,13 +7,15 @@ from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
+from unidev.support.deprecation import deprecated
+
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
     from unidev.contract.device import Device
     from unidev.tracing.call_site import Line
-    from unidev.tracing.recorder import Watch
+    from unidev.tracing.recorder import Recorder
 
 
 class Transfer(NamedTuple):
@@ -31,12 +33,18 @@ class Transfer(NamedTuple):
     thread: str
     line: Line
     """The user's: file, number, function, source."""
-    is_asked: bool
+    is_explicit: bool
     """Whether a device was named for it, in a call of unidev's; what ``transfer_guard`` asks."""
     is_seconds_real: bool
     """Whether ``seconds`` says anything about hardware; not so on simulated devices."""
     start: float
     """When the call began, by ``time.perf_counter``."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Deprecated spelling of ``is_explicit``."""
+        deprecated("Transfer.is_asked", "Transfer.is_explicit")
+        return self.is_explicit
 
 
 @dataclass(frozen=True)
@@ -76,17 +84,17 @@ class Trace:
         transfers: each one, in the order in which they ended.
     """
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, recorder: Recorder) -> None:
         self.transfers: list[Transfer] = []
         self.start = perf_counter()
-        self._watch: Watch | None = watch
+        self._recorder: Recorder | None = recorder
         self._blind_spots: dict[str, Mapping[str, str]] = {}
         self._not_seen: dict[str, str] = {}
 
     def finish(self) -> None:
-        """Keep what is known of the watch, which is about to end."""
+        """Keep what is known of the recorder, which is about to end."""
         self._blind_spots, self._not_seen = self.blind_spots, self.not_seen
-        self._watch = None
+        self._recorder = None
 
     @property
     def total_bytes(self) -> int:
@@ -106,17 +114,17 @@ class Trace:
     @property
     def blind_spots(self) -> dict[str, Mapping[str, str]]:
         """What is not seen, and why, by backend; under ``unidev``, what holds of all."""
-        if self._watch is None:
+        if self._recorder is None:
             return self._blind_spots
         own = dict(_BLIND_SPOTS)
         if any(each.operation == "place" for each in self.transfers):
             own |= _BLIND_SPOTS_OF_PLACE
-        return {"unidev": own, **self._watch.blind_spots}
+        return {"unidev": own, **self._recorder.blind_spots}
 
     @property
     def not_seen(self) -> dict[str, str]:
         """Backends none of whose framework's own transfers are seen, and why."""
-        return self._not_seen if self._watch is None else self._watch.missed()
+        return self._not_seen if self._recorder is None else self._recorder.missed()
 
     def by_line(self) -> list[LineTotal]:
         """The transfers by the line that made them, the most expensive line first.

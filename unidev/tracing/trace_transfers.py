@@ -35,9 +35,9 @@ class trace_transfers:  # noqa: N801  used as a function, in a `with`
         from unidev.tracing.recorder import join
         from unidev.tracing.trace import Trace
 
-        watch = join()
-        trace = Trace(watch)
-        watch.traces.append(trace)
+        recorder = join()
+        trace = Trace(recorder)
+        recorder.traces.append(trace)
         self._entered.append(trace)
         return trace
 

@@ -7,7 +7,7 @@ from unidev.support.wording import shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
-    from unidev.contract.tracer import Movement
+    from unidev.contract.tracer import PlannedTransfer
     from unidev.tracing.call_site import Line
 
 MODES = ("allow", "log", "forbid")
@@ -54,20 +54,20 @@ class transfer_guard:  # noqa: N801  used as a function, in a `with`
         leave(self, f'transfer_guard("{self.mode}")')
 
 
-def check_guard(mode: str, movement: Movement, line: Line) -> None:
+def check_guard(mode: str, transfer: PlannedTransfer, line: Line) -> None:
     """Raise or log what nobody asked for, as the innermost guard has it."""
     from unidev.tracing.advice import remedy, spoken
 
-    size = "tensors" if movement.shape is None else f"a tensor of shape {movement.shape}"
+    size = "tensors" if transfer.shape is None else f"a tensor of shape {transfer.shape}"
     moves = "would move" if mode == "forbid" else "moves"
     said = (
-        f"{spoken(movement.operation)} {moves} {size}, {movement.nbytes:,} bytes, from "
-        f"{movement.source} to {movement.target}, and nobody asked for that; at {line}"
+        f"{spoken(transfer.operation)} {moves} {size}, {transfer.nbytes:,} bytes, from "
+        f"{transfer.source} to {transfer.target}, and nobody asked for that; at {line}"
         + (f": {line.source}" if line.source else "")
-        + f"\n{remedy(movement)}"
+        + f"\n{remedy(transfer)}"
     )
     if mode == "forbid":
-        raise TransferForbiddenError(said, movement=movement, line=line)
+        raise TransferForbiddenError(said, transfer=transfer, line=line)
     import logging
 
     logging.getLogger("unidev.transfers").warning("%s", said)

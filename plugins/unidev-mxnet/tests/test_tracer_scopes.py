@@ -56,7 +56,7 @@ def test_when_a_copy_is_told_its_target_has_no_memory_yet():
     x = mx.np.ones((1 << 22,), ctx=HERE)  # 16 MiB
     mx.nd.waitall()
     counts = [host_bytes()]
-    with backend.tracer.watch(lambda movement: counts.append(host_bytes()), lambda token: None):
+    with backend.tracer.watch(lambda transfer: counts.append(host_bytes()), lambda token: None):
         y = x.as_in_ctx(THERE)
         y.wait_to_read()
     counts.append(host_bytes())
@@ -70,7 +70,7 @@ def host_bytes():
 
 def test_a_backward_pass_that_is_forbidden_computes_no_gradient():
     w = leaf()
-    with Seen(lambda movement: movement.operation.startswith("gradient")):
+    with Seen(lambda transfer: transfer.operation.startswith("gradient")):
         with autograd.record():
             loss = w.as_in_ctx(THERE).sum()
         with pytest.raises(Refused):
@@ -202,8 +202,8 @@ def test_scopes_that_open_and_close_in_many_threads_tell_each_their_own():
 def test_what_a_scope_itself_reads_is_not_told():
     x, found = square(), []
 
-    def begin(movement):
-        found.append(movement)
+    def begin(transfer):
+        found.append(transfer)
         x.asnumpy()
 
     with backend.tracer.watch(begin, lambda token: x.asnumpy()):

@@ -46,17 +46,17 @@ def clean():
 
 
 class Seen(list):
-    """Movements, as (operation, source, target, bytes, shape), while it is open."""
+    """Transfers, as (operation, source, target, bytes, shape), while it is open."""
 
-    def __init__(self, refuse=lambda movement: False):
+    def __init__(self, refuse=lambda transfer: False):
         super().__init__()
         self.ended = []
         self.refuse = refuse
         self.scope = backend.tracer.watch(self.begin, self.ended.append)
 
-    def begin(self, movement):
-        operation, source, target, nbytes, shape = movement
-        if self.refuse(movement):
+    def begin(self, transfer):
+        operation, source, target, nbytes, shape = transfer
+        if self.refuse(transfer):
             raise Refused
         self.append((operation, str(source), str(target), nbytes, shape))
         return len(self)
@@ -74,7 +74,7 @@ class Refused(Exception):
 
 
 def refusing():
-    return Seen(lambda movement: True)
+    return Seen(lambda transfer: True)
 
 
 def seen(call):

@@ -89,10 +89,10 @@ def test_reading_a_value_is_told(name):
 
 @pytest.mark.parametrize("show", [print, str, repr, "{}".format])
 def test_printing_is_told_whatever_it_reads(show, capsys):
-    movements = told_by(show, on(GPU))  # Paddle 3.2 also reads whether there is a sign
+    transfers = told_by(show, on(GPU))  # Paddle 3.2 also reads whether there is a sign
     name = "Tensor.__str__" if show in (print, str, repr) else "Tensor.__format__"
-    assert movements[0] == (name, "gpu:0", "cpu:0", 24, (2, 3))
-    assert {each[0] for each in movements} == {name}
+    assert transfers[0] == (name, "gpu:0", "cpu:0", 24, (2, 3))
+    assert {each[0] for each in transfers} == {name}
 
 
 def test_each_comparison_of_max_and_in_is_told():
@@ -118,20 +118,20 @@ def test_each_comparison_of_max_and_in_is_told():
     ],
 )
 def test_moving_is_told(name, move):
-    movements = told_by(move, on(GPU))
-    assert movements[-1] == (name, "gpu:0", "gpu:1", 24, (2, 3))
-    assert [each[1] for each in movements[:-1]] in ([], ["cpu:0"])  # what it is moved to is made
+    transfers = told_by(move, on(GPU))
+    assert transfers[-1] == (name, "gpu:0", "gpu:1", 24, (2, 3))
+    assert [each[1] for each in transfers[:-1]] in ([], ["cpu:0"])  # what it is moved to is made
 
 
 def test_what_is_behind_a_tensor_is_told_as_well():
     x, made = on(GPU), paddle.base.core.DenseTensor()
     dense = x.value().get_tensor()
-    with told() as movements:
+    with told() as transfers:
         dense._copy(GPU_1.native)
         made._copy_from(dense, CPU.native)
         assert dense._get_float_element(2) == made._get_float_element(2) == 2.0
         dense._set_float_element(2, 9.0)
-    assert movements == [
+    assert transfers == [
         ("DenseTensor._copy", "gpu:0", "gpu:1", 24, (2, 3)),
         ("DenseTensor._copy_from", "gpu:0", "cpu:0", 24, (2, 3)),
         ("DenseTensor._get_element", "gpu:0", "cpu:0", 4, ()),
@@ -211,9 +211,9 @@ MIXED = {
 def test_operands_that_are_moved_silently_are_told(name, here, there):
     mix, nbytes, shape = MIXED[name]
     x, y = on(here), on(there)
-    with told() as movements:
+    with told() as transfers:
         result = mix(x, y)
-    ((operation, source, target, size, dimensions),) = movements
+    ((operation, source, target, size, dimensions),) = transfers
     assert operation == f"{name} of mixed operands"
     assert target == str(unidev.device_of(result))
     assert source == str(here if target == str(there) else there)
@@ -238,9 +238,9 @@ def test_several_indices_are_brought_together_by_the_first():
 def test_sparse_tensors_move_with_their_indices():
     x = paddle.sparse.sparse_coo_tensor([[0, 1], [1, 2]], [1.0, 2.0], [2, 3], place=CPU.native)
     y = on(GPU, VALUES.T)
-    with told() as movements, pytest.raises(RuntimeError, match="not registered"):
+    with told() as transfers, pytest.raises(RuntimeError, match="not registered"):
         paddle.sparse.matmul(x, y)  # Paddle looks for the kernel after that
-    assert movements == [("sparse_matmul of mixed operands", "cpu:0", "gpu:0", 32 + 8, (2, 3))]
+    assert transfers == [("sparse_matmul of mixed operands", "cpu:0", "gpu:0", 32 + 8, (2, 3))]
 
 
 def step_on_one_device(x):
@@ -281,11 +281,11 @@ def test_what_stays_on_its_device_is_not_told(device, compute, default_device):
 
 def test_reading_and_copying_on_the_cpu_is_not_told():
     x = on(CPU)
-    with told() as movements:
+    with told() as transfers:
         assert (x.sum().item(), float(x[0, 1]), x.tolist()) == (15.0, 1.0, VALUES.tolist())
         assert (x.numpy() == x.cpu().clone().numpy()).all()
         assert "2, 3" in f"{x}"
-    assert movements == []
+    assert transfers == []
 
 
 def test_an_optimizer_that_works_elsewhere_is_told(default_device):

@@ -44,8 +44,8 @@ def test_end_is_called_if_the_call_fails():
 def test_begin_and_end_may_use_tensors_themselves():
     x, seen = on(GPU), []
 
-    def begin(movement):
-        seen.append((movement.operation, x.numpy().sum()))
+    def begin(transfer):
+        seen.append((transfer.operation, x.numpy().sum()))
 
     with TRACER.watch(begin, lambda _: seen.append(x.sum().item())):
         x.tolist()
@@ -172,10 +172,10 @@ def test_blind_spots_are_such():
     before = paddle.device.get_device()
     paddle.set_device("sim:1")
     try:
-        with told() as movements:
+        with told() as transfers:
             batches = paddle.io.DataLoader([VALUES[0], VALUES[1]], batch_size=2)
             ((batch,),) = (batch if isinstance(batch, list) else [batch] for batch in batches)
-        assert (movements, unidev.device_of(batch)) == ([], GPU_1)  # "batches of a DataLoader"
+        assert (transfers, unidev.device_of(batch)) == ([], GPU_1)  # "batches of a DataLoader"
     finally:
         paddle.set_device(before)
     x = on(GPU, stop_gradient=False)

@@ -34,14 +34,14 @@ def test_a_module_that_is_imported_in_a_scope_keeps_no_replacement():
     original = paddle._C_ops.multiply
     late = types.ModuleType("paddle.imported_late")
     try:
-        with told() as movements:
+        with told() as transfers:
             late.multiply = paddle._C_ops.multiply
             sys.modules[late.__name__] = late
             assert late.multiply is not original
         assert late.multiply is original
-        with told() as movements:
+        with told() as transfers:
             late.multiply(on(GPU), on(GPU_1))
-        assert movements[-1][0] == "multiply of mixed operands"
+        assert transfers[-1][0] == "multiply of mixed operands"
         assert late.multiply is original
     finally:
         del sys.modules[late.__name__]
@@ -60,11 +60,11 @@ def test_scopes_nest_and_each_is_told():
 
 def test_scopes_may_end_in_another_order_than_they_began():
     x, first, second = on(GPU).sum(), told(), told()
-    movements = first.__enter__(), second.__enter__()
+    transfers = first.__enter__(), second.__enter__()
     first.__exit__(None, None, None)
     x.item()
     second.__exit__(None, None, None)
-    assert [len(each) for each in movements] == [0, 1]
+    assert [len(each) for each in transfers] == [0, 1]
 
 
 # -- threads --------------------------------------------------------------------------------------
@@ -84,10 +84,10 @@ def test_other_threads_are_not_told_of():
     def mix():
         return (x + y.sum()).item()
 
-    with told() as movements:
+    with told() as transfers:
         assert in_thread(x.item) == 15.0
         assert in_thread(mix) == 30.0
-    assert movements == []
+    assert transfers == []
 
 
 def test_two_threads_have_scopes_of_their_own_and_the_last_one_restores(originals):
@@ -96,22 +96,22 @@ def test_two_threads_have_scopes_of_their_own_and_the_last_one_restores(original
 
     def theirs():
         assert mine_is_open.wait(60)
-        with told() as movements:
+        with told() as transfers:
             theirs_is_open.set()
             assert mine_is_closed.wait(60)
             on(GPU).tolist()
-            seen.extend(movements)
+            seen.extend(transfers)
 
     thread = threading.Thread(target=theirs)
     thread.start()
-    with told() as movements:
+    with told() as transfers:
         mine_is_open.set()
         assert theirs_is_open.wait(60)
         on(GPU).numpy()
     assert changed(originals)
     mine_is_closed.set()
     thread.join(60)
-    assert [each[0] for each in movements] == ["paddle.to_tensor", "Tensor.numpy"]
+    assert [each[0] for each in transfers] == ["paddle.to_tensor", "Tensor.numpy"]
     assert [each[0] for each in seen] == ["paddle.to_tensor", "Tensor.tolist"]
 
 
@@ -120,9 +120,9 @@ def test_many_threads_open_and_close_scopes_at_once():
         counts = set()
         x = on(GPU).sum()
         for _ in range(50):
-            with told() as movements:
+            with told() as transfers:
                 x.item()
-            counts.add(len(movements))
+            counts.add(len(transfers))
         seen.append(counts)
 
     seen = []

@@ -24,31 +24,31 @@ def on(device, values=VALUES, **options):
     return paddle.to_tensor(values, place=device.native, **options)
 
 
-def plain(movement):
+def plain(transfer):
     return (
-        movement.operation, str(movement.source), str(movement.target), movement.nbytes,
-        movement.shape,
+        transfer.operation, str(transfer.source), str(transfer.target), transfer.nbytes,
+        transfer.shape,
     )  # fmt: skip
 
 
 @contextmanager
 def told():
     """A list of all that is told in the block."""
-    movements = []
-    with TRACER.watch(lambda moved: movements.append(plain(moved)), lambda _: None):
-        yield movements
+    transfers = []
+    with TRACER.watch(lambda moved: transfers.append(plain(moved)), lambda _: None):
+        yield transfers
 
 
 def told_by(function, *arguments):
-    with told() as movements:
+    with told() as transfers:
         function(*arguments)
-    return movements
+    return transfers
 
 
 @contextmanager
 def forbidden():
-    def begin(movement):
-        raise Forbidden(movement.operation)
+    def begin(transfer):
+        raise Forbidden(transfer.operation)
 
     with TRACER.watch(begin, lambda _: None):
         yield

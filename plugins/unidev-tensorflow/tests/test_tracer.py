@@ -1,4 +1,4 @@
-"""What TensorFlow moves is told: each movement once, by the user's call, with its bytes."""
+"""What TensorFlow moves is told: each transfer once, by the user's call, with its bytes."""
 
 import copy
 import io

@@ -6,8 +6,8 @@ import tensorflow as tf
 from told import VALUES, in_scope, matrix, on, reading, sending, telling, told_by, variable
 
 import unidev
-from unidev_tensorflow.tracer.movements import Sight
 from unidev_tensorflow.tracer.operations import CONFLICT, Operations
+from unidev_tensorflow.tracer.transfers import Sight
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What torch moves is told: each movement once, by the user's call, with its bytes, in order."""
+"""What torch moves is told: each transfer once, by the user's call, with its bytes, in order."""
 
 from __future__ import annotations
 

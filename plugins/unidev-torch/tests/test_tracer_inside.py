@@ -15,7 +15,7 @@ import unidev
 from unidev import TransferForbiddenError
 
 if TYPE_CHECKING:
-    from unidev import Movement
+    from unidev import PlannedTransfer
 
 A, B = "sim:0", "sim:1"
 
@@ -24,7 +24,7 @@ def _to_the_cpu(x: torch.Tensor) -> torch.Tensor:
     return x.cpu()
 
 
-def _refuse(moved: Movement) -> None:
+def _refuse(moved: PlannedTransfer) -> None:
     raise TransferForbiddenError(f"not {moved.operation}")
 
 
@@ -36,7 +36,7 @@ def test_gradients_that_cross_devices_are_told_in_the_users_thread() -> None:
     told: list[tuple[str, str, str, bool]] = []
     user = threading.current_thread()
 
-    def begin(moved: Movement) -> None:
+    def begin(moved: PlannedTransfer) -> None:
         is_here = threading.current_thread() is user
         told.append((moved.operation, str(moved.source), str(moved.target), is_here))
 

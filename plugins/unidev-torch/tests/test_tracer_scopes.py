@@ -18,12 +18,12 @@ from unidev import TransferForbiddenError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from unidev import Movement
+    from unidev import PlannedTransfer
 
 A, B = "sim:0", "sim:1"
 
 
-def forbid(moved: Movement) -> None:
+def forbid(moved: PlannedTransfer) -> None:
     raise TransferForbiddenError(f"not {moved.operation}")
 
 

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from unidev import Movement
+    from unidev import PlannedTransfer
 
     Told = tuple[str, str, str, int, tuple[int, ...] | None]
 
 
 def watch(
-    begin: Callable[[Movement], Any], end: Callable[[Any], None] = lambda _: None
+    begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None] = lambda _: None
 ) -> AbstractContextManager[None]:
     """The tracer's scope."""
     return unidev.active_backend().tracer.watch(begin, end)
@@ -27,7 +27,7 @@ def told_of(function: Callable[..., Any], *arguments: Any) -> list[Told]:
     told: list[Told] = []
     ended: list[int] = []
 
-    def begin(moved: Movement) -> int:
+    def begin(moved: PlannedTransfer) -> int:
         told.append(
             (moved.operation, str(moved.source), str(moved.target), moved.nbytes, moved.shape)
         )
@@ -40,5 +40,5 @@ def told_of(function: Callable[..., Any], *arguments: Any) -> list[Told]:
 
 
 def names_told_by(function: Callable[..., Any], *arguments: Any) -> list[str]:
-    """Operation and target of each movement while ``function(*arguments)`` runs."""
+    """Operation and target of each transfer while ``function(*arguments)`` runs."""
     return [f"{told[0]} to {told[2]}" for told in told_of(function, *arguments)]

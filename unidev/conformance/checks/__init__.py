@@ -1,1 +1,1 @@
-"""The checks, a file a group. Each is a pytest function that gets a ``Bench``."""
+"""The checks, a file a group. Each is a pytest function that gets a ``Workbench``."""

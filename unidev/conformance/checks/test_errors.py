@@ -14,7 +14,7 @@ from unidev.contract.backend import Unsupported
 from unidev.registry.simulation import MOST
 
 if TYPE_CHECKING:
-    from unidev.conformance.kit.workbench import Bench
+    from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
 _FAR = 4_000
@@ -22,57 +22,57 @@ _FAR = 4_000
 
 
 @check(required=True)
-def test_index_out_of_range(bench: Bench) -> None:
+def test_index_out_of_range(workbench: Workbench) -> None:
     """A device past the end is an error in every verb, in whatever words, and never another one."""
-    x = bench.matrix(bench.cpu)
-    missing: list[Any] = [unidev.Device(bench.backend.name, "gpu", _FAR)]
-    for kind in bench.backend.kinds:
-        count = sum(device.kind == kind for device in bench.devices)
+    x = workbench.matrix(workbench.cpu)
+    missing: list[Any] = [unidev.Device(workbench.backend.name, "gpu", _FAR)]
+    for kind in workbench.backend.kinds:
+        count = sum(device.kind == kind for device in workbench.devices)
         missing += [f"{kind}:{count}", f"{kind}:{_FAR}"]
     for spec in missing:
         for call, *arguments in (
             (unidev.as_device, spec), (unidev.copy_to, x, spec), (unidev.as_in_device, x, spec),
         ):  # fmt: skip
-            bench.expect(unidev.DeviceNotFoundError, call, *arguments)
-        bench.expect(unidev.DeviceNotFoundError, unidev.zeros, 3, device=spec)
+            workbench.expect(unidev.DeviceNotFoundError, call, *arguments)
+        workbench.expect(unidev.DeviceNotFoundError, unidev.zeros, 3, device=spec)
     for index in (unidev.num_gpus(), _FAR):
-        bench.expect(unidev.DeviceNotFoundError, unidev.gpu, index)
+        workbench.expect(unidev.DeviceNotFoundError, unidev.gpu, index)
     for spelling in (f"cuda:{_FAR}", f"/CPU:{_FAR}", f"/GPU:{_FAR}", f"gpu({_FAR})", f"xpu:{_FAR}"):
         # One framework's own spelling, and no spelling at all to the others.
-        bench.expect(unidev.DeviceError, unidev.as_device, spelling)
+        workbench.expect(unidev.DeviceError, unidev.as_device, spelling)
 
 
 @check(required=True)
-def test_negative_index(bench: Bench) -> None:
+def test_negative_index(workbench: Workbench) -> None:
     """A negative index, or one that is no whole number, names no device: none is counted from."""
-    x = bench.matrix(bench.cpu)
+    x = workbench.matrix(workbench.cpu)
     for spec in ("gpu:-1", "cpu:-1"):
-        bench.expect(unidev.DeviceSpecError, unidev.as_device, spec)
-        bench.expect(unidev.DeviceSpecError, unidev.copy_to, x, spec)
-        bench.expect(unidev.DeviceSpecError, unidev.zeros, 3, device=spec)
+        workbench.expect(unidev.DeviceSpecError, unidev.as_device, spec)
+        workbench.expect(unidev.DeviceSpecError, unidev.copy_to, x, spec)
+        workbench.expect(unidev.DeviceSpecError, unidev.zeros, 3, device=spec)
     for index in (-1, -_FAR, 0.5, "0", None):
-        bench.expect(unidev.DeviceSpecError, unidev.gpu, index)
-        bench.expect(unidev.DeviceSpecError, unidev.try_gpu, index)
+        workbench.expect(unidev.DeviceSpecError, unidev.gpu, index)
+        workbench.expect(unidev.DeviceSpecError, unidev.try_gpu, index)
 
 
 @check(required=True)
-def test_missing_kind(bench: Bench) -> None:
+def test_missing_kind(workbench: Workbench) -> None:
     """A kind of device that is not there is an error; it does not become the CPU."""
-    x = bench.matrix(bench.cpu)
-    absent = unidev.Device(bench.backend.name, "abacus", 0)
+    x = workbench.matrix(workbench.cpu)
+    absent = unidev.Device(workbench.backend.name, "abacus", 0)
     for call, *arguments in (
         (unidev.copy_to, x, absent), (unidev.as_in_device, x, absent), (unidev.as_device, absent),
     ):  # fmt: skip
-        bench.expect(unidev.DeviceNotFoundError, call, *arguments)
+        workbench.expect(unidev.DeviceNotFoundError, call, *arguments)
     for spec in ("abacus", "abacus:0", "", "gpu:", "gpu:x", "cpu:0:0", 3.5, object()):
-        bench.expect(unidev.DeviceSpecError, unidev.as_device, spec)
-        bench.expect(unidev.DeviceSpecError, unidev.copy_to, x, spec)
+        workbench.expect(unidev.DeviceSpecError, unidev.as_device, spec)
+        workbench.expect(unidev.DeviceSpecError, unidev.copy_to, x, spec)
     if not unidev.num_gpus():
-        bench.expect(unidev.DeviceNotFoundError, unidev.gpu)
+        workbench.expect(unidev.DeviceNotFoundError, unidev.gpu)
         for spec in ("gpu", "gpu:0"):
-            bench.expect(unidev.DeviceNotFoundError, unidev.as_device, spec)
-            bench.expect(unidev.DeviceNotFoundError, unidev.copy_to, x, spec)
-            bench.expect(unidev.DeviceNotFoundError, unidev.zeros, 3, device=spec)
+            workbench.expect(unidev.DeviceNotFoundError, unidev.as_device, spec)
+            workbench.expect(unidev.DeviceNotFoundError, unidev.copy_to, x, spec)
+            workbench.expect(unidev.DeviceNotFoundError, unidev.zeros, 3, device=spec)
 
 
 class _Foreign:
@@ -86,58 +86,60 @@ class _Foreign:
 
 
 @check(required=True)
-def test_foreign_tensor(bench: Bench) -> None:
+def test_foreign_tensor(workbench: Workbench) -> None:
     """A stranger's tensor, or device, is refused: nothing is converted on the quiet."""
-    x = bench.matrix(bench.cpu)
-    for device in bench.devices:
-        bench.expect(unidev.NotATensorError, unidev.copy_to, _Foreign(), device)
-        bench.expect(unidev.NotATensorError, unidev.as_in_device, _Foreign(), device)
-        if not isinstance(np.zeros(2), bench.backend.tensor_types):
+    x = workbench.matrix(workbench.cpu)
+    for device in workbench.devices:
+        workbench.expect(unidev.NotATensorError, unidev.copy_to, _Foreign(), device)
+        workbench.expect(unidev.NotATensorError, unidev.as_in_device, _Foreign(), device)
+        if not isinstance(np.zeros(2), workbench.backend.tensor_types):
             for foreign in (np.zeros(2), [np.zeros(2)], [x, np.zeros(2)]):
-                bench.expect(unidev.BackendMismatchError, unidev.copy_to, foreign, device)
-                bench.expect(unidev.BackendMismatchError, unidev.as_in_device, foreign, device)
+                workbench.expect(unidev.BackendMismatchError, unidev.copy_to, foreign, device)
+                workbench.expect(unidev.BackendMismatchError, unidev.as_in_device, foreign, device)
     for call in (unidev.device_of, unidev.to_numpy, unidev.array, unidev.zeros_like):
-        bench.expect(unidev.NotATensorError, call, _Foreign())
+        workbench.expect(unidev.NotATensorError, call, _Foreign())
     elsewhere = unidev.Device("elsewhere", "gpu", 0)
-    bench.expect(unidev.BackendMismatchError, unidev.copy_to, x, elsewhere)
-    bench.expect(unidev.BackendMismatchError, unidev.as_in_device, [x], elsewhere)
+    workbench.expect(unidev.BackendMismatchError, unidev.copy_to, x, elsewhere)
+    workbench.expect(unidev.BackendMismatchError, unidev.as_in_device, [x], elsewhere)
 
 
 @check(needs=("probe.deleted",))
-def test_deleted_tensor(bench: Bench) -> None:
+def test_deleted_tensor(workbench: Workbench) -> None:
     """A tensor whose memory was deleted is an error of its own to whoever needs the memory."""
-    for device, target in bench.ring():
-        x = bench.probe.deleted(device)
-        bench.expect(unidev.DeletedTensorError, unidev.copy_to, x, target)
-        bench.expect(unidev.DeletedTensorError, unidev.to_numpy, x)
+    for device, target in workbench.ring():
+        x = workbench.probe.deleted(device)
+        workbench.expect(unidev.DeletedTensorError, unidev.copy_to, x, target)
+        workbench.expect(unidev.DeletedTensorError, unidev.to_numpy, x)
         if target is not device:
-            bench.expect(unidev.DeletedTensorError, unidev.as_in_device, x, target)
+            workbench.expect(unidev.DeletedTensorError, unidev.as_in_device, x, target)
 
 
 @check(required=True)
-def test_tensors_on_different_devices(bench: Bench) -> None:
+def test_tensors_on_different_devices(workbench: Workbench) -> None:
     """Tensors on two devices are refused where they have to be on one, two of one kind included."""
-    for one, other in bench.pairs():
-        x, y = bench.matrix(one), bench.matrix(other)
-        bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, x, y)
-        bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, [x, y])
-        bench.expect(unidev.DeviceMismatchError, unidev.device_of, [x, y])
-        error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, X=x, Y=y)
+    for one, other in workbench.pairs():
+        x, y = workbench.matrix(one), workbench.matrix(other)
+        workbench.expect(unidev.DeviceMismatchError, unidev.check_same_device, x, y)
+        workbench.expect(unidev.DeviceMismatchError, unidev.check_same_device, [x, y])
+        workbench.expect(unidev.DeviceMismatchError, unidev.device_of, [x, y])
+        error = workbench.expect(unidev.DeviceMismatchError, unidev.check_same_device, X=x, Y=y)
         for name, device in (("X", one), ("Y", other)):
             assert f"{name}: {device}" in str(error), f"{name} with {device} is not in: {error}"
-        bench.works(unidev.check_same_device, x, x)
+        workbench.works(unidev.check_same_device, x, x)
 
 
 @check()
-def test_unsupported_dtype(bench: Bench) -> None:
+def test_unsupported_dtype(workbench: Workbench) -> None:
     """A dtype that the backend has not is an error; one that it has is not replaced by another."""
-    for device in bench.devices:
+    for device in workbench.devices:
         for name in ("float128bit", "strange", "O", 7):
-            bench.expect(unidev.UnsupportedDtypeError, unidev.zeros, 3, dtype=name, device=device)
+            workbench.expect(
+                unidev.UnsupportedDtypeError, unidev.zeros, 3, dtype=name, device=device
+            )
         for array in (np.array([object()]), np.array(["text"]), np.array(["2026-11-21"], "M8[D]")):
-            bench.expect(unidev.UnsupportedDtypeError, unidev.array, array, device=device)
+            workbench.expect(unidev.UnsupportedDtypeError, unidev.array, array, device=device)
         for name in _NUMBERS:
-            _check_kept_or_refused(bench, name, device)
+            _check_kept_or_refused(workbench, name, device)
 
 
 _NUMBERS = (
@@ -146,47 +148,54 @@ _NUMBERS = (
 )  # fmt: skip
 
 
-def _check_kept_or_refused(bench: Bench, name: str, device: Device) -> None:
+def _check_kept_or_refused(workbench: Workbench, name: str, device: Device) -> None:
     values = samples.telling_bits(name)
-    if name not in bench.backend.dtypes:
-        bench.expect(unidev.UnsupportedDtypeError, unidev.array, values, device=device)
-        bench.expect(unidev.UnsupportedDtypeError, unidev.zeros, 3, dtype=name, device=device)
-        bench.evidence.add("refused", name)
+    if name not in workbench.backend.dtypes:
+        workbench.expect(unidev.UnsupportedDtypeError, unidev.array, values, device=device)
+        workbench.expect(unidev.UnsupportedDtypeError, unidev.zeros, 3, dtype=name, device=device)
+        workbench.evidence.add("refused", name)
         return
     x = unidev.array(values, device=device)
-    assert x.dtype == bench.backend.dtypes[name], f"{name} on {device} became {x.dtype}"
-    bench.oracle.check_bytes(x, values.tobytes(), f"{name} on {device}")
+    assert x.dtype == workbench.backend.dtypes[name], f"{name} on {device} became {x.dtype}"
+    workbench.oracle.check_bytes(x, values.tobytes(), f"{name} on {device}")
 
 
 @check(required=True)
-def test_message_names_device_backend_remedy(bench: Bench) -> None:
+def test_message_names_device_backend_remedy(workbench: Workbench) -> None:
     """A message says which device was meant, of which backend, what there is, and what to do."""
-    name, x = bench.backend.name, bench.matrix(bench.cpu)
-    listed = [str(device) for device in bench.devices]
+    name, x = workbench.backend.name, workbench.matrix(workbench.cpu)
+    listed = [str(device) for device in workbench.devices]
     for index in (unidev.num_gpus(), _FAR):
-        simulates = index < MOST and not isinstance(bench.backend.spec.simulator, Unsupported)
+        simulates = index < MOST and not isinstance(workbench.backend.spec.simulator, Unsupported)
         _check_says(
-            bench.expect(unidev.DeviceNotFoundError, unidev.gpu, index),
+            workbench.expect(unidev.DeviceNotFoundError, unidev.gpu, index),
             f"gpu:{index}", name, *listed, "try_gpu", *(["UNIDEV_SIMULATE"] if simulates else []),
         )  # fmt: skip
     _check_says(
-        bench.expect(unidev.DeviceNotFoundError, unidev.copy_to, x, f"cpu:{_FAR}"),
+        workbench.expect(unidev.DeviceNotFoundError, unidev.copy_to, x, f"cpu:{_FAR}"),
         f"cpu:{_FAR}", name, *listed,
     )  # fmt: skip
     _check_says(
-        bench.expect(unidev.DeviceSpecError, unidev.as_device, "abacus"), "abacus", name, *listed
+        workbench.expect(unidev.DeviceSpecError, unidev.as_device, "abacus"),
+        "abacus",
+        name,
+        *listed,
     )
     _check_says(
-        bench.expect(unidev.UnsupportedDtypeError, unidev.zeros, 3, dtype="strange"),
+        workbench.expect(unidev.UnsupportedDtypeError, unidev.zeros, 3, dtype="strange"),
         "strange", name, "float32",
     )  # fmt: skip
     _check_says(
-        bench.expect(unidev.NotATensorError, unidev.copy_to, 3, bench.cpu), "int", "unidev.array"
+        workbench.expect(unidev.NotATensorError, unidev.copy_to, 3, workbench.cpu),
+        "int",
+        "unidev.array",
     )
+    unknown = Unknown(x=x)
     _check_says(
-        bench.expect(unidev.UnsupportedContainerError, unidev.copy_to, Unknown(x=x), bench.cpu),
-        "Unknown", "register_container",
-    )  # fmt: skip
+        workbench.expect(unidev.UnsupportedContainerError, unidev.copy_to, unknown, workbench.cpu),
+        "Unknown",
+        "register_container",
+    )
 
 
 def _check_says(error: Exception, *wanted: str) -> None:
@@ -195,29 +204,31 @@ def _check_says(error: Exception, *wanted: str) -> None:
 
 
 @check(required=True)
-def test_state_unchanged_after_error(bench: Bench) -> None:
+def test_state_unchanged_after_error(workbench: Workbench) -> None:
     """After an error everything is as before: containers, tensors, the scope, the selection."""
-    before = dict(bench.probe.global_state())
-    for source, target in bench.all_pairs():
-        x, y = bench.matrix(source), bench.matrix(source)
-        content = bench.probe.read(x)
+    before = dict(workbench.probe.global_state())
+    for source, target in workbench.all_pairs():
+        x, y = workbench.matrix(source), workbench.matrix(source)
+        content = workbench.probe.read(x)
         for tree in ([x, Unknown(x=y)], {"x": x, "y": Unknown(x=y)}, [x, {"y": [Unknown(x=y)]}]):
             inner = list(tree.values() if isinstance(tree, dict) else tree)
             for verb in (unidev.copy_to, unidev.as_in_device):
-                bench.expect(unidev.UnsupportedContainerError, verb, tree, target)
+                workbench.expect(unidev.UnsupportedContainerError, verb, tree, target)
             after = list(tree.values() if isinstance(tree, dict) else tree)
             where = f"{source} to {target}, after an error"
             assert all(a is b for a, b in zip(inner, after, strict=True)), f"{where}: half moved"
-            bench.oracle.check_device(x, source, where)
-            bench.oracle.check_bytes(x, content, where)
-    bench.expect(unidev.DeviceNotFoundError, _enter, bench, _FAR)
-    made = bench.works(unidev.zeros, 3)
-    bench.oracle.check_device(made, bench.cpu, "after a scope that could not begin")
-    bench.expect(unidev.BackendNotFoundError, unidev.set_backend, "elsewhere")
-    assert unidev.active_backend() is bench.backend, "another backend is selected after an error"
-    assert dict(bench.probe.global_state()) == before, "the framework's defaults have changed"
+            workbench.oracle.check_device(x, source, where)
+            workbench.oracle.check_bytes(x, content, where)
+    workbench.expect(unidev.DeviceNotFoundError, _enter, workbench, _FAR)
+    made = workbench.works(unidev.zeros, 3)
+    workbench.oracle.check_device(made, workbench.cpu, "after a scope that could not begin")
+    workbench.expect(unidev.BackendNotFoundError, unidev.set_backend, "elsewhere")
+    assert unidev.active_backend() is workbench.backend, (
+        "another backend is selected after an error"
+    )
+    assert dict(workbench.probe.global_state()) == before, "the framework's defaults have changed"
 
 
-def _enter(bench: Bench, index: int) -> None:
-    with unidev.Device(bench.backend.name, "gpu", index):
+def _enter(workbench: Workbench, index: int) -> None:
+    with unidev.Device(workbench.backend.name, "gpu", index):
         pass

@@ -11,61 +11,63 @@ from unidev.conformance.kit.spying import Calls, failing_at
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.conformance.kit.workbench import Bench
+    from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
 _BOTH = ("models", "probe.models")
 
 
 @check(required=True, profile="train", needs=_BOTH)
-def test_no_memory_half_way(bench: Bench) -> None:
+def test_no_memory_half_way(workbench: Workbench) -> None:
     """Whichever part finds no memory on the device, the model is where it was, whole."""
-    for source, target in bench.neighbours():
-        count = _calls_of(bench, "twin", source, target)
+    for source, target in workbench.neighbours():
+        count = _calls_of(workbench, "twin", source, target)
         for number in sorted({1, count // 2, count}):
             if number:
-                _check_failure(bench, "twin", number, source, target)
+                _check_failure(workbench, "twin", number, source, target)
 
 
 @check(required=True, profile="train", needs=_BOTH)
-def test_failure_while_swapping(bench: Bench) -> None:
+def test_failure_while_swapping(workbench: Workbench) -> None:
     """A failure after some parts have moved brings those back, memory and all."""
-    for source, target in bench.neighbours():
-        count = _calls_of(bench, "swap", source, target)
+    for source, target in workbench.neighbours():
+        count = _calls_of(workbench, "swap", source, target)
         for number in sorted({1, count // 2, count}):
             if number:
-                _check_failure(bench, "swap", number, source, target)
+                _check_failure(workbench, "swap", number, source, target)
 
 
 @check(required=True, profile="train", needs=_BOTH)
-def test_failure_at_the_end(bench: Bench) -> None:
+def test_failure_at_the_end(workbench: Workbench) -> None:
     """A failure in what comes after the move brings everything back."""
-    for source, target in bench.neighbours():
-        _check_failure(bench, "finish", 1, source, target)
+    for source, target in workbench.neighbours():
+        _check_failure(workbench, "finish", 1, source, target)
 
 
-def _calls_of(bench: Bench, method: str, source: Device, target: Device) -> int:
+def _calls_of(workbench: Workbench, method: str, source: Device, target: Device) -> int:
     """How often ``method`` is called in one move, which must be at least once for each tensor."""
-    sample = Sample.trained_on(bench, source)
-    with Calls(bench.backend.models, method) as calls:
+    sample = Sample.trained_on(workbench, source)
+    with Calls(workbench.backend.models, method) as calls:
         sample.place(target)
     assert calls.count, (
         f"{source} to {target}: nothing went through `{method}`, so a failure there cannot be seen"
     )
-    bench.evidence.add("calls", f"{method}, {source} to {target}: {calls.count}")
+    workbench.evidence.add("calls", f"{method}, {source} to {target}: {calls.count}")
     return calls.count
 
 
-def _check_failure(bench: Bench, method: str, number: int, source: Device, target: Device) -> None:
+def _check_failure(
+    workbench: Workbench, method: str, number: int, source: Device, target: Device
+) -> None:
     where = f"{source} to {target}, no memory in `{method}` for the {number}th time"
-    sample, twin = Sample.trained_on(bench, source), Sample.trained_on(bench, source)
+    sample, twin = Sample.trained_on(workbench, source), Sample.trained_on(workbench, source)
     before, memory = sample.contents(), sample.memory()
-    with Calls(bench.backend.models, method, failing_at(number, MemoryError("no memory"))):
-        bench.expect(
+    with Calls(workbench.backend.models, method, failing_at(number, MemoryError("no memory"))):
+        workbench.expect(
             unidev.OutOfDeviceMemoryError,
             unidev.place, sample.model, target, optimizer=sample.optimizer,
         )  # fmt: skip
-    check_whole(bench, sample, before, memory, where)
+    check_whole(workbench, sample, before, memory, where)
     # It is whole if it goes on as if nothing had been.
     sample.step()
     twin.step()
@@ -75,13 +77,17 @@ def _check_failure(bench: Bench, method: str, number: int, source: Device, targe
 
 
 def check_whole(
-    bench: Bench, sample: Sample, before: dict[str, bytes], memory: dict[str, Any], where: str
+    workbench: Workbench,
+    sample: Sample,
+    before: dict[str, bytes],
+    memory: dict[str, Any],
+    where: str,
 ) -> None:
     """Everything is where it was, on the memory that it had, with the numbers that it had."""
     sample.check_on(sample.device, where)
     sample.check_contents(before, where)
     for name, x in sample.state().items():
-        bench.oracle.check_device(x, sample.device, f"{where}: {name}")
+        workbench.oracle.check_device(x, sample.device, f"{where}: {name}")
     after = sample.memory()
     for name, extents in memory.items():
         assert extents == after[name], (
@@ -90,16 +96,16 @@ def check_whole(
 
 
 @check(required=True, profile="train", needs=_BOTH)
-def test_interrupted(bench: Bench) -> None:
+def test_interrupted(workbench: Workbench) -> None:
     """An interrupt half way is passed on, and the model is where it was, whole."""
-    for source, target in bench.neighbours():
+    for source, target in workbench.neighbours():
         for method in ("twin", "swap"):
-            sample = Sample.trained_on(bench, source)
+            sample = Sample.trained_on(workbench, source)
             before, memory = sample.contents(), sample.memory()
             where = f"{source} to {target}, interrupted in `{method}`"
-            with Calls(bench.backend.models, method, failing_at(2, KeyboardInterrupt())):
+            with Calls(workbench.backend.models, method, failing_at(2, KeyboardInterrupt())):
                 assert _is_interrupted(sample, target), f"{where}: the interrupt was swallowed"
-            check_whole(bench, sample, before, memory, where)
+            check_whole(workbench, sample, before, memory, where)
 
 
 def _is_interrupted(sample: Sample, target: Device) -> bool:
@@ -111,16 +117,16 @@ def _is_interrupted(sample: Sample, target: Device) -> bool:
 
 
 @check(required=True, profile="train", needs=_BOTH)
-def test_device_that_is_not_there(bench: Bench) -> None:
+def test_device_that_is_not_there(workbench: Workbench) -> None:
     """A device that is not there, or makes no sense, is an error, and nothing has moved."""
-    for device in bench.devices:
-        sample = Sample.trained_on(bench, device)
+    for device in workbench.devices:
+        sample = Sample.trained_on(workbench, device)
         before, memory = sample.contents(), sample.memory()
         for spec, kind in (
             ("gpu:4000", unidev.DeviceNotFoundError),
             ("cpu:1", unidev.DeviceNotFoundError),
             ("nowhere", unidev.DeviceSpecError),
         ):
-            bench.expect(kind, unidev.place, sample.model, spec)
-            bench.expect(kind, unidev.place, sample.model, spec, optimizer=sample.optimizer)
-        check_whole(bench, sample, before, memory, f"on {device}, after the errors")
+            workbench.expect(kind, unidev.place, sample.model, spec)
+            workbench.expect(kind, unidev.place, sample.model, spec, optimizer=sample.optimizer)
+        check_whole(workbench, sample, before, memory, f"on {device}, after the errors")

@@ -9,44 +9,46 @@ from unidev.conformance.kit import samples
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.conformance.kit.workbench import Bench
+    from unidev.conformance.kit.workbench import Workbench
 
 
 @check(required=True)
-def test_all_pairs_copy(bench: Bench) -> None:
+def test_all_pairs_copy(workbench: Workbench) -> None:
     """Between any two of all devices a copy is a copy, and of all that are held no two share."""
-    devices = bench.several(3)
+    devices = workbench.several(3)
     held = []
     for number, source in enumerate(devices):
-        x = bench.make(samples.counting((1_000,)) + number, source)
+        x = workbench.make(samples.counting((1_000,)) + number, source)
         held.append(x)
         for target in devices:
             y = unidev.copy_to(x, target)
-            bench.oracle.check_device(y, target, f"{source} to {target}")
-            bench.oracle.check_copy(x, y, target, f"{source} to {target}")
+            workbench.oracle.check_device(y, target, f"{source} to {target}")
+            workbench.oracle.check_copy(x, y, target, f"{source} to {target}")
             held.append(y)
     for number, x in enumerate(held):
         for y in held[:number]:
-            bench.oracle.check_disjoint(x, y, f"tensor {number} of {len(held)} and an earlier one")
+            workbench.oracle.check_disjoint(
+                x, y, f"tensor {number} of {len(held)} and an earlier one"
+            )
 
 
 @check(required=True)
-def test_scope_per_device(bench: Bench) -> None:
+def test_scope_per_device(workbench: Workbench) -> None:
     """Each of all devices has a scope of its own, also one within the other, all the way down."""
-    devices = bench.several(3)
+    devices = workbench.several(3)
     for device in devices:
         with device:
-            bench.oracle.check_device(unidev.zeros(3), device, f"inside `with {device}`")
-            bench.oracle.check_device(unidev.array([1.0]), device, f"inside `with {device}`")
-    _descend(bench, 0)
-    bench.oracle.check_device(unidev.zeros(3), bench.cpu, "after all blocks")
+            workbench.oracle.check_device(unidev.zeros(3), device, f"inside `with {device}`")
+            workbench.oracle.check_device(unidev.array([1.0]), device, f"inside `with {device}`")
+    _descend(workbench, 0)
+    workbench.oracle.check_device(unidev.zeros(3), workbench.cpu, "after all blocks")
 
 
-def _descend(bench: Bench, depth: int) -> None:
-    devices = bench.devices
+def _descend(workbench: Workbench, depth: int) -> None:
+    devices = workbench.devices
     if depth == len(devices):
         return
     with devices[depth] as device:
-        bench.oracle.check_device(unidev.zeros(3), device, f"at depth {depth}")
-        _descend(bench, depth + 1)
-        bench.oracle.check_device(unidev.zeros(3), device, f"back at depth {depth}")
+        workbench.oracle.check_device(unidev.zeros(3), device, f"at depth {depth}")
+        _descend(workbench, depth + 1)
+        workbench.oracle.check_device(unidev.zeros(3), device, f"back at depth {depth}")

@@ -11,31 +11,31 @@ from unidev.conformance.kit import samples
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.conformance.kit.workbench import Bench
+    from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
 _LOOP = 10
 
 
 @check(required=True, needs=("probe.allocated_bytes",))
-def test_returns_after_del(bench: Bench) -> None:
+def test_returns_after_del(workbench: Workbench) -> None:
     """What a copy took is given back when the copy is dropped, before garbage is collected."""
-    for source, target in bench.ring():
-        x = bench.make(samples.big(), source)
+    for source, target in workbench.ring():
+        x = workbench.make(samples.big(), source)
         for name, verb in (("copy_to", unidev.copy_to), ("as_in_device", unidev.as_in_device)):
 
             def use(x: Any = x, target: Device = target, verb: Any = verb) -> None:
                 copied = verb(x, target)
                 del copied
 
-            bench.check_leaves_nothing(use, target, f"{name}, {source} to {target}")
+            workbench.check_leaves_nothing(use, target, f"{name}, {source} to {target}")
 
 
 @check(needs=("probe.allocated_bytes",))
-def test_loop_of_copies_stays_flat(bench: Bench) -> None:
+def test_loop_of_copies_stays_flat(workbench: Workbench) -> None:
     """Many copies in a row, small and large, of tensors and of containers, take what one takes."""
-    for source, target in bench.ring():
-        x, small = bench.make(samples.big(), source), bench.matrix(source)
+    for source, target in workbench.ring():
+        x, small = workbench.make(samples.big(), source), workbench.matrix(source)
 
         def loop(x: Any = x, small: Any = small, target: Device = target) -> None:
             for _ in range(_LOOP):
@@ -43,28 +43,28 @@ def test_loop_of_copies_stays_flat(bench: Bench) -> None:
             for _ in range(_LOOP * 10):
                 unidev.copy_to(small, target)
 
-        bench.check_leaves_nothing(loop, target, f"{_LOOP} copies, {source} to {target}")
+        workbench.check_leaves_nothing(loop, target, f"{_LOOP} copies, {source} to {target}")
 
 
 @check()
-def test_no_reference_cycle(bench: Bench) -> None:
+def test_no_reference_cycle(workbench: Workbench) -> None:
     """No tensor that unidev made, or failed to, waits for the garbage collector."""
-    for source, target in bench.ring():
-        found = _tensors_left_to_collect(bench, source, target)
+    for source, target in workbench.ring():
+        found = _tensors_left_to_collect(workbench, source, target)
         kinds = [type(each).__name__ for each in found]
         assert not found, f"{source} to {target}: left in reference cycles: {kinds}"
 
 
-def _tensors_left_to_collect(bench: Bench, source: Device, target: Device) -> list[Any]:
-    _use_all(bench, source, target)  # what is made once and kept is made now
+def _tensors_left_to_collect(workbench: Workbench, source: Device, target: Device) -> list[Any]:
+    _use_all(workbench, source, target)  # what is made once and kept is made now
     gc.collect()
     flags = gc.get_debug()
     gc.disable()
     try:
         gc.set_debug(gc.DEBUG_SAVEALL)
-        _use_all(bench, source, target)
+        _use_all(workbench, source, target)
         gc.collect()
-        types = bench.backend.tensor_types
+        types = workbench.backend.tensor_types
         return [each for each in gc.garbage if isinstance(each, types)]
     finally:
         gc.set_debug(flags)
@@ -72,8 +72,8 @@ def _tensors_left_to_collect(bench: Bench, source: Device, target: Device) -> li
         gc.enable()
 
 
-def _use_all(bench: Bench, source: Device, target: Device) -> None:
-    x = bench.matrix(source)
+def _use_all(workbench: Workbench, source: Device, target: Device) -> None:
+    x = workbench.matrix(source)
     unidev.copy_to(x, target)
     unidev.as_in_device({"x": x, "y": [unidev.zeros(3, device=source)]}, target)
     unidev.check_same_device(x, [x])

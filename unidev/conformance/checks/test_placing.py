@@ -13,29 +13,29 @@ from unidev.conformance.kit.spying import Calls
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.conformance.kit.workbench import Bench
+    from unidev.conformance.kit.workbench import Workbench
 
 _BOTH = ("models", "probe.models")
 
 
 @check(required=True, profile="train", needs=_BOTH)
-def test_same_object_returned(bench: Bench) -> None:
+def test_same_object_returned(workbench: Workbench) -> None:
     """The model that comes back is the one that was given, alone and with an optimizer."""
-    for source, target in bench.ring():
-        sample = Sample.trained_on(bench, source)
+    for source, target in workbench.ring():
+        sample = Sample.trained_on(workbench, source)
         assert sample.place_alone(target) is sample.model, f"{source} to {target}: another model"
-        placed = bench.works(unidev.place, sample.model, source, optimizer=sample.optimizer)
+        placed = workbench.works(unidev.place, sample.model, source, optimizer=sample.optimizer)
         where = f"{target} to {source}, with an optimizer"
         assert isinstance(placed, tuple), f"{where}: a {type(placed).__name__}, and no pair"
         assert placed[0] is sample.model, f"{where}: another model"
 
 
 @check(required=True, profile="train", needs=_BOTH)
-def test_everything_arrives(bench: Bench) -> None:
+def test_everything_arrives(workbench: Workbench) -> None:
     """Parameters, buffers and gradients are on the device, with the numbers that they had."""
     # From the CPU first, where nothing has been placed yet: what stays behind is named.
-    for source, target in sorted(bench.ring(), key=lambda pair: pair[0] is pair[1]):
-        sample = Sample.trained_on(bench, source)
+    for source, target in sorted(workbench.ring(), key=lambda pair: pair[0] is pair[1]):
+        sample = Sample.trained_on(workbench, source)
         where = f"{source} to {target}"
         before, memory = sample.contents(), sample.memory()
         sample.place(target)
@@ -50,14 +50,14 @@ def test_everything_arrives(bench: Bench) -> None:
             assert not shared, (
                 f"{where}: {name} is on the memory that it was on: {shown(memory[name])}"
             )
-        bench.evidence.add("arrived", f"{where}: {sorted(after)}")
+        workbench.evidence.add("arrived", f"{where}: {sorted(after)}")
 
 
 @check(required=True, profile="train", needs=_BOTH)
-def test_parameter_objects_stay(bench: Bench) -> None:
+def test_parameter_objects_stay(workbench: Workbench) -> None:
     """The parameter objects, and the submodules, are the very same ones."""
-    for source, target in bench.ring():
-        sample = Sample.on(bench, source)
+    for source, target in workbench.ring():
+        sample = Sample.on(workbench, source)
         before = list(sample.probe.objects(sample.model))
         sample.place_alone(target)
         after = list(sample.probe.objects(sample.model))
@@ -66,10 +66,10 @@ def test_parameter_objects_stay(bench: Bench) -> None:
 
 
 @check(required=True, profile="train", needs=("models", "probe.models.earlier_optimizer"))
-def test_earlier_optimizer_trains(bench: Bench) -> None:
+def test_earlier_optimizer_trains(workbench: Workbench) -> None:
     """An optimizer made before the move trains the model as one that was never moved."""
-    for source, target in bench.ring():
-        moved, unmoved = Sample.on(bench, source), Sample.on(bench, source)
+    for source, target in workbench.ring():
+        moved, unmoved = Sample.on(workbench, source), Sample.on(workbench, source)
         moved.optimizer = moved.probe.earlier_optimizer(moved.model)
         moved.place_alone(target)
         for count in (1, 2):
@@ -81,38 +81,38 @@ def test_earlier_optimizer_trains(bench: Bench) -> None:
 
 
 @check(required=True, profile="train", needs=_BOTH)
-def test_ties_stay(bench: Bench) -> None:
+def test_ties_stay(workbench: Workbench) -> None:
     """Tied weights are one tensor still, before and after a step."""
-    for source, target in bench.ring():
-        sample = Sample.on(bench, source)
+    for source, target in workbench.ring():
+        sample = Sample.on(workbench, source)
         sample.place(target)
-        _check_tied(bench, sample, f"{source} to {target}")
+        _check_tied(workbench, sample, f"{source} to {target}")
         sample.step()
-        _check_tied(bench, sample, f"{source} to {target}, after a step")
+        _check_tied(workbench, sample, f"{source} to {target}, after a step")
 
 
-def _check_tied(bench: Bench, sample: Sample, where: str) -> None:
+def _check_tied(workbench: Workbench, sample: Sample, where: str) -> None:
     for a, b in sample.probe.tied(sample.model):
-        one = list(bench.oracle.storage(a)) == list(bench.oracle.storage(b))
+        one = list(workbench.oracle.storage(a)) == list(workbench.oracle.storage(b))
         assert one, f"{where}: tied weights have come apart: each has its own memory"
-        assert bench.probe.read(a) == bench.probe.read(b), f"{where}: tied weights differ"
+        assert workbench.probe.read(a) == workbench.probe.read(b), f"{where}: tied weights differ"
 
 
 @check(required=True, profile="train", needs=_BOTH)
-def test_shared_submodules_stay(bench: Bench) -> None:
+def test_shared_submodules_stay(workbench: Workbench) -> None:
     """A submodule that stands at two places is one object still."""
-    for source, target in bench.ring():
-        sample = Sample.on(bench, source)
+    for source, target in workbench.ring():
+        sample = Sample.on(workbench, source)
         sample.place_alone(target)
         for a, b in sample.probe.shared(sample.model):
             assert a is b, f"{source} to {target}: a shared submodule became two"
 
 
 @check(required=True, profile="train", needs=_BOTH)
-def test_frozen_stays(bench: Bench) -> None:
+def test_frozen_stays(workbench: Workbench) -> None:
     """What was frozen is frozen, what was not is not, and a step leaves the frozen alone."""
-    for source, target in bench.ring():
-        sample = Sample.on(bench, source)
+    for source, target in workbench.ring():
+        sample = Sample.on(workbench, source)
         before = sample.probe.frozen(sample.model)
         sample.place(target)
         where = f"{source} to {target}"
@@ -125,10 +125,10 @@ def test_frozen_stays(bench: Bench) -> None:
 
 
 @check(required=True, profile="train", needs=("models", "probe.models.add_hook"))
-def test_hooks_stay(bench: Bench) -> None:
+def test_hooks_stay(workbench: Workbench) -> None:
     """Hooks are called still, each once for what it was called for before."""
-    for source, target in bench.ring():
-        sample = Sample.on(bench, source)
+    for source, target in workbench.ring():
+        sample = Sample.on(workbench, source)
         calls: list[str] = []
         sample.probe.add_hook(sample.model, partial(calls.append, "called"))
         sample.forward()
@@ -141,12 +141,12 @@ def test_hooks_stay(bench: Bench) -> None:
 
 
 @check(required=True, profile="train", needs=_BOTH)
-def test_mode_stays(bench: Bench) -> None:
+def test_mode_stays(workbench: Workbench) -> None:
     """A model in training goes on training, one in inference goes on with that."""
-    for source, target in bench.ring():
-        sample = Sample.on(bench, source)
+    for source, target in workbench.ring():
+        sample = Sample.on(workbench, source)
         if sample.probe.is_training(sample.model) is None:
-            bench.not_applicable("the framework's models have no mode")
+            workbench.not_applicable("the framework's models have no mode")
         sample.place_alone(target)
         assert sample.probe.is_training(sample.model) is True, (
             f"{source} to {target}: training, and then no more"
@@ -159,10 +159,10 @@ def test_mode_stays(bench: Bench) -> None:
 
 
 @check(required=True, profile="train", needs=_BOTH)
-def test_forward_to_the_bit(bench: Bench) -> None:
+def test_forward_to_the_bit(workbench: Workbench) -> None:
     """On the same kind of device the output has the same bits; on another it is close."""
-    for source, target in bench.ring():
-        sample = Sample.trained_on(bench, source)
+    for source, target in workbench.ring():
+        sample = Sample.trained_on(workbench, source)
         before, numbers = sample.forward(), sample.output()
         sample.place(target)
         where = f"{source} to {target}"
@@ -171,21 +171,21 @@ def test_forward_to_the_bit(bench: Bench) -> None:
         far = abs(sample.output() - numbers).max()
         assert far <= 1e-4 * max(1.0, abs(numbers).max()), f"{where}: the output is off by {far}"
         x = sample.probe.forward(sample.model, sample.x)
-        bench.oracle.check_device(x, target, f"{where}: the output")
+        workbench.oracle.check_device(x, target, f"{where}: the output")
         sample.place(source)
         assert sample.forward() == before, f"{where} and back: the output has other bits"
 
 
 @check(required=True, profile="train", needs=_BOTH)
-def test_already_there_is_not_touched(bench: Bench) -> None:
+def test_already_there_is_not_touched(workbench: Workbench) -> None:
     """A model that is there already has the same memory afterwards, however the device is spelt."""
-    for device in bench.devices:
-        sample = Sample.trained_on(bench, device)
+    for device in workbench.devices:
+        sample = Sample.trained_on(workbench, device)
         before, memory = sample.contents(), sample.memory()
-        with Calls(bench.backend.models, "twin") as calls:
+        with Calls(workbench.backend.models, "twin") as calls:
             for spelling in (device, str(device), device.native):
-                bench.works(unidev.place, sample.model, spelling)
-                bench.works(unidev.place, sample.model, spelling, optimizer=sample.optimizer)
+                workbench.works(unidev.place, sample.model, spelling)
+                workbench.works(unidev.place, sample.model, spelling, optimizer=sample.optimizer)
         assert not calls.count, f"{device}: {calls.count} parts were copied, and none had to move"
         after = sample.memory()
         moved = [name for name in memory if memory[name] != after[name]]
@@ -194,10 +194,10 @@ def test_already_there_is_not_touched(bench: Bench) -> None:
 
 
 @check(required=True, profile="train", needs=_BOTH)
-def test_optimizer_state_moves(bench: Bench) -> None:
+def test_optimizer_state_moves(workbench: Workbench) -> None:
     """An optimizer's state comes along, and the optimizer that comes back goes on from there."""
-    for source, target in bench.ring():
-        moved, unmoved = Sample.trained_on(bench, source), Sample.trained_on(bench, source)
+    for source, target in workbench.ring():
+        moved, unmoved = Sample.trained_on(workbench, source), Sample.trained_on(workbench, source)
         before = moved.contents()
         moved.place(target)
         where = f"{source} to {target}"
@@ -205,19 +205,19 @@ def test_optimizer_state_moves(bench: Bench) -> None:
         state = moved.state()
         assert state, f"{where}: the optimizer has no state any more"
         for name, x in state.items():
-            bench.oracle.check_device(x, target, f"{where}: {name}")
+            workbench.oracle.check_device(x, target, f"{where}: {name}")
         for count in (1, 2):
             moved.step()
             unmoved.step()
             moved.check_like(unmoved, f"{where}, and {count} steps more")
-        bench.evidence.add("state", sorted(state))
+        workbench.evidence.add("state", sorted(state))
 
 
 @check(required=True, profile="train", needs=("models", "probe.models.unbuilt"))
-def test_unbuilt(bench: Bench) -> None:
+def test_unbuilt(workbench: Workbench) -> None:
     """A model that is not built is placed when it is, or is an error that says how to build it."""
-    for device in bench.devices:
-        probe = bench.probe.models
+    for device in workbench.devices:
+        probe = workbench.probe.models
         model = probe.unbuilt()
         try:
             placed = unidev.place(model, device)
@@ -226,23 +226,23 @@ def test_unbuilt(bench: Bench) -> None:
             assert "build" in said or "built" in said or "initial" in said or "call" in said, (
                 f"the refusal does not say how to build it: {said}"
             )
-            bench.evidence.add("refused", said)
-            bench.works(probe.forward, model, bench.make(INPUT, bench.cpu))
-            bench.works(unidev.place, model, device)
+            workbench.evidence.add("refused", said)
+            workbench.works(probe.forward, model, workbench.make(INPUT, workbench.cpu))
+            workbench.works(unidev.place, model, device)
         else:
             assert placed is model, f"unbuilt, to {device}: another model"
-        bench.works(probe.forward, model, bench.make(INPUT, device))
+        workbench.works(probe.forward, model, workbench.make(INPUT, device))
         tensors: dict[str, Any] = dict(probe.tensors(model))
         assert tensors, f"built on {device}, and no tensors in it"
         for name, x in tensors.items():
-            bench.oracle.check_device(x, device, f"an unbuilt model, to {device}: {name}")
+            workbench.oracle.check_device(x, device, f"an unbuilt model, to {device}: {name}")
 
 
 @check(required=True, profile="train", needs=("models", "probe.models.spread"))
-def test_spread_is_refused(bench: Bench) -> None:
+def test_spread_is_refused(workbench: Workbench) -> None:
     """A model that lies on several devices is not placed on one: an error says so."""
-    if len(bench.gpus()) < 2:
+    if len(workbench.gpus()) < 2:
         raise NotApplicableError("it takes two GPUs to spread a model")
-    for device in bench.devices:
-        model = bench.probe.models.spread()
-        bench.expect(unidev.UnsupportedOperation, unidev.place, model, device)
+    for device in workbench.devices:
+        model = workbench.probe.models.spread()
+        workbench.expect(unidev.UnsupportedOperation, unidev.place, model, device)

@@ -12,7 +12,7 @@ from unidev.conformance.kit.fresh import run_fresh
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.conformance.kit.workbench import Bench
+    from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
 _THREADS = 8
@@ -21,30 +21,30 @@ _PATIENCE_S = 60
 
 
 @check(required=True)
-def test_scope_stays_in_its_thread(bench: Bench) -> None:
+def test_scope_stays_in_its_thread(workbench: Workbench) -> None:
     """A scope reaches no other thread, in either direction, nor the framework's defaults there."""
-    bench.several(2)
-    for device in bench.gpus():
-        outside = dict(bench.probe.global_state())
+    workbench.several(2)
+    for device in workbench.gpus():
+        outside = dict(workbench.probe.global_state())
         with device, ThreadPoolExecutor(1) as pool:
-            pool.submit(_check_outside, bench, f"while another thread is in {device}").result()
+            pool.submit(_check_outside, workbench, f"while another thread is in {device}").result()
         entered, leave = threading.Event(), threading.Event()
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(_stay_inside, device, entered, leave)
             try:
                 assert entered.wait(_PATIENCE_S), f"`with {device}` is not entered in a thread"
-                _check_outside(bench, f"while a thread that was started is in {device}")
-                inside = dict(bench.probe.global_state())
+                _check_outside(workbench, f"while a thread that was started is in {device}")
+                inside = dict(workbench.probe.global_state())
             finally:
                 leave.set()
-            bench.oracle.check_device(waiting.result(), device, f"made inside `with {device}`")
+            workbench.oracle.check_device(waiting.result(), device, f"made inside `with {device}`")
         changed = [name for name in outside if inside.get(name) != outside[name]]
         assert not changed, f"`with {device}` in a thread changes {changed} in others"
 
 
-def _check_outside(bench: Bench, where: str) -> None:
-    bench.oracle.check_device(unidev.zeros(3), bench.cpu, where)
-    assert unidev.active_backend() is bench.backend, f"another backend is selected {where}"
+def _check_outside(workbench: Workbench, where: str) -> None:
+    workbench.oracle.check_device(unidev.zeros(3), workbench.cpu, where)
+    assert unidev.active_backend() is workbench.backend, f"another backend is selected {where}"
 
 
 def _stay_inside(device: Device, entered: threading.Event, leave: threading.Event) -> Any:
@@ -55,20 +55,20 @@ def _stay_inside(device: Device, entered: threading.Event, leave: threading.Even
 
 
 @check(required=True)
-def test_concurrent_copies_are_right(bench: Bench) -> None:
+def test_concurrent_copies_are_right(workbench: Workbench) -> None:
     """Copies made by several threads at once are each of their own source, and share nothing."""
-    devices = bench.devices
+    devices = workbench.devices
     start = threading.Barrier(_THREADS)
 
     def work(number: int) -> list[Any]:
         source = devices[number % len(devices)]
-        x = bench.make(samples.counting((1_000,)) + number, source)
+        x = workbench.make(samples.counting((1_000,)) + number, source)
         start.wait(_PATIENCE_S)
         kept = []
         for turn in range(_COPIES):
             target = devices[(number + turn) % len(devices)]
             y = unidev.copy_to(x, target)
-            bench.oracle.check_copy(x, y, target, f"thread {number}, {source} to {target}")
+            workbench.oracle.check_copy(x, y, target, f"thread {number}, {source} to {target}")
             kept.append(y)
         return kept
 
@@ -77,21 +77,23 @@ def test_concurrent_copies_are_right(bench: Bench) -> None:
     values = [samples.counting((1_000,)) + number for number in range(_THREADS)]
     for number, kept in enumerate(copies):
         for y in kept:
-            bench.oracle.check_bytes(y, values[number].tobytes(), f"thread {number}, at the end")
+            workbench.oracle.check_bytes(
+                y, values[number].tobytes(), f"thread {number}, at the end"
+            )
     firsts = [kept[0] for kept in copies]
     for number, y in enumerate(firsts[1:]):
-        bench.oracle.check_disjoint(firsts[number], y, f"threads {number} and {number + 1}")
+        workbench.oracle.check_disjoint(firsts[number], y, f"threads {number} and {number + 1}")
 
 
 @check()
-def test_first_use_from_several_threads(bench: Bench) -> None:
+def test_first_use_from_several_threads(workbench: Workbench) -> None:
     """In a fresh process, several threads may be the first to use the backend, all at once."""
-    found = run_fresh(_FIRST_USE, backend=bench.backend.name)
+    found = run_fresh(_FIRST_USE, backend=workbench.backend.name)
     assert not found["errors"], f"{len(found['errors'])} threads failed: {found['errors'][0]}"
     assert found["values"] == [[0.0, 0.0, 0.0]] * 8, f"the copies hold {found['values']}"
     assert found["backends"] == 1, f"the backend was made {found['backends']} times"
     assert found["devices"] == 1, f"one device became {found['devices']} objects"
-    bench.evidence.add("threads", len(found["values"]))
+    workbench.evidence.add("threads", len(found["values"]))
 
 
 _FIRST_USE = """

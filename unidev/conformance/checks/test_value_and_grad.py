@@ -13,95 +13,99 @@ from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
-    from unidev.conformance.kit.workbench import Bench
+    from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
 
 @check(required=True, profile="train", needs=("autograd",))
-def test_of_a_tensor(bench: Bench) -> None:
+def test_of_a_tensor(workbench: Workbench) -> None:
     """The loss, and its gradient in a new tensor on the device of the tensor."""
     values = wholes(2, 3)
-    for device in bench.devices:
-        x = bench.make(values, device)
+    for device in workbench.devices:
+        x = workbench.make(values, device)
 
         def loss_of(x: Any) -> Any:
-            return total(bench, times(x, x))
+            return total(workbench, times(x, x))
 
-        loss, slope = bench.works(unidev.value_and_grad(loss_of), x)
+        loss, slope = workbench.works(unidev.value_and_grad(loss_of), x)
         where = f"sum of x*x on {device}"
-        check_gradient(bench, slope, 2 * values, device, where)
-        _check_loss(bench, loss, float((values * values).sum()), device, where)
-        bench.oracle.check_disjoint(x, slope, f"{where}: the gradient")
-        bench.oracle.check_bytes(x, values.tobytes(), f"{where}: the tensor itself")
-        bench.oracle.check_kind(x, slope, f"{where}: the gradient")
+        check_gradient(workbench, slope, 2 * values, device, where)
+        _check_loss(workbench, loss, float((values * values).sum()), device, where)
+        workbench.oracle.check_disjoint(x, slope, f"{where}: the gradient")
+        workbench.oracle.check_bytes(x, values.tobytes(), f"{where}: the tensor itself")
+        workbench.oracle.check_kind(x, slope, f"{where}: the gradient")
 
 
 @check(required=True, profile="train", needs=("autograd",))
-def test_of_a_container(bench: Bench) -> None:
+def test_of_a_container(workbench: Workbench) -> None:
     """Gradients come in a container of the same make; a tensor that stands twice has one."""
-    for device in bench.devices:
+    for device in workbench.devices:
         values = {name: wholes(2, 3, start=start) for start, name in enumerate("abc", start=1)}
-        a, b, c = (bench.make(each, device) for each in values.values())
+        a, b, c = (workbench.make(each, device) for each in values.values())
         parameters = {"a": a, "pair": (b, [c, a]), "note": "no tensor"}
 
         def loss_of(given: Any, factor: Any) -> Any:
             b, (c, again) = given["pair"]
             assert again is given["a"], "a tensor that stood twice became two"
             product = times(times(given["a"], b), times(c, again))
-            return total(bench, times(product, factor))
+            return total(workbench, times(product, factor))
 
-        factor = bench.make(np.full((2, 3), 2, "float32"), device)
-        loss, slopes = bench.works(unidev.value_and_grad(loss_of), parameters, factor)
+        factor = workbench.make(np.full((2, 3), 2, "float32"), device)
+        loss, slopes = workbench.works(unidev.value_and_grad(loss_of), parameters, factor)
         where = f"sum of 2*a*a*b*c on {device}"
         assert isinstance(slopes, dict), f"{where}: gradients come as a {type(slopes).__name__}"
         assert list(slopes) == list(parameters), f"{where}: gradients of {list(slopes)}"
         by_b, (by_c, by_a) = slopes["pair"]
         assert by_a is slopes["a"], f"{where}: the tensor that stands twice has two gradients"
         a_, b_, c_ = values.values()
-        check_gradient(bench, by_a, 4 * a_ * b_ * c_, device, f"{where}, by a")
-        check_gradient(bench, by_b, 2 * a_ * a_ * c_, device, f"{where}, by b")
-        check_gradient(bench, by_c, 2 * a_ * a_ * b_, device, f"{where}, by c")
-        _check_loss(bench, loss, float((2 * a_ * a_ * b_ * c_).sum()), device, where)
+        check_gradient(workbench, by_a, 4 * a_ * b_ * c_, device, f"{where}, by a")
+        check_gradient(workbench, by_b, 2 * a_ * a_ * c_, device, f"{where}, by b")
+        check_gradient(workbench, by_c, 2 * a_ * a_ * b_, device, f"{where}, by c")
+        _check_loss(workbench, loss, float((2 * a_ * a_ * b_ * c_).sum()), device, where)
 
 
 @check(required=True, profile="train", needs=("autograd",))
-def test_across_devices(bench: Bench) -> None:
+def test_across_devices(workbench: Workbench) -> None:
     """Parameters on several devices, in one loss: each gradient is where its parameter is."""
     values = wholes(2, 3), wholes(2, 3, start=2)
-    for here, there in bench.all_pairs():
-        parameters = [bench.make(each, d) for each, d in zip(values, (here, there), strict=True)]
+    for here, there in workbench.all_pairs():
+        parameters = [
+            workbench.make(each, d) for each, d in zip(values, (here, there), strict=True)
+        ]
 
         def loss_of(given: Any, there: Device = there) -> Any:
-            return total(bench, times(unidev.copy_to(given[0], there), given[1]))
+            return total(workbench, times(unidev.copy_to(given[0], there), given[1]))
 
-        loss, slopes = bench.works(unidev.value_and_grad(loss_of), parameters)
+        loss, slopes = workbench.works(unidev.value_and_grad(loss_of), parameters)
         where = f"x on {here} copied to y on {there}"
-        check_gradient(bench, slopes[0], values[1], here, f"{where}, by x")
-        check_gradient(bench, slopes[1], values[0], there, f"{where}, by y")
-        _check_loss(bench, loss, float((values[0] * values[1]).sum()), there, where)
+        check_gradient(workbench, slopes[0], values[1], here, f"{where}, by x")
+        check_gradient(workbench, slopes[1], values[0], there, f"{where}, by y")
+        _check_loss(workbench, loss, float((values[0] * values[1]).sum()), there, where)
 
 
 @check(required=True, profile="train", needs=("autograd",))
-def test_zeros_for_what_is_not_reached(bench: Bench) -> None:
+def test_zeros_for_what_is_not_reached(workbench: Workbench) -> None:
     """What the loss does not depend on has a gradient of zeros, on its own device."""
     values = wholes(2, 3)
-    for here, there in bench.all_pairs():
-        used, idle = bench.make(values, here), bench.make(wholes(4), there)
-        loss_of = unidev.value_and_grad(lambda given: total(bench, given["used"]))
-        _, slopes = bench.works(loss_of, {"used": used, "idle": idle})
+    for here, there in workbench.all_pairs():
+        used, idle = workbench.make(values, here), workbench.make(wholes(4), there)
+        loss_of = unidev.value_and_grad(lambda given: total(workbench, given["used"]))
+        _, slopes = workbench.works(loss_of, {"used": used, "idle": idle})
         where = f"used on {here}, idle on {there}"
-        check_gradient(bench, slopes["used"], np.ones_like(values), here, where)
-        check_gradient(bench, slopes["idle"], np.zeros(4, "float32"), there, f"{where}, by idle")
+        check_gradient(workbench, slopes["used"], np.ones_like(values), here, where)
+        check_gradient(
+            workbench, slopes["idle"], np.zeros(4, "float32"), there, f"{where}, by idle"
+        )
 
 
 @check(required=True, profile="train", needs=("autograd", "probe.autograd"))
-def test_loss_is_detached(bench: Bench) -> None:
+def test_loss_is_detached(workbench: Workbench) -> None:
     """The loss that is given is cut off: nothing more flows through it, nor through gradients."""
     values = wholes(2, 3)
-    for device in bench.devices:
-        x = bench.make(values, device)
-        loss, slope = unidev.value_and_grad(lambda x: total(bench, times(x, x)))(x)
-        flag = bench.probe.autograd.is_differentiable
+    for device in workbench.devices:
+        x = workbench.make(values, device)
+        loss, slope = unidev.value_and_grad(lambda x: total(workbench, times(x, x)))(x)
+        flag = workbench.probe.autograd.is_differentiable
         if not isinstance(flag, Unsupported):
             assert flag(loss) is False, f"on {device}: the loss is differentiable still"
             assert flag(slope) is False, f"on {device}: the gradient is differentiable itself"
@@ -110,25 +114,29 @@ def test_loss_is_detached(bench: Bench) -> None:
         def again(y: Any, loss: Any = loss, x: Any = x) -> Any:
             return times(plus(y, x), loss)
 
-        (found,) = bench.probe.autograd.gradients(again, [np.ones((1, 1), "float32")], [device])
+        (found,) = workbench.probe.autograd.gradients(again, [np.ones((1, 1), "float32")], [device])
         expected = np.full((1, 1), (values * values).sum() * values.size, "float32")
-        check_gradient(bench, found, expected, device, f"a use of the loss on {device}")
+        check_gradient(workbench, found, expected, device, f"a use of the loss on {device}")
 
 
 @check(required=True, profile="train", needs=("autograd",))
-def test_errors(bench: Bench) -> None:
+def test_errors(workbench: Workbench) -> None:
     """A loss that is not one number, or depends on nothing, is an error; so is no tensor at all."""
-    for device in bench.devices:
-        x, other = bench.matrix(device), bench.matrix(device)
+    for device in workbench.devices:
+        x, other = workbench.matrix(device), workbench.matrix(device)
         of = unidev.value_and_grad
-        bench.expect(unidev.InvalidDataError, of(lambda x: times(x, x)), x)
-        bench.expect(unidev.InvalidDataError, of(lambda _: 1.5), x)
-        bench.expect(unidev.InvalidDataError, of(lambda _: None), x)
-        bench.expect(unidev.InvalidDataError, of(lambda _, o=other: total(bench, o)), x)
-        bench.expect(unidev.NotATensorError, of(lambda _, o=other: total(bench, o)), {"n": 3})
-        bench.expect(ZeroDivisionError, of(_divide_by_zero), x)
-        _, slope = bench.works(of(lambda x: total(bench, x)), x)
-        check_gradient(bench, slope, np.ones((2, 3), "float32"), device, "after all these errors")
+        workbench.expect(unidev.InvalidDataError, of(lambda x: times(x, x)), x)
+        workbench.expect(unidev.InvalidDataError, of(lambda _: 1.5), x)
+        workbench.expect(unidev.InvalidDataError, of(lambda _: None), x)
+        workbench.expect(unidev.InvalidDataError, of(lambda _, o=other: total(workbench, o)), x)
+        workbench.expect(
+            unidev.NotATensorError, of(lambda _, o=other: total(workbench, o)), {"n": 3}
+        )
+        workbench.expect(ZeroDivisionError, of(_divide_by_zero), x)
+        _, slope = workbench.works(of(lambda x: total(workbench, x)), x)
+        check_gradient(
+            workbench, slope, np.ones((2, 3), "float32"), device, "after all these errors"
+        )
 
 
 def _divide_by_zero(_: Any) -> Any:
@@ -136,19 +144,21 @@ def _divide_by_zero(_: Any) -> Any:
 
 
 @check(required=True, profile="train", needs=("autograd", "models", "probe.models"))
-def test_of_a_model(bench: Bench) -> None:
+def test_of_a_model(workbench: Workbench) -> None:
     """Of a model, gradients go by the names of its trainable parameters, and lead downhill."""
-    for device in bench.devices:
-        sample = Sample.on(bench, device)
+    for device in workbench.devices:
+        sample = Sample.on(workbench, device)
         sample.probe.set_inference(sample.model)  # else statistics change between two calls
         frozen = sample.probe.frozen(sample.model)
         trainable = sample.names(unidev.parameters(sample.model)) - frozen
-        before, slopes = bench.works(unidev.value_and_grad(sample.loss_of), sample.model, sample.x)
+        before, slopes = workbench.works(
+            unidev.value_and_grad(sample.loss_of), sample.model, sample.x
+        )
         found = sample.names({name: unidev.parameters(sample.model)[name] for name in slopes})
         assert found == trainable, f"on {device}: gradients of {found}, not of {trainable}"
         for name, slope in slopes.items():
-            bench.oracle.check_device(slope, device, f"the gradient of {name}")
-            bench.oracle.check_kind(unidev.parameters(sample.model)[name], slope, name)
+            workbench.oracle.check_device(slope, device, f"the gradient of {name}")
+            workbench.oracle.check_kind(unidev.parameters(sample.model)[name], slope, name)
         steepness = sum(float((sample.array(each) ** 2).sum()) for each in slopes.values())
         assert steepness > 0, f"on {device}: all gradients are zeros"
         # So small a step that the loss is as good as linear, so large that float32 shows it.
@@ -160,76 +170,82 @@ def test_of_a_model(bench: Bench) -> None:
         assert np.isclose(fell, lr * steepness, rtol=0.1), (
             f"{where} lowered the loss by {fell:g}, and they promise {lr * steepness:g}"
         )
-        bench.evidence.add("fell", f"{where}: {fell:g} of {lr * steepness:g}")
+        workbench.evidence.add("fell", f"{where}: {fell:g} of {lr * steepness:g}")
 
 
 @check(required=True, profile="train", needs=("autograd", "models", "probe.models"))
-def test_leaves_the_models_gradients(bench: Bench) -> None:
+def test_leaves_the_models_gradients(workbench: Workbench) -> None:
     """Gradients that the framework keeps in the model are neither made, nor added to, nor lost."""
-    for device in bench.devices:
-        sample = Sample.on(bench, device)
-        _check_gradients_stay(bench, sample, f"on {device}, before any")
+    for device in workbench.devices:
+        sample = Sample.on(workbench, device)
+        _check_gradients_stay(workbench, sample, f"on {device}, before any")
         sample.step()
-        _check_gradients_stay(bench, sample, f"on {device}, after a step")
+        _check_gradients_stay(workbench, sample, f"on {device}, after a step")
 
 
-def _check_gradients_stay(bench: Bench, sample: Sample, where: str) -> None:
+def _check_gradients_stay(workbench: Workbench, sample: Sample, where: str) -> None:
     def kept() -> dict[str, bytes]:
         tensors = sample.probe.tensors(sample.model)
-        return {name: bench.probe.read(x) for name, x in tensors.items() if name.endswith(".grad")}
+        return {
+            name: workbench.probe.read(x) for name, x in tensors.items() if name.endswith(".grad")
+        }
 
     before = kept()
-    bench.works(unidev.value_and_grad(sample.loss_of), sample.model, sample.x)
+    workbench.works(unidev.value_and_grad(sample.loss_of), sample.model, sample.x)
     after = kept()
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     assert not changed, f"{where}: value_and_grad has touched {changed}"
-    bench.evidence.add("kept", f"{where}: {sorted(before)}")
+    workbench.evidence.add("kept", f"{where}: {sorted(before)}")
 
 
 @check(required=True, profile="train", needs=("autograd",))
-def test_sgd_is_exact(bench: Bench) -> None:
+def test_sgd_is_exact(workbench: Workbench) -> None:
     """``sgd`` gives parameter less lr times gradient, in place where tensors can be written to."""
     values, down = wholes(2, 3), wholes(2, 3, start=2)
     expected = values - np.float32(0.25) * down
-    is_mutable = not isinstance(bench.probe.write, Unsupported)
-    for device in bench.devices:
-        x, y = bench.make(values, device), bench.make(values, device)
-        slope = bench.make(down, device)
+    is_mutable = not isinstance(workbench.probe.write, Unsupported)
+    for device in workbench.devices:
+        x, y = workbench.make(values, device), workbench.make(values, device)
+        slope = workbench.make(down, device)
         parameters = {"x": x, "more": [y, x]}
-        memory = bench.oracle.storage(x), bench.oracle.storage(y)
-        new = bench.works(unidev.sgd, parameters, {"x": slope, "more": [slope, slope]}, lr=0.25)
+        memory = workbench.oracle.storage(x), workbench.oracle.storage(y)
+        new = workbench.works(unidev.sgd, parameters, {"x": slope, "more": [slope, slope]}, lr=0.25)
         where = f"sgd on {device}"
         for name, each in (("x", new["x"]), ("y", new["more"][0]), ("again", new["more"][1])):
-            bench.oracle.check_bytes(each, expected.tobytes(), f"{where}, {name}")
-            bench.oracle.check_device(each, device, f"{where}, {name}")
+            workbench.oracle.check_bytes(each, expected.tobytes(), f"{where}, {name}")
+            workbench.oracle.check_device(each, device, f"{where}, {name}")
         assert new["more"][1] is new["x"], f"{where}: a tensor that stood twice became two"
-        bench.oracle.check_bytes(slope, down.tobytes(), f"{where}, the gradient itself")
+        workbench.oracle.check_bytes(slope, down.tobytes(), f"{where}, the gradient itself")
         if is_mutable:
             assert new is parameters, f"{where}: tensors can be written to, and were replaced"
-            after = bench.oracle.storage(x), bench.oracle.storage(y)
+            after = workbench.oracle.storage(x), workbench.oracle.storage(y)
             assert after == memory, f"{where}: the memory was {memory}, and is {after}"
         else:
-            bench.oracle.check_bytes(x, values.tobytes(), f"{where}, the old tensor")
+            workbench.oracle.check_bytes(x, values.tobytes(), f"{where}, the old tensor")
 
 
 @check(required=True, profile="train", needs=("autograd",))
-def test_sgd_refuses_what_does_not_fit(bench: Bench) -> None:
+def test_sgd_refuses_what_does_not_fit(workbench: Workbench) -> None:
     """Gradients of another shape, number, kind or device are an error, and nothing is changed."""
-    for device in bench.devices:
+    for device in workbench.devices:
         values = wholes(2, 3)
-        x, y, good = (bench.make(values, device) for _ in range(3))
+        x, y, good = (workbench.make(values, device) for _ in range(3))
         parameters = [x, y]
-        wrong: list[Any] = [bench.make(wholes(3, 2), device)]
-        wrong += [bench.make(values, other) for other in bench.devices if other is not device]
+        wrong: list[Any] = [workbench.make(wholes(3, 2), device)]
+        wrong += [
+            workbench.make(values, other) for other in workbench.devices if other is not device
+        ]
         for each in wrong:
-            bench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good, each], lr=1)
-        bench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good], lr=1)
-        bench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good, good], lr="fast")
+            workbench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good, each], lr=1)
+        workbench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good], lr=1)
+        workbench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good, good], lr="fast")
         for each in parameters:
-            bench.oracle.check_bytes(each, values.tobytes(), f"on {device}, after the errors")
+            workbench.oracle.check_bytes(each, values.tobytes(), f"on {device}, after the errors")
 
 
-def _check_loss(bench: Bench, loss: Any, expected: float, device: Device, where: str) -> None:
-    found = float(read(bench, loss, np.zeros(1, "float32"))[0])
+def _check_loss(
+    workbench: Workbench, loss: Any, expected: float, device: Device, where: str
+) -> None:
+    found = float(read(workbench, loss, np.zeros(1, "float32"))[0])
     assert found == expected, f"{where}: the loss is {found}, not {expected}"
-    bench.oracle.check_device(loss, device, f"{where}: the loss")
+    workbench.oracle.check_device(loss, device, f"{where}: the loss")

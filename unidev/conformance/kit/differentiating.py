@@ -15,7 +15,7 @@ import unidev
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from unidev.conformance.kit.workbench import Bench
+    from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
     Array = np.ndarray[Any, Any]
@@ -40,18 +40,18 @@ def plus(x: Tensor, y: Tensor) -> Tensor:
         return x + y
 
 
-def total(bench: Bench, x: Tensor) -> Tensor:
+def total(workbench: Workbench, x: Tensor) -> Tensor:
     """The sum of a matrix as a tensor of one element, where the matrix is."""
     device = unidev.device_of(x)
     rows, columns = (int(size) for size in x.shape)
-    left = bench.make(np.ones((1, rows), "float32"), device)
-    right = bench.make(np.ones((columns, 1), "float32"), device)
+    left = workbench.make(np.ones((1, rows), "float32"), device)
+    right = workbench.make(np.ones((columns, 1), "float32"), device)
     with device:
         return left @ x @ right
 
 
 def gradients(
-    bench: Bench,
+    workbench: Workbench,
     function: Callable[..., Tensor],
     arrays: Sequence[Array],
     devices: Sequence[Device],
@@ -62,9 +62,9 @@ def gradients(
     Raises:
         AssertionError: it raises, as some frameworks do where nothing flows.
     """
-    bench.evidence.touch(*devices)
+    workbench.evidence.touch(*devices)
     try:
-        return bench.probe.autograd.gradients(function, arrays, devices)
+        return workbench.probe.autograd.gradients(function, arrays, devices)
     except AssertionError:
         raise
     except Exception as error:
@@ -72,29 +72,31 @@ def gradients(
 
 
 def check_gradient(
-    bench: Bench, slope: Tensor | None, expected: Array, device: Device, where: str
+    workbench: Workbench, slope: Tensor | None, expected: Array, device: Device, where: str
 ) -> None:
     """A gradient has arrived, has these numbers to the bit, and is on ``device``."""
     assert slope is not None, f"{where}: no gradient reaches the source"
-    found = read(bench, slope, expected)
+    found = read(workbench, slope, expected)
     assert np.array_equal(found, expected), (
         f"{where}: the gradient is {found.tolist()}, not {expected.tolist()}"
     )
-    bench.oracle.check_device(slope, device, f"{where}: the gradient")
-    bench.evidence.add("gradient", f"{where}: {found.ravel()[:4].tolist()} on {device}")
+    workbench.oracle.check_device(slope, device, f"{where}: the gradient")
+    workbench.evidence.add("gradient", f"{where}: {found.ravel()[:4].tolist()} on {device}")
 
 
-def check_none(bench: Bench, slope: Tensor | None, shape: tuple[int, ...], where: str) -> None:
+def check_none(
+    workbench: Workbench, slope: Tensor | None, shape: tuple[int, ...], where: str
+) -> None:
     """No gradient has arrived: none at all, or zeros in its place."""
     if slope is None:
         return
-    found = read(bench, slope, np.zeros(shape, "float32"))
+    found = read(workbench, slope, np.zeros(shape, "float32"))
     assert not found.any(), f"{where}: a gradient arrives where nothing should: {found.tolist()}"
 
 
-def read(bench: Bench, x: Tensor, like: Array) -> Array:
+def read(workbench: Workbench, x: Tensor, like: Array) -> Array:
     """The numbers of a float32 tensor, by the probe."""
-    content = bench.probe.read(x)
+    content = workbench.probe.read(x)
     assert len(content) == like.nbytes, (
         f"a tensor of {len(content)} bytes where {like.nbytes} were expected: shape "
         f"{tuple(x.shape)}, not {like.shape}"

@@ -14,7 +14,7 @@ import unidev
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
-    from unidev.conformance.kit.workbench import Bench
+    from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
     Array = np.ndarray[Any, Any]
@@ -44,33 +44,33 @@ def made_on(device: Device, make: Callable[[], Model]) -> Model:
         return make()
 
 
-def portable(bench: Bench, model: Model) -> dict[str, Array]:
+def portable(workbench: Workbench, model: Model) -> dict[str, Array]:
     """What a checkpoint would hold of ``model``: by portable names, in the portable layouts."""
     found = {}
-    for name, (x, axes) in bench.backend.models.stored(model).items():
+    for name, (x, axes) in workbench.backend.models.stored(model).items():
         values = unidev.to_numpy(x)
         found[name] = values if axes is None else values.transpose(axes)
     return found
 
 
-def fill(bench: Bench, model: Model, names: Container[str] = ("bias",)) -> None:
+def fill(workbench: Workbench, model: Model, names: Container[str] = ("bias",)) -> None:
     """Give what goes by these names numbers that are not what they begin with: not 0, not 1."""
-    for name, (x, _) in bench.backend.models.stored(model).items():
+    for name, (x, _) in workbench.backend.models.stored(model).items():
         if name in names:
             count = int(np.prod(tuple(x.shape)))
-            bench.backend.models.write(x, np.linspace(-2, 2.5, count).astype("float32"))
+            workbench.backend.models.write(x, np.linspace(-2, 2.5, count).astype("float32"))
 
 
-def called(bench: Bench, layer: Model, values: Array, device: Device) -> Any:
+def called(workbench: Workbench, layer: Model, values: Array, device: Device) -> Any:
     """The layer's result: within the device's scope, as a layer may have no weights to go by."""
-    x = bench.make(values, device)
+    x = workbench.make(values, device)
     with device:
-        return bench.works(layer, x)
+        return workbench.works(layer, x)
 
 
-def check_close(bench: Bench, y: Any, expected: Array, device: Device, where: str) -> None:
+def check_close(workbench: Workbench, y: Any, expected: Array, device: Device, where: str) -> None:
     """``y`` is close to ``expected``, in float32 and of that shape, on ``device``."""
-    assert isinstance(y, bench.backend.tensor_types), f"{where}: a {type(y).__name__} comes out"
+    assert isinstance(y, workbench.backend.tensor_types), f"{where}: a {type(y).__name__} comes out"
     found = unidev.to_numpy(y)
     assert found.dtype == np.float32, f"{where}: {found.dtype} comes out of float32"
     assert found.shape == expected.shape, f"{where}: shape {found.shape}, not {expected.shape}"
@@ -80,12 +80,12 @@ def check_close(bench: Bench, y: Any, expected: Array, device: Device, where: st
         f"{where}: off by {off:g}, of {allowed:g} allowed: {found.ravel()[:6].tolist()} in place "
         f"of {expected.ravel()[:6].tolist()}"
     )
-    bench.oracle.check_device(y, device, where)
-    bench.evidence.add("off by", f"{where}: {off:g}")
+    workbench.oracle.check_device(y, device, where)
+    workbench.evidence.add("off by", f"{where}: {off:g}")
 
 
 def check_layer(
-    bench: Bench,
+    workbench: Workbench,
     make: Callable[[], Model],
     values: Array,
     reference: Callable[[dict[str, Array]], Array],
@@ -95,18 +95,18 @@ def check_layer(
 
     That gets the layer's own numbers, by portable names.
     """
-    for device in bench.devices:
+    for device in workbench.devices:
         layer = made_on(device, make)
-        fill(bench, layer)
-        expected = reference(portable(bench, layer))
-        y = called(bench, layer, values, device)
-        check_close(bench, y, expected, device, f"{name} on {device}")
+        fill(workbench, layer)
+        expected = reference(portable(workbench, layer))
+        y = called(workbench, layer, values, device)
+        check_close(workbench, y, expected, device, f"{name} on {device}")
         net = unidev.nn.sequential(layer)
-        y = called(bench, net, values, device)
-        check_close(bench, y, expected, device, f"sequential({name}) on {device}")
-        for other in bench.devices:
+        y = called(workbench, net, values, device)
+        check_close(workbench, y, expected, device, f"sequential({name}) on {device}")
+        for other in workbench.devices:
             if other is not device:
                 unidev.place(net, other)
-                y = called(bench, net, values, other)
-                check_close(bench, y, expected, other, f"{name}, {device} to {other}")
+                y = called(workbench, net, values, other)
+                check_close(workbench, y, expected, other, f"{name}, {device} to {other}")
                 break

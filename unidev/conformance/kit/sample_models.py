@@ -12,7 +12,7 @@ from unidev.conformance.kit.differentiating import times, total
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from unidev.conformance.kit.workbench import Bench
+    from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
     from unidev.contract.training_probe import ModelProbe
 
@@ -26,36 +26,36 @@ INPUT = (np.arange(24, dtype="float32") % 7 / 4 - 0.75).reshape(6, 4)
 class Sample:
     """A model, on a device, with an optimizer made for it before it was moved anywhere."""
 
-    def __init__(self, bench: Bench) -> None:
-        self.bench = bench
-        self.probe: ModelProbe = bench.probe.models
+    def __init__(self, workbench: Workbench) -> None:
+        self.workbench = workbench
+        self.probe: ModelProbe = workbench.probe.models
         self.model = self.probe.model()
         self.optimizer = self.probe.optimizer(self.model)
-        self.device = bench.cpu
+        self.device = workbench.cpu
 
     @classmethod
-    def on(cls, bench: Bench, device: Device) -> Sample:
+    def on(cls, workbench: Workbench, device: Device) -> Sample:
         """A new one, placed on ``device`` unless that is where it is made."""
-        sample = cls(bench)
+        sample = cls(workbench)
         if device is not sample.device:
             sample.place(device)
         return sample
 
     @classmethod
-    def trained_on(cls, bench: Bench, device: Device) -> Sample:
+    def trained_on(cls, workbench: Workbench, device: Device) -> Sample:
         """One that has made a step there, so that it has gradients, statistics and momentum."""
-        sample = cls.on(bench, device)
+        sample = cls.on(workbench, device)
         sample.step()
         return sample
 
     @property
     def x(self) -> Tensor:
         """The input, where the model is."""
-        return self.bench.make(INPUT, self.device)
+        return self.workbench.make(INPUT, self.device)
 
     def place(self, device: Device) -> None:
         """Move the model, and the optimizer with it, as unidev does."""
-        placed = self.bench.works(unidev.place, self.model, device, optimizer=self.optimizer)
+        placed = self.workbench.works(unidev.place, self.model, device, optimizer=self.optimizer)
         what = "place(model, device, optimizer=...)"
         assert isinstance(placed, tuple), f"{what} gives {type(placed).__name__}, not a pair"
         assert placed[0] is self.model, f"{what} gives another model than it was given"
@@ -64,17 +64,17 @@ class Sample:
 
     def place_alone(self, device: Device) -> Any:
         """Move the model without its optimizer; what ``place`` returns."""
-        placed = self.bench.works(unidev.place, self.model, device)
+        placed = self.workbench.works(unidev.place, self.model, device)
         self.device = device
         return placed
 
     def step(self) -> None:
         """One step of training, where the model is."""
-        self.bench.works(self.probe.step, self.model, self.optimizer, self.x)
+        self.workbench.works(self.probe.step, self.model, self.optimizer, self.x)
 
     def forward(self) -> bytes:
         """The output's bytes, as inference."""
-        return self.bench.probe.read(self.probe.forward(self.model, self.x))
+        return self.workbench.probe.read(self.probe.forward(self.model, self.x))
 
     def output(self) -> Array:
         """The output's numbers."""
@@ -84,7 +84,7 @@ class Sample:
         """The sum of squares of what the model gives when it is called."""
         with unidev.device_of(x):
             y = model(x)
-        return total(self.bench, times(y, y))
+        return total(self.workbench, times(y, y))
 
     # -- what is in it ----------------------------------------------------------------------------
 
@@ -105,11 +105,11 @@ class Sample:
 
     def contents(self) -> dict[str, bytes]:
         """The bytes of everything."""
-        return {name: self.bench.probe.read(x) for name, x in self.everything().items()}
+        return {name: self.workbench.probe.read(x) for name, x in self.everything().items()}
 
     def memory(self) -> dict[str, list[Any]]:
         """The extents of the model's own tensors."""
-        return {name: self.bench.oracle.storage(x) for name, x in self.tensors().items()}
+        return {name: self.workbench.oracle.storage(x) for name, x in self.tensors().items()}
 
     def names(self, tensors: Mapping[str, Tensor]) -> set[str]:
         """The probe's names of ``tensors``, each found by its memory.
@@ -119,14 +119,14 @@ class Sample:
         known = {_place(extents): name for name, extents in reversed(self.memory().items())}
         frozen = self.probe.frozen(self.model)
         known |= {_place(extents): n for n, extents in self.memory().items() if n in frozen}
-        found = {name: _place(self.bench.oracle.storage(x)) for name, x in tensors.items()}
+        found = {name: _place(self.workbench.oracle.storage(x)) for name, x in tensors.items()}
         strange = [name for name, place in found.items() if place not in known]
         assert not strange, f"{strange} are on other memory than anything in the model"
         return {known[place] for place in found.values()}
 
     def array(self, x: Tensor) -> Array:
         """The numbers of a float32 tensor."""
-        found: Array = np.frombuffer(self.bench.probe.read(x), dtype="float32")
+        found: Array = np.frombuffer(self.workbench.probe.read(x), dtype="float32")
         return found
 
     # -- what it is compared with -----------------------------------------------------------------
@@ -134,7 +134,7 @@ class Sample:
     def check_on(self, device: Device, where: str) -> None:
         """Everything in the model is on ``device``."""
         for name, x in self.tensors().items():
-            self.bench.oracle.check_device(x, device, f"{where}: {name}")
+            self.workbench.oracle.check_device(x, device, f"{where}: {name}")
 
     def check_contents(self, before: Mapping[str, bytes], where: str) -> None:
         """Everything has the bytes that it had, and nothing is new or gone."""
@@ -151,7 +151,7 @@ class Sample:
         mine, others = self.everything(), other.everything()
         assert list(mine) == list(others), f"{where}: {list(mine)}, in place of {list(others)}"
         for name in mine:
-            a, b = self.bench.probe.read(mine[name]), self.bench.probe.read(others[name])
+            a, b = self.workbench.probe.read(mine[name]), self.workbench.probe.read(others[name])
             if self.device.kind == other.device.kind or a == b:
                 assert a == b, f"{where}: {name} differs from that of a model that was not moved"
                 continue

@@ -11,36 +11,36 @@ from unidev.errors import UnsupportedOperation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.conformance.kit.workbench import Bench
+    from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
 
-def check_specials(bench: Bench, wanted: Callable[[str], bool]) -> None:
+def check_specials(workbench: Workbench, wanted: Callable[[str], bool]) -> None:
     """Each special tensor whose name is ``wanted`` is copied on its own device.
 
     Raises:
         NotApplicableError: the probe knows none.
     """
     seen = 0
-    for device in bench.devices:
-        for name, x in bench.probe.specials(device).items():
+    for device in workbench.devices:
+        for name, x in workbench.probe.specials(device).items():
             if wanted(name.lower()):
                 seen += 1
-                _check_special(bench, x, device, f"{name} on {device}")
+                _check_special(workbench, x, device, f"{name} on {device}")
     if not seen:
         raise NotApplicableError("the probe knows no such tensors of this framework")
 
 
-def _check_special(bench: Bench, x: Any, device: Device, where: str) -> None:
-    content = bench.probe.read(x)
+def _check_special(workbench: Workbench, x: Any, device: Device, where: str) -> None:
+    content = workbench.probe.read(x)
     y = unidev.copy_to(x, device)
     assert y is not x, f"{where}: the copy is the source, the very same object"
-    bench.oracle.check_bytes(y, content, where)
-    bench.oracle.check_device(y, device, where)
+    workbench.oracle.check_bytes(y, content, where)
+    workbench.oracle.check_device(y, device, where)
     try:
-        bench.probe.extents(x)
+        workbench.probe.extents(x)
     except UnsupportedOperation as refusal:
         # Memory of strings cannot be probed everywhere; values and identity are what is left.
-        bench.evidence.add("no address", f"{where}: {refusal.reason}")
+        workbench.evidence.add("no address", f"{where}: {refusal.reason}")
     else:
-        bench.oracle.check_disjoint(x, y, where)
+        workbench.oracle.check_disjoint(x, y, where)

@@ -15,7 +15,7 @@ from unidev.conformance.kit.sample_models import Sample
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from unidev.conformance.kit.workbench import Bench
+    from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
     Array = np.ndarray[Any, Any]
@@ -38,26 +38,26 @@ def entries(path: Path) -> dict[str, Array]:
     return load_file(path)
 
 
-def values_of(bench: Bench, model: Any) -> dict[str, Array]:
+def values_of(workbench: Workbench, model: Any) -> dict[str, Array]:
     """What is stored of the model as it is now, in the layout of the file, by every name."""
     found = {}
-    for name, (x, axes) in bench.backend.models.stored(model).items():
+    for name, (x, axes) in workbench.backend.models.stored(model).items():
         values = unidev.to_numpy(x)
         found[name] = values if axes is None else np.ascontiguousarray(values.transpose(axes))
     return found
 
 
-def check_values(bench: Bench, model: Any, expected: dict[str, Array], where: str) -> None:
+def check_values(workbench: Workbench, model: Any, expected: dict[str, Array], where: str) -> None:
     """The model has these values, to the bit."""
-    found = values_of(bench, model)
+    found = values_of(workbench, model)
     assert set(found) == set(expected), f"{where}: it stores {sorted(found)}"
     other = [n for n, x in expected.items() if found[n].tobytes() != x.tobytes()]
     assert not other, f"{where}: other values than they should be in {other}"
 
 
-def trained(bench: Bench, device: Device, *, steps: int = 1) -> Sample:
+def trained(workbench: Workbench, device: Device, *, steps: int = 1) -> Sample:
     """A sample on ``device`` that has made a few steps, so that its values are its own."""
-    sample = Sample.on(bench, device)
+    sample = Sample.on(workbench, device)
     for _ in range(steps):
         sample.step()
     return sample

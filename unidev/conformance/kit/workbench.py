@@ -1,4 +1,4 @@
-"""``Bench``: what every check gets to work with."""
+"""``Workbench``: what every check gets to work with."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def need_probe(backend: Backend) -> None:
         )
 
 
-class Bench:
+class Workbench:
     """The backend under judgement, its probe and devices, and a place for evidence.
 
     Made anew for each check; its backend is selected already.

@@ -25,6 +25,7 @@ from unidev.conformance.mutants import (
     as_in_device,
     autograd,
     checkpoints,
+    containers,
     copying,
     creating,
     deleting,
@@ -40,7 +41,6 @@ from unidev.conformance.mutants import (
     suite,
     threads_and_memory,
     training,
-    trees,
     values,
 )
 from unidev.conformance.mutants.mutant import Mutant
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SUBJECTS = (
-    suite, devices, creating, scopes, copying, values, placing, autograd, as_in_device, trees,
+    suite, devices, creating, scopes, copying, values, placing, autograd, as_in_device, containers,
     refusals, deleting, threads_and_memory, training,
     gradients, models, placing_models, layers, checkpoints,
 )  # fmt: skip

@@ -70,9 +70,9 @@ _trainable.__name__ = "trainable"
 )  # fmt: skip
 def models_are_not_looked_into(backend: Any) -> None:
     """A model is a leaf like any other, and has no device: it is passed over."""
-    from unidev.tensors import containers as trees
+    from unidev.tensors import containers
 
-    look = trees.named_tensors
+    look = containers.named_tensors
 
     @in_place_of(look)
     def named_tensors(tree: Any, name: str) -> Any:
@@ -96,9 +96,9 @@ def refusals_do_not_name_place(backend: Any) -> None:
 def models_in_containers_are_passed_through(backend: Any) -> None:
     """The tensors beside it move, the model stays: accelerate's ``send_to_device``."""
     from unidev.registry.loading import is_model
-    from unidev.tensors import containers as trees
+    from unidev.tensors import containers
 
-    check_leaf = trees._check_leaf
+    check_leaf = containers._check_leaf
 
     @in_place_of(check_leaf)
     def check(leaf: Any, tree: Any, position: int) -> None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 PROFILES = ("tensor", "train")
 GROUPS = (
-    "smoke", "devices", "create", "copy", "as_in_device", "trees", "errors", "threads", "memory",
-    "many",
+    "smoke", "devices", "create", "copy", "as_in_device", "containers", "errors", "threads",
+    "memory", "many",
     "gradients", "value_and_grad", "models", "placing", "failures", "footprint", "nested", "layers",
     "functional", "checkpoints", "damage",
 )  # fmt: skip

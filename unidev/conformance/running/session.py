@@ -21,7 +21,7 @@ from unidev.conformance.judging.expectations import (
 )
 from unidev.conformance.judging.verdicts import Verdict, judged
 from unidev.conformance.kit.subject import Refusal, described, load_subject
-from unidev.conformance.kit.workbench import Bench, need_probe
+from unidev.conformance.kit.workbench import Workbench, need_probe
 from unidev.conformance.running.catalog import PROFILES, Check, all_checks, check_of, every_check
 from unidev.conformance.running.events import (
     End,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from unidev.conformance.judging.expectations import Expectation
     from unidev.contract.backend import Backend
 
-_BENCH = pytest.StashKey[Bench]()
+_BENCH = pytest.StashKey[Workbench]()
 _VERDICT = pytest.StashKey[Verdict]()
 _LETTERS = {"unsupported": "u", "not-applicable": "n", "xfail": "x", "xpass": "X"}
 """Results that pytest has no word for."""
@@ -139,9 +139,9 @@ class ConformanceSession:
     # -- a check ----------------------------------------------------------------------------------
 
     @pytest.fixture
-    def bench(self, request: pytest.FixtureRequest) -> Bench:
+    def workbench(self, request: pytest.FixtureRequest) -> Workbench:
         """What the check works with."""
-        made = Bench(self.backend)
+        made = Workbench(self.backend)
         request.node.stash[_BENCH] = made
         return made
 
@@ -152,15 +152,15 @@ class ConformanceSession:
         began = time.perf_counter()
         result = yield
         verdict = item.stash.get(_VERDICT, Verdict("error", "pytest ended it without a result"))
-        bench = item.stash.get(_BENCH, None)
+        workbench = item.stash.get(_BENCH, None)
         self._tell(
             End(
                 check=_id(item),
                 result=verdict.result,
                 seconds=round(time.perf_counter() - began, 4),
                 message=verdict.message,
-                evidence=bench.evidence.as_dict() if bench else {},
-                devices=bench.evidence.devices if bench else (),
+                evidence=workbench.evidence.as_dict() if workbench else {},
+                devices=workbench.evidence.devices if workbench else (),
             )
         )
         return result

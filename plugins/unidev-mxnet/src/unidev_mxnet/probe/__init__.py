@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import mxnet as mx  # type: ignore[import-untyped]
 import numpy as np
-from mxnet import autograd
+from mxnet import autograd as mx_autograd
 
 from unidev import Probe, unsupported
 
@@ -96,8 +96,8 @@ class MxnetProbe(Probe):
             "context": str(mx.context.current_context()),
             "np_shape": mx.util.is_np_shape(),
             "np_array": mx.util.is_np_array(),
-            "recording": autograd.is_recording(),
-            "training": autograd.is_training(),
+            "recording": mx_autograd.is_recording(),
+            "training": mx_autograd.is_training(),
             "numpy.random": (kind, np.asarray(keys).tobytes(), *rest),
             "numpy.errstate": np.geterr(),
             "random": random.getstate(),
@@ -132,7 +132,7 @@ class MxnetProbe(Probe):
         with mx.util.np_shape(True), mx.util.np_array(True):
             x = self.make(array, device)
             x.attach_grad()
-            with autograd.record():
+            with mx_autograd.record():
                 total = function(x).sum()
             total.backward()
             gradient: Array = x.grad.asnumpy()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from unidev import Backend
-    from unidev.contract import Movement
+    from unidev.contract import PlannedTransfer
 
 _BLIND_SPOTS = {
     "a KVStore, and so a gluon.Trainer of several devices": "it sums gradients and hands weights "
@@ -65,7 +65,9 @@ class MxnetTracer(Tracer):
         self._calls = TracedCalls(backend)
 
     @contextmanager
-    def watch(self, begin: Callable[[Movement], Any], end: Callable[[Any], None]) -> Iterator[None]:
+    def watch(
+        self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
+    ) -> Iterator[None]:
         """See ``Tracer``; what other threads call goes straight through."""
         scope = (begin, end)
         self._patch()

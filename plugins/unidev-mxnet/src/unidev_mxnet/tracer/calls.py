@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract import Movement
+from unidev.contract import PlannedTransfer
 from unidev_mxnet.tracer.arrays import are_together, device_at, size_at
 from unidev_mxnet.tracer.gradients import Crossing, gradients, head_gradients, remember
 from unidev_mxnet.tracer.names import calling_function, operator_name, outermost_call, short
@@ -31,7 +31,7 @@ class TracedCalls:
 
     def by_name(self) -> dict[str, Callable[[Function], Function]]:
         """What to make of each function, by its name."""
-        simple: dict[str, Callable[..., list[Movement]]] = {
+        simple: dict[str, Callable[..., list[PlannedTransfer]]] = {
             "MXNDArraySyncCopyToCPU": self._read,
             "MXNDArraySaveRawBytes": self._read,  # pickle, deepcopy
             "MXNDArrayGetSharedMemHandle": self._read,  # to other processes of a DataLoader
@@ -52,24 +52,26 @@ class TracedCalls:
 
     # -- between a device and the host -------------------------------------------------------------
 
-    def _read(self, array: Any, *_: Any) -> list[Movement]:
+    def _read(self, array: Any, *_: Any) -> list[PlannedTransfer]:
         return self._between(array, device_at(array, self._backend), self._backend.cpu)
 
-    def _filled(self, array: Any, *_: Any) -> list[Movement]:
+    def _filled(self, array: Any, *_: Any) -> list[PlannedTransfer]:
         return self._between(array, self._backend.cpu, device_at(array, self._backend))
 
-    def _filled_from(self, target: Any, source: Any, *_: Any) -> list[Movement]:
+    def _filled_from(self, target: Any, source: Any, *_: Any) -> list[PlannedTransfer]:
         backend = self._backend
         return self._between(source, device_at(source, backend), device_at(target, backend))
 
-    def _saved(self, _file: Any, _count: Any, arrays: Any, *_: Any) -> list[Movement]:
-        return [movement for array in arrays for movement in self._read(array)]
+    def _saved(self, _file: Any, _count: Any, arrays: Any, *_: Any) -> list[PlannedTransfer]:
+        return [transfer for array in arrays for transfer in self._read(array)]
 
-    def _between(self, array: Any, source: Device | None, target: Device | None) -> list[Movement]:
+    def _between(
+        self, array: Any, source: Device | None, target: Device | None
+    ) -> list[PlannedTransfer]:
         if source is None or target is None or not _is_apart(source, target):
             return []
         shape, nbytes = size_at(array)
-        return [Movement(outermost_call(), source, target, nbytes, shape)]
+        return [PlannedTransfer(outermost_call(), source, target, nbytes, shape)]
 
     # -- operators ---------------------------------------------------------------------------------
 
@@ -87,7 +89,7 @@ class TracedCalls:
             if thread.is_in_store:  # which keeps weights on a CPU: that is its own affair
                 return original(*arguments)
             crossings = self._crossings(operator_name(operator), inputs, given)
-            status = told(_movements(crossings), original, *arguments)
+            status = told(_transfers(crossings), original, *arguments)
             if status == 0 and crossings:
                 remember(crossings, inputs, outs._obj[0])
             return status
@@ -105,7 +107,7 @@ class TracedCalls:
             if len(inputs) < 2 or are_together(inputs):
                 return original(*arguments)
             crossings = self._crossings(calling_function(), inputs, [])
-            status = told(_movements(crossings), original, *arguments)
+            status = told(_transfers(crossings), original, *arguments)
             if status == 0 and crossings and code._obj.value == _ARRAY:
                 remember(crossings, inputs, result._obj.v_handle)
             return status
@@ -147,7 +149,7 @@ class TracedCalls:
         if not is_copy and source.kind != target.kind and not self._backend.simulated_count:
             return []
         shape, nbytes = size_at(array)
-        return [Crossing(Movement(name, source, target, nbytes, shape), index)]
+        return [Crossing(PlannedTransfer(name, source, target, nbytes, shape), index)]
 
     # -- gradients ---------------------------------------------------------------------------------
 
@@ -162,7 +164,7 @@ class TracedCalls:
                 *head_gradients(heads[:], given, self._backend),
                 *gradients(heads[:], variables),
             ]
-            status = told([movement for _, movement in found], original, *arguments)
+            status = told([transfer for _, transfer in found], original, *arguments)
             if status == 0 and not retain.value:
                 for name, _ in found:
                     thread.gradients.pop(name, None)
@@ -190,23 +192,23 @@ def _store(original: Function) -> Function:
     return push
 
 
-def _telling(find: Callable[..., list[Movement]]) -> Callable[[Function], Function]:
+def _telling(find: Callable[..., list[PlannedTransfer]]) -> Callable[[Function], Function]:
     def replaced(original: Function) -> Function:
         def call(*arguments: Any) -> Any:
             if not thread.scopes or thread.is_within:
                 return original(*arguments)
-            movements = find(*arguments)
-            if not movements:
+            transfers = find(*arguments)
+            if not transfers:
                 return original(*arguments)
-            return told(movements, original, *arguments)
+            return told(transfers, original, *arguments)
 
         return call
 
     return replaced
 
 
-def _movements(crossings: Sequence[Crossing]) -> list[Movement]:
-    return [each.movement for each in crossings]
+def _transfers(crossings: Sequence[Crossing]) -> list[PlannedTransfer]:
+    return [each.transfer for each in crossings]
 
 
 def _is_apart(source: Device, target: Device) -> bool:

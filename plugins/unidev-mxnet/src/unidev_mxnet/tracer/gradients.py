@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import mxnet as mx  # type: ignore[import-untyped]
 from mxnet import autograd
 
-from unidev.contract import Movement
+from unidev.contract import PlannedTransfer
 from unidev_mxnet.tracer.arrays import Borrowed, device_at, size_at
 from unidev_mxnet.tracer.thread import thread
 
@@ -30,7 +30,7 @@ _NODE = re.compile(r"(node_\d+)_")
 class Crossing(NamedTuple):
     """One operand, or result, that changes device in an operator."""
 
-    movement: Movement
+    transfer: PlannedTransfer
     operand: int
     """Which input of the operator it is, or is computed from."""
 
@@ -47,7 +47,7 @@ def remember(
         thread.gradients[node.name] = differentiable
 
 
-def gradients(heads: Sequence[int], variables: Any) -> Iterator[tuple[str, Movement]]:
+def gradients(heads: Sequence[int], variables: Any) -> Iterator[tuple[str, PlannedTransfer]]:
     """The node and the way back, the last crossing first; by ``variables``, or all there are."""
     outputs: dict[str, Any] = {}
     for head in heads if thread.gradients else ():
@@ -66,21 +66,21 @@ def gradients(heads: Sequence[int], variables: Any) -> Iterator[tuple[str, Movem
         if name in outputs:
             for crossing in reversed(thread.gradients[name]):
                 if wanted is None or _depends(outputs[name], crossing.operand, wanted):
-                    yield name, _back(crossing.movement)
+                    yield name, _back(crossing.transfer)
 
 
 def head_gradients(
     heads: Sequence[int], given: Any, backend: Backend
-) -> Iterator[tuple[str, Movement]]:
+) -> Iterator[tuple[str, PlannedTransfer]]:
     """Those that are given and are not where their heads are; they have no node."""
     for head, gradient in zip(heads, given if isinstance(given, Array) else (), strict=False):
         source, target = device_at(gradient, backend), device_at(head, backend)
         if source is not None and target is not None and source is not target:
             shape, nbytes = size_at(gradient)
-            yield "", Movement("backward of mixed operands", source, target, nbytes, shape)
+            yield "", PlannedTransfer("backward of mixed operands", source, target, nbytes, shape)
 
 
-def _back(moved: Movement) -> Movement:
+def _back(moved: PlannedTransfer) -> PlannedTransfer:
     what = moved.operation.removesuffix(" of mixed operands").rpartition(".")[2]
     return moved._replace(operation=f"gradient of {what}", source=moved.target, target=moved.source)
 

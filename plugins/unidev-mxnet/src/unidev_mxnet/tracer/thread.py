@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from unidev.contract import Movement
+    from unidev.contract import PlannedTransfer
     from unidev_mxnet.tracer.gradients import Crossing
 
-    Scope = tuple[Callable[[Movement], Any], Callable[[Any], None]]
+    Scope = tuple[Callable[[PlannedTransfer], Any], Callable[[Any], None]]
 
 
 class _Thread(threading.local):
@@ -30,14 +30,14 @@ class _Thread(threading.local):
 thread = _Thread()
 
 
-def told(movements: Sequence[Movement], call: Callable[..., Any], *arguments: Any) -> Any:
-    """What ``call(*arguments)`` gives, which makes ``movements``, unless one is forbidden."""
+def told(transfers: Sequence[PlannedTransfer], call: Callable[..., Any], *arguments: Any) -> Any:
+    """What ``call(*arguments)`` gives, which makes ``transfers``, unless one is forbidden."""
     begun: list[tuple[Callable[[Any], None], Any]] = []
     thread.is_within = True
     try:
         for begin, end in tuple(thread.scopes):
-            for movement in movements:
-                begun.append((end, _allowed(begin, movement)))  # noqa: PERF401  one may raise
+            for transfer in transfers:
+                begun.append((end, _allowed(begin, transfer)))  # noqa: PERF401  one may raise
         return call(*arguments)
     finally:
         try:
@@ -47,9 +47,9 @@ def told(movements: Sequence[Movement], call: Callable[..., Any], *arguments: An
             thread.is_within = False
 
 
-def _allowed(begin: Callable[[Movement], Any], movement: Movement) -> Any:
+def _allowed(begin: Callable[[PlannedTransfer], Any], transfer: PlannedTransfer) -> Any:
     try:
-        return begin(movement)
+        return begin(transfer)
     except BaseException as error:
         if thread.is_in_store and thread.refused is None:
             thread.refused = error

@@ -18,7 +18,7 @@ from unidev_paddle.tracer.telling import Telling, Watch, thread
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from unidev.contract import Backend, Movement
+    from unidev.contract import Backend, PlannedTransfer
 
 
 class PaddleTracer(Tracer):
@@ -49,8 +49,10 @@ class PaddleTracer(Tracer):
         self.patches = Patches(backend)
 
     @contextmanager
-    def watch(self, begin: Callable[[Movement], Any], end: Callable[[Any], None]) -> Iterator[None]:
-        """See ``Tracer``: a movement is told before it happens, named by what the user calls."""
+    def watch(
+        self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
+    ) -> Iterator[None]:
+        """See ``Tracer``: a transfer is told before it happens, named by what the user calls."""
         watch = Watch(begin, end)
         self.patches.start()
         try:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev_paddle.importing import import_paddle
-from unidev_paddle.tracer.movements import Operands, tensors_in
 from unidev_paddle.tracer.telling import thread
+from unidev_paddle.tracer.transfers import Operands, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev_paddle.tracer.movements import Sight
+    from unidev_paddle.tracer.transfers import Sight
 
     Function = Callable[..., Any]
 
@@ -116,8 +116,8 @@ def index_hook(name: str, original: Function, sight: Sight) -> Function:
         for x in parts:
             if isinstance(x, slice):
                 operands.numbers += tensors_in([x.start, x.stop, x.step])
-        movements = sight.compute(operands, name.strip("_"), f"Tensor.{name}")
-        return telling.call(movements, original, (self, item, *value), {})
+        transfers = sight.compute(operands, name.strip("_"), f"Tensor.{name}")
+        return telling.call(transfers, original, (self, item, *value), {})
 
     return call
 

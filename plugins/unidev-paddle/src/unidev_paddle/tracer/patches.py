@@ -7,16 +7,16 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev_paddle.importing import import_paddle
-from unidev_paddle.tracer.movements import Sight
 from unidev_paddle.tracer.operations import index_hook, operation_hook, operator_hook
 from unidev_paddle.tracer.readings import Calls, engine_hook, hook
+from unidev_paddle.tracer.transfers import Sight
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
     from unidev.contract import Backend
-    from unidev_paddle.tracer.movements import Movements
+    from unidev_paddle.tracer.transfers import Transfers
 
     Function = Callable[..., Any]
 
@@ -88,7 +88,7 @@ class Patches:
     def _prepare(self) -> None:
         sight = Sight(self._backend)
         calls = Calls(sight)
-        special: dict[str, Callable[..., Movements]] = {
+        special: dict[str, Callable[..., Transfers]] = {
             "copy_to": calls.copy_to,
             "memcpy_d2h": calls.to_host,
             "assign_value_": calls.assign_value,
@@ -150,7 +150,7 @@ class Patches:
                 yield patch._replace(owner=module, name=name)
 
 
-def _elements(prefix: str, see: Callable[..., Movements]) -> list[tuple[Any, str, Any]]:
+def _elements(prefix: str, see: Callable[..., Transfers]) -> list[tuple[Any, str, Any]]:
     names = [name for name in vars(core.DenseTensor) if name.endswith("_element")]
     return [(core.DenseTensor, name, see) for name in names if name.startswith(prefix)]
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev_paddle.importing import import_paddle
-from unidev_paddle.tracer.movements import NOTHING
 from unidev_paddle.tracer.telling import thread
+from unidev_paddle.tracer.transfers import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev_paddle.tracer.movements import Movements, Sight
+    from unidev_paddle.tracer.transfers import Sight, Transfers
 
     Function = Callable[..., Any]
-    See = Callable[..., Movements]
+    See = Callable[..., Transfers]
 
 paddle: Any = import_paddle()
 Tensor: Any = paddle.Tensor
@@ -73,36 +73,36 @@ class Calls:
 
     # -- of a tensor ------------------------------------------------------------------------------
 
-    def numpy(self, x: Any, *_: Any, **__: Any) -> Movements:
+    def numpy(self, x: Any, *_: Any, **__: Any) -> Transfers:
         """``Tensor.numpy``."""
         return self._sight.read(x, "Tensor.numpy")
 
-    def element(self, x: Any, *_: Any) -> Movements:
+    def element(self, x: Any, *_: Any) -> Transfers:
         """``Tensor._getitem_from_offset``, behind ``item``: one element of however many."""
         nbytes = None if math.prod(x.shape) == 1 else x.element_size()
         return self._sight.read(x, "Tensor.item", nbytes)
 
-    def copy_to(self, x: Any, place: Any = None, *_: Any, **__: Any) -> Movements:
+    def copy_to(self, x: Any, place: Any = None, *_: Any, **__: Any) -> Transfers:
         """``Tensor._copy_to``, the operation ``copy_to``, and ``DenseTensor._copy``."""
         name = "DenseTensor._copy" if isinstance(x, DenseTensor) else "Tensor._copy_to"
         return self._sight.move(x, self._sight.device_at(place), name)
 
-    def to_host(self, x: Any, *_: Any) -> Movements:
+    def to_host(self, x: Any, *_: Any) -> Transfers:
         """The operation ``memcpy_d2h``."""
         return self._sight.read(x, "memcpy_d2h")
 
-    def tensor_copy(self, x: Any, _: Any = None, place: Any = None, *__: Any) -> Movements:
+    def tensor_copy(self, x: Any, _: Any = None, place: Any = None, *__: Any) -> Transfers:
         """``core.eager.tensor_copy``, behind ``_copy_to`` of a parameter."""
         return self._sight.move(x, self._sight.device_at(place), "Tensor._copy_to")
 
-    def take(self, x: Any, source: Any = None, *_: Any) -> Movements:
+    def take(self, x: Any, source: Any = None, *_: Any) -> Transfers:
         """``Tensor.copy_`` and ``set_tensor``; what has no memory gets it where the source is."""
         target = self._sight.device_of(x) if x._is_initialized() else None
         return self._sight.move(source, target, "Tensor.copy_")
 
     # -- new values --------------------------------------------------------------------------------
 
-    def make(self, _: Any, *arguments: Any, **options: Any) -> Movements:
+    def make(self, _: Any, *arguments: Any, **options: Any) -> Transfers:
         """``Tensor.__init__``, from an array or another tensor."""
         value = options.get("value", arguments[0] if arguments else None)
         place = options.get("place", arguments[1] if len(arguments) > 1 else None)
@@ -115,30 +115,30 @@ class Calls:
 
     def assign_value(
         self, output: Any, shape: Any, _: Any, __: Any, place: Any = None
-    ) -> Movements:
+    ) -> Transfers:
         """The operation ``assign_value_``, whose values are a list."""
         target = self._sight.device_at(place)
         nbytes = math.prod(shape) * output.element_size()
         return self._sight.fill(nbytes, shape, target, "paddle.assign")
 
-    def dense_numpy(self, x: Any, *_: Any, **__: Any) -> Movements:
+    def dense_numpy(self, x: Any, *_: Any, **__: Any) -> Transfers:
         """``DenseTensor.__array__``, of what is behind a tensor."""
         return self._sight.read(x, "DenseTensor.__array__")
 
-    def dense_take(self, _: Any, source: Any, place: Any, *__: Any) -> Movements:
+    def dense_take(self, _: Any, source: Any, place: Any, *__: Any) -> Transfers:
         """``DenseTensor._copy_from``."""
         return self._sight.move(source, self._sight.device_at(place), "DenseTensor._copy_from")
 
-    def dense_get_element(self, x: Any, *_: Any) -> Movements:
+    def dense_get_element(self, x: Any, *_: Any) -> Transfers:
         """``DenseTensor._get_float_element`` and the like."""
         return self._sight.read(x, "DenseTensor._get_element", _element_bytes(x))
 
-    def dense_set_element(self, x: Any, *_: Any) -> Movements:
+    def dense_set_element(self, x: Any, *_: Any) -> Transfers:
         """``DenseTensor._set_float_element`` and the like."""
         target = self._sight.device_of(x)
         return self._sight.fill(_element_bytes(x), (), target, "DenseTensor._set_element")
 
-    def dense_set(self, _: Any, array: Any, place: Any, *__: Any) -> Movements:
+    def dense_set(self, _: Any, array: Any, place: Any, *__: Any) -> Transfers:
         """``DenseTensor.set``, behind ``Tensor.set_value``."""
         target = self._sight.device_at(place)
         if isinstance(array, DenseTensor):

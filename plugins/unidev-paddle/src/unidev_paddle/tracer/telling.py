@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from unidev.contract import Movement
+    from unidev.contract import PlannedTransfer
 
     Begun = tuple["Watch", Any]
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Watch(NamedTuple):
     """The two functions that a scope was opened with."""
 
-    begin: Callable[[Movement], Any]
+    begin: Callable[[PlannedTransfer], Any]
     end: Callable[[Any], None]
 
 
@@ -30,25 +30,25 @@ class Telling:
 
     def call(
         self,
-        movements: Sequence[Movement],
+        transfers: Sequence[PlannedTransfer],
         function: Callable[..., Any],
         arguments: tuple[Any, ...],
         options: Mapping[str, Any],
     ) -> Any:
-        """What ``function`` gives, and the movements told before and after."""
-        if not movements:
+        """What ``function`` gives, and the transfers told before and after."""
+        if not transfers:
             return function(*arguments, **options)
-        begun = self._begin(movements)
+        begun = self._begin(transfers)
         try:
             return function(*arguments, **options)
         finally:
             self._end(begun)
 
-    def _begin(self, movements: Sequence[Movement]) -> list[Begun]:
+    def _begin(self, transfers: Sequence[PlannedTransfer]) -> list[Begun]:
         begun: list[Begun] = []
-        thread.telling = None  # what is done with a movement may well print a tensor
+        thread.telling = None  # what is done with a transfer may well print a tensor
         try:
-            for moved in movements:
+            for moved in transfers:
                 begun += [(watch, watch.begin(moved)) for watch in self.watches]
         except BaseException as error:
             self.raised = error

@@ -18,7 +18,7 @@ from unidev_tensorflow.tracer.thread import thread
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from unidev.contract import Backend, Movement
+    from unidev.contract import Backend, PlannedTransfer
 
 _BLIND_SPOTS = {
     "what moves inside a tf.function, and so in Keras's fit, evaluate and predict": (
@@ -59,7 +59,9 @@ class TensorFlowTracer(Tracer):
         self.patches = Patches(backend)
 
     @contextmanager
-    def watch(self, begin: Callable[[Movement], Any], end: Callable[[Any], None]) -> Iterator[None]:
+    def watch(
+        self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
+    ) -> Iterator[None]:
         """See ``Tracer``; where there is one device, nothing moves, and nothing is replaced."""
         if sum(map(self.backend.device_count, self.backend.kinds)) < 2:
             yield

@@ -22,16 +22,16 @@ from tensorflow.python.framework.kernels import (  # type: ignore[import-untyped
 )
 
 from unidev_tensorflow.tensors import EAGER
-from unidev_tensorflow.tracer.movements import ON_HOST, movement
 from unidev_tensorflow.tracer.names import called
 from unidev_tensorflow.tracer.readings import Readings
 from unidev_tensorflow.tracer.thread import thread, told
+from unidev_tensorflow.tracer.transfers import ON_HOST, transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from unidev.contract import Device
-    from unidev_tensorflow.tracer.movements import Sight
+    from unidev_tensorflow.tracer.transfers import Sight
 
     Function = Callable[..., Any]
     Way = tuple[Any, Device, Device]
@@ -183,7 +183,7 @@ class Operations:
                     thread.keep_sent(x, target)
             return run()
 
-        return told([movement(name, *way) for way in going], run_and_keep)
+        return told([transfer(name, *way) for way in going], run_and_keep)
 
 
 def _inputs(operation: Any, rest: Sequence[Any]) -> list[Any]:

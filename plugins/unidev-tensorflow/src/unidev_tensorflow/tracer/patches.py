@@ -10,9 +10,9 @@ from tensorflow.python import pywrap_tfe  # type: ignore[import-untyped]
 from tensorflow.python.framework import constant_op  # type: ignore[import-untyped]
 
 from unidev_tensorflow.tensors import EAGER
-from unidev_tensorflow.tracer.movements import Sight
 from unidev_tensorflow.tracer.operations import Operations
 from unidev_tensorflow.tracer.readings import Readings
+from unidev_tensorflow.tracer.transfers import Sight
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

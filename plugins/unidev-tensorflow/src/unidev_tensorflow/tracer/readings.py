@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev.contract import Movement
+from unidev.contract import PlannedTransfer
 from unidev_tensorflow.tensors import EAGER
-from unidev_tensorflow.tracer.movements import ON_HOST, movement
 from unidev_tensorflow.tracer.names import called
 from unidev_tensorflow.tracer.thread import thread, told
+from unidev_tensorflow.tracer.transfers import ON_HOST, transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from unidev_tensorflow.tracer.movements import Sight
+    from unidev_tensorflow.tracer.transfers import Sight
 
     Function = Callable[..., Any]
 
@@ -62,7 +62,7 @@ class Readings:
             target = self._sight.device_named(name) if name else self._sight.cpu
             if source is None or target is None or source is target:
                 return original(x, *arguments, **options)
-            moved = movement(called("Tensor._copy"), x, source, target)
+            moved = transfer(called("Tensor._copy"), x, source, target)
             return told([moved], lambda: original(x, *arguments, **options))
 
         return copy
@@ -108,7 +108,9 @@ class Readings:
 
         return fill
 
-    def sent(self, value: Any, dtype: Any, name: str | None, operation: str) -> Movement | None:
+    def sent(
+        self, value: Any, dtype: Any, name: str | None, operation: str
+    ) -> PlannedTransfer | None:
         """NumPy's array, or a list, as what goes from the host to the device of a scope."""
         target = self._sight.default(name)
         if target is None or target is self._sight.cpu:
@@ -121,7 +123,7 @@ class Readings:
         if wanted in ON_HOST and not self._sight.is_taken_along(wanted, name in _MAKERS):
             return None
         size = array.size * wanted.size
-        return Movement(name, self._sight.cpu, target, size, array.shape)
+        return PlannedTransfer(name, self._sight.cpu, target, size, array.shape)
 
     def _read(self, tensors: list[Any], operation: str | None, call: Callable[[], Any]) -> Any:
         moved = []
@@ -129,7 +131,7 @@ class Readings:
             name = called(operation or "Tensor.numpy")
             source = self._sight.device_read(x, is_direct=name in _READS or operation is not None)
             if source is not None and source.kind != "cpu":
-                moved.append(movement(name, x, source, self._sight.cpu))
+                moved.append(transfer(name, x, source, self._sight.cpu))
         return told(moved, call) if moved else call()
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from unidev.contract import Device, Movement
+    from unidev.contract import Device, PlannedTransfer
 
-    Scope = tuple[Callable[[Movement], Any], Callable[[Any], None]]
+    Scope = tuple[Callable[[PlannedTransfer], Any], Callable[[Any], None]]
 
 
 class _Thread(threading.local):
@@ -48,14 +48,14 @@ class _Thread(threading.local):
 thread = _Thread()
 
 
-def told(movements: Sequence[Movement], call: Callable[[], Any]) -> Any:
-    """What ``call()`` gives, which makes ``movements``, unless one is forbidden."""
+def told(transfers: Sequence[PlannedTransfer], call: Callable[[], Any]) -> Any:
+    """What ``call()`` gives, which makes ``transfers``, unless one is forbidden."""
     begun: list[tuple[Callable[[Any], None], Any]] = []
     was_within, thread.is_within = thread.is_within, True
     try:
         for begin, end in tuple(thread.scopes):
-            for movement in movements:
-                begun.append((end, _allowed(begin, movement)))  # noqa: PERF401  one may raise
+            for transfer in transfers:
+                begun.append((end, _allowed(begin, transfer)))  # noqa: PERF401  one may raise
         return call()
     finally:
         try:
@@ -65,9 +65,9 @@ def told(movements: Sequence[Movement], call: Callable[[], Any]) -> Any:
             thread.is_within = was_within
 
 
-def _allowed(begin: Callable[[Movement], Any], movement: Movement) -> Any:
+def _allowed(begin: Callable[[PlannedTransfer], Any], transfer: PlannedTransfer) -> Any:
     try:
-        return begin(movement)
+        return begin(transfer)
     except BaseException as error:
         # Keras makes another error of one that comes out of a layer, unless it finds this:
         # https://github.com/keras-team/keras/blob/master/keras/src/utils/traceback_utils.py

@@ -13,16 +13,16 @@ import torch
 from torch import overrides
 from torch.utils import _python_dispatch as dispatching
 
-from unidev.contract import Movement, Tracer
+from unidev.contract import PlannedTransfer, Tracer
 from unidev_torch.tracer.modes import Calls, Operators
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from unidev.contract import Backend, Device
-    from unidev_torch.tracer.movements import Move
+    from unidev_torch.tracer.transfers import Move
 
-    Begin = Callable[[Movement], Any]
+    Begin = Callable[[PlannedTransfer], Any]
     End = Callable[[Any], None]
 
 
@@ -81,7 +81,7 @@ class Teller:
         if not ways:
             return function(*args, **kwargs)
         operation = name()
-        begun = [self._begin(_movement(operation, *way)) for way in ways]
+        begun = [self._begin(_transfer(operation, *way)) for way in ways]
         try:
             return function(*args, **kwargs)
         finally:
@@ -99,9 +99,9 @@ class Teller:
         return None if found is None else self._backend.device(*found)
 
 
-def _movement(operation: str, move: Move, source: Device, target: Device) -> Movement:
+def _transfer(operation: str, move: Move, source: Device, target: Device) -> PlannedTransfer:
     told = f"{operation} of mixed operands" if move.is_operand else operation
-    return Movement(told, source, target, move.nbytes, move.shape)
+    return PlannedTransfer(told, source, target, move.nbytes, move.shape)
 
 
 def _enter(calls: Calls, operators: Operators) -> None:

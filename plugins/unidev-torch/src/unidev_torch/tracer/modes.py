@@ -11,8 +11,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _python_dispatch as dispatching
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from unidev_torch.tracer.movements import compound, printed, read_into_python, readers
 from unidev_torch.tracer.names import call_name, operation_name
+from unidev_torch.tracer.transfers import compound, printed, read_into_python, readers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

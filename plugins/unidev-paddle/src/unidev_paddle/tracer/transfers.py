@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.contract import Movement
+from unidev.contract import PlannedTransfer
 from unidev.errors import UnidevError
 from unidev_paddle.importing import import_paddle
 from unidev_paddle.tracer.names import called
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from unidev.contract import Backend, Device
 
     Tensor = Any
-    Movements = Sequence[Movement]
+    Transfers = Sequence[PlannedTransfer]
 
 paddle: Any = import_paddle()
 core: Any = paddle.base.core
@@ -26,7 +26,7 @@ DenseTensor: Any = core.DenseTensor
 
 _PINNED = (core.CUDAPinnedPlace, core.XPUPinnedPlace)
 
-NOTHING: Movements = ()
+NOTHING: Transfers = ()
 
 
 class Operands:
@@ -72,32 +72,32 @@ class Sight:
 
     # -- what moves --------------------------------------------------------------------------------
 
-    def read(self, x: Tensor, operation: str, nbytes: int | None = None) -> Movements:
+    def read(self, x: Tensor, operation: str, nbytes: int | None = None) -> Transfers:
         """``x`` is read into Python, or NumPy; of one element, ``nbytes`` are given."""
         source = self.device_of(x)
         if source is None or source is self._cpu:
             return NOTHING
         shape = shape_of(x) if nbytes is None else ()
         size = nbytes_of(x) if nbytes is None else nbytes
-        return (Movement(called(operation), source, self._cpu, size, shape),)
+        return (PlannedTransfer(called(operation), source, self._cpu, size, shape),)
 
-    def move(self, x: Tensor, target: Device | None, operation: str) -> Movements:
+    def move(self, x: Tensor, target: Device | None, operation: str) -> Transfers:
         """``x`` goes to ``target``."""
         source = self.device_of(x)
         if source is None or target is None or source is target:
             return NOTHING
-        return (Movement(called(operation), source, target, nbytes_of(x), shape_of(x)),)
+        return (PlannedTransfer(called(operation), source, target, nbytes_of(x), shape_of(x)),)
 
     def fill(
         self, nbytes: int, shape: Sequence[int], target: Device | None, operation: str
-    ) -> Movements:
+    ) -> Transfers:
         """Values of the host's go to ``target``."""
         if target is None or target is self._cpu:
             return NOTHING
         where = tuple(int(length) for length in shape)
-        return (Movement(called(operation), self._cpu, target, int(nbytes), where),)
+        return (PlannedTransfer(called(operation), self._cpu, target, int(nbytes), where),)
 
-    def compute(self, operands: Operands, operation: str, outer: str | None = None) -> Movements:
+    def compute(self, operands: Operands, operation: str, outer: str | None = None) -> Transfers:
         """An operation computes with what may be on several devices.
 
         ``outer`` is how to call what it reads or gets from NumPy, if that has a name of its own.
@@ -106,7 +106,7 @@ class Sight:
         places = [(x, self.device_of(x)) for x in operands.tensors]
         target = self._target(operands, places)
         moved = [
-            Movement(named, source, target, nbytes_of(x), shape_of(x))
+            PlannedTransfer(named, source, target, nbytes_of(x), shape_of(x))
             for x, source in places
             if source is not None and target is not None and source is not target
         ]

@@ -63,7 +63,7 @@ def test_the_loop_that_logs_the_loss_is_stopped_at_the_first_item(two_gpus):
     assert 'unidev.copy_to(x, "cpu:0")' in str(error)
     assert error.line.source.startswith("seen.append(float(loss.item()))")
     assert error.line.file == __file__
-    assert (error.movement.operation, error.movement.nbytes) == ("ndarray.item", 4)
+    assert (error.transfer.operation, error.transfer.nbytes) == ("ndarray.item", 4)
 
 
 def test_the_remedy_works(two_gpus):
@@ -78,8 +78,8 @@ def test_the_error_survives_pickling(two_gpus):
         x.tolist()
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value)
-    assert (again.line, again.movement) == (caught.value.line, caught.value.movement)
-    assert again.movement.source is unidev.gpu()
+    assert (again.line, again.transfer) == (caught.value.line, caught.value.transfer)
+    assert again.transfer.source is unidev.gpu()
 
 
 def test_the_error_is_a_runtime_error_of_unidevs():
@@ -119,7 +119,7 @@ def test_a_guard_ends_after_an_exception_and_nothing_is_left(two_gpus):
     x = unidev.ones(3, device="gpu:0")
     with pytest.raises(ZeroDivisionError), unidev.transfer_guard("forbid"):
         raise ZeroDivisionError
-    assert thread.watch is None
+    assert thread.recorder is None
     assert x.tolist() == [1.0, 1.0, 1.0]
 
 
@@ -144,7 +144,7 @@ def test_a_guard_that_is_left_late_takes_out_itself(two_gpus):
         stopped.close()
         x.tolist()
     assert x.tolist() == [1.0, 1.0, 1.0]
-    assert thread.watch is None
+    assert thread.recorder is None
 
 
 def test_a_guard_holds_in_its_thread(two_gpus):
@@ -184,7 +184,7 @@ def test_a_trace_inside_a_guard_sees_what_may_pass(two_gpus):
 def test_another_mode_is_refused_before_anything_is_watched(mode):
     with pytest.raises(unidev.InvalidDataError, match="allow, log, forbid"):
         unidev.transfer_guard(mode)
-    assert thread.watch is None
+    assert thread.recorder is None
 
 
 # -- for pytest ----------------------------------------------------------------------------------

@@ -29,13 +29,13 @@ def _change_trees(change: Callable[[Any], Any]) -> None:
         return moved if moved is tree else walk(moved)
 
 
-@mutant("trees.dict_list_tuple")
+@mutant("containers.dict_list_tuple")
 def tuples_become_lists(backend: Any) -> None:
     """A tuple comes back as a list: torch's ``DataLoader`` collating pairs."""
     _change_trees(lambda tree: list(tree) if type(tree) is tuple else tree)
 
 
-@mutant("trees.dict_list_tuple")
+@mutant("containers.dict_list_tuple")
 def only_the_first_level_moves(backend: Any) -> None:
     """What is nested deeper stays behind: ``{k: v.to(d) for k, v in batch.items()}``."""
     from unidev.tensors.containers import map_tensors
@@ -49,41 +49,41 @@ def only_the_first_level_moves(backend: Any) -> None:
                 for key, value in moved.items()}  # fmt: skip
 
 
-@mutant("trees.named_and_registered_containers")
+@mutant("containers.named_and_registered_containers")
 def namedtuple_becomes_tuple(backend: Any) -> None:
     """Its fields' names are lost: ``type(x)(…)`` written for plain tuples."""
     _change_trees(lambda tree: tuple(tree) if hasattr(tree, "_fields") else tree)
 
 
-@mutant("trees.named_and_registered_containers")
+@mutant("containers.named_and_registered_containers")
 def defaultdict_becomes_dict(backend: Any) -> None:
     """Its default is lost: ``{k: … for k, v in batch.items()}``."""
     _change_trees(lambda tree: dict(tree) if type(tree) is defaultdict else tree)
 
 
-@mutant("trees.named_and_registered_containers")
+@mutant("containers.named_and_registered_containers")
 def ordered_dict_becomes_dict(backend: Any) -> None:
     """It is no ``OrderedDict`` any more: the same comprehension."""
     _change_trees(lambda tree: dict(tree) if type(tree) is OrderedDict else tree)
 
 
-@mutant("trees.named_and_registered_containers")
+@mutant("containers.named_and_registered_containers")
 def dataclass_skipped(backend: Any) -> None:
     """Its tensors stay where they are, and nothing is said: accelerate's ``send_to_device``."""
-    from unidev.tensors import containers as trees
+    from unidev.tensors import containers
 
-    sees_container, map_tensors = trees.is_container, trees.map_tensors
+    sees_container, map_tensors = containers.is_container, containers.map_tensors
 
     def is_dataclass(x: object) -> bool:
         return hasattr(type(x), "__dataclass_fields__")
 
-    @replace(trees)
+    @replace(containers)
     def _flatten(tree: Any) -> Any:
         import optree
 
-        return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=trees.NAMESPACE)
+        return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=containers.NAMESPACE)
 
-    @replace(trees)
+    @replace(containers)
     def is_container(x: object) -> bool:
         return sees_container(x) and not is_dataclass(x)
 
@@ -92,7 +92,7 @@ def dataclass_skipped(backend: Any) -> None:
         return tree if is_dataclass(tree) else map_tensors(function, tree)
 
 
-@mutant("trees.shared_leaf_stays_shared")
+@mutant("containers.shared_leaf_stays_shared")
 def shared_leaf_duplicated(backend: Any) -> None:
     """A tensor that stands twice becomes two: tied weights after accelerate's transfer."""
     from unidev.tensors.containers import _flatten, map_tensors
@@ -106,7 +106,7 @@ def shared_leaf_duplicated(backend: Any) -> None:
         return optree.tree_unflatten(structure, [map_tensors(function, [x])[0] for x in leaves])
 
 
-@mutant("trees.non_tensors_untouched")
+@mutant("containers.non_tensors_untouched")
 def numbers_become_tensors(backend: Any) -> None:
     """A label that was a number becomes a tensor: torch's ``default_convert``, ``tf.nest``."""
     import numpy as np
@@ -122,25 +122,25 @@ def numbers_become_tensors(backend: Any) -> None:
         return optree.tree_unflatten(structure, made)
 
 
-@mutant("trees.key_order")
+@mutant("containers.key_order")
 def keys_sorted(backend: Any) -> None:
     """A dict comes back in the order of its keys: JAX's and optree's own pytrees."""
     _change_trees(lambda tree: dict(sorted(tree.items())) if type(tree) is dict else tree)
 
 
-@mutant("trees.cycles_raise")
+@mutant("containers.cycles_raise")
 def cycles_end_in_recursion_error(backend: Any) -> None:
     """A container in itself ends in ``RecursionError``: ``torch.utils._pytree``."""
-    from unidev.tensors import containers as trees
+    from unidev.tensors import containers
 
-    @replace(trees)
+    @replace(containers)
     def _flatten(tree: Any) -> Any:
         import optree
 
-        return optree.tree_flatten(tree, namespace=trees.NAMESPACE)
+        return optree.tree_flatten(tree, namespace=containers.NAMESPACE)
 
 
-@mutant("trees.cycles_raise")
+@mutant("containers.cycles_raise")
 def cycles_are_left_alone(backend: Any) -> None:
     """A container in itself is passed through, tensors and all, as if it held none."""
     from unidev.errors import CircularContainerError
@@ -154,7 +154,7 @@ def cycles_are_left_alone(backend: Any) -> None:
             return tree
 
 
-@mutant("trees.mismatch_names_paths")
+@mutant("containers.mismatch_names_paths")
 def mismatch_names_nobody(backend: Any) -> None:
     """Which tensor is elsewhere is left to guess: torch's "found at least two devices"."""
     from unidev.errors import DeviceMismatchError

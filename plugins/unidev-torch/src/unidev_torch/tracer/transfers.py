@@ -25,7 +25,7 @@ _SIZE_BYTES = 8
 
 
 class Move(NamedTuple):
-    """A ``Movement`` in torch's own words. Its two devices may be the same: then nothing moves."""
+    """A planned transfer in torch's words. If its two devices are the same, nothing moves."""
 
     source: torch.device
     target: torch.device

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev.contract import Movement
+from unidev.contract import PlannedTransfer
 from unidev_tensorflow.tensors import EAGER
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Sight:
         return bool(self.is_simulated and is_direct and dtype == tf.int32)
 
 
-def movement(operation: str, x: Any, source: Device, target: Device) -> Movement:
+def transfer(operation: str, x: Any, source: Device, target: Device) -> PlannedTransfer:
     """``x``, a tensor or a variable, as what moves."""
     shape = tuple(int(length) for length in x.shape)
-    return Movement(operation, source, target, math.prod(shape) * x.dtype.size, shape)
+    return PlannedTransfer(operation, source, target, math.prod(shape) * x.dtype.size, shape)
