@@ -25,6 +25,7 @@ LABELS = {
     "probe.gradient": "gradients, also through `copy_to`",
     "probe.deleted": "tensors that the framework deletes while in use",
     "probe.allocated_bytes": "allocated bytes can be counted",
+    "probe.read_out": "transfers that the conformance suite can judge",
     "models": "models: `place`, `parameters`, checkpoints",
     "autograd": "`value_and_grad`, `sgd`, `no_grad`",
     "layers": "`unidev.nn`: layers",

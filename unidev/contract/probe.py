@@ -81,6 +81,11 @@ class Probe(ABC):
     )
     """A tensor on the device whose memory was deleted or donated."""
 
+    read_out: Callable[[Tensor], object] = unsupported(
+        "the backend has no tracer to be judged by it"
+    )
+    """Reads the values of a tensor into Python, by a framework's call that the tracer records."""
+
     # For the profile ``train``; see ``unidev/contract/training_probe.py``.
 
     autograd: AutogradProbe = unsupported("the framework has no autograd")

@@ -47,6 +47,7 @@ _TRIALS: dict[str, Trial] = {
     ),
     "probe.deleted": lambda backend, call: call(backend.device("cpu", 0)),
     "probe.allocated_bytes": lambda backend, call: call(backend.device("cpu", 0)),
+    "probe.read_out": lambda backend, call: call(_tensor(backend)),
     "models": lambda backend, part: part.parameters({"x": _tensor(backend)}),
     "autograd": lambda backend, part: part.leaf(_tensor(backend)),
     "layers": lambda _, part: part.relu(),
