@@ -9,10 +9,10 @@ import pytest
 import unidev
 from unidev.registry.loading import (
     backend_of_namespace,
-    backend_of_tensor,
     backend_of_type,
     is_installed,
 )
+from unidev.tensors.classify import backend_of_tensor
 
 SPEC = """
     import unidev

@@ -135,10 +135,11 @@ def test_leave_the_framework_as_found(two_gpus: None) -> None:
 
 def test_the_contract_is_the_same_for_us_and_for_strangers() -> None:
     """That plugins import nothing else, ``test_architecture.py`` reads off their imports."""
-    assert set(contract.HOMES) >= set(unidev._FOR_PLUGINS)
+    for_plugins = {name for name, home in unidev._HOMES.items() if home == "contract"}
+    assert set(contract.HOMES) >= for_plugins
     for name in contract.HOMES:
         assert getattr(contract, name) is not None
-    for name in unidev._FOR_PLUGINS:
+    for name in for_plugins:
         assert getattr(unidev, name) is getattr(contract, name)
 
 
@@ -181,7 +182,7 @@ def test_all_is_complete_and_sorted_and_each_name_is_there() -> None:
     }
     assert set(unidev.__all__) == imported - {"__version__"}
     assert len(set(unidev.__all__)) == len(unidev.__all__)
-    assert set(unidev._FOR_PLUGINS) < set(unidev.__all__)
+    assert set(unidev._HOMES) < set(unidev.__all__) <= set(dir(unidev))
     for name in unidev.__all__:
         assert getattr(unidev, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):

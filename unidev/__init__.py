@@ -5,12 +5,11 @@
     y = unidev.copy_to(x, unidev.try_gpu())
 
 Importing unidev imports no framework, nor NumPy. What only authors of backends need (``Backend``,
-``BackendSpec``, ``hookimpl`` and the like) is imported when it is first named.
+``BackendSpec``, ``hookimpl``), and models, traces and measurements, are imported when first named.
 """
 
 from __future__ import annotations
 
-from unidev.bench.fastest import fastest_device
 from unidev.contract.device import Device
 from unidev.devices.finding import (
     as_device,
@@ -23,7 +22,6 @@ from unidev.devices.finding import (
     try_all_gpus,
     try_gpu,
 )
-from unidev.devices.peak_memory import track_memory
 from unidev.errors import (
     AmbiguousBackendError,
     BackendError,
@@ -54,9 +52,6 @@ from unidev.errors import (
     UnsupportedDtypeError,
     UnsupportedOperation,
 )
-from unidev.models.checkpoints.verbs import load_parameters, save_parameters
-from unidev.models.gradients import no_grad, sgd, value_and_grad
-from unidev.models.placing import parameters, place
 from unidev.registry.selection import active_backend, list_backends, set_backend, use_backend
 from unidev.registry.simulation import simulate
 from unidev.support.version import __version__ as __version__
@@ -78,14 +73,13 @@ from unidev.tensors.creating import (
 )
 from unidev.tensors.generator import seed
 from unidev.tensors.transfer import as_in_device, copy_to
-from unidev.tracing.trace_transfers import trace_transfers
-from unidev.tracing.transfer_guard import transfer_guard
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from typing import Any
 
     from unidev import nn as nn
+    from unidev.bench.fastest import fastest_device
     from unidev.contract import (
         CONTRACT_VERSION,
         Autograd,
@@ -111,33 +105,50 @@ if TYPE_CHECKING:
         part,
         unsupported,
     )
+    from unidev.devices.peak_memory import track_memory
+    from unidev.models.checkpoints.verbs import load_parameters, save_parameters
+    from unidev.models.gradients import no_grad, sgd, value_and_grad
+    from unidev.models.placing import parameters, place
+    from unidev.tracing.trace_transfers import trace_transfers
+    from unidev.tracing.transfer_guard import transfer_guard
 
-_FOR_PLUGINS = {
-    "Autograd",
-    "AutogradProbe",
-    "Backend",
-    "BackendSpec",
-    "Build",
-    "CONTRACT_VERSION",
-    "Extent",
-    "Functions",
-    "Installation",
-    "Layers",
-    "Memory",
-    "ModelProbe",
-    "Models",
-    "PlannedTransfer",
-    "PeakCounter",
-    "Probe",
-    "Simulator",
-    "Stored",
-    "Tracer",
-    "Wheel",
-    "hookimpl",
-    "part",
-    "unsupported",
+_HOMES = {
+    "Autograd": "contract",
+    "AutogradProbe": "contract",
+    "Backend": "contract",
+    "BackendSpec": "contract",
+    "Build": "contract",
+    "CONTRACT_VERSION": "contract",
+    "Extent": "contract",
+    "Functions": "contract",
+    "Installation": "contract",
+    "Layers": "contract",
+    "Memory": "contract",
+    "ModelProbe": "contract",
+    "Models": "contract",
+    "PeakCounter": "contract",
+    "PlannedTransfer": "contract",
+    "Probe": "contract",
+    "Simulator": "contract",
+    "Stored": "contract",
+    "Tracer": "contract",
+    "Wheel": "contract",
+    "fastest_device": "bench.fastest",
+    "hookimpl": "contract",
+    "load_parameters": "models.checkpoints.verbs",
+    "no_grad": "models.gradients",
+    "parameters": "models.placing",
+    "part": "contract",
+    "place": "models.placing",
+    "save_parameters": "models.checkpoints.verbs",
+    "sgd": "models.gradients",
+    "trace_transfers": "tracing.trace_transfers",
+    "track_memory": "devices.peak_memory",
+    "transfer_guard": "tracing.transfer_guard",
+    "unsupported": "contract",
+    "value_and_grad": "models.gradients",
 }
-"""Imported when first named."""
+"""Imported when first named: what authors of backends need, and what not every program uses."""
 
 _OLD_SPELLINGS = {"Movement": "PlannedTransfer"}
 """Deprecated: not in ``__all__``, and gone after one release."""
@@ -246,8 +257,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name in _FOR_PLUGINS:
-        return getattr(import_module("unidev.contract"), name)
+    if name in _HOMES:
+        value = getattr(import_module(f"unidev.{_HOMES[name]}"), name)
+        globals()[name] = value  # from now on it is found there, and this is not asked again
+        return value
     if name == "nn":
         return import_module("unidev.nn")
     if name in _OLD_SPELLINGS:
@@ -255,3 +268,7 @@ def __getattr__(name: str) -> Any:
         import_module("unidev.support.deprecation").deprecated(f"unidev.{name}", f"unidev.{new}")
         return getattr(import_module("unidev"), new)
     raise AttributeError(f"module 'unidev' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "nn"})

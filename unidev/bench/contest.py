@@ -13,10 +13,10 @@ from unidev.calls.framework_errors import framework_error, is_lack_of_memory
 from unidev.devices.finding import devices_of, resolve_device
 from unidev.errors import DeviceNotFoundError, InvalidDataError, OutOfDeviceMemoryError, UnidevError
 from unidev.models.placing import backend_of_model, place
-from unidev.registry.loading import is_model
 from unidev.registry.selection import active_backend
 from unidev.support.wording import shown
 from unidev.tensors.checks import device_of
+from unidev.tensors.classify import is_model
 from unidev.tensors.containers import tensors_of
 from unidev.tensors.transfer import as_in_device
 

@@ -12,7 +12,7 @@ from unidev.bench import bandwidth, floors, forum, matrices, textbook
 from unidev.bench.measuring import FULL, QUICK, measure
 from unidev.bench.results import BANDWIDTH, Bench, DeviceTold, Result
 from unidev.bench.tasks import Host
-from unidev.calls.framework_errors import framework_error
+from unidev.calls.boundary import errors_of
 from unidev.devices.finding import devices_of
 from unidev.errors import UnidevError
 from unidev.registry.versions import framework_version
@@ -97,13 +97,8 @@ def _result(task: Task, backend: Backend, *, is_full: bool, is_late: bool) -> Re
 
 
 def _measured(task: Task, backend: Backend, *, is_full: bool) -> Summary:
-    try:
-        with task.scope:
-            return measure(task.prepare(), FULL if is_full else QUICK)
-    except UnidevError:
-        raise
-    except backend.framework_errors as error:
-        raise framework_error(error, backend.name, f"{task.what} on {task.device}") from error
+    with errors_of(backend, f"{task.what} on {task.device}"), task.scope:
+        return measure(task.prepare(), FULL if is_full else QUICK)
 
 
 def _told(device: Device) -> DeviceTold:

@@ -1,59 +1,68 @@
-"""The seam between unidev's own verbs and whatever watches them: one attribute of the thread.
+"""The one boundary between unidev's verbs and a backend.
 
-Where nothing watches, that is all that a transfer pays; the fast paths do not even look.
+``call`` calls a method of a backend: what the framework raises becomes an error of unidev's, and
+the recorder of this thread, if there is one, hears what moves. Without a recorder that costs one
+attribute; the fast paths of ``copy_to`` and ``as_in_device`` do not come here.
 """
 
 from __future__ import annotations
 
+from unidev.errors import UnidevError
 from unidev.registry.observer import thread
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
+    from unidev.calls.framework_errors import Doing
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.contract.tracer import PlannedTransfer
 
     T = TypeVar("T")
 
 
-def carried(  # noqa: PLR0913  what is told, and what is called
-    operation: str,
-    x: Any,
-    target: Device,
+def call(  # noqa: PLR0913  what is called, and what is reported
     backend: Backend,
-    function: Callable[..., T],
+    method: Callable[..., T],
     *arguments: Any,
+    doing: str | Callable[[], Doing],
+    operation: str = "",
+    transfers: Callable[[], Sequence[PlannedTransfer]] | None = None,
     is_explicit: bool = True,
 ) -> T:
-    """What ``function(*arguments)`` gives, which carries tensor ``x`` to ``target``."""
-    recorder = thread.recorder
-    if recorder is None:
-        return function(*arguments)
-    from unidev.calls.transfers import of_tensor
+    """Call ``method(*arguments)``, which is a backend's or runs its framework.
 
-    moved = of_tensor(operation, x, target, backend)
-    return recorder.own_call(operation, moved, is_explicit, function, *arguments)
+    Args:
+        backend: whose errors are to be translated.
+        method: what to call.
+        *arguments: given to ``method``.
+        doing: what an error says was being done; a function, where that takes time to say.
+        operation: what a trace calls it, such as ``copy_to``.
+        transfers: gives what the call moves; called only if something records. None: the call is a
+            step of unidev's own that moves nothing worth recording.
+        is_explicit: whether the caller named the device.
+
+    Raises:
+        FrameworkError: the framework raised; its own error is the cause.
+        TransferForbiddenError: a guard forbids what it would move; nothing was called.
+    """
+    try:
+        recorder = thread.recorder
+        if recorder is None:
+            return method(*arguments)
+        planned = () if transfers is None else transfers()
+        return recorder.own_call(operation, planned, is_explicit, method, *arguments)
+    except UnidevError:
+        raise
+    except backend.framework_errors as error:
+        raise _translated(error, backend, doing) from error
 
 
-def filled(
-    operation: str, x: Any, backend: Backend, function: Callable[..., T], *arguments: Any
-) -> T:
-    """What ``function(*arguments)`` gives, which fills ``x`` with values from the host."""
-    recorder = thread.recorder
-    if recorder is None:
-        return function(*arguments)
-    from unidev.calls.transfers import into_tensor
+def verb(operation: str, function: Callable[..., T], *arguments: Any) -> T:
+    """Call a verb of unidev's that itself reports what it moves, under the name ``operation``.
 
-    moved = into_tensor(operation, x, backend)
-    return recorder.own_call(operation, moved, True, function, *arguments)
-
-
-def named(operation: str, function: Callable[..., T], *arguments: Any) -> T:
-    """What ``function(*arguments)`` gives, a verb that itself tells what it moves, by its name.
-
-    What is told by another name meanwhile, by a verb that it uses or by a tracer, is its own.
+    What another verb, or a tracer, would report meanwhile under another name is a part of it.
     """
     recorder = thread.recorder
     if recorder is None:
@@ -61,6 +70,24 @@ def named(operation: str, function: Callable[..., T], *arguments: Any) -> T:
     return recorder.own_call(operation, (), True, function, *arguments)
 
 
-def quiet(function: Callable[..., T], *arguments: Any) -> T:
-    """What ``function(*arguments)`` gives, which is unidev's own and moves nothing to be told."""
-    return named("", function, *arguments)
+class errors_of:  # noqa: N801  reads as the function that it is: `with errors_of(backend, doing):`
+    """A block in which what the framework of ``backend`` raises becomes an error of unidev's."""
+
+    def __init__(self, backend: Backend, doing: str | Callable[[], Doing]) -> None:
+        self._backend = backend
+        self._doing = doing
+
+    def __enter__(self) -> None:
+        """Nothing is needed before."""
+
+    def __exit__(self, _cls: object, error: BaseException | None, _traceback: object) -> None:
+        if isinstance(error, self._backend.framework_errors) and not isinstance(error, UnidevError):
+            raise _translated(error, self._backend, self._doing) from error
+
+
+def _translated(
+    error: Exception, backend: Backend, doing: str | Callable[[], Doing]
+) -> UnidevError:
+    from unidev.calls.framework_errors import framework_error  # only once something has failed
+
+    return framework_error(error, backend.name, *((doing,) if isinstance(doing, str) else doing()))

@@ -8,6 +8,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from unidev.contract.device import Device
 
+    Making = tuple[tuple[int, ...], object]
+    Doing = tuple[str] | tuple[str, Device] | tuple[str, Device, Making]
+    """What was being done, on which device, and the shape and dtype of the tensor to be made."""
+
 _EXHAUSTED = (
     "out of memory", "resourceexhausted",  # CUDA's; TensorFlow's and XLA's
     "allocate memory", "failed to allocate",  # torch's of the host; MXNet's
@@ -19,7 +23,7 @@ def framework_error(
     backend: str,
     doing: str,
     device: Device | None = None,
-    made: tuple[tuple[int, ...], object] | None = None,
+    made: Making | None = None,
 ) -> FrameworkError:
     """The error for what the framework itself raised while ``doing`` something on ``device``.
 

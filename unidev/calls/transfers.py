@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
 
 from unidev.contract.dtypes import portable_name
-from unidev.contract.tracer import PlannedTransfer
 from unidev.errors import UnidevError
 
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Any
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
+    from unidev.contract.tracer import PlannedTransfer
+
+    Shape = tuple[int, ...]
 
 _ITEM_BYTES = {"bool": 1, "bfloat16": 2, "complex64": 8, "complex128": 16}
 """Of dtypes whose name does not end in their bits, or of which NumPy has none."""
@@ -29,7 +32,7 @@ def of_tensor(
     source = _device_of(x, backend)
     if source is None or source is target:
         return ()
-    return (PlannedTransfer(operation, source, target, nbytes_of(x, backend), _shape_of(x)),)
+    return (_planned(operation, source, target, nbytes_of(x, backend), _shape_of(x)),)
 
 
 def into_tensor(operation: str, x: Any, backend: Backend) -> tuple[PlannedTransfer, ...]:
@@ -37,7 +40,7 @@ def into_tensor(operation: str, x: Any, backend: Backend) -> tuple[PlannedTransf
     target = _device_of(x, backend)
     if target is None or target is backend.cpu:
         return ()
-    return (PlannedTransfer(operation, backend.cpu, target, nbytes_of(x, backend), _shape_of(x)),)
+    return (_planned(operation, backend.cpu, target, nbytes_of(x, backend), _shape_of(x)),)
 
 
 def from_host(
@@ -47,7 +50,7 @@ def from_host(
     if target is backend.cpu:
         return ()
     size = math.prod(shape) * (_item_bytes(dtype, backend) or 0)
-    return (PlannedTransfer(operation, backend.cpu, target, size, shape),)
+    return (_planned(operation, backend.cpu, target, size, shape),)
 
 
 def of_model(
@@ -69,7 +72,7 @@ def of_model(
             sizes[source] = sizes.get(source, 0) + nbytes_of(x, backend)
             shapes.setdefault(source, []).append(_shape_of(x))
     return tuple(
-        PlannedTransfer(operation, source, target, size, found[0] if len(found) == 1 else None)
+        _planned(operation, source, target, size, found[0] if len(found) == 1 else None)
         for (source, size), found in zip(sizes.items(), shapes.values(), strict=True)
     )
 
@@ -86,6 +89,14 @@ def nbytes_of(x: Any, backend: Backend) -> int:
         return 0
     except backend.framework_errors:  # nor the framework, of strings and the like
         return 0
+
+
+def _planned(
+    operation: str, source: Device, target: Device, nbytes: int, shape: Shape | None
+) -> PlannedTransfer:
+    from unidev.contract.tracer import PlannedTransfer  # only where something records
+
+    return PlannedTransfer(operation, source, target, nbytes, shape)
 
 
 def _each_once(tensors: Iterable[Any]) -> Iterator[Any]:

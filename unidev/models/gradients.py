@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import functools
 
-from unidev.calls.boundary import quiet
-from unidev.calls.framework_errors import framework_error
+from unidev.calls.boundary import call, errors_of
 from unidev.contract.dtypes import portable_name
 from unidev.errors import (
     BackendMismatchError,
+    FrameworkError,
     InvalidDataError,
     NotATensorError,
-    UnidevError,
     UnsupportedDtypeError,
 )
-from unidev.registry.loading import backend_of_model_type, backend_of_type
+from unidev.registry.loading import backend_of_type
 from unidev.registry.selection import active_backend
 from unidev.support.numbers import real_number
 from unidev.support.wording import kind_of, shown
+from unidev.tensors.classify import MODEL, classify
 from unidev.tensors.containers import map_tensors, named_tensors, tensors_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -59,8 +59,8 @@ def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, 
 
     @functools.wraps(function)
     def evaluate(parameters: Any, /, *arguments: Any, **options: Any) -> tuple[Any, Any]:
-        backend = backend_of_model_type(parameters)
-        if backend is not None:
+        kind, backend = classify(parameters)
+        if kind == MODEL and backend is not None:
             named = backend.models.trainable(parameters)
             if not named:
                 raise NotATensorError(f"no parameter of this {kind_of(parameters)} can be trained.")
@@ -103,14 +103,14 @@ def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
     rate = real_number(lr)
     if rate is None:
         raise InvalidDataError(f"lr, the learning rate, is a number, not {shown(lr)}.")
-    backend = backend_of_model_type(parameters)
-    if backend is not None:
+    kind, backend = classify(parameters)
+    if kind == MODEL and backend is not None:
         pairs = _by_name(backend.models.parameters(parameters), gradients)
         _descend(backend, pairs, rate)
         return parameters
     unique, backend = _unique(parameters)
     pairs = _in_order(parameters, gradients)
-    new = _descend(backend, list({id(x): (x, slope) for x, slope in pairs}.values()), rate)
+    new = _descend(backend, list({id(x): (x, gradient) for x, gradient in pairs}.values()), rate)
     by_id = dict(zip(unique, new, strict=True))
     return map_tensors(lambda x, _: by_id[id(x)], parameters)
 
@@ -144,25 +144,30 @@ def _gradients(
         return loss
 
     try:
-        loss, found = backend.autograd.gradients(checked, leaves)
-    except UnidevError:
+        loss, found = _differentiated(backend, checked, leaves)
+    except FrameworkError as error:
+        if error.__cause__ in of_the_user:
+            raise error.__cause__ from None
         raise
-    except backend.framework_errors as error:
-        if error in of_the_user:
-            raise
-        raise framework_error(error, backend.name, "computing gradients") from error
-    if all(slope is None for slope in found):
+    if all(gradient is None for gradient in found):
         raise InvalidDataError(
             "the loss depends on none of the parameters: compute it from what the function gets."
         )
     return loss, [
-        _zeros_like(backend, leaf) if slope is None else slope
-        for leaf, slope in zip(leaves, found, strict=True)
+        _zeros_like(backend, leaf) if gradient is None else gradient
+        for leaf, gradient in zip(leaves, found, strict=True)
     ]
 
 
+def _differentiated(backend: Backend, loss_of: Callable[[], Any], leaves: Sequence[Any]) -> Any:
+    # Not through `call`: what the user's function moves is recorded as the user's own.
+    with errors_of(backend, "computing gradients"):
+        return backend.autograd.gradients(loss_of, leaves)
+
+
 def _zeros_like(backend: Backend, x: Any) -> Any:
-    return quiet(backend.zeros, tuple(x.shape), x.dtype, backend.device_of(x))
+    doing = "making a gradient of zeros"
+    return call(backend, backend.zeros, tuple(x.shape), x.dtype, backend.device_of(x), doing=doing)
 
 
 def _unique(parameters: Any) -> tuple[dict[int, Any], Backend]:
@@ -200,14 +205,14 @@ def _by_name(named: Mapping[str, Any], gradients: Any) -> list[tuple[Any, Any]]:
         raise InvalidDataError(
             f"the model has no parameter {shown(unknown[0])}; it has: {', '.join(named)}."
         )
-    return [(named[name], slope) for name, slope in gradients.items()]
+    return [(named[name], gradient) for name, gradient in gradients.items()]
 
 
 def _in_order(parameters: Any, gradients: Any) -> list[tuple[Any, Any]]:
-    xs, slopes = tensors_of(parameters), tensors_of(gradients)
-    if len(xs) != len(slopes):
+    xs, found = tensors_of(parameters), tensors_of(gradients)
+    if len(xs) != len(found):
         raise InvalidDataError(
-            f"{len(xs)} tensors among the parameters, and {len(slopes)} among the gradients."
+            f"{len(xs)} tensors among the parameters, and {len(found)} among the gradients."
         )
     named = zip(named_tensors(parameters, ""), named_tensors(gradients, ""), strict=True)
     for (path, _, _), (other, _, _) in named:
@@ -216,26 +221,21 @@ def _in_order(parameters: Any, gradients: Any) -> list[tuple[Any, Any]]:
                 f"a parameter is at {path or 'the top'}, and its gradient at {other or 'the top'}: "
                 "gradients come in a container of the same make."
             )
-    return [(x, slope) for (x, _), (slope, _) in zip(xs, slopes, strict=True)]
+    return [(x, gradient) for (x, _), (gradient, _) in zip(xs, found, strict=True)]
 
 
 def _descend(backend: Backend, pairs: list[tuple[Any, Any]], lr: float) -> Sequence[Any]:
     device_of = backend.device_of
-    for x, slope in pairs:
-        if type(x) is not type(slope) and not isinstance(slope, backend.tensor_types):
-            raise NotATensorError(f"a gradient is of type {kind_of(slope)}, and no tensor.")
-        if tuple(x.shape) != tuple(slope.shape):
+    for x, gradient in pairs:
+        if type(x) is not type(gradient) and not isinstance(gradient, backend.tensor_types):
+            raise NotATensorError(f"a gradient is of type {kind_of(gradient)}, and no tensor.")
+        if tuple(x.shape) != tuple(gradient.shape):
             raise InvalidDataError(
-                f"a parameter has shape {tuple(x.shape)}, and its gradient {tuple(slope.shape)}."
+                f"a parameter has shape {tuple(x.shape)}, and its gradient {tuple(gradient.shape)}."
             )
-        if device_of(x) is not device_of(slope):
+        if device_of(x) is not device_of(gradient):
             raise InvalidDataError(
-                f"a parameter is on {device_of(x)}, and its gradient on {device_of(slope)}."
+                f"a parameter is on {device_of(x)}, and its gradient on {device_of(gradient)}."
             )
-    try:
-        xs, slopes = [x for x, _ in pairs], [slope for _, slope in pairs]
-        return quiet(backend.autograd.descend, xs, slopes, lr)
-    except UnidevError:
-        raise
-    except backend.framework_errors as error:
-        raise framework_error(error, backend.name, "a step of sgd") from error
+    xs, gradients = [x for x, _ in pairs], [gradient for _, gradient in pairs]
+    return call(backend, backend.autograd.descend, xs, gradients, lr, doing="a step of sgd")

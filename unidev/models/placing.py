@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from unidev.calls.framework_errors import framework_error
+from unidev.calls.boundary import call, errors_of
+from unidev.calls.transfers import of_model
 from unidev.devices.finding import resolve_device
-from unidev.errors import NotAModelError, NotATensorError, UnidevError
-from unidev.registry.loading import backend_of_model_type, backend_of_type
-from unidev.registry.observer import thread
+from unidev.errors import NotAModelError, NotATensorError
 from unidev.support.wording import kind_of
-from unidev.tensors.containers import is_container, tensors_of
+from unidev.tensors.classify import CONTAINER, MODEL, TENSOR, classify
+from unidev.tensors.containers import tensors_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -65,23 +65,17 @@ def place_on(
     target: Device, model: Any, optimizer: Any, backend: Backend, operation: str = "place"
 ) -> Any:
     """``place``, of which ``operation`` is what a trace calls it; gives the optimizer."""
+    doing = f"placing a {kind_of(model)} on {target}; it is where it was", target
     models = backend.models
-    try:
+    with errors_of(backend, lambda: doing):
         if optimizer is None and models.is_placed(model, target):
             return None
-        if thread.recorder is None:
-            return models.place(model, target, optimizer)
-        from unidev.calls.transfers import of_model
-
-        moved = of_model(operation, model, target, backend)
-        return thread.recorder.own_call(
-            operation, moved, True, models.place, model, target, optimizer
-        )
-    except UnidevError:
-        raise
-    except backend.framework_errors as error:
-        doing = f"placing a {kind_of(model)} on {target}; it is where it was"
-        raise framework_error(error, backend.name, doing, target) from error
+    return call(
+        backend, models.place, model, target, optimizer,
+        doing=lambda: doing,
+        operation=operation,
+        transfers=lambda: of_model(operation, model, target, backend),
+    )  # fmt: skip
 
 
 def parameters(model: Any, /) -> dict[str, Any]:
@@ -108,17 +102,17 @@ def backend_of_model(model: Any) -> Backend:
         NotAModelError: it is no model; says what to do.
         UnsupportedOperation: its backend does not look into models.
     """
-    backend = backend_of_model_type(model)
-    if backend is not None:
+    kind, backend = classify(model)
+    if kind == CONTAINER:
+        return _backend_of_container(model)
+    if kind == MODEL and backend is not None:
         return backend
-    if backend_of_type(type(model)) is not None:
+    if kind == TENSOR:
         raise NotAModelError(
-            f"this is a tensor, of type {kind_of(model)}, and no model: copy_to(x, device) and "
+            f"this is a tensor, of type {kind_of(model)}, not a model: copy_to(x, device) and "
             "as_in_device(x, device) move tensors."
         )
-    if not is_container(model):
-        raise NotAModelError(f"a model is needed, and this is of type {kind_of(model)}.")
-    return _backend_of_container(model)
+    raise NotAModelError(f"a model is needed, and this is of type {kind_of(model)}.")
 
 
 def _backend_of_container(model: Any) -> Backend:

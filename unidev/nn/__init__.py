@@ -11,12 +11,10 @@ hand. A backend that has no layers says so with ``UnsupportedOperation``.
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
-from unidev.calls.boundary import quiet
-from unidev.calls.framework_errors import framework_error
-from unidev.errors import BackendMismatchError, NotAModelError, UnidevError
+from unidev.calls.boundary import call, errors_of
+from unidev.errors import BackendMismatchError, NotAModelError
 from unidev.models.placing import backend_of_model, place_on
 from unidev.nn import functional as functional
 from unidev.nn.arguments import fraction, pair, size
@@ -25,11 +23,10 @@ from unidev.registry.selection import active_backend
 from unidev.tensors.generator import draw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import numpy as np
 
-    from unidev.contract.backend import Backend
     from unidev.contract.layers import Layers
     from unidev.nn.arguments import Pair
 
@@ -162,7 +159,7 @@ def sequential(*layers: Model) -> Model:
                 f"layers of two backends, {backends[0].name} and {other.name}, in one sequential.",
                 backend=other.name,
             )
-    with _translated(backends[0], "making a sequential"):
+    with errors_of(backends[0], "making a sequential"):
         return backends[0].layers.sequential(layers)
 
 
@@ -186,22 +183,11 @@ def eval_mode(model: Model, /) -> Model:
 
 def _made(make: Callable[[Layers], Model]) -> Model:
     backend = active_backend()
-    with _translated(backend, "making a layer"):
-        made = quiet(make, backend.layers)
+    made = call(backend, make, backend.layers, doing="making a layer")
     device = innermost_device(backend.name)
     if device is not None and device is not backend.cpu:
         place_on(device, made, None, backend)
     return made
-
-
-@contextlib.contextmanager
-def _translated(backend: Backend, doing: str) -> Iterator[None]:
-    try:
-        yield
-    except UnidevError:
-        raise
-    except backend.framework_errors as error:
-        raise framework_error(error, backend.name, doing) from error
 
 
 def _window(kernel_size: Pair, stride: Pair | None) -> tuple[tuple[int, int], tuple[int, int]]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from unidev.calls.boundary import quiet
+from unidev.calls.boundary import call
 from unidev.calls.framework_errors import framework_error
 from unidev.contract.dtypes import portable_name
 from unidev.errors import InvalidDataError, NotATensorError, UnidevError, UnsupportedOperation
 from unidev.nn.arguments import pair
-from unidev.registry.loading import backend_of_tensor
 from unidev.support.wording import kind_of
 from unidev.tensors.checks import check_same_device
+from unidev.tensors.classify import backend_of_tensor
 
 if TYPE_CHECKING:
     from unidev.nn.arguments import Pair
@@ -125,15 +125,17 @@ def _call(name: str, tensors: dict[str, Tensor], *options: Any) -> Tensor:
     given = {key: x for key, x in tensors.items() if x is not None}
     if len(given) > 1:
         _check_together(given)
-    # An IndexError is how PyTorch says that there is no such label.
-    failures: tuple[type[Exception], ...] = (*backend.framework_errors, IndexError)
     try:
-        return quiet(getattr(backend.functions, name), *tensors.values(), *options)
-    except UnidevError:
-        raise
-    except failures as error:
-        shapes = ", ".join(f"{key} {_shape(x)}" for key, x in given.items())
-        raise framework_error(error, backend.name, f"{name} of {shapes}") from error
+        return call(
+            backend, getattr(backend.functions, name), *tensors.values(), *options,
+            doing=lambda: (_doing(name, given),),
+        )  # fmt: skip
+    except IndexError as error:  # how PyTorch refuses a label that does not exist
+        raise framework_error(error, backend.name, _doing(name, given)) from error
+
+
+def _doing(name: str, given: dict[str, Tensor]) -> str:
+    return f"{name} of " + ", ".join(f"{key} {_shape(x)}" for key, x in given.items())
 
 
 def _check_together(tensors: dict[str, Tensor]) -> None:

@@ -11,7 +11,7 @@ from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.numpy_backend.nn.layers import Buffers, Layer
 from unidev.numpy_backend.simulated_array import SimulatedArray
 from unidev.support.wording import kind_of
-from unidev.tensors.containers import is_container
+from unidev.tensors.classify import is_container
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

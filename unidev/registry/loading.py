@@ -7,9 +7,9 @@ import threading
 import weakref
 
 from unidev.contract.device import registry
-from unidev.errors import FrameworkNotInstalledError, NotATensorError, PluginError, UnidevError
+from unidev.errors import FrameworkNotInstalledError, PluginError, UnidevError
 from unidev.registry.observer import thread
-from unidev.support.wording import kind_of, shown
+from unidev.support.wording import shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -106,18 +106,6 @@ def backend_of_namespace(cls: type) -> Backend | None:
     return None
 
 
-def backend_of_tensor(x: object) -> Backend:
-    """The backend of tensor ``x``.
-
-    Raises:
-        NotATensorError: ``x`` is no tensor; says what it is, and what to do with such a thing.
-    """
-    backend = backend_of_type(type(x))
-    if backend is None:
-        raise not_a_tensor(x)
-    return backend
-
-
 def backend_of_model_type(x: object) -> Backend | None:
     """The backend one of whose ``model_types`` ``x`` is, or None."""
     cls = type(x)
@@ -129,27 +117,6 @@ def backend_of_model_type(x: object) -> Backend | None:
         return None  # not remembered: what a backend counts among them may grow
     _backends_by_model_type[cls] = backend
     return backend
-
-
-def is_model(x: object) -> bool:
-    """Whether ``x`` is a model of a framework."""
-    return backend_of_model_type(x) is not None
-
-
-def not_a_tensor(x: object) -> NotATensorError:
-    """The error for an object that should have been a tensor."""
-    from unidev.registry.discovery import backend_specs
-
-    if is_model(x):
-        hint = (
-            "It is a model: copy_to and as_in_device move tensors. unidev.place(model, device) "
-            "moves a model, in place."
-        )
-    else:
-        hint = f"Tensors here are those of {', '.join(sorted(backend_specs()))}."
-        if isinstance(x, (int, float, complex, list, tuple)):
-            hint = "unidev.array(...) makes one of numbers and lists of them. " + hint
-    return NotATensorError(f"a tensor is needed, and this is of type {kind_of(x)}. {hint}")
 
 
 def is_installed(framework: str) -> bool:

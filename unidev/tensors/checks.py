@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from unidev.calls.boundary import quiet
+from unidev.calls.boundary import call
 from unidev.errors import DeviceMismatchError, NotATensorError
-from unidev.registry.loading import backend_of_tensor, backend_of_type, device_getters, is_model
+from unidev.registry.loading import backend_of_type, device_getters
+from unidev.tensors.classify import backend_of_tensor, is_model
 from unidev.tensors.containers import named_tensors
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unidev.contract.backend import Extent
     from unidev.contract.device import Device
 
 _MOST_NAMED = 20
@@ -91,9 +95,14 @@ def shares_memory(a: object, b: object, /) -> bool:
         and q.nbytes > 0
         and p.address < q.address + q.nbytes
         and q.address < p.address + p.nbytes
-        for p in quiet(backend_of_tensor(a).extents, a)
-        for q in quiet(backend_of_tensor(b).extents, b)
+        for p in _extents(a)
+        for q in _extents(b)
     )
+
+
+def _extents(x: object) -> Sequence[Extent]:
+    backend = backend_of_tensor(x)
+    return call(backend, backend.extents, x, doing="finding the memory of a tensor")
 
 
 def _positional(xs: tuple[object, ...]) -> list[tuple[str, object]]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, MappingView, Sequence, Set
-
 from unidev.errors import CircularContainerError, UnidevError, UnsupportedContainerError
-from unidev.registry.loading import backend_of_model_type, backend_of_type, is_model, not_a_tensor
+from unidev.registry.loading import backend_of_type
 from unidev.support.wording import kind_of, shown
+from unidev.tensors.classify import CONTAINER, MODEL, TENSOR, classify, not_a_tensor
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TypeVar
 
     from unidev.contract.backend import Backend
@@ -18,15 +17,6 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 NAMESPACE = "unidev"
-
-PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
-"""Leaves of which everybody knows that they are no tensors."""
-
-_LAZY = (Generator, map, filter, zip, enumerate, reversed)
-"""What may give tensors, once: looking would use it up."""
-
-_HARMLESS = (str, bytes, bytearray, memoryview, range)
-"""Sequences whose items cannot be tensors."""
 
 
 def register_container(
@@ -100,9 +90,9 @@ def map_tensors(function: Callable[[Any, Backend], Any], tree: T) -> T:
     done: dict[int, Any] = {}
     changed = False
     for position, leaf in enumerate(leaves):
-        backend = backend_of_type(type(leaf))
-        if backend is None:
-            _check_leaf(leaf, tree, position)
+        kind, backend = classify(leaf)
+        if kind != TENSOR or backend is None:
+            _check_leaf(leaf, kind, tree, position)
             continue
         if id(leaf) not in done:
             done[id(leaf)] = function(leaf, backend)
@@ -122,9 +112,9 @@ def tensors_of(tree: object) -> list[tuple[Any, Backend]]:
     leaves, _ = _flatten(tree)
     found = []
     for position, leaf in enumerate(leaves):
-        backend = backend_of_type(type(leaf))
-        if backend is None:
-            _check_leaf(leaf, tree, position)
+        kind, backend = classify(leaf)
+        if kind != TENSOR or backend is None:
+            _check_leaf(leaf, kind, tree, position)
         else:
             found.append((leaf, backend))
     return found
@@ -138,18 +128,17 @@ def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]
     leaves, _ = _flatten(tree)
     paths: list[str] | None = None
     for position, leaf in enumerate(leaves):
-        backend = backend_of_type(type(leaf))
-        model_backend = backend_of_model_type(leaf) if backend is None else None
-        if backend is None and model_backend is None:
-            _check_leaf(leaf, tree, position)
+        kind, backend = classify(leaf)
+        if backend is None:
+            _check_leaf(leaf, kind, tree, position)
             continue
         paths = paths or _paths(tree)
         path = name + paths[position]
-        if backend is not None:
+        if kind == TENSOR:
             yield path, leaf, backend
-        elif model_backend is not None:
-            for within, tensor in model_backend.models.tensors(leaf).items():
-                yield (f"{path}.{within}" if path else within), tensor, model_backend
+        else:
+            for within, tensor in backend.models.tensors(leaf).items():
+                yield (f"{path}.{within}" if path else within), tensor, backend
 
 
 def path_of(tree: object, position: int) -> str:
@@ -198,34 +187,19 @@ def _paths(tree: object) -> list[str]:
         return [f"[leaf {position}]" for position in range(len(accessors))]
 
 
-def _check_leaf(leaf: object, tree: object, position: int) -> None:
-    if leaf is tree and not is_container(leaf):
-        raise not_a_tensor(leaf)
-    if is_container(leaf):
+def _check_leaf(leaf: object, kind: str, tree: object, position: int) -> None:
+    """Raise unless this leaf, of that kind, may pass through unchanged."""
+    if kind == CONTAINER:
         at = path_of(tree, position)
         raise UnsupportedContainerError(
             f"{kind_of(leaf)}{f' at {at}' if at else ''} is a "
-            "container that unidev does not know: its tensors would stay where they are. Say how "
-            "to look into it: unidev.register_container(cls, flatten, unflatten), or, for a "
-            "dataclass, unidev.register_container(cls). Of what gives its items one by one, give "
+            "container that unidev does not know: its tensors would stay where they are. Register "
+            "how to look into it: unidev.register_container(cls, flatten, unflatten), or, for a "
+            "dataclass, unidev.register_container(cls). For a generator or another iterator, pass "
             "list(...)."
         )
-    if is_model(leaf):
+    if kind == MODEL or leaf is tree:
         raise not_a_tensor(leaf)
-
-
-def is_container(x: object) -> bool:
-    """Whether ``x`` holds, or may hold, other things: known to unidev or not."""
-    if isinstance(x, tuple):  # a stranger's: torch.Size, for one, holds nothing but numbers
-        return not PLAIN.issuperset(map(type, x))
-    if isinstance(x, (*_LAZY, MappingView)):
-        return True
-    if isinstance(x, (Mapping, Sequence, Set)):
-        from array import array  # numbers only, and since Python 3.10 a Sequence
-
-        return not isinstance(x, (*_HARMLESS, array))
-    # dataclasses.is_dataclass, whose module takes longer to import than all of unidev.
-    return hasattr(type(x), "__dataclass_fields__")
 
 
 def _checked_flatten(cls: type[Any], flatten: Callable[[Any], Any]) -> Callable[[Any], Any]:

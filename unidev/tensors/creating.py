@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from unidev.calls.boundary import carried, quiet
+from unidev.calls.boundary import call
 from unidev.calls.framework_errors import framework_error
+from unidev.calls.transfers import from_host, of_tensor
 from unidev.contract.device import Device
 from unidev.contract.dtypes import native_dtype, portable_name
 from unidev.devices.finding import default_device, resolve_device
-from unidev.errors import BackendMismatchError, InvalidDataError, UnidevError, UnsupportedDtypeError
-from unidev.registry.loading import backend_of_tensor, backend_of_type, load_backend
-from unidev.registry.observer import thread
+from unidev.errors import BackendMismatchError, InvalidDataError, UnsupportedDtypeError
+from unidev.registry.loading import backend_of_type, load_backend
 from unidev.registry.scopes import innermost_device
 from unidev.support.numbers import sizes_of
 from unidev.support.wording import shown
+from unidev.tensors.classify import backend_of_tensor
 from unidev.tensors.generator import draw
 from unidev.tensors.python_data import as_numpy, checked_number, default_dtype, real_number
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     import numpy as np
 
+    from unidev.calls.framework_errors import Doing
     from unidev.contract.backend import Backend
     from unidev.devices.finding import DeviceLike
 
     Shape = int | tuple[int, ...]
-    _Told = tuple[Any, ...]
-    """The last arguments of ``framework_error``."""
 
 
 def array(data: object, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
@@ -71,16 +70,12 @@ def _array_of_data(operation: str, data: object, dtype: object, device: DeviceLi
         raise framework_error(error, "NumPy", "reading the data on the host") from error
     if wanted is None:
         wanted = native_dtype(values.dtype, backend)
-    making = (
-        backend, lambda: _told("making a tensor", values.shape, wanted, target),
-        backend.from_numpy, values, wanted, target,
+    return call(
+        backend, backend.from_numpy, values, wanted, target,
+        doing=lambda: _making("making a tensor", values.shape, wanted, target),
+        operation=operation,
+        transfers=lambda: from_host(operation, values.shape, wanted, target, backend),
     )  # fmt: skip
-    if thread.recorder is None:
-        return _guarded(*making)
-    from unidev.calls.transfers import from_host
-
-    moved = from_host(operation, values.shape, wanted, target, backend)
-    return thread.recorder.own_call(operation, moved, True, _guarded, *making)
 
 
 def zeros(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
@@ -190,10 +185,13 @@ def to_numpy(x: Any, /) -> np.ndarray[Any, Any]:
         UnsupportedDtypeError: NumPy has no such dtype; says how to read it.
     """
     backend = backend_of_tensor(x)
-    reading = (backend, lambda: ("reading a tensor",), backend.to_numpy, x)
-    if thread.recorder is None:
-        return _guarded(*reading)  # type: ignore[no-any-return]
-    return carried("to_numpy", x, backend.cpu, backend, _guarded, *reading, is_explicit=False)
+    return call(
+        backend, backend.to_numpy, x,
+        doing="reading a tensor",
+        operation="to_numpy",
+        transfers=lambda: of_tensor("to_numpy", x, backend.cpu, backend),
+        is_explicit=False,
+    )  # fmt: skip
 
 
 def _new(
@@ -204,18 +202,18 @@ def _new(
     backend = load_backend(target.backend)
     wanted = native_dtype("float32" if dtype is None else dtype, backend)
     _ = target.native  # asks, the first time, whether it is there
-    return _guarded(
-        backend, lambda: _told("making a tensor", sizes, wanted, target),
-        getattr(backend, maker), sizes, *rest, wanted, target,
+    return call(
+        backend, getattr(backend, maker), sizes, *rest, wanted, target,
+        doing=lambda: _making("making a tensor", sizes, wanted, target),
     )  # fmt: skip
 
 
 def _new_like(maker: str, x: Any, rest: tuple[Any, ...], device: DeviceLike | None) -> Any:
     backend = backend_of_tensor(x)
     target = backend.device_of(x) if device is None else resolve_device(device, backend)
-    return _guarded(
-        backend, lambda: _told("making a tensor", tuple(x.shape), x.dtype, target),
-        getattr(backend, maker), tuple(x.shape), *rest, x.dtype, target,
+    return call(
+        backend, getattr(backend, maker), tuple(x.shape), *rest, x.dtype, target,
+        doing=lambda: _making("making a tensor", tuple(x.shape), x.dtype, target),
     )  # fmt: skip
 
 
@@ -251,17 +249,17 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
                 backend=error.backend,
             ) from None
 
-    def doing() -> _Told:
-        return _told("a copy of a tensor", tuple(x.shape), wanted, target, "to")
-
     wanted = x.dtype if dtype is None else native_dtype(dtype, backend)
     making: tuple[Any, ...] = (backend.copy_to, x, target, False)
     if wanted != x.dtype:
         making = (backend.cast, x, wanted, target)
-    is_explicit = device is not None or innermost_device(backend.name) is not None
-    return carried(
-        "array", x, target, backend, _guarded, backend, doing, *making, is_explicit=is_explicit
-    )
+    return call(
+        backend, *making,
+        doing=lambda: _making("a copy of a tensor", tuple(x.shape), wanted, target, "to"),
+        operation="array",
+        transfers=lambda: of_tensor("array", x, target, backend),
+        is_explicit=device is not None or innermost_device(backend.name) is not None,
+    )  # fmt: skip
 
 
 def _is_host_array(data: object) -> bool:
@@ -269,19 +267,8 @@ def _is_host_array(data: object) -> bool:
     return str(getattr(type(data), "__module__", "")).partition(".")[0] == "numpy"
 
 
-def _guarded(
-    backend: Backend, doing: Callable[[], _Told], method: Callable[..., Any], *arguments: Any
-) -> Any:
-    try:
-        return method(*arguments) if thread.recorder is None else quiet(method, *arguments)
-    except UnidevError:
-        raise
-    except backend.framework_errors as error:
-        raise framework_error(error, backend.name, *doing()) from error
-
-
-def _told(
-    doing: str, shape: tuple[int, ...], dtype: object, target: Device, where: str = "on"
-) -> _Told:
-    """What an error says of a tensor that could not be made."""
-    return f"{doing} of shape {shape} {where} {target}", target, (shape, dtype)
+def _making(
+    what: str, shape: tuple[int, ...], dtype: object, target: Device, where: str = "on"
+) -> Doing:
+    """What an error reports of a tensor that could not be made."""
+    return f"{what} of shape {shape} {where} {target}", target, (shape, dtype)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from unidev.calls.boundary import carried
-from unidev.calls.framework_errors import framework_error
+from unidev.calls.boundary import call
+from unidev.calls.transfers import of_tensor
 from unidev.contract.device import Device
 from unidev.devices.finding import as_device, resolve_device
-from unidev.errors import BackendMismatchError, UnidevError
+from unidev.errors import BackendMismatchError
 from unidev.registry.loading import backend_of_type, copiers, device_getters
-from unidev.registry.observer import thread
-from unidev.tensors.containers import PLAIN, map_tensors
+from unidev.tensors.classify import PLAIN
+from unidev.tensors.containers import map_tensors
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
+    from unidev.calls.framework_errors import Doing
     from unidev.contract.backend import Backend
     from unidev.devices.finding import DeviceLike
-    from unidev.errors import FrameworkError
 
     T = TypeVar("T")
     Transfer = Callable[[Any, DeviceLike, Backend, bool], Any]
@@ -97,15 +97,12 @@ def _copy(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> A
 
 
 def _copied(operation: str, x: Any, target: Device, backend: Backend, non_blocking: bool) -> Any:
-    copy = backend.copy_to
-    try:
-        if thread.recorder is None:
-            return copy(x, target, non_blocking)
-        return carried(operation, x, target, backend, copy, x, target, non_blocking)
-    except UnidevError:
-        raise
-    except backend.framework_errors as error:
-        raise _failed(x, target, backend, error) from error
+    return call(
+        backend, backend.copy_to, x, target, non_blocking,
+        doing=lambda: _copying(x, target),
+        operation=operation,
+        transfers=lambda: of_tensor(operation, x, target, backend),
+    )  # fmt: skip
 
 
 def _move(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> Any:
@@ -168,10 +165,10 @@ def _is_nested_all_there(tree: object, device: Device) -> bool:
         return False
 
 
-def _failed(x: Any, device: Device, backend: Backend, error: Exception) -> FrameworkError:
+def _copying(x: Any, device: Device) -> Doing:
     try:
         shape = tuple(x.shape)
     except (AttributeError, TypeError, ValueError):  # a tensor of several, or of unknown rank
-        return framework_error(error, backend.name, f"a copy of a tensor to {device}", device)
+        return f"a copy of a tensor to {device}", device
     doing = f"a copy of a tensor of shape {shape} to {device}"
-    return framework_error(error, backend.name, doing, device, (shape, getattr(x, "dtype", None)))
+    return doing, device, (shape, getattr(x, "dtype", None))

@@ -70,9 +70,9 @@ def ordered_dict_becomes_dict(backend: Any) -> None:
 @mutant("containers.named_and_registered_containers")
 def dataclass_skipped(backend: Any) -> None:
     """Its tensors stay where they are, and nothing is said: accelerate's ``send_to_device``."""
-    from unidev.tensors import containers
+    from unidev.tensors import classify, containers
 
-    sees_container, map_tensors = containers.is_container, containers.map_tensors
+    sees_container, map_tensors = classify.is_container, containers.map_tensors
 
     def is_dataclass(x: object) -> bool:
         return hasattr(type(x), "__dataclass_fields__")
@@ -83,7 +83,7 @@ def dataclass_skipped(backend: Any) -> None:
 
         return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=containers.NAMESPACE)
 
-    @replace(containers)
+    @replace(classify)
     def is_container(x: object) -> bool:
         return sees_container(x) and not is_dataclass(x)
 

@@ -85,9 +85,9 @@ def models_are_not_looked_into(backend: Any) -> None:
 def refusals_do_not_name_place(backend: Any) -> None:
     """A model is refused as anything else is, and nobody is told what to do with it."""
     from unidev.errors import NotATensorError
-    from unidev.registry import loading
+    from unidev.tensors import classify
 
-    @in_place_of(loading.not_a_tensor)
+    @in_place_of(classify.not_a_tensor)
     def not_a_tensor(x: Any) -> Exception:
         return NotATensorError(f"a tensor is needed, and this is of type {type(x).__name__}.")
 
@@ -95,15 +95,15 @@ def refusals_do_not_name_place(backend: Any) -> None:
 @training_mutant("nested.transfer_verbs_refuse")
 def models_in_containers_are_passed_through(backend: Any) -> None:
     """The tensors beside it move, the model stays: accelerate's ``send_to_device``."""
-    from unidev.registry.loading import is_model
     from unidev.tensors import containers
+    from unidev.tensors.classify import MODEL
 
     check_leaf = containers._check_leaf
 
     @in_place_of(check_leaf)
-    def check(leaf: Any, tree: Any, position: int) -> None:
-        if leaf is tree or not is_model(leaf):
-            check_leaf(leaf, tree, position)
+    def check(leaf: Any, kind: str, tree: Any, position: int) -> None:
+        if leaf is tree or kind != MODEL:
+            check_leaf(leaf, kind, tree, position)
 
 
 @mutant("models.what_is_no_model_is_refused", profile="train")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 
-from unidev.calls.boundary import carried, filled, named
-from unidev.calls.framework_errors import framework_error
+from unidev.calls.boundary import call, errors_of, verb
+from unidev.calls.transfers import into_tensor, of_tensor
 from unidev.devices.finding import resolve_device
-from unidev.errors import UnidevError
 from unidev.models.placing import backend_of_model, place_on
 from unidev.support.wording import kind_of
 
@@ -55,7 +54,7 @@ def save_parameters(model: Any, /, path: str | os.PathLike[str]) -> None:
     ...     os.listdir(folder)
     ['model.safetensors']
     """
-    named("save_parameters", _save, model, os.fsdecode(path), backend_of_model(model))
+    verb("save_parameters", _save, model, os.fsdecode(path), backend_of_model(model))
 
 
 def load_parameters(
@@ -100,7 +99,7 @@ def load_parameters(
     file = os.fsdecode(path)
     backend = backend_of_model(model)
     target = None if device is None else resolve_device(device, backend)
-    named("load_parameters", _load, model, file, backend, target)
+    verb("load_parameters", _load, model, file, backend, target)
     return model
 
 
@@ -114,8 +113,8 @@ def _save(model: Any, path: str, backend: Backend) -> None:
     from unidev.support.progress import announced
     from unidev.support.version import __version__
 
-    framework = _Framework(backend, f"saving a {kind_of(model)}")
-    with framework:
+    saving = f"saving a {kind_of(model)}"
+    with errors_of(backend, saving):
         found = slots_of(backend, model)
         check_storable(found)
         slots = {slot.names[0]: slot for slot in merged(found, backend)}
@@ -131,11 +130,14 @@ def _save(model: Any, path: str, backend: Backend) -> None:
 
     def values(entry: Entry) -> Array:
         slot = slots[entry.name]
-        with framework:
-            return carried(
-                "save_parameters", slot.stored.tensor, backend.cpu, backend,
-                values_of, slot, backend,
-            )  # fmt: skip
+        return call(
+            backend, values_of, slot, backend,
+            doing=saving,
+            operation="save_parameters",
+            transfers=lambda: of_tensor(
+                "save_parameters", slot.stored.tensor, backend.cpu, backend
+            ),
+        )  # fmt: skip
 
     with (
         announced(f"saving {size_mb:.0f} MB to {path}", at_once=False),
@@ -153,7 +155,7 @@ def _load(model: Any, path: str, backend: Backend, target: Any) -> None:
         size_mb = file.nbytes / 1e6
         with announced(f"loading {size_mb:.0f} MB from {path}", at_once=False):
             file.check()
-            with _framework_loading(backend, model):
+            with errors_of(backend, _loading(model)):
                 slots = slots_of(backend, model)
             entries = fitted(slots, file, backend, model)
             if target is not None:
@@ -174,51 +176,48 @@ def _write(
     from unidev.models.checkpoints.format import nbytes
     from unidev.models.checkpoints.matching import check_written, model_layout
 
+    doing = _loading(model)
     buffer = np.empty(max(map(nbytes, entries), default=0), np.uint8)
     before: list[tuple[Any, Array]] = []
     try:
         for slot, entry in zip(slots, entries, strict=True):
             x = slot.stored.tensor
-            with _framework_loading(backend, model):
-                before.append((x, np.array(_read(x, backend))))
+            before.append((x, np.array(_read(x, backend, doing))))
             values = model_layout(slot, file.read(entry, buffer))
-            with _framework_loading(backend, model):
-                filled("load_parameters", x, backend, backend.models.write, x, values)
+            _write_one(x, values, backend, doing)
         check_written(slots, entries, file, backend, model)
     except BaseException:
         _put_back(before, backend)
         raise
 
 
-def _read(x: Any, backend: Backend) -> Array:
-    return carried("load_parameters", x, backend.cpu, backend, backend.models.read, x)
+def _read(x: Any, backend: Backend, doing: str) -> Array:
+    return call(
+        backend, backend.models.read, x,
+        doing=doing,
+        operation="load_parameters",
+        transfers=lambda: of_tensor("load_parameters", x, backend.cpu, backend),
+    )  # fmt: skip
+
+
+def _write_one(x: Any, values: Array, backend: Backend, doing: str) -> None:
+    call(
+        backend, backend.models.write, x, values,
+        doing=doing,
+        operation="load_parameters",
+        transfers=lambda: into_tensor("load_parameters", x, backend),
+    )  # fmt: skip
 
 
 def _put_back(before: list[tuple[Any, Array]], backend: Backend) -> None:
     try:
         while before:  # the last one first, as some may share memory
             x, values = before[-1]
-            filled("load_parameters", x, backend, backend.models.write, x, values)
+            _write_one(x, values, backend, "putting back the values that it had")
             before.pop()
     except KeyboardInterrupt:  # one has brought us here; another is no reason to stop half way
         _put_back(before, backend)
 
 
-class _Framework:
-    """Makes the framework's errors ours. Not the file's: an OSError may be either."""
-
-    def __init__(self, backend: Backend, doing: str) -> None:
-        self._backend = backend
-        self._doing = doing
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, UnidevError) or not isinstance(error, self._backend.framework_errors):
-            return
-        raise framework_error(error, self._backend.name, self._doing) from error
-
-
-def _framework_loading(backend: Backend, model: Any) -> _Framework:
-    return _Framework(backend, f"loading a {kind_of(model)}; it has the values that it had")
+def _loading(model: Any) -> str:
+    return f"loading a {kind_of(model)}; it has the values that it had"

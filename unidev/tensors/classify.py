@@ -1,0 +1,88 @@
+"""What is this object: a tensor, a model, a container, or something else?"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, MappingView, Sequence, Set
+
+from unidev.errors import NotATensorError
+from unidev.registry.loading import backend_of_model_type, backend_of_type
+from unidev.support.wording import kind_of
+
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+if TYPE_CHECKING:
+    from unidev.contract.backend import Backend
+
+TENSOR, MODEL, CONTAINER, OTHER = "tensor", "model", "container", "other"
+
+PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
+"""Leaves that are never tensors."""
+
+_LAZY = (Generator, map, filter, zip, enumerate, reversed)
+"""May yield tensors, once: looking would use them up."""
+
+_HARMLESS = (str, bytes, bytearray, memoryview, range)
+"""Sequences whose items cannot be tensors."""
+
+
+def classify(x: object) -> tuple[str, Backend | None]:
+    """``TENSOR`` or ``MODEL`` with the backend, or ``CONTAINER`` or ``OTHER`` with None.
+
+    Of a container only its own type is looked at, not what it holds.
+    """
+    cls = type(x)
+    if cls in PLAIN:
+        return OTHER, None
+    backend = backend_of_type(cls)
+    if backend is not None:
+        return TENSOR, backend
+    backend = backend_of_model_type(x)
+    if backend is not None:
+        return MODEL, backend
+    return (CONTAINER if is_container(x) else OTHER), None
+
+
+def is_container(x: object) -> bool:
+    """Whether ``x`` holds, or may hold, other objects, known to unidev or not."""
+    if isinstance(x, tuple):  # a stranger's: torch.Size, for one, holds only numbers
+        return not PLAIN.issuperset(map(type, x))
+    if isinstance(x, (*_LAZY, MappingView)):
+        return True
+    if isinstance(x, (Mapping, Sequence, Set)):
+        from array import array  # numbers only, and since Python 3.10 a Sequence
+
+        return not isinstance(x, (*_HARMLESS, array))
+    # dataclasses.is_dataclass, whose module takes longer to import than all of unidev.
+    return hasattr(type(x), "__dataclass_fields__")
+
+
+def is_model(x: object) -> bool:
+    """Whether ``x`` is a model of a framework."""
+    return classify(x)[0] == MODEL
+
+
+def backend_of_tensor(x: object) -> Backend:
+    """The backend of tensor ``x``.
+
+    Raises:
+        NotATensorError: ``x`` is not a tensor; names its type and what to do.
+    """
+    backend = backend_of_type(type(x))
+    if backend is None:
+        raise not_a_tensor(x)
+    return backend
+
+
+def not_a_tensor(x: object) -> NotATensorError:
+    """The error for an object that should have been a tensor."""
+    from unidev.registry.discovery import backend_specs
+
+    if is_model(x):
+        hint = (
+            "It is a model: copy_to and as_in_device move tensors. unidev.place(model, device) "
+            "moves a model, in place."
+        )
+    else:
+        hint = f"Tensors here are those of {', '.join(sorted(backend_specs()))}."
+        if isinstance(x, (int, float, complex, list, tuple)):
+            hint = "unidev.array(...) makes one of numbers and lists of them. " + hint
+    return NotATensorError(f"a tensor is needed, and this is of type {kind_of(x)}. {hint}")
