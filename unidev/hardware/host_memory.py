@@ -1,4 +1,4 @@
-"""How many bytes the C library has given out, for frameworks that do not count host memory."""
+"""The host's memory: what is free, and what this process has of the C library."""
 
 from __future__ import annotations
 
@@ -25,6 +25,17 @@ class _Mallinfo2(ctypes.Structure):
             "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
         )
     ]  # fmt: skip
+
+
+def free_and_total() -> tuple[int | None, int | None]:
+    """Bytes that are free for any process, and all bytes; None where the system does not report."""
+    import psutil
+
+    try:
+        memory = psutil.virtual_memory()
+    except OSError:  # /proc is not mounted
+        return None, None
+    return memory.available, memory.total
 
 
 def allocated_bytes(device: Device) -> int:
