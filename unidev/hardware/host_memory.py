@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import warnings
 from typing import TYPE_CHECKING
 
 from unidev.errors import UnsupportedOperation
@@ -32,8 +33,11 @@ def free_and_total() -> tuple[int | None, int | None]:
     import psutil
 
     try:
-        memory = psutil.virtual_memory()
-    except OSError:  # /proc is not mounted
+        with warnings.catch_warnings():
+            # In some containers psutil does not find what is shared or inactive, and warns.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            memory = psutil.virtual_memory()
+    except OSError:  # there is no /proc, or nothing in it
         return None, None
     return memory.available, memory.total
 

@@ -85,7 +85,7 @@ def _arguments(pid: int) -> list[str]:
 def _pids() -> list[int]:
     import psutil
 
-    with contextlib.suppress(OSError):  # /proc is not mounted
+    with contextlib.suppress(OSError, IndexError):  # there is no /proc, or nothing in it
         return psutil.pids()
     return []
 
