@@ -124,10 +124,16 @@ def test_waiting_for_another_process_and_building_are_reported(
     path = build_once("test", "key", "file", writes("text", []))
     assert capsys.readouterr().err == ""
     path.unlink()
-    lock = filelock.FileLock(f"{path.parent}.lock", thread_local=False)
-    lock.acquire()
+    is_locked = threading.Event()
+
+    def hold() -> None:
+        with filelock.FileLock(f"{path.parent}.lock"):
+            is_locked.set()
+            time.sleep(0.3)
+
     monkeypatch.setattr("unidev.support.progress.BEAT_S", 0.05)
-    threading.Timer(0.3, lock.release).start()
+    threading.Thread(target=hold).start()
+    is_locked.wait()
 
     def build(file: Path) -> None:
         time.sleep(0.3)
