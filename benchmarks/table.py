@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING
 
 from measure import Row
 
+from unidev.support.progress import progress
+from unidev.support.wording import bytes_text, seconds_text
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -46,10 +49,12 @@ def main(description: str, rows_of: Callable[[str, str], Iterable[Row]]) -> None
 
 
 def _measure(backend: str, device: str) -> list[Row]:
-    print(f"measuring {backend} …", file=sys.stderr, flush=True)
     command = [sys.executable, sys.argv[0], "--child", "--backend", backend, "--device", device]
     environment = {**os.environ, "UNIDEV_BACKEND": backend}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    with progress(f"measuring {backend}"):
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, text=True, check=True
+        )
     return [Row(*json.loads(line)) for line in done.stdout.splitlines() if line.startswith("[")]
 
 
@@ -69,9 +74,4 @@ def print_table(rows: list[Row]) -> None:
 
 
 def _quantity(value: float, unit: str) -> str:
-    if unit == "bytes":
-        return f"{value / 2**20:.1f} MiB"
-    for scale, name in ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")):
-        if value >= scale:
-            return f"{value / scale:.3g} {name}"
-    return f"{value:.3g} s"
+    return bytes_text(round(value)) if unit == "bytes" else seconds_text(value)

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from train_digits import check_installed, evaluate, load_data, make_net, train, whole_number
+from train_digits import check_installed, evaluate, integer_from, load_data, make_net, train
 
 import unidev
 
@@ -83,9 +83,9 @@ def arguments():
     )
     add = parser.add_argument
     add("--backends", nargs=2, metavar=("FIRST", "SECOND"), help="who trains, and who carries on")
-    add("--epochs", type=whole_number(1), default=5, metavar="N",
+    add("--epochs", type=integer_from(1), default=5, metavar="N",
         help="how often each of the two sees each image (default: 5)")  # fmt: skip
-    add("--seed", type=whole_number(0), default=0, metavar="N",
+    add("--seed", type=integer_from(0), default=0, metavar="N",
         help="for the weights and the batches (default: 0)")  # fmt: skip
     add("--folder", type=Path, help="where the checkpoint is kept (default: nowhere)")
     add("--stage", choices=STAGES, help=argparse.SUPPRESS)

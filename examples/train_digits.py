@@ -143,12 +143,13 @@ def check_installed(**modules):
         )
 
 
-def whole_number(least):
-    """What reads a whole number from ``least``."""
+def integer_from(least):
+    """A type for argparse: an integer of at least ``least``, which is 0 or 1."""
+    sort = "positive" if least else "non-negative"
 
     def read(text):
         if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"a whole number from {least}, not {text!r}")
+            raise argparse.ArgumentTypeError(f"a {sort} integer, not {text!r}")
         return int(text)
 
     return read
@@ -167,9 +168,9 @@ def arguments():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--epochs", type=whole_number(1), default=15, metavar="N",
+    add("--epochs", type=integer_from(1), default=15, metavar="N",
         help="how often each image is seen (default: 15)")  # fmt: skip
-    add("--seed", type=whole_number(0), default=0, metavar="N",
+    add("--seed", type=integer_from(0), default=0, metavar="N",
         help="for the weights and the batches (default: 0)")  # fmt: skip
     add("--plot", type=new_file, default="digits.png", metavar="FILE",
         help="where the curves are drawn, as PNG (default: digits.png)")  # fmt: skip

@@ -82,7 +82,7 @@ INTEL = Machine(
     ),
 )
 
-TAKEN = GpuProcess(4242, "python train.py", 139 * GIB)
+TAKEN = GpuProcess(4242, "python", 139 * GIB)
 FULL = gpu(0, used_bytes=139 * GIB, processes=(GpuProcess(7, "Xorg", GIB // 8), TAKEN))
 """A GPU whose memory another process has taken."""
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import threading
+import time
 from pathlib import Path
 
 import filelock
@@ -116,22 +118,31 @@ def test_a_build_that_was_killed_is_taken_for_nothing_and_cleared_away(
     assert not list(cache.glob("*.part-*"))
 
 
-def test_whoever_waits_for_another_process_says_so(cache: Path, capsys, monkeypatch) -> None:
+def test_waiting_for_another_process_and_building_are_reported(
+    cache: Path, capsys, monkeypatch
+) -> None:
     path = build_once("test", "key", "file", writes("text", []))
+    assert capsys.readouterr().err == ""
     path.unlink()
-    lock = filelock.FileLock(f"{path.parent}.lock")
-    monkeypatch.setattr("unidev.support.build_cache.BEAT_S", 0.01)
-    lock.acquire()
-    monkeypatch.setattr(
-        "unidev.support.build_cache.announced",
-        lambda what, announced=sys.modules["unidev.support.build_cache"].announced: (
-            lock.release() if what.startswith("waiting") else None, announced(what)
-        )[1],
-    )  # fmt: skip
-    build_once("test", "key", "file", writes("text", []))
+    is_locked = threading.Event()
+
+    def hold() -> None:
+        with filelock.FileLock(f"{path.parent}.lock"):
+            is_locked.set()
+            time.sleep(0.3)
+
+    monkeypatch.setattr("unidev.support.progress.BEAT_S", 0.05)
+    threading.Thread(target=hold).start()
+    is_locked.wait()
+
+    def build(file: Path) -> None:
+        time.sleep(0.3)
+        file.write_text("text")
+
+    build_once("test", "key", "file", build)
     said = capsys.readouterr().err
-    assert "waiting for another process that builds the simulated devices of test" in said
-    assert "building the simulated devices of test (once, kept in" in said
+    assert "waiting for another process that builds the simulated devices of test: 0 s" in said
+    assert f"building the simulated devices of test (once, kept in {path.parent}): 0 s" in said
 
 
 def test_the_cache_is_the_platforms_unless_the_variable_says_where(monkeypatch) -> None:

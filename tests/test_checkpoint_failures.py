@@ -12,6 +12,7 @@ from checkpoint_samples import sample, values
 
 import unidev
 from unidev.registry.loading import load_backend
+from unidev.support.wording import bytes_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,8 +106,8 @@ def test_what_is_quick_says_nothing_and_what_takes_long_says_what_it_does(
     unidev.save_parameters(sample(1), file)
     unidev.load_parameters(sample(2), file)
     said = capsys.readouterr().err
-    assert f"unidev: saving 0 MB to {file}: done in 0." in said
-    assert f"unidev: loading 0 MB from {file}: done in 0." in said
+    assert f"unidev: saving 44 bytes to {file}: done in " in said
+    assert f"unidev: loading {bytes_text(file.stat().st_size)} from {file}: done in " in said
 
 
 PEAK = """

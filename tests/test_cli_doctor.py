@@ -118,9 +118,9 @@ def test_all_is_well_only_if_every_framework_sees_every_gpu(faked) -> None:
         "torch       torch 2.13.0       CUDA 12.6  2 of 2\n"
         "tensorflow  tensorflow 2.13.0  CUDA 12.6  2 of 2\n"
         "\n"
-        "NVIDIA's driver 570.86.15, CUDA up to 12.8: GPU 0, NVIDIA H200, sm_90, 139.0 of 140.0 GiB "
+        "NVIDIA's driver 570.86.15, CUDA up to 12.8: GPU 0, NVIDIA H200, sm_90, 139 GiB of 140 GiB "
         "free\n"
-        "NVIDIA's driver 570.86.15, CUDA up to 12.8: GPU 1, NVIDIA H200, sm_90, 139.0 of 140.0 GiB "
+        "NVIDIA's driver 570.86.15, CUDA up to 12.8: GPU 1, NVIDIA H200, sm_90, 139 GiB of 140 GiB "
         "free\n",
     )
     assert faked(case(WORKING, torch(2), tensorflow(1)))[0] == 1
@@ -149,7 +149,7 @@ def test_a_gpu_that_only_a_framework_knows_of_is_said_to_be_that(faked) -> None:
 def test_a_note_about_memory_leaves_the_exit_code_alone(faked) -> None:
     code, text = faked(case(with_gpus(FULL), torch(1)))
     assert code == 0
-    assert "1. The memory of GPU 0 is taken by process 4242 (python train.py)." in text
+    assert "1. The memory of GPU 0 is taken by process 4242 (python)." in text
 
 
 @pytest.mark.parametrize(

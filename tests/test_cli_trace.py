@@ -54,8 +54,8 @@ def test_a_program_runs_as_python_runs_it_and_then_comes_the_table(program, tmp_
     assert done.returncode == 0, done.stderr
     assert done.stdout == "__main__ ['--epochs', '3', '--json', '-m', 'x'] True\n"
     lines = done.stderr.splitlines()
-    assert lines[1].startswith("12 transfers between devices, 48 B, ")
-    (row,) = (at for at, line in enumerate(lines) if "`.item()`" in line and "48 B" in line)
+    assert lines[1].startswith("12 transfers between devices, 48 bytes, ")
+    (row,) = (at for at, line in enumerate(lines) if "`.item()`" in line and "48 bytes" in line)
     assert f"{tmp_path / 'beside.py'}:2 in sum_of" in lines[row]
     assert lines[row + 1] == "    return x.sum().item()"
     assert lines[row + 2] == ("    `.item()`, 12 times: keep the sum on gpu:0 and read it once.")

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 from unidev import numpy_backend as numpy_plugin
@@ -271,8 +272,6 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def is_alive(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE  # init may not have reaped it
+    except psutil.NoSuchProcess:
         return False
-    # Its end may not have been waited for by init yet.
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

@@ -3,122 +3,43 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from fake_nvml import FakeNvml
 
 from unidev.hardware import machine as machine_module
 from unidev.hardware.facts import MISMATCH, NO_LIBRARY, NOT_ASKED, WORKS, DeviceFile, GpuProcess
 from unidev.hardware.machine import read_machine
 from unidev.hardware.nvml import ask_in_time, ask_nvml, import_nvml
-from unidev.hardware.processes import process_told, this_process
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-class NvmlError(Exception):
-    def __init__(self, value: int) -> None:
-        super().__init__(f"error {value}")
-        self.value = value
-
-
-class FakeNvml:
-    """The part of pynvml that is used, of a machine with one H200 (and MIG, if asked for)."""
-
-    NVMLError = NvmlError
-    NVML_ERROR_LIBRARY_NOT_FOUND = 12
-    NVML_ERROR_DRIVER_NOT_LOADED = 9
-    NVML_ERROR_NO_PERMISSION = 4
-    NVML_ERROR_LIB_RM_VERSION_MISMATCH = 18
-
-    def __init__(self, *, init: int | None = None, count: int | None = None, mig: int = 0) -> None:
-        self.init, self.count, self.mig = init, count, mig
-        self.is_open = False
-
-    def nvmlInit(self) -> None:
-        if self.init is not None:
-            raise NvmlError(self.init)
-        self.is_open = True
-
-    def nvmlShutdown(self) -> None:
-        assert self.is_open
-        self.is_open = False
-
-    def nvmlSystemGetDriverVersion(self) -> bytes:
-        return b"570.86.15"  # bytes, in early versions
-
-    def nvmlSystemGetCudaDriverVersion_v2(self) -> int:
-        return 12080
-
-    def nvmlDeviceGetCount(self) -> int:
-        if self.count is not None:
-            raise NvmlError(self.count)
-        return 1
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
-        return f"handle {index}"
-
-    def nvmlDeviceGetName(self, handle: str) -> str:
-        return "NVIDIA H200"
-
-    def nvmlDeviceGetUUID(self, handle: str) -> str:
-        return "MIG-1" if handle == "part 1" else "GPU-1"
-
-    def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> tuple[int, int]:
-        return 9, 0
-
-    def nvmlDeviceGetMemoryInfo(self, handle: str) -> Any:
-        return SimpleNamespace(used=3, free=7, total=10)
-
-    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:
-        return [SimpleNamespace(pid=1, usedGpuMemory=2), SimpleNamespace(pid=2, usedGpuMemory=None)]
-
-    def nvmlSystemGetProcessName(self, pid: int) -> str:
-        if pid == 2:
-            raise NvmlError(6)
-        return "from the driver"
-
-    def nvmlDeviceGetMigMode(self, handle: str) -> list[int]:
-        if not self.mig:
-            raise NvmlError(3)
-        return [1, 1]
-
-    def nvmlDeviceGetMaxMigDeviceCount(self, handle: str) -> int:
-        return 3
-
-    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: str, index: int) -> str:
-        if index != 1:
-            raise NvmlError(6)
-        return f"part {index}"
-
-
-def nobody(_pid: int) -> tuple[None, tuple[str, ...]]:
+def unknown(_pid: int) -> tuple[None, tuple[str, ...]]:
     return None, ()
 
 
 def test_the_driver_is_asked_and_let_go_of() -> None:
     nvml = FakeNvml()
-    told = ask_nvml(nvml, nobody)
+    told = ask_nvml(nvml, unknown)
     assert (told.state, told.version, told.cuda_version) == (WORKS, "570.86.15", "12.8")
     (gpu,) = told.gpus
     assert (gpu.name, gpu.uuid, gpu.architecture) == ("NVIDIA H200", "GPU-1", "sm_90")
     assert (gpu.used_bytes, gpu.total_bytes, gpu.mig_uuids) == (3, 10, ())
-    assert gpu.processes == (GpuProcess(1, "from the driver", 2), GpuProcess(2, None, None))
+    assert gpu.processes == (GpuProcess(1, None, 2), GpuProcess(2, None, None))
     assert not nvml.is_open
 
 
-def test_a_process_that_we_can_see_is_named_as_we_see_it() -> None:
-    told = ask_nvml(FakeNvml(), lambda pid: (f"python {pid}", ("PyTorch",)))
-    assert told.gpus[0].processes[0] == GpuProcess(1, "python 1", 2, ("PyTorch",))
+def test_a_process_is_named_as_the_system_names_it() -> None:
+    told = ask_nvml(FakeNvml(), lambda pid: (f"python{pid}", ("PyTorch",)))
+    assert told.gpus[0].processes[0] == GpuProcess(1, "python1", 2, ("PyTorch",))
 
 
 def test_parts_of_a_gpu_are_known_by_their_uuids() -> None:
-    assert ask_nvml(FakeNvml(mig=1), nobody).gpus[0].mig_uuids == ("MIG-1",)
+    assert ask_nvml(FakeNvml(mig=1), unknown).gpus[0].mig_uuids == ("MIG-1",)
 
 
 @pytest.mark.parametrize(
@@ -126,18 +47,18 @@ def test_parts_of_a_gpu_are_known_by_their_uuids() -> None:
     [(12, NO_LIBRARY), (9, "not loaded"), (4, "no permission"), (18, MISMATCH), (999, "fails")],
 )
 def test_what_nvml_says_at_its_start_is_told_apart(error, state) -> None:
-    told = ask_nvml(FakeNvml(init=error), nobody)
+    told = ask_nvml(FakeNvml(init=error), unknown)
     assert (told.state, told.message, told.gpus) == (state, f"error {error}", ())
 
 
 def test_a_driver_that_fails_later_is_let_go_of_too() -> None:
     nvml = FakeNvml(count=15)
-    assert ask_nvml(nvml, nobody).state == "fails"
+    assert ask_nvml(nvml, unknown).state == "fails"
     assert not nvml.is_open
 
 
 def test_without_nvidia_ml_py_nobody_is_asked() -> None:
-    assert ask_nvml(None, nobody).state == NOT_ASKED
+    assert ask_nvml(None, unknown).state == NOT_ASKED
 
 
 def test_a_driver_that_never_answers_is_waited_for_only_so_long() -> None:
@@ -145,7 +66,7 @@ def test_a_driver_that_never_answers_is_waited_for_only_so_long() -> None:
     told = ask_in_time(lambda: never.wait(60) and None, 0.05)
     never.set()
     assert (told.state, told.message) == ("no answer", "no answer within 0.05 s")
-    assert ask_in_time(lambda: ask_nvml(None, nobody), 60).state == NOT_ASKED
+    assert ask_in_time(lambda: ask_nvml(None, unknown), 60).state == NOT_ASKED
 
 
 def test_nvidia_ml_py_has_all_that_is_used_of_it() -> None:
@@ -271,66 +192,3 @@ def test_the_real_machine_can_be_read() -> None:
     machine = read_machine(os.environ)
     assert machine.system
     assert machine.drivers[0].accelerator == "cuda"
-
-
-# -- processes -------------------------------------------------------------------------------------
-
-
-def put_process(proc: Path, pid: int, words: str, *files: str) -> None:
-    write(proc, f"{pid}/cmdline", words.replace(" ", "\0"))
-    (proc / f"{pid}/fd").mkdir()
-    for number, file in enumerate(files):
-        (proc / f"{pid}/fd/{number}").symlink_to(file)
-
-
-def test_a_fork_is_known_by_the_words_that_it_shares_with_its_parent(tmp_path) -> None:
-    put_process(tmp_path, os.getppid(), "python train.py", "/dev/null", "/dev/nvidia-uvm")
-    put_process(tmp_path, os.getpid(), "python train.py", "/dev/nvidia0", "/dev/nvidia-uvm")
-    process = this_process(tmp_path)
-    assert process.is_forked
-    assert process.holds_gpu == process.parent_holds_gpu == ("/dev/nvidia-uvm",)
-
-
-def test_a_process_that_was_started_anew_is_no_fork(tmp_path) -> None:
-    put_process(tmp_path, os.getppid(), "python train.py", "/dev/nvidia-uvm")
-    put_process(tmp_path, os.getpid(), "python --multiprocessing-fork", "/dev/nvidiactl")
-    process = this_process(tmp_path)
-    assert (process.is_forked, process.holds_gpu) == (False, ())
-
-
-def test_a_system_without_proc_knows_of_no_forks(tmp_path) -> None:
-    assert this_process(tmp_path / "nothing").is_forked is False
-
-
-def test_a_real_fork_is_known_and_a_real_spawn_is_none() -> None:
-    program = """
-import multiprocessing, sys
-from unidev.hardware.processes import this_process
-def told(queue): queue.put(this_process().is_forked)
-if __name__ == "__main__":
-    for method in ("fork", "spawn"):
-        context = multiprocessing.get_context(method)
-        queue = context.SimpleQueue()
-        child = context.Process(target=told, args=(queue,))
-        child.start()
-        print(method, queue.get())
-        child.join()
-"""
-    from tempfile import NamedTemporaryFile
-
-    with NamedTemporaryFile("w", suffix=".py") as file:
-        file.write(program)
-        file.flush()
-        done = subprocess.run(
-            [sys.executable, file.name], capture_output=True, text=True, check=True, timeout=60
-        )
-    assert done.stdout.splitlines() == ["fork True", "spawn False"]
-
-
-def test_what_a_process_has_loaded_is_read_off_its_memory(tmp_path) -> None:
-    write(tmp_path, "9/cmdline", "python\0train.py\0--epochs\0three\0")
-    write(
-        tmp_path, "9/maps", "7f00 /a/libtorch_cuda.so\n7f01 /b/libtensorflow_cc.so.2\n7f02 [heap]"
-    )
-    assert process_told(9, tmp_path) == ("python train.py --epochs", ("PyTorch", "TensorFlow"))
-    assert process_told(10, tmp_path) == (None, ())

@@ -214,5 +214,5 @@ def test_other_errors_of_the_function_are_its_users(as_if_real: None) -> None:
 
 @pytest.mark.parametrize("repeat", [2, 0, -1, 2.5, "many", None])
 def test_a_repeat_that_tells_nothing_is_refused(repeat: object) -> None:
-    with pytest.raises(unidev.InvalidDataError, match="repeat is a whole number from 3"):
+    with pytest.raises(unidev.InvalidDataError, match="repeat must be an integer of at least 3"):
         unidev.fastest_device(lambda: None, repeat=repeat)  # type: ignore[arg-type]

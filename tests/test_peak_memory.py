@@ -11,12 +11,12 @@ import pytest
 
 import unidev
 from unidev.calls import driver_memory
-from unidev.calls.driver_memory import DriverMemory, MemoryHolder, gpu_meant, told
+from unidev.calls.driver_memory import DriverMemory, gpu_meant, memory_of
 from unidev.contract.backend import Memory
 from unidev.contract.device import Device
 from unidev.contract.installation import Build, Installation
 from unidev.contract.peak_memory import PeakCounter
-from unidev.hardware.facts import WORKS, Driver, Gpu, GpuProcess
+from unidev.hardware.facts import WORKS, Driver, Gpu, GpuProcess, MemoryHolder
 from unidev.registry.loading import load_backend
 
 
@@ -152,11 +152,11 @@ GPUS = (
 
 
 def test_the_driver_tells_used_free_and_total_and_who_holds_it() -> None:
-    assert told(GPUS[0]) == DriverMemory(
+    assert memory_of(GPUS[0]) == DriverMemory(
         600, 400, 1000,
         (MemoryHolder(3, "big", 400), MemoryHolder(1, "small", 100), MemoryHolder(2, None, None)),
     )  # fmt: skip
-    assert told(GPUS[2]) is None
+    assert memory_of(GPUS[2]) is None
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def with_driver(two_gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_memory_of_a_gpu_has_the_frameworks_count_and_the_drivers(with_driver: None) -> None:
     memory = unidev.memory("gpu:0")
     assert memory == (300, 400, 1000)
-    assert memory.driver == told(GPUS[0])
+    assert memory.driver == memory_of(GPUS[0])
     back = pickle.loads(pickle.dumps(memory))
     assert (back, back.driver) == (memory, memory.driver)
     used, free, total = memory
@@ -242,7 +242,7 @@ def test_memory_that_ran_out_on_a_gpu_is_told_with_who_holds_it(with_driver, mon
     assert (error.requested_bytes, error.free_bytes, error.total_bytes) == (2**31, 400, 1000)
     assert [holder.pid for holder in error.holders] == [3, 1, 2]
     assert (
-        "Asked for: 2.0 GiB (2,147,483,648 bytes). Free on gpu:0: 400 bytes of 1,000 bytes. Held "
+        "Requested: 2 GiB. Free on gpu:0: 400 bytes of 1,000 bytes. Held "
         "by process 3 (big): 400 bytes, process 1 (this process): 100 bytes, process 2 (name "
         "unknown): an unknown amount." in str(error)
     )

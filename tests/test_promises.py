@@ -24,8 +24,8 @@ FREE = """
     before = set(sys.modules)
     import unidev
     new = {name.partition(".")[0] for name in set(sys.modules) - before}
-    costly = {"numpy", "pluggy", "optree", "typing", "dataclasses", "re", "inspect", "filelock",
-              "platformdirs", "click", "rich", "json", "safetensors", "xxhash", "torch",
+    costly = {"numpy", "pluggy", "optree", "psutil", "typing", "dataclasses", "re", "inspect",
+              "filelock", "platformdirs", "click", "rich", "json", "safetensors", "xxhash", "torch",
               "tensorflow", "paddle", "mxnet"}
     print(sorted(new & costly), "importlib.metadata" in sys.modules)
 """

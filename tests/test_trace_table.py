@@ -18,11 +18,11 @@ def test_the_most_expensive_line_comes_first_with_what_to_do(two_gpus):
     )
     assert second.advice == ""
     text = str(trace).splitlines()
-    assert text[0].startswith("1,001 transfers between devices, 8.0 kB, ")
+    assert text[0].startswith("1,001 transfers between devices, 7.8 KiB, ")
     assert text[0].endswith(" s, from 2 lines")
     assert text[1] == "the seconds are of simulated devices: no speed of any GPU"
-    assert text[3].split() == ["transfers", "bytes", "seconds", "between", "by", "line"]
-    assert text[4].split()[:3] == ["1,000", "4.0", "kB"]
+    assert text[3].split() == ["transfers", "bytes", "time", "between", "by", "line"]
+    assert text[4].split()[:3] == ["1,000", "3.9", "KiB"]
     assert text[5:7] == [f"    {first.line.source}", f"    {first.advice}"]
     assert "  unidev: other threads" in text
 

@@ -129,8 +129,8 @@ def read_terminal(terminal):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--epochs", "0"], "argument --epochs: a whole number from 1, not '0'"),
-        (["--epochs", "many"], "argument --epochs: a whole number from 1, not 'many'"),
+        (["--epochs", "0"], "argument --epochs: a positive integer, not '0'"),
+        (["--epochs", "many"], "argument --epochs: a positive integer, not 'many'"),
         (["--seed", "-1"], "argument --seed"),
         (["--plot", "no/such/folder/x.png"], "no file can be written to 'no/such/folder/x.png'"),
         (["--json", "."], "argument --json: no file can be written to '.'"),

@@ -38,9 +38,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from unidev.calls.driver_memory import MemoryHolder
     from unidev.contract.device import Device
     from unidev.contract.tracer import PlannedTransfer
+    from unidev.hardware.facts import MemoryHolder
     from unidev.tracing.call_site import Line
 
 

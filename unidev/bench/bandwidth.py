@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PAGEABLE, PINNED = "from pageable memory", "from pinned memory"
 SIZES = tuple(2**10 * 4**power for power in range(10))
-"""1 KB to 256 MB."""
+"""1 KiB to 256 MiB."""
 
 
 def tasks(host: Host) -> Iterator[Task]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unidev.errors import InvalidDataError
-from unidev.support.numbers import whole_number
+from unidev.support.numbers import non_negative_integer
 from unidev.support.wording import shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -53,9 +53,9 @@ def fastest_device(
         print(report)
         unidev.place(net, report.device)
     """
-    count = whole_number(repeat)
+    count = non_negative_integer(repeat)
     if count is None or count < 3:
-        raise InvalidDataError(f"repeat is a whole number from 3, not {shown(repeat)}.")
+        raise InvalidDataError(f"repeat must be an integer of at least 3, not {shown(repeat)}.")
     from unidev.bench.contest import run_contest
 
     return run_contest(function, args, count, devices)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unidev.bench import floors, forum, textbook
-from unidev.bench.quantities import seconds, times
+from unidev.bench.quantities import times
 from unidev.bench.results import FLOOR, FORUM, HERE, JOURNEY, PRODUCT, SUM, TEXTBOOK
 from unidev.bench.spread import crossover, is_faster, ratio
+from unidev.support.wording import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,8 +59,9 @@ def _about_floors(bench: Bench) -> Iterator[str]:
         if waited and queued and read:
             yield (
                 f"The least that an operation takes on {device}: "
-                f"{seconds(queued.median_s / floors.QUEUED_COUNT)} queued among others, "
-                f"{seconds(waited.median_s)} waited for, {seconds(read.median_s)} read into Python."
+                f"{seconds_text(queued.median_s / floors.QUEUED_COUNT)} queued among others, "
+                f"{seconds_text(waited.median_s)} waited for, "
+                f"{seconds_text(read.median_s)} read into Python."
             )
 
 
@@ -144,7 +146,7 @@ def _about_forums(bench: Bench, gpu: str) -> Iterator[str]:
 
 
 def _against(a: Summary, b: Summary, other: str) -> str:
-    numbers = f"({seconds(a.median_s)} against {seconds(b.median_s)})"
+    numbers = f"({seconds_text(a.median_s)} against {seconds_text(b.median_s)})"
     if is_faster(b, a):
         return f"takes {times(ratio(a, b))} as long as {other} {numbers}."
     if is_faster(a, b):

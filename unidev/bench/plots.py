@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from unidev.bench import quantities
+from unidev.bench.quantities import rate
 from unidev.bench.results import BANDWIDTH, HERE, PRODUCT, SUM
+from unidev.support.wording import bytes_text, seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,8 +63,8 @@ def _bandwidth(bench: Bench) -> Plot:
         "bytes of a tensor",
         "bytes a second",
         _series(bench.find(BANDWIDTH), name, is_rate=True),
-        lambda value: quantities.size(round(value)),
-        quantities.rate,
+        lambda value: bytes_text(round(value)),
+        rate,
     )
 
 
@@ -79,7 +80,7 @@ def _matrices(bench: Bench) -> list[Plot]:
             "seconds",
             _series(bench.find(subject), name, is_rate=False),
             lambda value: f"{value:,.0f}",
-            quantities.seconds,
+            seconds_text,
         )
         for subject in (PRODUCT, SUM)
     ]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unidev.bench.quantities import seconds, spread, times
+from unidev.bench.quantities import spread, times
 from unidev.bench.spread import Ranking, Summary, is_faster, rank, ratio
+from unidev.support.wording import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,10 +73,10 @@ class DeviceReport:
         rows = [[*columns, "placing, once"] if has_models else columns]
         for each in self.trials:
             row = [
-                str(each.device), seconds(each.there.median_s), spread(each.computing),
-                seconds(each.back.median_s), spread(each.total),
+                str(each.device), seconds_text(each.there.median_s), spread(each.computing),
+                seconds_text(each.back.median_s), spread(each.total),
             ]  # fmt: skip
-            rows.append([*row, seconds(each.placing_s or 0)] if has_models else row)
+            rows.append([*row, seconds_text(each.placing_s or 0)] if has_models else row)
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from unidev.bench import quantities
+from unidev.bench.quantities import rate
 from unidev.bench.results import BANDWIDTH, FLOOR, FORUM, PRODUCT, SUM, TEXTBOOK
+from unidev.support.wording import bytes_text, number_text, seconds_text
 
 if TYPE_CHECKING:
     from unidev.bench.results import Bench, Result
@@ -62,7 +63,7 @@ def _row(result: Result) -> Row:
     size = ""
     if result.size is not None:
         is_bytes = result.subject == BANDWIDTH
-        size = quantities.size(result.size) if is_bytes else f"{result.size:,}"
+        size = bytes_text(result.size) if is_bytes else f"{result.size:,}"
     timing = result.summary
     if timing is None:
         return Row(what, result.device, size, "none", "", result.reason or "")
@@ -70,8 +71,8 @@ def _row(result: Result) -> Row:
         what,
         result.device,
         size,
-        quantities.seconds(timing.median_s),
-        f"{quantities.seconds(timing.low_s)} to {quantities.seconds(timing.high_s)}",
+        seconds_text(timing.median_s),
+        f"{seconds_text(timing.low_s)} to {seconds_text(timing.high_s)}",
         _speed(result, timing.median_s),
     )
 
@@ -80,7 +81,7 @@ def _speed(result: Result, median_s: float) -> str:
     if result.size is None or median_s <= 0:
         return ""
     if result.subject == BANDWIDTH:
-        return quantities.rate(result.size / median_s)
+        return rate(result.size / median_s)
     if result.subject == PRODUCT:
-        return f"{2 * result.size**3 / median_s / 1e9:,.3g} GFLOP/s"
+        return f"{number_text(2 * result.size**3 / median_s / 1e9)} GFLOP/s"
     return ""

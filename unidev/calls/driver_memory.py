@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from unidev.contract.backend import Memory, Unsupported
+from unidev.hardware.facts import MemoryHolder
 from unidev.hardware.nvml import ask_in_time, ask_nvml, import_nvml
-from unidev.hardware.processes import process_told
+from unidev.hardware.processes import describe_process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,16 +19,6 @@ if TYPE_CHECKING:
     from unidev.hardware.facts import Gpu
 
 _WAIT_S = 3.0
-
-
-class MemoryHolder(NamedTuple):
-    """A process that holds memory of a device."""
-
-    pid: int
-    name: str | None
-    """As far as this user may see it."""
-    used_bytes: int | None
-    """None: the driver does not tell, as in some containers and on Windows."""
 
 
 class DriverMemory(NamedTuple):
@@ -65,12 +56,12 @@ def driver_memory(device: Device, backend: Backend) -> DriverMemory | None:
     """What NVIDIA's driver says of a real GPU; None: it is none of NVIDIA's, or nobody can tell."""
     if device.kind != "gpu" or device.is_simulated or not _is_cuda(backend):
         return None
-    driver = ask_in_time(partial(ask_nvml, import_nvml(), process_told), _WAIT_S)
+    driver = ask_in_time(partial(ask_nvml, import_nvml(), describe_process), _WAIT_S)
     gpu = gpu_meant(device.index, os.environ, driver.gpus)
-    return None if gpu is None else told(gpu)
+    return None if gpu is None else memory_of(gpu)
 
 
-def told(gpu: Gpu) -> DriverMemory | None:
+def memory_of(gpu: Gpu) -> DriverMemory | None:
     """What is known of one GPU's memory."""
     if gpu.used_bytes is None or gpu.total_bytes is None:
         return None

@@ -1,24 +1,25 @@
-"""The error for memory that ran out: what was asked for, what was free, and who holds it."""
+"""The error for memory that ran out: what was requested, what was free, and who holds it."""
 
 from __future__ import annotations
 
 import math
 import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from unidev.calls.driver_memory import MemoryHolder, driver_memory
+from unidev.calls.driver_memory import driver_memory
 from unidev.errors import OutOfDeviceMemoryError, UnsupportedOperation
-from unidev.hardware.processes import process_told
+from unidev.hardware.host_memory import free_and_total
+from unidev.hardware.processes import largest_processes
 from unidev.registry.loading import loaded_backends
-from unidev.support.wording import size
+from unidev.support.wording import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
+    from unidev.hardware.facts import MemoryHolder
 
 _SIZE = r"([\d.]+) ?([KMGTP]?i?B|bytes)"
 _ASKED = (
@@ -41,12 +42,11 @@ _ITEM_BYTES = {
 }  # fmt: skip
 """By TensorFlow's names, and unidev's."""
 
-_PROC = Path("/proc")
 _MOST_HOLDERS = 3
 
 
-class Told(NamedTuple):
-    """What the framework's own words say; None: not that."""
+class Numbers(NamedTuple):
+    """The numbers in a framework's own message; None: it has no such number."""
 
     requested_bytes: int | None = None
     free_bytes: int | None = None
@@ -55,7 +55,7 @@ class Told(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a device has, by whoever knows."""
+    """What a device has, by its driver, its framework or the host."""
 
     free_bytes: int | None = None
     total_bytes: int | None = None
@@ -63,26 +63,26 @@ class Found(NamedTuple):
 
 
 def out_of_memory(
-    said: str,
+    message: str,
     backend: str,
     doing: str,
     device: Device | None,
     made: tuple[tuple[int, ...], object] | None,
 ) -> OutOfDeviceMemoryError:
     """The error; ``made`` is the shape and dtype of the tensor that was to be, where one was."""
-    told = words_told(said)
+    numbers = numbers_in(message)
     loaded = loaded_backends.get(backend)
-    where = device or _device_told(told, loaded)
-    requested = told.requested_bytes
+    where = device or _device_named(numbers, loaded)
+    requested = numbers.requested_bytes
     if requested is None and made is not None and loaded is not None:
         requested = _size(*made, loaded)
     found = _found(where, loaded)
-    free = found.free_bytes if told.free_bytes is None else told.free_bytes
-    total = found.total_bytes if told.total_bytes is None else told.total_bytes
+    free = found.free_bytes if numbers.free_bytes is None else numbers.free_bytes
+    total = found.total_bytes if numbers.total_bytes is None else numbers.total_bytes
     facts = " ".join(_facts(where, requested, free, total, found.holders))
     return OutOfDeviceMemoryError(
         f"{backend} has no memory left for {doing}. {facts}{' ' if facts else ''}Free tensors that "
-        f"are not needed, or take a smaller batch or another device. {said}",
+        f"are not needed, or take a smaller batch or another device. {message}",
         device=where,
         requested_bytes=requested,
         free_bytes=free,
@@ -91,44 +91,43 @@ def out_of_memory(
     )
 
 
-def words_told(said: str) -> Told:
-    """The numbers in what a framework said."""
-    requested = _number(_ASKED, said)
-    shaped = _SHAPED.search(said)
+def numbers_in(message: str) -> Numbers:
+    """The numbers in a framework's message."""
+    requested = _number(_ASKED, message)
+    shaped = _SHAPED.search(message)
     if requested is None and shaped is not None and shaped[2] in _ITEM_BYTES:
         sizes = [int(size) for size in shaped[1].split(",") if size]
         requested = math.prod(sizes) * _ITEM_BYTES[shaped[2]]
-    gpu = _GPU.search(said)
-    return Told(
-        requested, _number(_FREE, said), _number(_TOTAL, said), None if gpu is None else int(gpu[1])
+    gpu = _GPU.search(message)
+    return Numbers(
+        requested,
+        _number(_FREE, message),
+        _number(_TOTAL, message),
+        None if gpu is None else int(gpu[1]),
     )
 
 
-def host_memory(proc: Path = _PROC) -> Found:
-    """What the host has for any process, and the processes that have the most of it."""
-    told = dict(line.split(":", 1) for line in _text(proc / "meminfo").splitlines() if ":" in line)
-    free, total = (
-        int(told[name].split()[0]) * 1024 if name in told else None
-        for name in ("MemAvailable", "MemTotal")
-    )
-    return Found(free, total, tuple(_largest(proc)))
+def host_memory() -> Found:
+    """What is free on the host, and the processes of this user that have the most of its memory."""
+    free, total = free_and_total()
+    return Found(free, total, tuple(largest_processes(_MOST_HOLDERS)))
 
 
-def _number(patterns: Sequence[re.Pattern[str]], said: str) -> int | None:
+def _number(patterns: Sequence[re.Pattern[str]], message: str) -> int | None:
     for pattern in patterns:
-        match = pattern.search(said)
+        match = pattern.search(message)
         if match is not None:
             return int(float(match[1]) * _UNITS.get(match[2][0], 1))
     return None
 
 
-def _device_told(told: Told, backend: Backend | None) -> Device | None:
-    """The GPU that the words name, else the CPU where no real GPU could be meant."""
+def _device_named(numbers: Numbers, backend: Backend | None) -> Device | None:
+    """The GPU in the message, else the CPU where no real GPU could be meant."""
     if backend is None:
         return None
     gpus = backend.device_count("gpu")
-    if told.gpu is not None and told.gpu < gpus:
-        return backend.device("gpu", told.gpu)
+    if numbers.gpu is not None and numbers.gpu < gpus:
+        return backend.device("gpu", numbers.gpu)
     return backend.cpu if backend.simulated_count or not gpus else None
 
 
@@ -144,7 +143,7 @@ def _found(device: Device | None, backend: Backend | None) -> Found:
         memory = backend.memory(device)
     except UnsupportedOperation:
         return Found()
-    except backend.framework_errors:  # nor can a framework that has no memory left always tell
+    except backend.framework_errors:  # without memory left it may fail here, too
         return Found()
     return Found(memory.free_bytes, memory.total_bytes)
 
@@ -155,16 +154,6 @@ def _size(shape: tuple[int, ...], dtype: object, backend: Backend) -> int | None
     return None if item is None else math.prod(shape) * item
 
 
-def _largest(proc: Path) -> Iterator[MemoryHolder]:
-    found = []
-    for statm in proc.glob("[0-9]*/statm"):
-        pages = _text(statm).split()
-        if len(pages) > 1:
-            found.append((int(pages[1]) * os.sysconf("SC_PAGE_SIZE"), int(statm.parent.name)))
-    for used, pid in sorted(found, reverse=True)[:_MOST_HOLDERS]:
-        yield MemoryHolder(pid, process_told(pid, proc)[0], used)
-
-
 def _facts(
     device: Device | None,
     requested: int | None,
@@ -173,24 +162,19 @@ def _facts(
     holders: Sequence[MemoryHolder],
 ) -> Iterator[str]:
     if requested is not None:
-        yield f"Asked for: {size(requested)}."
+        yield f"Requested: {bytes_text(requested)}."
     if device is not None and device.is_simulated:
         yield f"{device} is simulated: its memory is the host's."
     if free is not None:
         where = "" if device is None else f" on {device}"
-        yield f"Free{where}: {size(free)}" + ("." if total is None else f" of {size(total)}.")
+        yield f"Free{where}: {bytes_text(free)}" + (
+            "." if total is None else f" of {bytes_text(total)}."
+        )
     if holders:
         yield "Held by " + ", ".join(_holder(each) for each in holders) + "."
 
 
 def _holder(holder: MemoryHolder) -> str:
     name = "this process" if holder.pid == os.getpid() else holder.name or "name unknown"
-    used = "an unknown amount" if holder.used_bytes is None else size(holder.used_bytes)
+    used = "an unknown amount" if holder.used_bytes is None else bytes_text(holder.used_bytes)
     return f"process {holder.pid} ({name}): {used}"
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:  # over, another user's, or a system without /proc
-        return ""

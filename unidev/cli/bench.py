@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,12 +14,11 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
 
 _FOLDER = Path("unidev-bench")
-_BEAT_S = 2.0
 
 _HELP = """
 What this machine's devices are worth, on one framework: the floor of one small operation, transfers
-from 1 KB to 256 MB, products and sums of matrices from 8 to 4,096 rows with and without the data's
-journey, the textbook's exercises, and what forums ask.
+from 1 KiB to 256 MiB, products and sums of matrices from 8 to 4,096 rows with and without moving
+the data, the textbook's exercises, and what forums ask.
 
 Writes a table, a page, a picture and JSON: bench.txt, bench.html, bench.png and bench.json. A
 simulated device is named, and never timed. Takes under two minutes; Ctrl-C writes nothing.
@@ -82,8 +79,14 @@ def _select(name: str | None) -> Backend:
 
 def _measure(backend: Backend, *, is_full: bool) -> Bench:
     from unidev.bench.running import run
+    from unidev.support.progress import progress
 
-    return run(backend, is_full=is_full, progress=_Progress())
+    def report(done: int, of: int, task: Task) -> None:
+        size = "" if task.size is None else f", {task.size:,}"
+        step(f"{done} of {of}: {task.what}{size} on {task.device}")
+
+    with progress(f"measuring {backend.name}") as step:
+        return run(backend, is_full=is_full, progress=report)
 
 
 def _tell(bench: Bench, folder: Path | None, *, has_picture: bool, is_json: bool) -> int:
@@ -109,24 +112,3 @@ def _tell(bench: Bench, folder: Path | None, *, has_picture: bool, is_json: bool
     if folder is not None:
         click.echo(f"unidev: written: {', '.join(str(folder / each) for each in made)}", err=True)
     return 0
-
-
-class _Progress:
-    """Says on stderr what is measured, every two seconds, in whole lines."""
-
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._said = 0.0
-
-    def __call__(self, done: int, of: int, task: Task) -> None:
-        now = time.monotonic()
-        if now - self._said < _BEAT_S:
-            return
-        self._said = now
-        size = "" if task.size is None else f", {task.size:,}"
-        print(  # noqa: T201  progress
-            f"unidev: {done} of {of}, {now - self._began:.0f} s: {task.what}{size} on "
-            f"{task.device}",
-            file=sys.stderr,
-            flush=True,
-        )

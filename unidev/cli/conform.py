@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from unidev.conformance.reports.report import Report
+    from unidev.conformance.running.configuration_run import Progress
 
 INCOMPLETE = 3
 BACKEND_MISSING = 4
@@ -128,15 +129,16 @@ def command(  # noqa: PLR0913  one for each option
 
 
 def _run(plan: object, outputs: dict[str, Path], *, verbose: bool) -> int:
-    from unidev.cli.output import ProgressLines, console, write_file
+    from unidev.cli.output import console, write_file
     from unidev.conformance.judging.verdict import judge
     from unidev.conformance.reports.terminal import print_report
     from unidev.conformance.running.runner import Plan, run
     from unidev.support.child_processes import noticing_interruption
+    from unidev.support.progress import progress
 
     assert isinstance(plan, Plan)
-    with noticing_interruption() as stop:
-        report = run(plan, on_progress=ProgressLines(), stop=stop)
+    with noticing_interruption() as stop, progress("loading the backend") as step:
+        report = run(plan, on_progress=lambda at: step(_step(at)), stop=stop)
     print_report(report, console(), verbose=verbose)  # first: it cannot get lost on a full disk
     try:
         for kind, path in outputs.items():
@@ -144,6 +146,12 @@ def _run(plan: object, outputs: dict[str, Path], *, verbose: bool) -> int:
     except OSError as error:
         raise click.UsageError(f"{path} cannot be written: {error.strerror}.") from error
     return stop.exit_code if stop else judge(report).exit_code
+
+
+def _step(progress: Progress) -> str:
+    doing = progress.check or progress.loading or "loading the backend"
+    count = f" ({progress.done} of {progress.of})" if progress.of else ""
+    return f"{progress.configuration}: {doing}{count}"
 
 
 def _renderer(kind: str) -> Callable[[Report], str]:

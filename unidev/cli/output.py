@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -13,12 +12,8 @@ from rich.console import Console
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from unidev.conformance.running.configuration_run import Progress
-
 _PIPE_WIDTH = 10_000
 """In a pipe nothing is wrapped or cut: a program, or a person with `less -S`, reads it."""
-QUIET_S = 2.0
-"""What takes less needs no word."""
 
 
 def console() -> Console:
@@ -50,25 +45,3 @@ def write_file(path: Path, text: str) -> None:
         with contextlib.suppress(OSError):
             part.unlink(missing_ok=True)
         raise
-
-
-class ProgressLines:
-    """Says on stderr where a run is, every two seconds, in whole lines."""
-
-    def __init__(self) -> None:
-        self._said = time.monotonic()
-        self._began = self._said
-
-    def __call__(self, progress: Progress) -> None:
-        """Say it, unless something was said just now."""
-        now = time.monotonic()
-        if now - self._said < QUIET_S:
-            return
-        self._said = now
-        doing = progress.check or progress.loading or "loading the backend"
-        known = f" ({progress.done} of {progress.of})" if progress.of else ""
-        print(  # noqa: T201  progress
-            f"unidev: {progress.configuration}: {doing}{known}, {now - self._began:.0f} s",
-            file=sys.stderr,
-            flush=True,
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unidev.support.numbers import whole_number
+from unidev.support.numbers import non_negative_integer
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -130,11 +130,11 @@ def _checked_key(backend: object, kind: object, index: object) -> tuple[str, str
     from unidev.errors import DeviceSpecError
     from unidev.support.wording import shown
 
-    number = whole_number(index, MOST_INDEX)
+    number = non_negative_integer(index, MOST_INDEX)
     if not isinstance(backend, str) or not isinstance(kind, str) or number is None:
         raise DeviceSpecError(
-            "a Device is made of the name of a backend, a kind and an index, a whole number from "
-            f"0, not of {shown((backend, kind, index))}.",
+            "a Device takes the name of a backend, a kind and an index, a non-negative integer, "
+            f"not {shown((backend, kind, index))}.",
             spec=index,
         )
     return str(backend), str(kind), number

@@ -8,7 +8,7 @@ from unidev.registry.loading import backend_of_namespace, load_backend
 from unidev.registry.scopes import innermost_device
 from unidev.registry.selection import active_backend
 from unidev.registry.simulation import MOST, VARIABLE
-from unidev.support.numbers import whole_number
+from unidev.support.numbers import non_negative_integer
 from unidev.support.wording import kind_of, shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -32,9 +32,9 @@ def gpu(index: int = 0) -> Device:
 
     Raises:
         DeviceNotFoundError: it is not there; lists what is, and says why where there is none.
-        DeviceSpecError: ``index`` is negative or no whole number.
+        DeviceSpecError: ``index`` is not a non-negative integer.
     """
-    return _there(active_backend(), "gpu", _whole(index))
+    return _there(active_backend(), "gpu", _checked_index(index))
 
 
 def as_device(spec: DeviceLike, /) -> Device:
@@ -85,7 +85,7 @@ def try_gpu(index: int = 0) -> Device:
     With ``try_all_gpus``, the one function that falls back, as its name says.
 
     Raises:
-        DeviceSpecError: ``index`` is negative or no whole number.
+        DeviceSpecError: ``index`` is not a non-negative integer.
 
     >>> import unidev
     >>> str(unidev.try_gpu(63))
@@ -93,7 +93,7 @@ def try_gpu(index: int = 0) -> Device:
     """
     backend = active_backend()
     if type(index) is not int or index < 0:
-        index = _whole(index)
+        index = _checked_index(index)
     if index < backend.device_count("gpu"):
         return Device(backend.name, "gpu", index)
     return backend.cpu
@@ -197,12 +197,12 @@ def _kind_and_index(spec: object, backend: Backend) -> tuple[str, int]:
     if isinstance(spec, str):
         kind, colon, index = spec.partition(":")
         if kind in (*KINDS, *backend.kinds) and (not colon or _is_number(index)):
-            return kind, _whole(int(index or 0))
+            return kind, _checked_index(int(index or 0))
     native = backend.parse_native(spec)
     if native is None:
         _refuse_foreign(spec, backend)
         raise DeviceSpecError(_makes_no_sense(spec, backend), spec=spec)
-    return native[0], _whole(native[1])
+    return native[0], _checked_index(native[1])
 
 
 def _refuse_foreign(spec: object, backend: Backend) -> None:
@@ -219,11 +219,12 @@ def _is_number(text: str) -> bool:
     return len(text) <= len(str(MOST_INDEX)) and text.isascii() and text.removeprefix("-").isdigit()
 
 
-def _whole(index: object) -> int:
-    number = whole_number(index, MOST_INDEX)
+def _checked_index(index: object) -> int:
+    number = non_negative_integer(index, MOST_INDEX)
     if number is None:
         raise DeviceSpecError(
-            f"the index of a device is a whole number from 0, not {shown(index)}.", spec=index
+            f"the index of a device must be a non-negative integer, not {shown(index)}.",
+            spec=index,
         )
     return number
 

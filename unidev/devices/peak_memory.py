@@ -8,6 +8,7 @@ from unidev.calls.framework_errors import framework_error, is_lack_of_memory
 from unidev.devices.finding import as_device
 from unidev.errors import ScopeError, UnidevError, UnsupportedOperation
 from unidev.registry.loading import load_backend
+from unidev.support.wording import bytes_text
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class PeakMemory:
     def __repr__(self) -> str:
         if self._start_bytes is None:
             return f"<memory peak of {self.device}: not begun>"
-        return f"<memory peak of {self.device}: {self.peak_bytes:,} bytes>"
+        return f"<memory peak of {self.device}: {bytes_text(self.peak_bytes)}>"
 
     def _look(self) -> None:
         self._seen = max(self._seen, self._backend.peaks.peak_bytes(self.device))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.remedies import set_variable
+from unidev.support.wording import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,7 +41,7 @@ def _taken(machine: Machine, gpu: Gpu) -> Finding:
     greedy = [name for name in frameworks if name in _GREEDY]
     assert gpu.used_bytes is not None
     evidence = (
-        f"{size(gpu.used_bytes)} of {size(gpu.total_bytes or 0)} are taken",
+        f"{bytes_text(gpu.used_bytes)} of {bytes_text(gpu.total_bytes or 0)} are taken",
         *(_holder(each) for each in holders),
         *(() if holders else ("the driver does not say by whom: another container, or user",)),
     )
@@ -82,11 +83,6 @@ def _whom(holders: Sequence[GpuProcess]) -> str:
 
 
 def _holder(process: GpuProcess) -> str:
-    has = "an unknown amount" if process.used_bytes is None else size(process.used_bytes)
+    has = "an unknown amount" if process.used_bytes is None else bytes_text(process.used_bytes)
     inside = f", with {' and '.join(process.frameworks)}" if process.frameworks else ""
     return f"process {process.pid}: {process.name or 'name unknown'}: {has}{inside}"
-
-
-def size(count: int) -> str:
-    """Bytes for people; the exact number too."""
-    return f"{count / 2**30:.1f} GiB ({count:,} bytes)"

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from unidev.doctor.diagnosis import is_healthy
 from unidev.hardware.facts import MAKERS, WORKS
+from unidev.support.wording import bytes_text, count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,7 +63,7 @@ def _all(case: Case) -> str:
 
 
 def _are(count: int) -> str:
-    return "is 1 GPU" if count == 1 else f"are {count} GPUs"
+    return f"{'is' if count == 1 else 'are'} {count_text(count, 'GPU')}"
 
 
 def _print_finding(number: int, finding: Finding, console: Console) -> None:
@@ -109,8 +110,8 @@ def _print_driver(driver: Driver, console: Console) -> None:
     for gpu in driver.gpus:
         free = ""
         if gpu.total_bytes and gpu.used_bytes is not None:
-            left = (gpu.total_bytes - gpu.used_bytes) / 2**30
-            free = f", {left:.1f} of {gpu.total_bytes / 2**30:.1f} GiB free"
+            left = gpu.total_bytes - gpu.used_bytes
+            free = f", {bytes_text(left)} of {bytes_text(gpu.total_bytes)} free"
         architecture = f", {gpu.architecture}" if gpu.architecture else ""
         version = f" {driver.version}" if driver.version else ""
         console.print(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,12 +63,23 @@ class DeviceFile:
     """Whether this user may read and write it."""
 
 
+class MemoryHolder(NamedTuple):
+    """A process that holds memory of a device."""
+
+    pid: int
+    name: str | None
+    """The program's name, without its arguments; None: the process is not this user's."""
+    used_bytes: int | None
+    """None: the driver does not report it, as in some containers and on Windows."""
+
+
 @dataclass(frozen=True)
 class GpuProcess:
     """A process that holds memory of a GPU."""
 
     pid: int
     name: str | None = None
+    """The program's name, without its arguments; None: the process is not this user's."""
     used_bytes: int | None = None
     frameworks: tuple[str, ...] = ()
     """Frameworks whose libraries it has loaded, as far as this user may see."""

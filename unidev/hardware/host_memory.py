@@ -1,9 +1,10 @@
-"""How many bytes the C library has given out, for frameworks that do not count host memory."""
+"""The host's memory: what is free, and what this process has of the C library."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import warnings
 from typing import TYPE_CHECKING
 
 from unidev.errors import UnsupportedOperation
@@ -25,6 +26,20 @@ class _Mallinfo2(ctypes.Structure):
             "usmblks", "fsmblks", "uordblks", "fordblks", "keepcost",
         )
     ]  # fmt: skip
+
+
+def free_and_total() -> tuple[int | None, int | None]:
+    """Bytes that are free for any process, and all bytes; None where the system does not report."""
+    import psutil
+
+    try:
+        with warnings.catch_warnings():
+            # In some containers psutil does not find what is shared or inactive, and warns.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            memory = psutil.virtual_memory()
+    except OSError:  # there is no /proc, or nothing in it
+        return None, None
+    return memory.available, memory.total
 
 
 def allocated_bytes(device: Device) -> int:

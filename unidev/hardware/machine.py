@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from unidev.hardware.facts import FAILS, VENDORS, WORKS, DeviceFile, Driver, Gpu, Machine, PciDevice
 from unidev.hardware.nvml import ask_in_time, ask_nvml, import_nvml
-from unidev.hardware.processes import process_told
+from unidev.hardware.processes import describe_process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ def relevant(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _drivers(root: Path, on_bus: tuple[PciDevice, ...], system: str, wait_s: float) -> list[Driver]:
-    drivers = [ask_in_time(partial(ask_nvml, import_nvml(), process_told), wait_s)]
+    drivers = [ask_in_time(partial(ask_nvml, import_nvml(), describe_process), wait_s)]
     if any(each.accelerator == "rocm" for each in on_bus) or (root / "sys/class/kfd").exists():
         drivers.append(_amd(root))
     if any(each.accelerator == "xpu" for each in on_bus):

@@ -25,8 +25,8 @@ from unidev.hardware.facts import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    ProcessTold = Callable[[int], tuple[str | None, tuple[str, ...]]]
-    """The name of a process, and the frameworks that it has loaded."""
+    DescribeProcess = Callable[[int], tuple[str | None, tuple[str, ...]]]
+    """Gives the name of a process, and the frameworks that it has loaded."""
 
 _STATES = {
     "NVML_ERROR_LIBRARY_NOT_FOUND": NO_LIBRARY,
@@ -57,7 +57,7 @@ def ask_in_time(ask: Callable[[], Driver], wait_s: float) -> Driver:
     return told[0] if told else Driver("cuda", NO_ANSWER, f"no answer within {wait_s:g} s")
 
 
-def ask_nvml(nvml: Any, told: ProcessTold) -> Driver:
+def ask_nvml(nvml: Any, describe: DescribeProcess) -> Driver:
     """What the driver says; ``nvml`` is the module, or None where it is not installed."""
     if nvml is None:
         return Driver("cuda", NOT_ASKED, "nvidia-ml-py is not installed")
@@ -71,7 +71,7 @@ def ask_nvml(nvml: Any, told: ProcessTold) -> Driver:
             WORKS,
             version=_text(nvml.nvmlSystemGetDriverVersion()),
             cuda_version=_cuda_version(nvml),
-            gpus=tuple(_gpus(nvml, told)),
+            gpus=tuple(_gpus(nvml, describe)),
         )
     except nvml.NVMLError as error:  # one that fell off the bus, say
         return Driver("cuda", FAILS, str(error))
@@ -92,7 +92,7 @@ def _cuda_version(nvml: Any) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def _gpus(nvml: Any, told: ProcessTold) -> Iterator[Gpu]:
+def _gpus(nvml: Any, describe: DescribeProcess) -> Iterator[Gpu]:
     for index in range(nvml.nvmlDeviceGetCount()):
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
         major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
@@ -105,19 +105,16 @@ def _gpus(nvml: Any, told: ProcessTold) -> Iterator[Gpu]:
             f"sm_{major}{minor}",
             None if memory is None else int(memory.used),
             None if memory is None else int(memory.total),
-            tuple(_processes(nvml, handle, told)),
+            tuple(_processes(nvml, handle, describe)),
             tuple(_mig_uuids(nvml, handle)),
         )
 
 
-def _processes(nvml: Any, handle: Any, told: ProcessTold) -> Iterator[GpuProcess]:
+def _processes(nvml: Any, handle: Any, describe: DescribeProcess) -> Iterator[GpuProcess]:
     found = _or_none(nvml, partial(nvml.nvmlDeviceGetComputeRunningProcesses, handle))
     for each in found or ():
-        # Of a process in another container there is no name in our /proc; the driver may know it.
-        name, frameworks = told(each.pid)
-        if name is None:
-            known = _or_none(nvml, partial(nvml.nvmlSystemGetProcessName, each.pid))
-            name = None if known is None else _text(known)
+        # Not the driver's name: for some processes that is the command line, and anybody's.
+        name, frameworks = describe(each.pid)
         yield GpuProcess(each.pid, name, each.usedGpuMemory, frameworks)
 
 

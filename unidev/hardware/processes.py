@@ -1,14 +1,19 @@
-"""Who this process is, and what other processes have loaded, as ``/proc`` tells."""
+"""This process, and the user's own: their names, what they have loaded, and how much they hold.
+
+Of another user's process, nothing; of no process the command line, which may contain a password.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from unidev.hardware.facts import Process
+from unidev.hardware.facts import MemoryHolder, Process
 
-_PROC = Path("/proc")
+if TYPE_CHECKING:
+    import psutil
 
 _LIBRARIES = {
     "libtorch": "PyTorch",
@@ -17,45 +22,94 @@ _LIBRARIES = {
     "libmxnet": "MXNet",
     "xla_cuda": "JAX",
 }
-"""By which of its libraries a framework is known in another process."""
+"""By which of its libraries a framework is recognised in another process."""
 
 _OPEN_ONCE_INITIALISED = ("/dev/nvidia-uvm", "/dev/kfd", "/dev/dxg")
-"""CUDA and ROCm open these when they are initialised; asking the driver what there is does not."""
+"""CUDA and ROCm open these when they are initialised; listing GPUs by the driver does not."""
 
 
-def this_process(proc: Path = _PROC) -> Process:
+def this_process() -> Process:
     """The process that asks, and whether it was forked from one that has a GPU open."""
     pid, parent = os.getpid(), os.getppid()
-    words = _bytes(proc / str(pid) / "cmdline")
+    arguments = _arguments(pid)
     return Process(
         pid,
         parent,
-        # What was started by itself, also by multiprocessing's spawn, has other arguments.
-        is_forked=bool(words) and words == _bytes(proc / str(parent) / "cmdline"),
-        holds_gpu=_held(proc / str(pid)),
-        parent_holds_gpu=_held(proc / str(parent)),
+        # A process that was started anew, also by multiprocessing's spawn, has other arguments.
+        is_forked=bool(arguments) and arguments == _arguments(parent),
+        holds_gpu=_open_gpu_files(pid),
+        parent_holds_gpu=_open_gpu_files(parent),
     )
 
 
-def process_told(pid: int, proc: Path = _PROC) -> tuple[str | None, tuple[str, ...]]:
-    """The name of a process, and the frameworks whose libraries it has loaded."""
-    words = _bytes(proc / str(pid) / "cmdline").split(b"\0")
-    name = " ".join(word.decode(errors="replace") for word in words[:3] if word) or None
-    maps = _bytes(proc / str(pid) / "maps").decode(errors="replace")
-    return name, tuple(framework for sign, framework in _LIBRARIES.items() if sign in maps)
+def describe_process(pid: int) -> tuple[str | None, tuple[str, ...]]:
+    """The name of a process of this user, and the frameworks whose libraries it has loaded."""
+    import psutil
+
+    with contextlib.suppress(psutil.Error):
+        process = psutil.Process(pid)
+        if _is_own(process):
+            return process.name(), _frameworks(pid)
+    return None, ()
 
 
-def _held(folder: Path) -> tuple[str, ...]:
+def largest_processes(count: int) -> list[MemoryHolder]:
+    """This user's processes that have the most host memory, the largest first."""
+    import psutil
+
+    found = []
+    for pid in _pids():
+        with contextlib.suppress(psutil.Error):  # it has ended, or is hidden
+            process = psutil.Process(pid)
+            if _is_own(process):
+                found.append(MemoryHolder(pid, process.name(), process.memory_info().rss))
+    return sorted(found, key=lambda each: each.used_bytes or 0, reverse=True)[:count]
+
+
+def _is_own(process: psutil.Process) -> bool:
+    import psutil
+
+    if hasattr(process, "uids"):
+        return process.uids().real == os.getuid()
+    return process.username() == psutil.Process().username()  # Windows
+
+
+def _arguments(pid: int) -> list[str]:
+    import psutil
+
+    with contextlib.suppress(psutil.Error, OSError):
+        return psutil.Process(pid).cmdline()
+    return []
+
+
+def _pids() -> list[int]:
+    import psutil
+
+    with contextlib.suppress(OSError, IndexError):  # there is no /proc, or nothing in it
+        return psutil.pids()
+    return []
+
+
+def _frameworks(pid: int) -> tuple[str, ...]:
+    # psutil's memory_maps() adds up every page, which takes seconds for a process with a framework.
+    try:
+        maps = (_proc() / str(pid) / "maps").read_text(encoding="utf-8", errors="replace")
+    except OSError:  # it has ended, or the system has no /proc
+        return ()
+    return tuple(framework for sign, framework in _LIBRARIES.items() if sign in maps)
+
+
+def _open_gpu_files(pid: int) -> tuple[str, ...]:
+    # psutil's open_files() lists regular files only.
     held = set()
     with contextlib.suppress(OSError):  # another user's process, or a system without /proc
-        for each in (folder / "fd").iterdir():
+        for each in (_proc() / str(pid) / "fd").iterdir():
             with contextlib.suppress(OSError):  # closed meanwhile, as the folder's own is
                 held.add(os.readlink(each))
     return tuple(name for name in _OPEN_ONCE_INITIALISED if name in held)
 
 
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:  # over, or another user's
-        return b""
+def _proc() -> Path:
+    import psutil
+
+    return Path(getattr(psutil, "PROCFS_PATH", "/proc"))

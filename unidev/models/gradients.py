@@ -48,7 +48,7 @@ def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, 
     Raises, when it is called:
         InvalidDataError: the loss is not one number, or depends on none of the parameters.
         NotATensorError: the first argument holds nothing to differentiate by.
-        UnsupportedDtypeError: it holds whole numbers or booleans.
+        UnsupportedDtypeError: it holds integers or booleans.
         UnsupportedOperation: the framework has no autograd.
 
     Semantics: ``jax.value_and_grad``.
@@ -102,15 +102,17 @@ def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
     """
     rate = real_number(lr)
     if rate is None:
-        raise InvalidDataError(f"lr, the learning rate, is a number, not {shown(lr)}.")
+        raise InvalidDataError(f"lr, the learning rate, must be a real number, not {shown(lr)}.")
     kind, backend = classify(parameters)
     if kind == MODEL and backend is not None:
         pairs = _by_name(backend.models.parameters(parameters), gradients)
-        _descend(backend, pairs, rate)
+        _descend(backend, pairs, float(rate))
         return parameters
     unique, backend = _unique(parameters)
     pairs = _in_order(parameters, gradients)
-    new = _descend(backend, list({id(x): (x, gradient) for x, gradient in pairs}.values()), rate)
+    new = _descend(
+        backend, list({id(x): (x, gradient) for x, gradient in pairs}.values()), float(rate)
+    )
     by_id = dict(zip(unique, new, strict=True))
     return map_tensors(lambda x, _: by_id[id(x)], parameters)
 
@@ -186,7 +188,7 @@ def _unique(parameters: Any) -> tuple[dict[int, Any], Backend]:
 
 
 def _check_differentiable(x: Any, backend: Backend) -> None:
-    # Some frameworks would give gradients that are whole numbers, too.
+    # Some frameworks would give gradients of integers, too.
     name = portable_name(x.dtype, backend) or ""
     if name == "bool" or "int" in name:
         raise UnsupportedDtypeError(

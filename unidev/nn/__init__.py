@@ -56,7 +56,7 @@ def dense(inputs: int, outputs: int, *, bias: bool = True) -> Model:
     Weights are uniform, as Glorot has them, and biases zero.
 
     Raises:
-        InvalidDataError: a size is no whole number from 1.
+        InvalidDataError: a size is not a positive integer.
         UnsupportedOperation: the backend has no layers.
     """
     inputs, outputs = size("inputs", inputs), size("outputs", outputs)
@@ -77,7 +77,7 @@ def conv2d(  # noqa: PLR0913  what a convolution is told, everywhere
     """A convolution: ``(batch, in_channels, height, width)`` to ``(batch, out_channels, …)``.
 
     Weights are uniform, as Glorot has them, and biases zero. ``kernel_size``, ``stride`` and
-    ``padding`` (zeros on either side) are whole numbers, or pairs ``(height, width)``.
+    ``padding`` (zeros on either side) are integers, or pairs ``(height, width)``.
 
     Raises:
         InvalidDataError: a size cannot be.

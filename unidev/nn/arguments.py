@@ -1,27 +1,28 @@
-"""Sizes and fractions that layers are told, checked."""
+"""Sizes and fractions that layers take, checked."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from unidev.errors import InvalidDataError
-from unidev.support.numbers import real_number, whole_number
+from unidev.support.numbers import non_negative_integer, real_number
 from unidev.support.wording import shown
 
 if TYPE_CHECKING:
     Pair = int | tuple[int, int]
-    """A whole number for both, or ``(height, width)``."""
+    """An integer for both, or ``(height, width)``."""
 
 
 def size(name: str, value: object, *, least: int = 1) -> int:
-    """``value`` as a whole number from ``least``.
+    """``value`` as an integer, positive or, with a ``least`` of 0, non-negative.
 
     Raises:
-        InvalidDataError: it is none.
+        InvalidDataError: it is not one.
     """
-    number = whole_number(value)
+    number = non_negative_integer(value)
     if number is None or number < least:
-        raise InvalidDataError(f"{name} is a whole number from {least}, not {shown(value)}.")
+        sort = "positive" if least else "non-negative"
+        raise InvalidDataError(f"{name} must be a {sort} integer, not {shown(value)}.")
     return number
 
 
@@ -29,13 +30,13 @@ def pair(name: str, value: object, *, least: int = 1) -> tuple[int, int]:
     """``value``, or it twice, as ``(height, width)``.
 
     Raises:
-        InvalidDataError: it is neither a whole number from ``least`` nor two of them.
+        InvalidDataError: it is neither such an integer nor two of them.
     """
     if not isinstance(value, (tuple, list)):
         number = size(name, value, least=least)
         return number, number
     if len(value) != 2:
-        raise InvalidDataError(f"{name} is a whole number or a pair of them, not {shown(value)}.")
+        raise InvalidDataError(f"{name} must be an integer or a pair of them, not {shown(value)}.")
     return size(name, value[0], least=least), size(name, value[1], least=least)
 
 
@@ -43,9 +44,9 @@ def fraction(name: str, value: object) -> float:
     """``value`` as a number from 0 to below 1.
 
     Raises:
-        InvalidDataError: it is none.
+        InvalidDataError: it is not one.
     """
     number = real_number(value)
     if number is None or not 0 <= number < 1:
-        raise InvalidDataError(f"{name} is a number from 0 to below 1, not {shown(value)}.")
-    return number
+        raise InvalidDataError(f"{name} must be a number from 0 to below 1, not {shown(value)}.")
+    return float(number)

@@ -56,7 +56,7 @@ def conv2d(
 ) -> Tensor:
     """Cross-correlation of images with ``weight``, ``(out, in, height, width)``, and a ``bias``.
 
-    ``stride`` and ``padding`` (zeros on either side) are whole numbers, or ``(height, width)``.
+    ``stride`` and ``padding`` (zeros on either side) are integers, or ``(height, width)``.
     """
     steps, edge = pair("stride", stride), pair("padding", padding, least=0)
     images, kernel = _shape_of_images(x), _shape(weight)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.registry.discovery import EMBEDDED, plugin_points
 from unidev.support import child_processes
-from unidev.support.progress import BEAT_S
+from unidev.support.progress import progress
 
 if TYPE_CHECKING:
     import subprocess
@@ -148,15 +148,13 @@ def _start(name: str, folder: Path, question: list[str], environment: dict[str, 
 
 
 def _wait(inquiries: list[_Inquiry], timeout_s: float, stop: Interruption) -> None:
-    began = said = time.monotonic()
+    began = time.monotonic()
     waiting = inquiries
-    while waiting and not stop and time.monotonic() - began < timeout_s:
-        time.sleep(_LOOK_S)
-        waiting = [each for each in waiting if not each.is_over()]
-        if waiting and time.monotonic() - said > BEAT_S:
-            said = time.monotonic()
-            names = ", ".join(each.name for each in waiting)
-            print(f"unidev: asking {names}: {said - began:.0f} s", file=sys.stderr, flush=True)  # noqa: T201
+    with progress("asking the plugins") as step:
+        while waiting and not stop and time.monotonic() - began < timeout_s:
+            step(f"asking {', '.join(each.name for each in waiting)}")
+            time.sleep(_LOOK_S)
+            waiting = [each for each in waiting if not each.is_over()]
 
 
 def _unasked(point: EntryPoint) -> Answer:

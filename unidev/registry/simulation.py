@@ -41,7 +41,7 @@ def simulated_count() -> int:
     """How many simulated GPUs a backend that is loaded now gets; 0 for the machine's own devices.
 
     Raises:
-        SimulationError: ``UNIDEV_SIMULATE`` is no number from 0 to 64.
+        SimulationError: ``UNIDEV_SIMULATE`` is not an integer from 0 to 64.
     """
     text = os.environ.get(VARIABLE, "").strip() or "0"
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else -1
@@ -52,6 +52,6 @@ def simulated_count() -> int:
 
 def _out_of_range(given: str) -> str:
     return (
-        f"the number of simulated GPUs is a whole number from 1 to {MOST}, not {given}. "
+        f"the number of simulated GPUs must be an integer from 1 to {MOST}, not {given}. "
         f"Example: {VARIABLE}=2."
     )

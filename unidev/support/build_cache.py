@@ -14,7 +14,7 @@ import filelock
 import platformdirs
 
 from unidev.errors import SimulationError
-from unidev.support.progress import BEAT_S, announced
+from unidev.support.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,7 +42,7 @@ def build_once(name: str, key: str, filename: str, build: Callable[[Path], None]
         with _locked(root / f"{folder.name}.lock", name):
             if not _is_whole(folder / filename):
                 what = f"building the simulated devices of {name} (once, kept in {folder})"
-                with announced(what):
+                with progress(what):
                     _build(folder, filename, build)
     except OSError as error:
         raise SimulationError(
@@ -61,11 +61,8 @@ def cache_folder() -> Path:
 @contextlib.contextmanager
 def _locked(path: Path, name: str) -> Iterator[None]:
     lock = filelock.FileLock(path)
-    try:
-        lock.acquire(timeout=BEAT_S)
-    except filelock.Timeout:
-        with announced(f"waiting for another process that builds the simulated devices of {name}"):
-            lock.acquire()
+    with progress(f"waiting for another process that builds the simulated devices of {name}"):
+        lock.acquire()
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""How messages show values, types and bytes."""
+"""How messages show values, types, counts, bytes and seconds."""
 
 from __future__ import annotations
 
@@ -27,9 +27,35 @@ def type_name(cls: type) -> str:
     return f"{module}.{cls.__qualname__}".removeprefix("builtins.").removeprefix(".")
 
 
-def size(count: int) -> str:
-    """Bytes for people; the exact number too."""
-    if count < 2**20:
-        return f"{count:,} bytes"
-    unit, power = ("GiB", 30) if count >= 2**30 else ("MiB", 20)
-    return f"{count / 2**power:,.1f} {unit} ({count:,} bytes)"
+def count_text(count: int, noun: str) -> str:
+    """``1 tensor``, ``2 tensors``, ``1,001 tensors``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def bytes_text(count: int) -> str:
+    """``1 byte``, ``512 bytes``, ``1.5 KiB``, ``64 MiB``, ``1,024 GiB``.
+
+    Binary, as the frameworks count; rounded to one decimal, which is left out where it is 0. The
+    one way in which unidev shows bytes to people; attributes and JSON have the exact number.
+    """
+    if count < 2**10:
+        return count_text(count, "byte")
+    for power, unit in ((10, "KiB"), (20, "MiB"), (30, "GiB")):  # noqa: B007  the last one stays
+        number = round(count / 2**power, 1)
+        if number < 2**10:
+            break
+    return f"{number:,.1f}".removesuffix(".0") + f" {unit}"
+
+
+def seconds_text(seconds: float) -> str:
+    """``12.3 ms``: three digits, in s, ms, µs or ns."""
+    for scale, unit in ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")):  # noqa: B007
+        number = seconds / scale
+        if number < 999.5:
+            break
+    return f"{number_text(number)} {unit}"
+
+
+def number_text(number: float) -> str:
+    """Three digits: ``0.123``, ``12.3``, ``123``; all of them from 100 on: ``1,234``."""
+    return f"{number:,.0f}" if number >= 99.95 else f"{number:.3g}"

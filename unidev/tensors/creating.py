@@ -11,11 +11,11 @@ from unidev.devices.finding import default_device, resolve_device
 from unidev.errors import BackendMismatchError, InvalidDataError, UnsupportedDtypeError
 from unidev.registry.loading import backend_of_type, load_backend
 from unidev.registry.scopes import innermost_device
-from unidev.support.numbers import sizes_of
-from unidev.support.wording import shown
+from unidev.support.numbers import real_number, sizes_of
+from unidev.support.wording import kind_of, shown
 from unidev.tensors.classify import backend_of_tensor
 from unidev.tensors.generator import draw
-from unidev.tensors.python_data import as_numpy, checked_number, default_dtype, real_number
+from unidev.tensors.python_data import as_numpy, checked_number, default_dtype
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def arange(
     import numpy as np
 
     given = (0, start, step) if stop is None else (start, stop, step)
-    bounds = [real_number(bound) for bound in given]
+    bounds = [_bound(each) for each in given]
     if bounds[2] == 0:
         raise InvalidDataError("the step of arange cannot be 0.")
     is_int = all(isinstance(bound, int) for bound in bounds)
@@ -145,6 +145,16 @@ def arange(
         raise InvalidDataError(f"arange{shown(given)} cannot be made: {error}") from error
     narrow = "int64" if is_int else "float32"
     return _array_of_data("arange", values, narrow if dtype is None else dtype, device)
+
+
+def _bound(value: object) -> int | float:
+    number = real_number(value)
+    if number is None:
+        raise InvalidDataError(
+            f"arange needs real numbers in the range of float64, not {shown(value)} "
+            f"({kind_of(value)})."
+        )
+    return number
 
 
 def rand(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from unidev.errors import InvalidDataError
-from unidev.support.numbers import whole_number
+from unidev.support.numbers import non_negative_integer
 from unidev.support.wording import shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -23,7 +23,7 @@ _generator: np.random.Generator | None = None
 def seed(n: int, /) -> None:
     """Start ``rand`` and ``randn`` anew: after one seed, the same numbers on every backend.
 
-    ``n`` is a whole number from 0. The frameworks' own generators are left alone.
+    ``n`` is a non-negative integer. The frameworks' own generators are left alone.
 
     Raises:
         InvalidDataError: ``n`` is no such number.
@@ -36,9 +36,9 @@ def seed(n: int, /) -> None:
     True
     """
     global _generator  # noqa: PLW0603  one generator a process
-    number = whole_number(n)
+    number = non_negative_integer(n)
     if number is None:
-        raise InvalidDataError(f"a seed is a whole number from 0 to 2**63 - 1, not {shown(n)}.")
+        raise InvalidDataError(f"seed must be a non-negative integer below 2**63, not {shown(n)}.")
     with _lock:
         _generator = _philox(number)
 

@@ -102,21 +102,6 @@ def checked_number(value: Any, dtype: str | None) -> Any:
     return number
 
 
-def real_number(value: object) -> int | float:
-    """``value`` as a Python int or float.
-
-    Raises:
-        InvalidDataError: it is neither; a bool and a complex number are not.
-    """
-    import numpy as np
-
-    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
-        return int(value)
-    if isinstance(value, (float, np.floating)):
-        return float(value)
-    raise InvalidDataError(f"an int or a float is needed, not {shown(value)} ({kind_of(value)}).")
-
-
 def _holds(number: Any, largest: float) -> bool:
     # An int may be larger than any float: comparing is exact where converting raises.
     return bool(abs(number) <= largest or abs(number) == math.inf or number != number)  # noqa: PLR0124  NaN

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unidev.support.wording import bytes_text, count_text, seconds_text
 from unidev.tracing.advice import spoken
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 _MOST_LINES = 20
 """A table names so many lines; ``by_line()`` has them all."""
 _SIMULATED = "the seconds are of simulated devices: no speed of any GPU"
-_HEADINGS = ("transfers", "bytes", "seconds", "between", "by", "line")
+_HEADINGS = ("transfers", "bytes", "time", "between", "by", "line")
 _NUMBERS = 3
 """So many columns are right-aligned."""
 
@@ -30,9 +31,9 @@ def _moved(trace: Trace) -> Iterator[str]:
         yield "no transfer between devices was seen"
         return
     yield (
-        f"{_counted(len(trace.transfers), 'transfer')} between devices, "
-        f"{_bytes(trace.total_bytes)}, {trace.total_seconds:.3g} s, "
-        f"from {_counted(len(totals), 'line')}"
+        f"{count_text(len(trace.transfers), 'transfer')} between devices, "
+        f"{bytes_text(trace.total_bytes)}, {seconds_text(trace.total_seconds)}, "
+        f"from {count_text(len(totals), 'line')}"
     )
     if not trace.is_seconds_real:
         yield _SIMULATED
@@ -45,7 +46,7 @@ def _moved(trace: Trace) -> Iterator[str]:
         yield _aligned(row, widths)
         yield from (f"    {text}" for text in (total.line.source, total.advice) if text)
     if len(totals) > len(shown):
-        yield f"and {_counted(len(totals) - len(shown), 'more line')}: trace.by_line()"
+        yield f"and {count_text(len(totals) - len(shown), 'more line')}: trace.by_line()"
 
 
 def _unseen(trace: Trace) -> Iterator[str]:
@@ -61,8 +62,8 @@ def _row(total: LineTotal) -> tuple[str, ...]:
     operations = dict.fromkeys(spoken(each.operation) for each in total.transfers)
     return (
         f"{total.count:,}",
-        _bytes(total.nbytes),
-        f"{total.seconds:.3g}",
+        bytes_text(total.nbytes),
+        seconds_text(total.seconds),
         _few(routes),
         _few(operations),
         str(total.line),
@@ -71,7 +72,7 @@ def _row(total: LineTotal) -> tuple[str, ...]:
 
 def _few(names: Iterable[str]) -> str:
     first, *rest = names
-    return f"{first} and {_counted(len(rest), 'other')}" if len(rest) > 1 else ", ".join(names)
+    return f"{first} and {count_text(len(rest), 'other')}" if len(rest) > 1 else ", ".join(names)
 
 
 def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
@@ -80,14 +81,3 @@ def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
         for column, (text, width) in enumerate(zip(row, widths, strict=True))
     ]
     return "  ".join(cells).rstrip()
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
-def _bytes(count: int) -> str:
-    for scale, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} B"

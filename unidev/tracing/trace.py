@@ -8,6 +8,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from unidev.support.deprecation import deprecated
+from unidev.support.wording import bytes_text, count_text
 
 if TYPE_CHECKING:
     import os
@@ -130,7 +131,7 @@ class Trace:
         """The transfers by the line that made them, the most expensive line first.
 
         By seconds; where those are simulated, by what a GPU on a usual bus would take: about 10 µs
-        for each transfer, and a second for 10 GB.
+        for each transfer, and 0.1 ns for each byte.
         """
         found: dict[tuple[str, int], list[Transfer]] = {}
         for each in self.transfers:
@@ -157,7 +158,8 @@ class Trace:
         return table(self)
 
     def __repr__(self) -> str:
-        return f"<Trace of {len(self.transfers):,} transfers, {self.total_bytes:,} bytes>"
+        count = count_text(len(self.transfers), "transfer")
+        return f"<Trace of {count}, {bytes_text(self.total_bytes)}>"
 
 
 _BLIND_SPOTS = {"other threads": "a trace sees the thread that opened it"}

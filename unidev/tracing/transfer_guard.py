@@ -56,12 +56,13 @@ class transfer_guard:  # noqa: N801  used as a function, in a `with`
 
 def check_guard(mode: str, transfer: PlannedTransfer, line: Line) -> None:
     """Raise or log what nobody asked for, as the innermost guard has it."""
+    from unidev.support.wording import bytes_text
     from unidev.tracing.advice import remedy, spoken
 
     size = "tensors" if transfer.shape is None else f"a tensor of shape {transfer.shape}"
     moves = "would move" if mode == "forbid" else "moves"
     said = (
-        f"{spoken(transfer.operation)} {moves} {size}, {transfer.nbytes:,} bytes, from "
+        f"{spoken(transfer.operation)} {moves} {size}, {bytes_text(transfer.nbytes)}, from "
         f"{transfer.source} to {transfer.target}, and nobody asked for that; at {line}"
         + (f": {line.source}" if line.source else "")
         + f"\n{remedy(transfer)}"

@@ -206,13 +206,13 @@ def test_on_real_gpus_tensorflow_says_what_moves_and_int32_stays_on_the_host():
         f"on {local}GPU:1 but is actually on {local}CPU:0 (operation running on {local}GPU:1) "
         f"Tensors can be copied explicitly"
     )
-    x, whole_numbers, fraction = tf.ones(3), tf.constant([1, 2]), tf.constant(0.5)
-    ways = operations._ways([x, whole_numbers, fraction], CONFLICT.match(said))
+    x, integers, fraction = tf.ones(3), tf.constant([1, 2]), tf.constant(0.5)
+    ways = operations._ways([x, integers, fraction], CONFLICT.match(said))
     assert [(id(x), *way) for x, *way in ways] == [
         (id(x), "cpu:0", "gpu:1"),
         (id(fraction), "cpu:0", "gpu:1"),
     ]
-    ways = operations._ways([whole_numbers, x], CONFLICT.match(said))  # named, so it does move
+    ways = operations._ways([integers, x], CONFLICT.match(said))  # named, so it does move
     assert next(ways)[1:] == ("cpu:0", "gpu:1")
     assert Sight(Hardware()).default(None) == "gpu:0"
-    assert Sight(Hardware()).device_read(whole_numbers, is_direct=True) == "cpu:0"
+    assert Sight(Hardware()).device_read(integers, is_direct=True) == "cpu:0"

@@ -107,7 +107,7 @@ def test_a_tensor_with_a_history_is_cut_off_from_it() -> None:
     assert source.grad is None
 
 
-def test_whole_numbers_have_no_gradient_and_the_error_says_so() -> None:
+def test_integers_have_no_gradient_and_the_error_says_so() -> None:
     with pytest.raises(unidev.UnsupportedDtypeError, match=r"x\.float\(\)"):
         unidev.value_and_grad(lambda w: w.sum())(torch.arange(3))
 

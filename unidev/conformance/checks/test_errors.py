@@ -44,7 +44,7 @@ def test_index_out_of_range(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_negative_index(workbench: Workbench) -> None:
-    """A negative index, or one that is no whole number, names no device: none is counted from."""
+    """A negative index, or one that is not an integer, names no device: none is counted from."""
     x = workbench.matrix(workbench.cpu)
     for spec in ("gpu:-1", "cpu:-1"):
         workbench.expect(unidev.DeviceSpecError, unidev.as_device, spec)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def wholes(*shape: int, start: int = 1) -> Array:
-    """Small whole numbers in float32: their products and sums are exact in any order."""
+    """Small integers in float32: their products and sums are exact in any order."""
     count = int(np.prod(shape, dtype=np.int64))
     return (np.arange(count) % 5 + start).astype("float32").reshape(shape)
 

@@ -70,7 +70,7 @@ def telling_bits(dtype: str) -> Array:
     if dtype == "bool":
         return np.array([True, False, False, True])
     limits = np.iinfo(dtype)
-    # 2**53 + 1 is the first whole number that float64 lacks, 2**24 + 1 that float32 does.
+    # 2**53 + 1 is the first integer that float64 lacks, 2**24 + 1 that float32 does.
     inner = [n for n in (2**24 + 1, 2**53 + 1) if n <= limits.max]
     return np.array([limits.min, limits.max, 0, 1, *inner], dtype=dtype)
 

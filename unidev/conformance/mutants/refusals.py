@@ -37,11 +37,11 @@ def negative_index_taken(backend: Any) -> None:
     """-1 means "the current device": ``torch.device("cuda", -1)``."""
     from unidev.devices import finding as devices
 
-    whole = devices._whole
+    checked = devices._checked_index
 
     @replace(devices)
-    def _whole(index: Any) -> int:
-        return 0 if isinstance(index, int) and index < 0 else whole(index)
+    def _checked_index(index: Any) -> int:
+        return 0 if isinstance(index, int) and index < 0 else checked(index)
 
 
 @mutant("errors.missing_kind", simulated_count=0)

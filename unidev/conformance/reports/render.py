@@ -12,6 +12,7 @@ from unidev.conformance.judging.verdict import (
     is_wrong,
 )
 from unidev.conformance.reports.report import counts
+from unidev.support.wording import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,8 +80,7 @@ def summary(report: Report) -> str:
     """How many checks in how many configurations, and what came of them."""
     checks, configurations = len(report.selected), len(report.header.configurations)
     return (
-        f"{checks} check{'' if checks == 1 else 's'} in "
-        f"{configurations} configuration{'' if configurations == 1 else 's'}: "
+        f"{count_text(checks, 'check')} in {count_text(configurations, 'configuration')}: "
         f"{counted(counts(report.results))}"
     )
 

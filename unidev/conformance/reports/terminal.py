@@ -22,6 +22,7 @@ from unidev.conformance.reports.render import (
     summary,
 )
 from unidev.conformance.reports.report import counts
+from unidev.support.wording import count_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,7 +89,7 @@ def _print_missing(configuration: str, message: str, checks: list[str], console:
     more = len(checks) - _MOST_NAMED
     named = ", ".join(checks[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     title = Text(f"{look.mark} not-run ", style=look.colour)
-    number = f"{len(checks)} check{'' if len(checks) == 1 else 's'}"
+    number = count_text(len(checks), "check")
     title.append(f"{number} on {configuration}: {named}", style="default")
     console.print(title)
     if message:

@@ -8,7 +8,7 @@ from unidev.calls.boundary import call, errors_of, verb
 from unidev.calls.transfers import into_tensor, of_tensor
 from unidev.devices.finding import resolve_device
 from unidev.models.placing import backend_of_model, place_on
-from unidev.support.wording import kind_of
+from unidev.support.wording import bytes_text, kind_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _save(model: Any, path: str, backend: Backend) -> None:
     from unidev.models.checkpoints.matching import check_storable, merged, slots_of, values_of
     from unidev.models.checkpoints.writing import write_checkpoint
     from unidev.support.atomic_file import replacing
-    from unidev.support.progress import announced
+    from unidev.support.progress import progress
     from unidev.support.version import __version__
 
     saving = f"saving a {kind_of(model)}"
@@ -126,7 +126,7 @@ def _save(model: Any, path: str, backend: Backend) -> None:
         "unidev.ties": json.dumps(ties),
     }
     entries = [slot.entry for slot in slots.values()]
-    size_mb = sum(map(nbytes, entries)) / 1e6
+    size = bytes_text(sum(map(nbytes, entries)))
 
     def values(entry: Entry) -> Array:
         slot = slots[entry.name]
@@ -140,7 +140,7 @@ def _save(model: Any, path: str, backend: Backend) -> None:
         )  # fmt: skip
 
     with (
-        announced(f"saving {size_mb:.0f} MB to {path}", at_once=False),
+        progress(f"saving {size} to {path}"),
         replacing(path) as file,
     ):
         write_checkpoint(file, entries, values, metadata)
@@ -149,19 +149,20 @@ def _save(model: Any, path: str, backend: Backend) -> None:
 def _load(model: Any, path: str, backend: Backend, target: Any) -> None:
     from unidev.models.checkpoints.matching import fitted, slots_of
     from unidev.models.checkpoints.reading import opened_checkpoint
-    from unidev.support.progress import announced
+    from unidev.support.progress import progress
 
-    with opened_checkpoint(path) as file:
-        size_mb = file.nbytes / 1e6
-        with announced(f"loading {size_mb:.0f} MB from {path}", at_once=False):
-            file.check()
-            with errors_of(backend, _loading(model)):
-                slots = slots_of(backend, model)
-            entries = fitted(slots, file, backend, model)
-            if target is not None:
-                place_on(target, model, None, backend, "load_parameters")
-                slots = slots_of(backend, model)  # NumPy's are other arrays now
-            _write(slots, entries, file, backend, model)
+    with (
+        opened_checkpoint(path) as file,
+        progress(f"loading {bytes_text(file.nbytes)} from {path}"),
+    ):
+        file.check()
+        with errors_of(backend, _loading(model)):
+            slots = slots_of(backend, model)
+        entries = fitted(slots, file, backend, model)
+        if target is not None:
+            place_on(target, model, None, backend, "load_parameters")
+            slots = slots_of(backend, model)  # NumPy's are other arrays now
+        _write(slots, entries, file, backend, model)
 
 
 def _write(

@@ -21,13 +21,13 @@ class TorchAutograd(Autograd):
         """``detach`` shares memory; what requires a gradient and has no history stays itself.
 
         Raises:
-            UnsupportedDtypeError: there are no gradients by whole numbers.
+            UnsupportedDtypeError: integers have no gradients.
         """
         if x.requires_grad and x.is_leaf:
             return x
         if not (x.is_floating_point() or x.is_complex()):
             raise UnsupportedDtypeError(
-                f"there is no gradient by a tensor of {x.dtype}: of whole numbers make x.float()."
+                f"there is no gradient with respect to a tensor of {x.dtype}: use x.float()."
             )
         return x.detach().requires_grad_()
 

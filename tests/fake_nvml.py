@@ -1,0 +1,77 @@
+"""NVIDIA's driver as nvidia-ml-py gives it, made up."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+
+class NvmlError(Exception):
+    def __init__(self, value: int) -> None:
+        super().__init__(f"error {value}")
+        self.value = value
+
+
+class FakeNvml:
+    """The part of pynvml that is used, of a machine with one H200 (and MIG, if asked for)."""
+
+    NVMLError = NvmlError
+    NVML_ERROR_LIBRARY_NOT_FOUND = 12
+    NVML_ERROR_DRIVER_NOT_LOADED = 9
+    NVML_ERROR_NO_PERMISSION = 4
+    NVML_ERROR_LIB_RM_VERSION_MISMATCH = 18
+
+    def __init__(self, *, init: int | None = None, count: int | None = None, mig: int = 0) -> None:
+        self.init, self.count, self.mig = init, count, mig
+        self.is_open = False
+
+    def nvmlInit(self) -> None:
+        if self.init is not None:
+            raise NvmlError(self.init)
+        self.is_open = True
+
+    def nvmlShutdown(self) -> None:
+        assert self.is_open
+        self.is_open = False
+
+    def nvmlSystemGetDriverVersion(self) -> bytes:
+        return b"570.86.15"  # bytes, in early versions
+
+    def nvmlSystemGetCudaDriverVersion_v2(self) -> int:
+        return 12080
+
+    def nvmlDeviceGetCount(self) -> int:
+        if self.count is not None:
+            raise NvmlError(self.count)
+        return 1
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
+        return f"handle {index}"
+
+    def nvmlDeviceGetName(self, handle: str) -> str:
+        return "NVIDIA H200"
+
+    def nvmlDeviceGetUUID(self, handle: str) -> str:
+        return "MIG-1" if handle == "part 1" else "GPU-1"
+
+    def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> tuple[int, int]:
+        return 9, 0
+
+    def nvmlDeviceGetMemoryInfo(self, handle: str) -> Any:
+        return SimpleNamespace(used=3, free=7, total=10)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:
+        return [SimpleNamespace(pid=1, usedGpuMemory=2), SimpleNamespace(pid=2, usedGpuMemory=None)]
+
+    def nvmlDeviceGetMigMode(self, handle: str) -> list[int]:
+        if not self.mig:
+            raise NvmlError(3)
+        return [1, 1]
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: str) -> int:
+        return 3
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: str, index: int) -> str:
+        if index != 1:
+            raise NvmlError(6)
+        return f"part {index}"
