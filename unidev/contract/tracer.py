@@ -1,7 +1,7 @@
 """``Tracer``: the part of the contract that sees a framework's own transfers.
 
-``Recording`` and ``Patches`` are what tracers are made of: who listens in which thread, and what is
-replaced meanwhile. What moves, and what a user would call it, is left to the tracer.
+Tracers are made of ``Recording`` (which scopes are open in a thread) and ``Patches`` (which
+attributes are replaced meanwhile). A tracer adds what moves, and what a user would call it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
+from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
@@ -29,13 +30,13 @@ class PlannedTransfer(NamedTuple):
     """Where they go; what is read into Python, or into NumPy, goes to ``cpu:0``."""
     nbytes: int
     shape: tuple[int, ...] | None
-    """Of the tensor that is moved; None of several in one, or where nobody knows it."""
+    """Of the tensor that is moved; None for several in one, or where it is unknown."""
 
 
 class Tracer(ABC):
     """Sees what a framework moves between devices, by whatever call of the framework's.
 
-    Nothing is patched, hooked or slower but while ``watch`` is open, and nothing for other threads.
+    Nothing is patched, hooked or slower unless ``watch`` is open, and nothing in other threads.
     """
 
     blind_spots: Mapping[str, str] = {}
@@ -51,19 +52,20 @@ class Tracer(ABC):
     def watch(
         self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
     ) -> AbstractContextManager[None]:
-        """A scope, of this thread, in which each transfer is told.
+        """A scope of this thread in which each transfer is reported.
 
         ``begin`` is called before the bytes move, where the framework lets one (else right after),
-        with the user's code on the stack; it may raise, and then nothing is moved, and what it
-        raised reaches the user as it is. What it returns is given to ``end`` once the bytes are
+        with the user's code on the stack. It may raise: then nothing is moved, and the error
+        reaches the user as it is. ``end`` is given what ``begin`` returned, once the bytes are
         there, or the framework's call has returned or raised.
 
-        A transfer is told once, by the outermost call that a user makes: ``x.tolist()``, not each
-        step of it. What stays on its device is none. What unidev's own verbs move is not to be told
-        (they tell it themselves): whoever opens the scope ignores what comes while they run.
+        A transfer is reported once, by the outermost call that a user makes: ``x.tolist()``, not
+        each step of it. Data that stays on its device is no transfer. unidev's own verbs report
+        what they move themselves: whoever opens the scope ignores reports while they run.
 
-        Scopes nest. Afterwards, also after an exception, whatever was patched is the original
-        object again.
+        Scopes nest, and may be left in any order. Each of them hears a transfer, the outermost
+        first, and its end in the opposite order. Afterwards, also after an exception, whatever was
+        patched is the original object again.
         """
 
 
@@ -80,8 +82,8 @@ class Scope(NamedTuple):
 class Recording(threading.local):
     """The scopes that are open in this thread, and the one way to report a transfer to them.
 
-    A tracer makes one. Its ``watch`` opens a scope of it, and what stands in the place of a
-    framework's function goes through ``call``.
+    A tracer makes one. Its ``watch`` opens a ``scope`` of it, and every replacement of a
+    framework's function goes through ``call``, mostly by ``wrap``.
     """
 
     def __init__(self) -> None:
@@ -101,6 +103,8 @@ class Recording(threading.local):
     ) -> Iterator[None]:
         """A scope of this thread; those that were opened later may stay open after it."""
         scope = Scope(begin, end)
+        if not self.scopes:
+            self.opened()
         self.scopes.append(scope)
         try:
             yield
@@ -138,8 +142,28 @@ class Recording(threading.local):
             finally:
                 self.is_muted = False
 
+    def wrap(
+        self,
+        function: Callable[..., R],
+        transfers_of: Callable[..., Sequence[PlannedTransfer]],
+    ) -> Callable[..., R]:
+        """A function to put in the place of ``function``, with its name and its documentation.
+
+        In a scope it reports what ``transfers_of``, called with the same arguments, finds that
+        ``function`` will move. Elsewhere it only calls ``function``.
+        """
+
+        @wraps(function)
+        def wrapper(*arguments: Any, **options: Any) -> R:
+            if not self.is_on:
+                return function(*arguments, **options)
+            transfers = self.muted(transfers_of, *arguments, **options)
+            return self.call(transfers, function, *arguments, **options)
+
+        return wrapper
+
     def muted(self, function: Callable[..., R], /, *arguments: Any, **options: Any) -> R:
-        """Call ``function``, and report nothing meanwhile: it is a part of what was reported."""
+        """Call ``function``, and report nothing that it moves."""
         was_muted, self.is_muted = self.is_muted, True
         try:
             return function(*arguments, **options)
@@ -149,8 +173,11 @@ class Recording(threading.local):
     def refused(self, error: BaseException) -> None:
         """Called with what a ``begin`` raised, for a framework that would hide it on its way."""
 
+    def opened(self) -> None:
+        """Called before the first scope of this thread opens."""
+
     def closed(self) -> None:
-        """Called when the last scope of this thread has closed, to drop what was kept for it."""
+        """Called when the last scope of this thread has closed, to undo what ``opened`` did."""
 
     def _begun(self, scope: Scope, transfer: PlannedTransfer) -> Any:
         try:
@@ -174,10 +201,10 @@ _MISSING = object()
 
 
 class Patches(ABC):
-    """Attributes that are others while a scope is open in any thread, and the originals after.
+    """Attributes that are replaced while a scope is open in any thread, and restored afterwards.
 
     ``with patches:`` counts: the first to enter puts the replacements in place, the last to leave
-    takes them out. What a replacement does in a thread without a scope is to call the original.
+    restores the originals. In a thread without a scope a replacement calls the original.
     """
 
     def __init__(self) -> None:
@@ -187,7 +214,14 @@ class Patches(ABC):
 
     @abstractmethod
     def replacements(self) -> Iterable[tuple[Any, str, Any]]:
-        """Each owner, the attribute's name, and what takes its place; asked at each first enter."""
+        """Owner, name and replacement of each attribute; called when the first one enters."""
+
+    def late_holders(self) -> Iterable[tuple[Any, str, Any]]:
+        """Owner, name and original of each further attribute that may hold a replacement.
+
+        Called when the last one leaves: a module that was imported meanwhile may have taken one.
+        """
+        return ()
 
     def __enter__(self) -> None:
         with self._lock:
@@ -206,6 +240,7 @@ class Patches(ABC):
             self._users -= 1
             if not self._users:
                 try:
+                    self._originals += self.late_holders()
                     self._restore()
                 except BaseException:  # Ctrl-C in the middle of it
                     self._restore()

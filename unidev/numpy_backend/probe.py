@@ -56,6 +56,10 @@ class NumpyProbe(Probe):
         """``x[...] = value``."""
         x[...] = value
 
+    def read_out(self, x: Array) -> object:
+        """``tolist``."""
+        return x.tolist()
+
     def global_state(self) -> Mapping[str, object]:
         """NumPy's error handling and both global generators."""
         legacy: Any = np.random.get_state(legacy=True)

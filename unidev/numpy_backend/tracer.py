@@ -1,23 +1,18 @@
-"""What is read of simulated arrays: NumPy's only transfers that are not unidev's own."""
+"""Reads of simulated arrays: NumPy's only transfers that are not unidev's own."""
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
-from functools import wraps
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.tracer import PlannedTransfer, Tracer
+from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
 from unidev.numpy_backend.simulated_array import SimulatedArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
-
-    Begin = Callable[[PlannedTransfer], Any]
-    End = Callable[[Any], None]
 
 _NUMBERS = ("item", "__bool__", "__complex__", "__float__", "__index__", "__int__")
 """Methods that read one element."""
@@ -25,9 +20,9 @@ _WHOLE = (
     "__array__", "__dlpack__", "__format__", "__reduce__", "__repr__", "__str__", "dump", "dumps",
     "tobytes", "tofile", "tolist",
 )  # fmt: skip
-"""Methods that read all there is; of a long array NumPy prints less, and all is counted."""
+"""Methods that read the whole array; all of a long one is counted, though NumPy prints less."""
 _ANSWERS = ("allclose", "array_equal", "array_equiv")
-"""Functions of NumPy that give a bool of Python's: that one byte is what moves."""
+"""Functions of NumPy that return a bool of Python's, and move that one byte."""
 _READERS = (
     "array2string",
     "array_repr",
@@ -37,24 +32,11 @@ _READERS = (
     "savez",
     "savez_compressed",
 )
-"""Functions of NumPy that read what they are given."""
-
-
-class _Thread(threading.local):
-    def __init__(self) -> None:
-        self.scopes: list[tuple[Begin, End]] = []
-        self.is_within = False
-        """Whether a call is running that was told: what it calls is a part of it."""
-
-
-_thread = _Thread()
-_lock = threading.Lock()
-_users = 0
-_originals: dict[str, Any] = {}
+"""Functions of NumPy that read their argument."""
 
 
 class NumpyTracer(Tracer):
-    """Methods of ``SimulatedArray``, replaced as long as any thread watches."""
+    """Methods of ``SimulatedArray``, replaced while a scope is open in any thread."""
 
     is_seconds_real = False
 
@@ -69,97 +51,50 @@ class NumpyTracer(Tracer):
             }
 
     @contextmanager
-    def watch(self, begin: Begin, end: End) -> Iterator[None]:
-        """See ``Tracer``; other threads' calls pass through untold."""
-        _patch()
-        scope = (begin, end)
-        _thread.scopes.append(scope)
-        try:
+    def watch(
+        self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
+    ) -> Iterator[None]:
+        """See ``Tracer``."""
+        with _patches, _recording.scope(begin, end):
             yield
-        finally:
-            _thread.scopes.remove(scope)
-            _unpatch()
 
 
-def _patch() -> None:
-    global _users  # noqa: PLW0603  the class is one for all threads
-    with _lock:
-        _users += 1
-        if _users > 1:
-            return
+class _SimulatedArrayPatches(Patches):
+    def replacements(self) -> Iterator[tuple[Any, str, Any]]:
         for name in (*_NUMBERS, *_WHOLE, "__contains__"):
-            _replace(name, _method(name, getattr(SimulatedArray, name)))
-        _replace("__array_function__", _dispatch(SimulatedArray.__array_function__))
+            original = getattr(SimulatedArray, name)
+            yield SimulatedArray, name, _recording.wrap(original, partial(_read_by_method, name))
+        original = SimulatedArray.__array_function__
+        yield SimulatedArray, "__array_function__", _recording.wrap(original, _read_by_function)
 
 
-def _unpatch() -> None:
-    global _users  # noqa: PLW0603  as above
-    with _lock:
-        _users -= 1
-        if _users:
-            return
-        for name, original in _originals.items():
-            if original is None:
-                delattr(SimulatedArray, name)
-            else:
-                setattr(SimulatedArray, name, original)
-        _originals.clear()
+_recording = Recording()
+_patches = _SimulatedArrayPatches()  # one for all tracers, since the class is one for all
 
 
-def _replace(name: str, method: Callable[..., Any]) -> None:
-    _originals[name] = vars(SimulatedArray).get(name)  # None: it is ndarray's own
-    setattr(SimulatedArray, name, method)
-
-
-def _method(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+def _read_by_method(
+    name: str, array: SimulatedArray, *arguments: Any, **_: Any
+) -> Sequence[PlannedTransfer]:
     operation = {"__contains__": "in", "__reduce__": "pickle"}.get(name, f"ndarray.{name}")
-
-    @wraps(original)
-    def method(self: SimulatedArray, *arguments: Any, **options: Any) -> Any:
-        if not _is_to_be_told(self):
-            return original(self, *arguments, **options)
-        size, shape = self.nbytes, self.shape
-        if name == "__contains__":
-            size, shape = 1, ()
-        elif name in _NUMBERS:
-            size, shape = self.itemsize, () if arguments else self.shape
-        transfer = PlannedTransfer(operation, self.simulated_device, _cpu(self), size, shape)
-        return _told(transfer, lambda: original(self, *arguments, **options))
-
-    return method
+    if name == "__contains__":
+        return _read(array, operation, 1, ())
+    if name in _NUMBERS:
+        return _read(array, operation, array.itemsize, () if arguments else array.shape)
+    return _read(array, operation, array.nbytes, array.shape)
 
 
-def _dispatch(original: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(original)
-    def dispatch(self: SimulatedArray, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        name = func.__name__
-        if name not in (*_ANSWERS, *_READERS) or not _is_to_be_told(self):
-            return original(self, func, types, args, kwargs)
-        size, shape = (1, ()) if name in _ANSWERS else (self.nbytes, self.shape)
-        transfer = PlannedTransfer(f"numpy.{name}", self.simulated_device, _cpu(self), size, shape)
-        return _told(transfer, lambda: original(self, func, types, args, kwargs))
-
-    return dispatch
+def _read_by_function(array: SimulatedArray, function: Any, *_: Any) -> Sequence[PlannedTransfer]:
+    name = function.__name__
+    if name in _ANSWERS:
+        return _read(array, f"numpy.{name}", 1, ())
+    return _read(array, f"numpy.{name}", array.nbytes, array.shape) if name in _READERS else ()
 
 
-def _is_to_be_told(array: SimulatedArray) -> bool:
-    is_watched = bool(_thread.scopes) and not _thread.is_within
-    return is_watched and array.simulated_device.kind != "cpu"
-
-
-def _cpu(array: SimulatedArray) -> Device:
-    return type(array.simulated_device)(array.simulated_device.backend, "cpu", 0)
-
-
-def _told(transfer: PlannedTransfer, call: Callable[[], Any]) -> Any:
-    scopes = list(_thread.scopes)
-    begun: list[tuple[End, Any]] = []
-    _thread.is_within = True
-    try:
-        for begin, end in scopes:
-            begun.append((end, begin(transfer)))
-        return call()
-    finally:
-        _thread.is_within = False
-        for end, token in reversed(begun):
-            end(token)
+def _read(
+    array: SimulatedArray, operation: str, nbytes: int, shape: tuple[int, ...]
+) -> Sequence[PlannedTransfer]:
+    source = array.simulated_device
+    if source.kind == "cpu":
+        return ()
+    cpu = type(source)(source.backend, "cpu", 0)
+    return (PlannedTransfer(operation, source, cpu, nbytes, shape),)

@@ -123,9 +123,10 @@ def test_scopes_nest_and_each_is_told() -> None:
         with watch(lambda moved: inner.append(moved.operation)):
             x.tolist()
             repr(x)
+            torch.tensor([x[0], x[1]], device=B)  # is read, and then goes to B
         x.to(B)
-    assert outer == ["Tensor.cpu", "Tensor.tolist", "Tensor.__repr__", "Tensor.to"]
-    assert inner == ["Tensor.tolist", "Tensor.__repr__"]
+    assert inner == ["Tensor.tolist", "Tensor.__repr__", "torch.tensor", "torch.tensor"]
+    assert outer == ["Tensor.cpu", *inner, "Tensor.to"]
 
 
 def test_an_exception_ends_the_scope() -> None:

@@ -40,6 +40,7 @@ from unidev.conformance.mutants import (
     scopes,
     suite,
     threads_and_memory,
+    tracing,
     training,
     values,
 )
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 _SUBJECTS = (
     suite, devices, creating, scopes, copying, values, placing, autograd, as_in_device, containers,
-    refusals, deleting, threads_and_memory, training,
+    refusals, deleting, threads_and_memory, training, tracing,
     gradients, models, placing_models, layers, checkpoints,
 )  # fmt: skip
 

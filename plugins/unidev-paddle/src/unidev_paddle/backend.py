@@ -57,9 +57,9 @@ class PaddleBackend(Backend):
     layers = part("unidev_paddle.nn.layers:PaddleLayers")
     functions = part("unidev_paddle.nn.functions:PaddleFunctions")
     installation = part("unidev_paddle.installation:PaddleInstallation")
-    peaks = part("unidev_paddle.peaks:PaddlePeaks")
+    peaks = part("unidev_paddle.memory:PaddlePeaks")
     tracer = part("unidev_paddle.tracer:PaddleTracer")
-    pinned = part("unidev_paddle.peaks:pinning_of")
+    pinned = part("unidev_paddle.memory:pinning_of")
 
     framework_errors = (
         RuntimeError, ValueError, TypeError, IndexError, MemoryError, OSError, SystemError,

@@ -1,36 +1,42 @@
-"""How much memory a device has, and what Paddle has of it."""
+"""Memory of devices: how much there is, Paddle's statistics of what it uses, and pinning."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract import Memory
+from unidev.contract import Memory, PeakCounter, unsupported
 from unidev.errors import UnsupportedOperation
 from unidev_paddle import simulator
 from unidev_paddle.importing import import_paddle
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev.contract import Backend, Device
     from unidev_paddle.devices import Accelerator
 
+    Tensor = Any
+
 paddle: Any = import_paddle()
+core: Any = paddle.base.core
 
 
 def of_cpu() -> Memory:
-    """Of the host: in use by Paddle's tensors, free for anybody, and in all."""
-    return _of_host(paddle.base.core.host_memory_stat_current_value("Allocated", 0))
+    """The host's memory: in use by Paddle's tensors, free, and in total."""
+    return _of_host(core.host_memory_stat_current_value("Allocated", 0))
 
 
 def of_simulated(index: int) -> Memory:
-    """Of the host too, where the simulated GPUs have theirs."""
+    """The host's memory too: simulated GPUs have theirs there."""
     return _of_host(simulator.allocated_bytes(index))
 
 
 def of_real(accelerator: Accelerator) -> Memory:
-    """In use by Paddle's tensors, and in all; what other processes hold, Paddle cannot see."""
+    """In use by Paddle's tensors, and in total; Paddle cannot see what other processes hold."""
     if accelerator.device_type != "gpu":
         raise UnsupportedOperation(
-            "memory", f"Paddle tells what is in use on {accelerator}, not how much there is"
+            "memory", f"Paddle reports what is in use on {accelerator}, not how much there is"
         )
     used = int(paddle.device.cuda.memory_allocated(accelerator.device_id))
     properties = paddle.device.cuda.get_device_properties(accelerator.device_id)
@@ -44,6 +50,52 @@ def _of_host(used: int) -> Memory:
         total, free = os.sysconf("SC_PHYS_PAGES") * page, os.sysconf("SC_AVPHYS_PAGES") * page
     except (AttributeError, ValueError, OSError) as error:  # Windows has no sysconf
         raise UnsupportedOperation(
-            "memory", "this system does not tell how much the host has"
+            "memory", "this system does not report how much the host has"
         ) from error
     return Memory(int(used), free, total)
+
+
+class PaddlePeaks(PeakCounter):
+    """Paddle's statistics of allocated memory: of the CPU, of GPUs, and of simulated ones."""
+
+    def used_bytes(self, device: Device) -> int:
+        """The current value."""
+        return int(self._statistic(device, "current_value"))
+
+    def peak_bytes(self, device: Device) -> int:
+        """The peak value."""
+        return int(self._statistic(device, "peak_value"))
+
+    def restart(self, device: Device) -> None:
+        """The peak value is the current one again."""
+        self._statistic(device, "reset_peak_value")
+
+    def _statistic(self, device: Device, name: str) -> Any:
+        if device.kind == "cpu":
+            return getattr(core, f"host_memory_stat_{name}")("Allocated", 0)
+        return getattr(core, f"device_memory_stat_{name}")("Allocated", self._number(device))
+
+    def _number(self, device: Device) -> int:
+        """The device's number in Paddle's statistics, whatever its type."""
+        refused = f"the memory peak of {device}"
+        if self.backend.simulated_count > simulator.DEVICES_OF_BANK:
+            raise UnsupportedOperation(
+                refused,
+                f"Paddle counts some simulated GPUs together if there are more than "
+                f"{simulator.DEVICES_OF_BANK}",
+            )
+        if device.is_simulated:
+            return device.index
+        if not device.native.is_gpu_place():
+            raise UnsupportedOperation(refused, f"Paddle counts no peak of {device.native_name}")
+        return int(device.native.gpu_device_id())
+
+
+def pinning_of(backend: Backend) -> Callable[[Tensor], Tensor]:
+    """``Tensor.pin_memory``, where there is a GPU to pin for."""
+    if backend.simulated_count or not backend.device_count("gpu"):
+        return unsupported(  # type: ignore[no-any-return]
+            "Paddle pins memory only in a build for CUDA, on a machine with a GPU",
+            operation="pinned",
+        )
+    return lambda x: x.clone().pin_memory()

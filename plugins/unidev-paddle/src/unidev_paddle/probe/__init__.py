@@ -64,6 +64,10 @@ class PaddleProbe(Probe):
             "broadcast": paddle.as_strided(x, [3, rows, columns], [0, *x.strides]),
         }
 
+    def read_out(self, x: Tensor) -> object:
+        """``numpy``."""
+        return x.numpy()
+
     def write(self, x: Tensor, value: float) -> None:
         """``assign``; ``fill_`` gives a tensor new memory where Paddle computes it on the host."""
         with paddle.no_grad():

@@ -1,9 +1,9 @@
 """What Paddle moves between devices by its own calls, seen from Python while a scope is open.
 
 Paddle has no hook for that. So, while a scope is open in any thread, the functions through which
-Python reaches Paddle's C++ are others, which look at the devices of their arguments first; in
-threads that have no scope these hand on to the originals. What happens within C++ stays unseen:
-``blind_spots`` says what that is.
+Python reaches Paddle's C++ are replaced by others, which look at the devices of their arguments
+first; in threads without a scope these call the originals. Transfers within C++ stay unseen:
+``blind_spots`` lists them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract import Tracer
-from unidev_paddle.tracer.patches import Patches
-from unidev_paddle.tracer.telling import Telling, Watch, thread
+from unidev_paddle.tracer.patches import PaddlePatches
+from unidev_paddle.tracer.recording import recording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -46,29 +46,12 @@ class PaddleTracer(Tracer):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self.patches = Patches(backend)
+        self._patches = PaddlePatches(backend)
 
     @contextmanager
     def watch(
         self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
     ) -> Iterator[None]:
-        """See ``Tracer``: a transfer is told before it happens, named by what the user calls."""
-        watch = Watch(begin, end)
-        self.patches.start()
-        try:
-            telling = thread.telling
-            if telling is None:
-                telling = thread.telling = Telling()
-            telling.watches.append(watch)
-            try:
-                yield
-            finally:
-                telling.watches.pop(_position(telling.watches, watch))
-                if not telling.watches:
-                    thread.telling = None
-        finally:
-            self.patches.stop()
-
-
-def _position(watches: list[Watch], watch: Watch) -> int:
-    return next(at for at in reversed(range(len(watches))) if watches[at] is watch)
+        """See ``Tracer``."""
+        with self._patches, recording.scope(begin, end):
+            yield

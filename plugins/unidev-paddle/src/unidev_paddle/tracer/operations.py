@@ -1,4 +1,4 @@
-"""How each operation of Paddle's uses its arguments, and a function in its place that looks.
+"""How each operation of Paddle's uses its arguments, and what it moves therefore.
 
 What the operations declare is in paddle/phi/ops/yaml: inputs come first, then attributes; an
 attribute may be given as a tensor, which Paddle then reads on the host.
@@ -6,21 +6,17 @@ attribute may be given as a tensor, which Paddle then reads on the host.
 
 from __future__ import annotations
 
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unidev_paddle.importing import import_paddle
-from unidev_paddle.tracer.telling import thread
-from unidev_paddle.tracer.transfers import Operands, tensors_in
+from unidev_paddle.tracer.transfers import NOTHING, Operands, tensors_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev_paddle.tracer.transfers import Sight
-
-    Function = Callable[..., Any]
+    from unidev_paddle.tracer.transfers import Sight, Transfers
 
 paddle: Any = import_paddle()
 Tensor: Any = paddle.Tensor
@@ -54,45 +50,36 @@ _STAYS = {
 """Inputs that the kernels take where they are (ALL_BACKEND): powers of beta, sizes, seeds."""
 
 
-def operation_hook(name: str, original: Function, sight: Sight) -> Function:
-    """A function for ``paddle._C_ops.name``."""
+def by_operation(name: str, sight: Sight) -> Callable[..., Transfers]:
+    """What ``paddle._C_ops.name`` moves, called with its arguments."""
     inputs = _INPUTS.get(name, _INPUTS.get(name.rstrip("_")))
     stays = _STAYS.get(name, ())
     is_by_first = name.rstrip("_") in _BY_FIRST
 
-    @wraps(original)
-    def call(*arguments: Any, **options: Any) -> Any:
-        telling = thread.telling
-        if telling is None:
-            return original(*arguments, **options)
+    def transfers(*arguments: Any, **options: Any) -> Transfers:
         if inputs is None and _is_at_one_place(arguments, options):
-            return original(*arguments, **options)
+            return NOTHING
         operands = _operands(arguments, options, inputs, stays)
         if is_by_first:
             del operands.first[1:]
-        return telling.call(sight.compute(operands, name), original, arguments, options)
+        return sight.compute(operands, name)
 
-    return call
+    return transfers
 
 
-def operator_hook(name: str, original: Function, sight: Sight) -> Function:
-    """A function for ``Tensor.__add__`` and the like, which are C functions of their own."""
-    operation = name.strip("_")
-    operation = operation[1:] if operation in _REFLECTED else operation
+def by_operator(name: str, sight: Sight) -> Callable[..., Transfers]:
+    """What ``Tensor.__add__`` and the like move, which are C functions of their own."""
+    operation = name.removeprefix("r") if name in _REFLECTED else name
 
-    @wraps(original)
-    def call(*arguments: Any) -> Any:
-        telling = thread.telling
-        if telling is None or (
-            type(arguments[-1]) is not np.ndarray and _is_at_one_place(arguments, {})
-        ):
-            return original(*arguments)
+    def transfers(*arguments: Any) -> Transfers:
+        if type(arguments[-1]) is not np.ndarray and _is_at_one_place(arguments, {}):
+            return NOTHING
         operands = Operands()
         for x in arguments:
             operands.add(x)
-        return telling.call(sight.compute(operands, operation), original, arguments, {})
+        return sight.compute(operands, operation)
 
-    return call
+    return transfers
 
 
 _REFLECTED = {
@@ -101,25 +88,22 @@ _REFLECTED = {
 }
 
 
-def index_hook(name: str, original: Function, sight: Sight) -> Function:
-    """A function for ``_getitem_dygraph`` and ``_setitem_dygraph``."""
+def by_index(name: str, sight: Sight) -> Callable[..., Transfers]:
+    """What ``_getitem_dygraph`` and ``_setitem_dygraph`` move, behind ``Tensor.name``."""
 
-    @wraps(original)
-    def call(self: Any, item: Any, *value: Any) -> Any:
-        telling = thread.telling
-        if telling is None or not isinstance(self, Tensor):
-            return original(self, item, *value)
+    def transfers(x: Any, item: Any, *value: Any) -> Transfers:
+        if not isinstance(x, Tensor):
+            return NOTHING
         parts = item if isinstance(item, tuple) else (item,)
         operands = Operands()
-        for x in (self, [x for x in parts if not isinstance(x, slice)], *value):
-            operands.add(x)
-        for x in parts:
-            if isinstance(x, slice):
-                operands.numbers += tensors_in([x.start, x.stop, x.step])
-        transfers = sight.compute(operands, name.strip("_"), f"Tensor.{name}")
-        return telling.call(transfers, original, (self, item, *value), {})
+        for each in (x, [part for part in parts if not isinstance(part, slice)], *value):
+            operands.add(each)
+        for part in parts:
+            if isinstance(part, slice):
+                operands.numbers += tensors_in([part.start, part.stop, part.step])
+        return sight.compute(operands, name.strip("_"), f"Tensor.{name}")
 
-    return call
+    return transfers
 
 
 def _is_at_one_place(arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:

@@ -1,14 +1,15 @@
-"""Which attributes of Paddle's are others while a scope is open in any thread."""
+"""Which attributes of Paddle's are replaced while a scope is open in any thread."""
 
 from __future__ import annotations
 
 import sys
-import threading
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from unidev.contract import Patches
 from unidev_paddle.importing import import_paddle
-from unidev_paddle.tracer.operations import index_hook, operation_hook, operator_hook
-from unidev_paddle.tracer.readings import Calls, engine_hook, hook
+from unidev_paddle.tracer.operations import by_index, by_operation, by_operator
+from unidev_paddle.tracer.readings import Calls
+from unidev_paddle.tracer.recording import recording
 from unidev_paddle.tracer.transfers import Sight
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from unidev.contract import Backend
     from unidev_paddle.tracer.transfers import Transfers
 
-    Function = Callable[..., Any]
+    Patch = tuple[Any, str, Any]
 
 paddle: Any = import_paddle()
 core: Any = paddle.base.core
@@ -35,55 +36,29 @@ _ELSEWHERE = ("paddle._pir_ops", "paddle.base.libpaddle")
 """Modules that hold operations for static graphs alone, or Paddle's own list of them."""
 
 
-class _Patch(NamedTuple):
-    owner: Any
-    name: str
-    original: Any
-    replacement: Any
-
-
-class Patches:
-    """Puts them in place for the first scope of all threads, and takes them out after the last."""
+class PaddlePatches(Patches):
+    """Paddle's operations, wherever a module of Paddle's has one by name, and methods."""
 
     def __init__(self, backend: Backend) -> None:
+        super().__init__()
         self._backend = backend
-        self._lock = threading.Lock()
-        self._users = 0
-        self._patches: list[_Patch] = []
-        self._of_operation: dict[int, _Patch] = {}
-        """By the operation's id, and by that of what takes its place."""
+        self._methods: list[Patch] = []
+        self._operations: dict[int, tuple[Any, Any]] = {}
+        """The original and its replacement, by the id of each."""
+        self._holders: list[Patch] = []
         self._seen: set[str] = set()
 
-    def start(self) -> None:
-        """Put them in place, unless they are."""
-        with self._lock:
-            if not self._users:
-                if not self._patches:
-                    self._prepare()
-                self._find_holders()
-                try:
-                    for patch in self._patches:
-                        setattr(patch.owner, patch.name, patch.replacement)
-                except BaseException:  # Ctrl-C
-                    self._restore()
-                    raise
-            self._users += 1
+    def replacements(self) -> list[Patch]:
+        """See ``Patches``; replacements are made once."""
+        if not self._methods:
+            self._prepare()
+        self._find_holders()
+        return self._methods + self._holders
 
-    def stop(self) -> None:
-        """The other half of ``start``: after the last, all is as it was."""
-        with self._lock:
-            self._users -= 1
-            if not self._users:
-                self._find_holders()
-                try:
-                    self._restore()
-                except BaseException:  # as above
-                    self._restore()
-                    raise
-
-    def _restore(self) -> None:
-        for patch in self._patches:
-            setattr(patch.owner, patch.name, patch.original)
+    def late_holders(self) -> Iterator[Patch]:
+        """Modules of Paddle's that were imported in a scope."""
+        for module, name, replacement in self._find_holders():
+            yield module, name, self._operations[id(replacement)][0]
 
     def _prepare(self) -> None:
         sight = Sight(self._backend)
@@ -95,64 +70,59 @@ class Patches:
         }
         for module in _OPERATIONS:
             for name, original in _builtins_of(module):
-                if id(original) in self._of_operation:
+                if id(original) in self._operations:
                     continue
-                see = special.get(name)
-                made = hook(original, see) if see else operation_hook(name, original, sight)
-                patch = _Patch(module, name, original, made)
-                self._of_operation[id(original)] = self._of_operation[id(made)] = patch
-        self._patches = [
-            _Patch(owner, name, vars(owner)[name], made)
-            for owner, name, made in self._methods(sight, calls)
+                transfers_of = special.get(name) or by_operation(name, sight)
+                pair = original, recording.wrap(original, transfers_of)
+                self._operations.update((id(each), pair) for each in pair)
+        errors = self._backend.framework_errors
+        self._methods = [
+            (owner, name, recording.wrap(vars(owner)[name], transfers_of))
+            for owner, name, transfers_of in _methods(sight, calls)
+        ] + [
+            (core.eager, name, recording.wrap_engine(vars(core.eager)[name], errors))
+            for name in ("run_backward", "run_partial_grad")
         ]
 
-    def _methods(self, sight: Sight, calls: Calls) -> Iterator[tuple[Any, str, Function]]:
-        for name in (f"__{operator}__" for operator in _OPERATORS):
-            yield Tensor, name, operator_hook(name, vars(Tensor)[name], sight)
-        for name, called in (
-            ("_getitem_dygraph", "__getitem__"),
-            ("_setitem_dygraph", "__setitem__"),
-        ):
-            yield Tensor, name, index_hook(called, vars(Tensor)[name], sight)
-        for owner, name, see in (
-            (Tensor, "numpy", calls.numpy),
-            (Tensor, "_getitem_from_offset", calls.element),
-            (Tensor, "_copy_to", calls.copy_to),
-            (Tensor, "copy_", calls.take),
-            (Tensor, "set_tensor", calls.take),
-            (Tensor, "__init__", calls.make),
-            (core.eager, "tensor_copy", calls.tensor_copy),
-            (core.DenseTensor, "__array__", calls.dense_numpy),
-            (core.DenseTensor, "set", calls.dense_set),
-            (core.DenseTensor, "_copy", calls.copy_to),
-            (core.DenseTensor, "_copy_from", calls.dense_take),
-            *_elements("_get_", calls.dense_get_element),
-            *_elements("_set_", calls.dense_set_element),
-        ):
-            yield owner, name, hook(vars(owner)[name], see)
-        for name in ("run_backward", "run_partial_grad"):
-            original = vars(core.eager)[name]
-            yield core.eager, name, engine_hook(original, self._backend.framework_errors)
-
-    def _find_holders(self) -> None:
-        """Modules that have an operation among their names, also those imported meanwhile."""
+    def _find_holders(self) -> list[Patch]:
+        """Operations among the names of modules that were not seen before."""
+        found: list[Patch] = []
         for name, module in list(sys.modules.items()):
             if name in self._seen or _is_being_imported(module):
                 continue
             self._seen.add(name)
             if name.partition(".")[0] in _PACKAGES and not name.startswith(_ELSEWHERE):
-                self._patches += self._held_by(module)
+                found += self._held_by(module)
+        self._holders += found
+        return found
 
-    def _held_by(self, module: ModuleType) -> Iterator[_Patch]:
+    def _held_by(self, module: ModuleType) -> Iterator[Patch]:
         for name, value in list(vars(module).items()):
-            patch = self._of_operation.get(id(value))
-            if patch is not None:
-                yield patch._replace(owner=module, name=name)
+            if id(value) in self._operations:
+                yield module, name, self._operations[id(value)][1]
 
 
-def _elements(prefix: str, see: Callable[..., Transfers]) -> list[tuple[Any, str, Any]]:
-    names = [name for name in vars(core.DenseTensor) if name.endswith("_element")]
-    return [(core.DenseTensor, name, see) for name in names if name.startswith(prefix)]
+def _methods(sight: Sight, calls: Calls) -> Iterator[tuple[Any, str, Callable[..., Transfers]]]:
+    for name in _OPERATORS:
+        yield Tensor, f"__{name}__", by_operator(name, sight)
+    yield Tensor, "_getitem_dygraph", by_index("__getitem__", sight)
+    yield Tensor, "_setitem_dygraph", by_index("__setitem__", sight)
+    yield Tensor, "numpy", calls.numpy
+    yield Tensor, "_getitem_from_offset", calls.element
+    yield Tensor, "_copy_to", calls.copy_to
+    yield Tensor, "copy_", calls.take
+    yield Tensor, "set_tensor", calls.take
+    yield Tensor, "__init__", calls.make
+    yield core.eager, "tensor_copy", calls.tensor_copy
+    yield core.DenseTensor, "__array__", calls.dense_numpy
+    yield core.DenseTensor, "set", calls.dense_set
+    yield core.DenseTensor, "_copy", calls.copy_to
+    yield core.DenseTensor, "_copy_from", calls.dense_take
+    for name in vars(core.DenseTensor):  # _get_float_element and the like
+        if name.endswith("_element"):
+            is_read = name.startswith("_get")
+            transfers_of = calls.dense_get_element if is_read else calls.dense_set_element
+            yield core.DenseTensor, name, transfers_of
 
 
 def _is_being_imported(module: Any) -> bool:

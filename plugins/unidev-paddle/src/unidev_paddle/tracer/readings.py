@@ -1,24 +1,17 @@
-"""Functions in the place of those of Paddle's that read a tensor, move it, or fill it."""
+"""What Paddle's functions that read a tensor, move it, or fill it, are about to move."""
 
 from __future__ import annotations
 
 import math
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unidev_paddle.importing import import_paddle
-from unidev_paddle.tracer.telling import thread
 from unidev_paddle.tracer.transfers import NOTHING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from unidev_paddle.tracer.transfers import Sight, Transfers
-
-    Function = Callable[..., Any]
-    See = Callable[..., Transfers]
 
 paddle: Any = import_paddle()
 Tensor: Any = paddle.Tensor
@@ -26,47 +19,8 @@ core: Any = paddle.base.core
 DenseTensor: Any = core.DenseTensor
 
 
-def hook(original: Function, see: See) -> Function:
-    """A function for ``original``; where a scope is open ``see`` looks at its arguments first."""
-
-    @wraps(original)
-    def call(*arguments: Any, **options: Any) -> Any:
-        telling = thread.telling
-        if telling is None:
-            return original(*arguments, **options)
-        return telling.call(see(*arguments, **options), original, arguments, options)
-
-    return call
-
-
-def engine_hook(original: Function, errors: tuple[type[Exception], ...]) -> Function:
-    """A function for one that goes through the graph backwards.
-
-    Paddle's engine makes an ``OSError`` of what a Python function in the graph raises: what a
-    ``begin`` has raised comes out as it is.
-    """
-
-    @wraps(original)
-    def call(*arguments: Any, **options: Any) -> Any:
-        telling = thread.telling
-        if telling is None:
-            return original(*arguments, **options)
-        telling.raised = None
-        try:
-            return original(*arguments, **options)
-        except errors as error:
-            raised = telling.raised
-            if raised is None or raised is error:
-                raise
-            raise raised from None
-        finally:
-            telling.raised = None
-
-    return call
-
-
 class Calls:
-    """What each of them moves. Methods take what the function they look for takes."""
+    """What each of them moves. A method takes the arguments of the function that it looks for."""
 
     def __init__(self, sight: Sight) -> None:
         self._sight = sight

@@ -1,4 +1,4 @@
-"""What a call of Paddle's is about to move, told from its arguments."""
+"""What a call of Paddle's is about to move, found in its arguments."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class Sight:
     # -- where -------------------------------------------------------------------------------------
 
     def device_of(self, x: Tensor) -> Device | None:
-        """None of what has no memory, lies on several devices, or is no tensor."""
+        """None for a tensor without memory or on several devices, and for a non-tensor."""
         if isinstance(x, DenseTensor):
             return self.device_at(x._place()) if x._is_initialized() else None
         if not isinstance(x, paddle.Tensor):

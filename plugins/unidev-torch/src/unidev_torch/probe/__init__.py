@@ -109,6 +109,10 @@ class TorchProbe(Probe):
             found["sparse"] = torch.eye(3).to_sparse()
         return found
 
+    def read_out(self, x: torch.Tensor) -> object:
+        """``tolist``."""
+        return x.tolist()
+
     def write(self, x: torch.Tensor, value: float) -> None:
         """``fill_``, out of autograd's sight."""
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The modes of ``TorchTracer``: one is told every operator, the other every call of a user's."""
+"""The modes of ``TorchTracer``: one is called with operators, the other with a user's calls."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from unidev_torch.tracer.names import call_name, operation_name
 from unidev_torch.tracer.transfers import compound, printed, read_into_python, readers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from unidev_torch.tracer import Teller
+    from unidev_torch.tracer import TorchRecording
+    from unidev_torch.tracer.transfers import Move
 
 _PRINTING = frozenset({torch.Tensor.__repr__, torch.Tensor.__format__})
 _FROM_DATA = {torch.tensor: 0, torch.as_tensor: 0, torch.asarray: 0, torch.Tensor.new_tensor: 1}
-"""Where the data stands among the arguments. What is read of tensors in it, no operator tells."""
+"""Where the data stands among the arguments. No operator shows that tensors in it are read."""
 _SPECIAL = frozenset({*_PRINTING, *_FROM_DATA})
 
 
@@ -30,11 +31,9 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
 
     supports_higher_order_operators = True
 
-    def __init__(self, teller: Teller) -> None:
+    def __init__(self, recording: TorchRecording) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._teller = teller
-        self.was_multithreaded = True
-        """Of autograd, before the thread's first scope."""
+        self._recording = recording
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -43,7 +42,7 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Functions are compiled as ever; what they move is told when they run."""
+        """Functions are compiled as ever; what they move is reported when they run."""
         return True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -54,7 +53,7 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
 
     def _look(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if any(map(dispatching.is_traceable_wrapper_subclass_type, types)):
-            return NotImplemented  # it calls operators on the tensors inside: they are told
+            return NotImplemented  # it calls operators on the tensors inside: they are seen
         read = readers[func]
         if read is compound:
             dispatching._push_mode(self)
@@ -64,8 +63,11 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
                 dispatching._pop_mode()
         if read is None or any(cls.__name__ in _VALUELESS for cls in types):
             return func(*args, **kwargs)
+        if not self._recording.is_on:
+            return func(*args, **kwargs)
         moves = read(*args, **kwargs)
-        return self._teller.run(moves, lambda: operation_name(func, _CALLED), func, args, kwargs)
+        transfers = self._recording.transfers(moves, lambda: operation_name(func, _CALLED))
+        return self._recording.call(transfers, func, *args, **kwargs)
 
 
 _VALUELESS = frozenset({"FakeTensor", "FunctionalTensor"})
@@ -74,9 +76,9 @@ _VALUELESS = frozenset({"FakeTensor", "FunctionalTensor"})
 class Calls(TorchFunctionMode):
     """Is called with every public function of torch's that a user calls, not what that calls."""
 
-    def __init__(self, teller: Teller) -> None:
+    def __init__(self, recording: TorchRecording) -> None:
         super().__init__()
-        self._teller = teller
+        self._recording = recording
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call ``func``; this frame is where ``operation_name`` reads its name."""
@@ -85,26 +87,28 @@ class Calls(TorchFunctionMode):
         return func(*args, **kwargs) if kwargs else func(*args)
 
     def _call(self, func: Any, args: Any, kwargs: Any) -> Any:
-        tell = self._print if func in _PRINTING else self._read
-        return tell(func, args, kwargs)
+        if not self._recording.is_on:
+            return func(*args, **kwargs)
+        moves = _moves(func, args, kwargs)
+        transfers = self._recording.transfers(moves, lambda: call_name(func))
+        run = self._recording.muted if func in _PRINTING else self._unmuted
+        return self._recording.call(transfers, run, func, *args, **kwargs)
 
-    def _print(self, func: Any, args: Any, kwargs: Any) -> Any:
-        moves = () if kwargs.get("tensor_contents") else printed(args[0])
+    def _unmuted(self, func: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """The data, once read, may go to a device: an operator does that, and is reported."""
+        was_muted, self._recording.is_muted = self._recording.is_muted, False
+        try:
+            return func(*args, **kwargs)
+        finally:
+            self._recording.is_muted = was_muted
 
-        def quietly(*args: Any, **kwargs: Any) -> Any:
-            was_quiet, self._teller.is_quiet = self._teller.is_quiet, True
-            try:
-                return func(*args, **kwargs)
-            finally:
-                self._teller.is_quiet = was_quiet
 
-        return self._teller.run(moves, lambda: call_name(func), quietly, args, kwargs)
-
-    def _read(self, func: Any, args: Any, kwargs: Any) -> Any:
-        position = _FROM_DATA[func]
-        data = args[position] if len(args) > position else kwargs.get("data", kwargs.get("obj"))
-        moves = read_into_python(_tensors_in(data))
-        return self._teller.run(moves, lambda: call_name(func), func, args, kwargs)
+def _moves(func: Any, args: Any, kwargs: Any) -> Sequence[Move]:
+    if func in _PRINTING:
+        return () if kwargs.get("tensor_contents") else printed(args[0])
+    position = _FROM_DATA[func]
+    data = args[position] if len(args) > position else kwargs.get("data", kwargs.get("obj"))
+    return read_into_python(_tensors_in(data))
 
 
 _CALLED = Calls.__torch_function__.__code__

@@ -1,10 +1,10 @@
-"""What a user would call the operation that runs: found on the stack, only when it is asked for."""
+"""What a user would call the operation that runs: looked up on the stack, when it is reported."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
-from inspect import CO_NESTED
 from types import (
     CodeType,
     FrameType,
@@ -16,11 +16,13 @@ from typing import Any
 
 import torch
 
+from unidev.contract import Recording
+
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-_OWN = os.path.dirname(__file__) + os.sep
+_OWN = (os.path.dirname(__file__) + os.sep, inspect.getfile(Recording))
 
 _OPERATORS = {"_to_copy": "Tensor.to", "to": "Tensor.to", "_local_scalar_dense": "Tensor.item"}
-"""Where torch shows no call: its own code in C++ made it, or Python that no mode is told of."""
+"""Where torch shows no call: its own code in C++ made it, or Python that calls no mode."""
 
 _PLUMBING = frozenset(
     {"__torch_function__", "__torch_dispatch__", "handle_torch_function", "__call__", "__iter__"}
@@ -68,7 +70,7 @@ def _operator_name(operator: Any) -> str:
 
 
 def _public_name(frame: FrameType) -> str | None:
-    """``Module.to``, ``torch.save``; None of what nobody calls by name."""
+    """``Module.to``, ``torch.save``; None for functions that users do not call by name."""
     code = frame.f_code
     if code not in _names:
         _names[code] = _find_public_name(frame)
@@ -78,7 +80,7 @@ def _public_name(frame: FrameType) -> str | None:
 def _find_public_name(frame: FrameType) -> str | None:
     code = frame.f_code
     name = code.co_name
-    if code.co_flags & CO_NESTED or not _is_public(name) or name in _PLUMBING:
+    if code.co_flags & inspect.CO_NESTED or not _is_public(name) or name in _PLUMBING:
         return None
     owner = frame.f_locals.get("self")
     if owner is not None:

@@ -1,4 +1,4 @@
-"""What an operator of torch moves between devices, told from its arguments before it runs.
+"""What an operator of torch moves between devices, found in its arguments before it runs.
 
 Shapes and bytes are those that CUDA moves: on simulated devices other bytes are copied, since the
 kernels are the CPU's, and those copies are the simulator's own.
@@ -32,7 +32,7 @@ class Move(NamedTuple):
     nbytes: int
     shape: tuple[int, ...] | None
     is_operand: bool = False
-    """Whether nobody asked: torch brings it to where the other operands are."""
+    """Whether it is implicit: torch brings it to where the other operands are."""
 
 
 def nbytes_of(x: torch.Tensor, dtype: torch.dtype | None = None) -> int:
@@ -207,7 +207,7 @@ def _readers() -> Mapping[Any, Callable[..., Sequence[Move]]]:
 
 
 class Readers(dict[Any, "Callable[..., Sequence[Move]] | None"]):
-    """What tells the moves of an operator; None of those that move nothing."""
+    """The function that finds an operator's moves; None for operators that move nothing."""
 
     def __missing__(self, operator: Any) -> Callable[..., Sequence[Move]] | None:
         reader = self[operator] = compound if _is_compound(operator) else None
@@ -215,7 +215,7 @@ class Readers(dict[Any, "Callable[..., Sequence[Move]] | None"]):
 
 
 def compound(*_: object, **__: object) -> Sequence[Move]:
-    """Stands for an operator that is made of others, which are told when they are called."""
+    """Stands for an operator that is made of others, which are seen when they are called."""
     return ()
 
 

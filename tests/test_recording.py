@@ -1,0 +1,402 @@
+"""``Recording`` and ``Patches``: scopes of a thread, what is reported to them, what is replaced."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import unidev
+from unidev.contract.tracer import Patches, PlannedTransfer, Recording
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PATIENCE_S = 60
+
+
+class Kept(Recording):
+    """Writes down which of its hooks were called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hooks: list[object] = []
+
+    def opened(self) -> None:
+        self.hooks.append("opened")
+
+    def refused(self, error: BaseException) -> None:
+        self.hooks.append(error)
+
+    def closed(self) -> None:
+        self.hooks.append("closed")
+
+
+class Events(list[str]):
+    """Begins and ends, in the order in which the scopes hear of them."""
+
+    def scope(self, recording: Recording, name: str, raises: BaseException | None = None) -> Any:
+        def begin(transfer: PlannedTransfer) -> str:
+            if raises is not None:
+                raise raises
+            self.append(f"begin {name} {transfer.operation}")
+            return f"{name} {transfer.operation}"
+
+        return recording.scope(begin, lambda token: self.append(f"end {token}"))
+
+
+@pytest.fixture
+def recording() -> Kept:
+    return Kept()
+
+
+@pytest.fixture
+def events() -> Events:
+    return Events()
+
+
+def planned(operation: str = "read") -> PlannedTransfer:
+    return PlannedTransfer(operation, unidev.cpu(), unidev.cpu(), 8, (2,))
+
+
+# -- call -----------------------------------------------------------------------------------------
+
+
+def test_each_scope_hears_each_transfer_and_ends_come_in_the_opposite_order(
+    recording: Kept, events: Events
+) -> None:
+    with events.scope(recording, "a"), events.scope(recording, "b"):
+        result = recording.call(
+            [planned("x"), planned("y")], lambda *a, **o: events.append("call") or (a, o), 1, z=2
+        )
+    assert result == ((1,), {"z": 2})
+    begins = ["a x", "a y", "b x", "b y"]
+    assert events == [
+        *(f"begin {each}" for each in begins), "call", *(f"end {each}" for each in begins[::-1])
+    ]  # fmt: skip
+
+
+def test_without_a_scope_or_a_transfer_the_function_is_only_called(
+    recording: Kept, events: Events
+) -> None:
+    assert recording.call([planned()], int, "7") == 7
+    with events.scope(recording, "a"):
+        assert recording.call([], int, "7") == 7
+    assert events == []
+
+
+def test_options_of_any_name_reach_the_function(recording: Kept, events: Events) -> None:
+    options = {"self": 1, "function": 2, "transfers": 3, "transfers_of": 4}
+    with events.scope(recording, "a"):
+        assert recording.call([planned()], dict, **options) == options
+        assert recording.muted(dict, **options) == options
+        assert recording.wrap(dict, lambda **_: [planned()])(**options) == options
+    assert events == ["begin a read", "end a read"] * 2
+
+
+def test_a_begin_that_raises_ends_the_scopes_before_it_and_calls_nothing(
+    recording: Kept, events: Events
+) -> None:
+    error = KeyboardInterrupt()
+    with ExitStack() as stack:
+        for name, raises in (("a", None), ("b", error), ("c", None)):
+            stack.enter_context(events.scope(recording, name, raises))
+        with pytest.raises(KeyboardInterrupt) as caught:
+            recording.call([planned()], events.append, "call")
+        assert recording.is_on
+    assert caught.value is error
+    assert events == ["begin a read", "end a read"]
+    assert recording.hooks == ["opened", error, "closed"]
+
+
+def test_a_begin_that_raises_at_the_second_transfer_ends_its_own_first(
+    recording: Kept, events: Events
+) -> None:
+    def begin(transfer: PlannedTransfer) -> str:
+        if transfer.operation == "y":
+            raise LookupError
+        return transfer.operation
+
+    with recording.scope(begin, events.append), pytest.raises(LookupError):
+        recording.call([planned("x"), planned("y")], events.append, "call")
+    assert events == ["x"]
+
+
+def test_a_call_that_raises_is_ended_and_recorded_again_afterwards(
+    recording: Kept, events: Events
+) -> None:
+    with events.scope(recording, "a"):
+        with pytest.raises(ZeroDivisionError):
+            recording.call([planned()], divmod, 1, 0)
+        recording.call([planned()], divmod, 1, 1)
+    assert events == ["begin a read", "end a read"] * 2
+
+
+@pytest.mark.parametrize("error", [ValueError(), KeyboardInterrupt()])
+def test_an_end_that_raises_keeps_no_other_from_ending(
+    recording: Kept, events: Events, error: BaseException
+) -> None:
+    def end(_: object) -> None:
+        raise error
+
+    with (
+        events.scope(recording, "a"),
+        recording.scope(lambda _: None, end),
+        events.scope(recording, "c"),
+    ):
+        with pytest.raises(type(error)) as caught:
+            recording.call([planned()], int)
+        assert recording.is_on
+    assert caught.value is error
+    assert events == ["begin a read", "begin c read", "end c read", "end a read"]
+
+
+def test_nothing_is_reported_by_begin_by_end_or_within_the_call(
+    recording: Kept, events: Events
+) -> None:
+    def move(*_: object) -> None:
+        recording.call([planned("inner")], events.append, "call")
+
+    with events.scope(recording, "a"), recording.scope(move, move):
+        recording.call([planned()], move)
+    assert events == ["begin a read", "call", "call", "call", "end a read"]
+
+
+def test_nothing_is_reported_while_muted_but_afterwards_also_after_an_error(
+    recording: Kept, events: Events
+) -> None:
+    with events.scope(recording, "a"):
+        with pytest.raises(ZeroDivisionError):
+            recording.muted(recording.call, [planned()], divmod, 1, 0)
+        assert events == []
+        assert recording.is_on
+        recording.muted(recording.muted, int)
+        assert recording.is_on
+
+
+# -- wrap -----------------------------------------------------------------------------------------
+
+
+def test_a_wrapped_function_reports_what_is_found_in_its_arguments(
+    recording: Kept, events: Events
+) -> None:
+    def transfers_of(*operations: str) -> list[PlannedTransfer]:
+        recording.call([planned("looked at")], int)
+        return [planned(operation) for operation in operations]
+
+    def function(*operations: str) -> int:
+        return len(operations)
+
+    wrapped = recording.wrap(function, transfers_of)
+    assert wrapped.__name__ == "function"
+    assert wrapped("x") == 1
+    with events.scope(recording, "a"):
+        assert (wrapped(), wrapped("x", "y")) == (0, 2)
+    assert events == ["begin a x", "begin a y", "end a y", "end a x"]
+
+
+def test_arguments_are_not_looked_at_without_a_scope(recording: Kept) -> None:
+    assert recording.wrap(int, lambda *_: 1 // 0)("7") == 7
+    assert recording.wrap(int, lambda *_: 1 // 0).__doc__ == int.__doc__
+
+
+# -- scopes ---------------------------------------------------------------------------------------
+
+
+def test_scopes_close_in_any_order_and_the_others_go_on(recording: Kept, events: Events) -> None:
+    scopes = [events.scope(recording, name) for name in "abc"]
+    for scope in scopes:
+        scope.__enter__()
+    heard = []
+    for scope in (scopes[1], scopes[0], scopes[2]):
+        scope.__exit__(None, None, None)
+        events.clear()
+        recording.call([planned()], int)
+        heard.append([each for each in events if each.startswith("begin")])
+    assert heard == [["begin a read", "begin c read"], ["begin c read"], []]
+    assert recording.hooks == ["opened", "closed"]
+
+
+def test_two_scopes_of_the_same_functions_are_two(recording: Kept) -> None:
+    seen: list[object] = []
+    first, second = (recording.scope(seen.append, lambda _: None) for _ in range(2))
+    with first:
+        with second:
+            recording.call([planned()], int)
+        recording.call([planned()], int)
+    assert len(seen) == 3
+
+
+def test_an_exception_closes_the_scope(recording: Kept) -> None:
+    with pytest.raises(KeyError), recording.scope(lambda _: None, lambda _: None):
+        raise KeyError
+    assert not recording.is_on
+    assert recording.hooks == ["opened", "closed"]
+
+
+def test_each_thread_has_scopes_of_its_own(recording: Kept, events: Events) -> None:
+    barrier = threading.Barrier(3, timeout=PATIENCE_S)
+    heard: dict[str, list[str]] = {}
+
+    def work(name: str, is_scoped: bool) -> None:
+        mine = Events()
+        with mine.scope(recording, name) if is_scoped else ExitStack():
+            barrier.wait()
+            for _ in range(20):
+                recording.call([planned()], barrier.wait)
+        heard[name] = mine
+
+    threads = [
+        threading.Thread(target=work, args=arguments)
+        for arguments in (("a", True), ("b", True), ("c", False))
+    ]
+    with events.scope(recording, "main"):
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE_S)
+    assert events == []
+    assert heard == {
+        **{name: [f"begin {name} read", f"end {name} read"] * 20 for name in "ab"},
+        "c": [],
+    }
+
+
+# -- patches --------------------------------------------------------------------------------------
+
+
+class Base:
+    def inherited(self) -> str:
+        return "inherited"
+
+
+class Owner(Base):
+    def own(self) -> str:
+        return "own"
+
+
+class OwnerPatches(Patches):
+    """Of a class and a module-like object, and of others that come later."""
+
+    def __init__(self, module: SimpleNamespace) -> None:
+        super().__init__()
+        self.module = module
+        self.late: list[SimpleNamespace] = []
+        self.before_last: Callable[[], None] = lambda: None
+
+    def replacements(self) -> Iterator[tuple[Any, str, Any]]:
+        yield Owner, "own", lambda _: "replaced"
+        yield Owner, "inherited", lambda _: "replaced"
+        self.before_last()
+        yield self.module, "function", lambda: "replaced"
+
+    def late_holders(self) -> Iterator[tuple[Any, str, Any]]:
+        for each in self.late:
+            yield each, "function", original
+
+
+def original() -> str:
+    return "original"
+
+
+@pytest.fixture
+def patches() -> Iterator[OwnerPatches]:
+    before = dict(vars(Owner))
+    made = OwnerPatches(SimpleNamespace(function=original))
+    yield made
+    assert dict(vars(Owner)) == before
+    assert made.module.function is original
+    assert made.attributes() == []
+
+
+def test_attributes_are_replaced_from_the_first_enter_to_the_last_exit(
+    patches: OwnerPatches,
+) -> None:
+    with patches:
+        with patches:
+            assert patches.attributes() == [
+                (Owner, "own"), (Owner, "inherited"), (patches.module, "function")
+            ]  # fmt: skip
+        assert (Owner().own(), Owner().inherited()) == ("replaced", "replaced")
+        assert patches.module.function() == "replaced"
+    assert (Owner().own(), Owner().inherited()) == ("own", "inherited")
+    assert "inherited" not in vars(Owner)
+
+
+def test_an_exception_restores(patches: OwnerPatches) -> None:
+    with pytest.raises(KeyError), patches, patches:
+        raise KeyError
+
+
+@pytest.mark.parametrize("error", [AttributeError, KeyboardInterrupt])
+def test_all_or_none_are_replaced(patches: OwnerPatches, error: type[BaseException]) -> None:
+    class Refusing(SimpleNamespace):
+        def __setattr__(self, name: str, value: object) -> None:
+            if value is not original:
+                raise error
+            super().__setattr__(name, value)
+
+    before, patches.module = patches.module, Refusing(**vars(patches.module))
+    with pytest.raises(error), patches:
+        pass
+    assert vars(Owner)["own"](None) == "own"
+    patches.module = before
+    with patches:
+        assert Owner().own() == "replaced"
+
+
+def test_an_interrupt_while_they_are_restored_leaves_none(
+    patches: OwnerPatches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([KeyboardInterrupt])
+
+    class Interrupted(SimpleNamespace):
+        def __setattr__(self, name: str, value: object) -> None:
+            if value is original and next(times, None):
+                raise KeyboardInterrupt
+            super().__setattr__(name, value)
+
+    monkeypatch.setattr(patches, "module", Interrupted(**vars(patches.module)))
+    patches.module.__dict__["function"] = original
+    patches.__enter__()
+    with pytest.raises(KeyboardInterrupt):
+        patches.__exit__(None, None, None)
+
+
+def test_replacements_that_cannot_be_made_leave_everything(patches: OwnerPatches) -> None:
+    patches.before_last = lambda: 1 // 0
+    with pytest.raises(ZeroDivisionError), patches:
+        pass
+    patches.before_last = lambda: None
+    with patches:
+        assert Owner().own() == "replaced"
+
+
+def test_who_took_a_replacement_meanwhile_gets_the_original(patches: OwnerPatches) -> None:
+    late = SimpleNamespace()
+    with patches:
+        late.function = patches.module.function
+        patches.late.append(late)
+        assert late.function is not original
+    assert late.function is original
+
+
+def test_the_last_thread_to_leave_restores(patches: OwnerPatches) -> None:
+    has_entered, may_leave = threading.Event(), threading.Event()
+
+    def work() -> None:
+        with patches:
+            has_entered.set()
+            may_leave.wait(PATIENCE_S)
+
+    thread = threading.Thread(target=work)
+    with patches:
+        thread.start()
+        assert has_entered.wait(PATIENCE_S)
+    assert Owner().own() == "replaced"
+    may_leave.set()
+    thread.join(PATIENCE_S)
+    assert Owner().own() == "own"

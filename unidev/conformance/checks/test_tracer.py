@@ -1,0 +1,279 @@
+"""The tracer's scopes: each transfer reported once, to every scope of the thread, and no other."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import ExitStack, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.conformance.kit import samples
+from unidev.conformance.running.catalog import check
+from unidev.contract.tracer import PlannedTransfer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from unidev.conformance.kit.workbench import Workbench
+    from unidev.contract.device import Device
+
+_NEEDS = ("tracer", "probe.read_out")
+_PATIENCE_S = 60
+_READS = 10
+
+
+class _RefusedError(Exception):
+    """What a scope's ``begin`` raises."""
+
+
+class _Scope:
+    """A scope that writes down what it hears, and may refuse it."""
+
+    def __init__(self, workbench: Workbench, name: str, heard: list[tuple[str, str]]) -> None:
+        self._tracer = workbench.backend.tracer
+        self.name = name
+        self.refusal: BaseException | None = None
+        self.before_begin: Callable[[], object] = lambda: None
+        self.transfers: list[PlannedTransfer] = []
+        self.ended: list[object] = []
+        """The tokens that ``end`` was called with."""
+        self._heard = heard
+        self._tokens: list[object] = []
+
+    def __call__(self) -> AbstractContextManager[None]:
+        return self._tracer.watch(self._begin, self._end)
+
+    def _begin(self, transfer: PlannedTransfer) -> object:
+        self.before_begin()
+        if self.refusal is not None:
+            raise self.refusal
+        token = object()
+        self.transfers.append(transfer)
+        self._tokens.append(token)
+        self._heard.append(("begin", self.name))
+        return token
+
+    def _end(self, token: object) -> None:
+        self.ended.append(token)
+        self._heard.append(("end", self.name))
+
+    def check(self, count: int, where: str) -> None:
+        """``count`` transfers have begun, and each of them has ended, with its own token."""
+        begun = [f"{each.operation} of {each.nbytes} bytes" for each in self.transfers]
+        assert len(begun) == count, (
+            f"{where}: the {self.name} scope heard {len(begun)} transfers, not {count}: {begun}"
+        )
+        is_each_ended = sorted(map(id, self.ended)) == sorted(map(id, self._tokens))
+        assert is_each_ended, (
+            f"{where}: the {self.name} scope's `end` was called {len(self.ended)} times for "
+            f"{count} transfers, or not with what its `begin` returned"
+        )
+
+
+def _scopes(workbench: Workbench, *names: str) -> tuple[list[_Scope], list[tuple[str, str]]]:
+    heard: list[tuple[str, str]] = []
+    return [_Scope(workbench, name, heard) for name in names], heard
+
+
+@check(required=True, needs=_NEEDS)
+def test_read_is_reported_once(workbench: Workbench) -> None:
+    """A tensor on a GPU that is read into Python is one transfer to the CPU; on the CPU, none."""
+    for gpu in workbench.gpus():
+        x = workbench.matrix(gpu)
+        (scope,), heard = _scopes(workbench, "only")
+        where = f"one read of a matrix on {gpu}"
+        with scope():
+            values = workbench.probe.read_out(x)
+        scope.check(1, where)
+        _check_transfer(workbench, scope.transfers[0], gpu, where)
+        assert heard == [("begin", "only"), ("end", "only")], f"{where}: {heard}"
+        found = np.asarray(values, "float32").tobytes()
+        assert found == samples.counting((2, 3), "float32").tobytes(), f"{where}: {values!r}"
+        workbench.probe.read_out(x)
+        scope.check(1, f"{where}, after the scope")
+    x = workbench.matrix(workbench.cpu)
+    (scope,), _ = _scopes(workbench, "only")
+    with scope():
+        workbench.probe.read_out(x)
+    scope.check(0, "a read on the CPU")
+
+
+def _check_transfer(
+    workbench: Workbench, transfer: PlannedTransfer, source: Device, where: str
+) -> None:
+    assert isinstance(transfer, PlannedTransfer), f"{where}: `begin` was given {transfer!r}"
+    ways = transfer.source, transfer.target
+    assert ways == (source, workbench.cpu), f"{where}: it goes from {ways[0]} to {ways[1]}"
+    assert transfer.nbytes == 24, f"{where}: {transfer.nbytes} bytes, not 24"
+    assert transfer.shape in ((2, 3), None), f"{where}: its shape is {transfer.shape}"
+    assert isinstance(transfer.operation, str), f"{where}: it is called {transfer.operation!r}"
+    assert transfer.operation, f"{where}: it has no name"
+    workbench.evidence.add("transfers", transfer.operation)
+
+
+@check(needs=(*_NEEDS, "probe.write"))
+def test_begin_comes_before_the_bytes_move(workbench: Workbench) -> None:
+    """Values that ``begin`` writes into the tensor are the values that are read."""
+    for gpu in workbench.gpus():
+        x = workbench.matrix(gpu)
+        scope = _Scope(workbench, "only", [])
+        scope.before_begin = partial(workbench.probe.write, x, 7.0)
+        with scope():
+            values = workbench.probe.read_out(x)
+        found = np.asarray(values, "float32")
+        assert (found == 7).all(), f"on {gpu}: `begin` was called after the values were read"
+
+
+@check(required=True, needs=_NEEDS)
+def test_begin_that_raises(workbench: Workbench) -> None:
+    """What ``begin`` raises reaches the caller as it is; scopes that had begun have ended."""
+    for gpu in workbench.gpus():
+        x = workbench.matrix(gpu)
+        scopes, _ = _scopes(workbench, "outer", "middle", "inner")
+        outer, middle, inner = scopes
+        with outer(), middle(), inner():
+            middle.refusal = _RefusedError(f"no reads of {gpu}")
+            _check_raises(middle.refusal, partial(workbench.probe.read_out, x))
+            for each in scopes:
+                each.check(len(each.transfers), f"after a refused read of {gpu}")
+            outer.check(1, f"a scope outside the one that refuses a read of {gpu}")
+            middle.refusal = None
+            already = [len(each.transfers) for each in scopes]
+            workbench.works(workbench.probe.read_out, x)
+            for each, count in zip(scopes, already, strict=True):
+                each.check(count + 1, f"a read of {gpu} after a refused one")
+        (later,), _ = _scopes(workbench, "later")
+        with later():
+            workbench.works(workbench.probe.read_out, x)
+        later.check(1, f"a read of {gpu} in a scope after one that refused")
+
+
+def _check_raises(error: BaseException, call: Callable[[], object]) -> None:
+    try:
+        result = call()
+    except BaseException as caught:
+        if caught is error:
+            return
+        raise AssertionError(
+            f"`begin` raised {error!r}, and {caught!r} reached the caller"
+        ) from caught
+    raise AssertionError(f"`begin` raised {error!r}, and the read returned {result!r}")
+
+
+@check(required=True, needs=_NEEDS)
+def test_scopes_nest(workbench: Workbench) -> None:
+    """Every open scope hears a transfer; ends come in the opposite order of begins."""
+    for gpu in workbench.gpus():
+        x = workbench.matrix(gpu)
+        (outer, inner), heard = _scopes(workbench, "outer", "inner")
+        with outer():
+            with inner():
+                workbench.probe.read_out(x)
+            assert heard == [
+                ("begin", "outer"), ("begin", "inner"), ("end", "inner"), ("end", "outer")
+            ], f"one read of {gpu} in two scopes: {heard}"  # fmt: skip
+            workbench.probe.read_out(x)
+        outer.check(2, f"reads of {gpu} in an inner scope and after it")
+        inner.check(1, f"reads of {gpu} in an inner scope and after it")
+
+
+@check(required=True, needs=_NEEDS)
+def test_scopes_left_in_any_order(workbench: Workbench) -> None:
+    """A scope that is left before one that was opened later hears nothing more; that one does."""
+    for gpu in workbench.gpus():
+        x = workbench.matrix(gpu)
+        (first, second), _ = _scopes(workbench, "first", "second")
+        opened = ExitStack()
+        opened.enter_context(first())
+        with opened, second():
+            opened.close()
+            workbench.probe.read_out(x)
+        first.check(0, f"a read of {gpu} after the first scope was left")
+        second.check(1, f"a read of {gpu} after the first scope was left")
+        workbench.probe.read_out(x)
+        second.check(1, f"a read of {gpu} after both scopes were left")
+
+
+@check(required=True, needs=_NEEDS)
+def test_threads_hear_their_own(workbench: Workbench) -> None:
+    """Two threads record at once, each its own transfers; none of a thread without a scope."""
+    gpu = workbench.gpus()[0]
+    barrier = threading.Barrier(3, timeout=_PATIENCE_S)
+    scopes, _ = _scopes(workbench, "first thread's", "second thread's")
+    (outside,), _ = _scopes(workbench, "main thread's")
+    errors: list[BaseException] = []
+
+    def work(scope: _Scope | None, length: int) -> None:
+        try:
+            x = workbench.make(samples.counting((length,), "float32"), gpu)
+            with nullcontext() if scope is None else scope():
+                for _ in range(_READS):
+                    barrier.wait()  # each read begins while the others' scopes are open
+                    workbench.probe.read_out(x)
+                barrier.wait()
+        except BaseException as error:  # noqa: BLE001  it is raised by the check's own thread
+            errors.append(error)
+            barrier.abort()
+
+    threads = [
+        threading.Thread(target=work, args=(scope, length))
+        for scope, length in zip((*scopes, None), (1, 2, 3), strict=True)
+    ]
+    with outside():
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(_PATIENCE_S)
+    if errors:
+        raise errors[0]
+    outside.check(0, "reads in other threads")
+    for scope, length in zip(scopes, (1, 2), strict=True):
+        scope.check(_READS, f"{_READS} reads in each thread")
+        sizes = {each.nbytes for each in scope.transfers}
+        assert sizes == {4 * length}, f"the {scope.name} scope heard of {sizes} bytes"
+
+
+@check(required=True, needs=_NEEDS)
+def test_framework_is_as_it_was(workbench: Workbench) -> None:
+    """After an exception in the block the framework's functions and settings are the old ones."""
+    gpu = workbench.gpus()[0]
+    x = workbench.matrix(gpu)
+    workbench.probe.read_out(x)  # what the framework imports at first use is there
+    functions = _functions(workbench, x)
+    settings = dict(workbench.probe.global_state())
+    scopes, _ = _scopes(workbench, "outer", "inner")
+    outer, inner = scopes
+    try:
+        with outer(), inner():
+            workbench.probe.read_out(x)
+            raise _RefusedError
+    except _RefusedError:
+        pass
+    for each in scopes:
+        each.check(1, f"a read of {gpu}")
+    now = _functions(workbench, x)
+    changed = sorted(name for name in functions if now.get(name) is not functions[name])
+    assert not changed, f"{len(changed)} functions stay replaced after the block: {changed[:5]}"
+    assert dict(workbench.probe.global_state()) == settings, "the block changed global settings"
+    workbench.evidence.add("functions", len(functions))
+
+
+def _functions(workbench: Workbench, x: Any) -> dict[str, object]:
+    """Functions and methods of the framework, by name: of its modules and of the tensor's class."""
+    spec = workbench.backend.spec
+    packages = {spec.framework, *spec.namespaces} - {"unidev"}
+    owners = [
+        (name, vars(module))
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in packages and hasattr(module, "__dict__")
+    ] + [(cls.__qualname__, vars(cls)) for cls in type(x).__mro__]
+    return {
+        f"{owner}.{name}": value
+        for owner, attributes in owners
+        for name, value in list(attributes.items())
+        if callable(value)
+    }
