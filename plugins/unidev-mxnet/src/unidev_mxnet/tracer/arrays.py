@@ -62,6 +62,11 @@ def device_at(handle: int | c_void_p | None, backend: Backend) -> Device | None:
         return None
 
 
+def are_apart(source: Device, target: Device) -> bool:
+    """False for two indices of the CPU: without simulation they are one memory."""
+    return source is not target and not source.kind == target.kind == "cpu"
+
+
 def size_at(handle: int | c_void_p) -> tuple[tuple[int, ...] | None, int]:
     """The shape of an array, and its bytes; of a sparse one, those of its values and indices.
 
