@@ -30,10 +30,10 @@ FUNCTIONS = (
 
 MARKS = [
     pytest.mark.usefixtures("clean_library"),
-    # What MXNet says of its own as_in_context, which it calls itself.
+    # MXNet deprecates as_in_context, which it calls itself.
     pytest.mark.filterwarnings("ignore:ndarray.as_in_context:DeprecationWarning"),
 ]
-"""Of every test of the tracer."""
+"""For every test of the tracer."""
 
 
 @contextlib.contextmanager

@@ -204,7 +204,7 @@ def test_each_blind_spot_has_its_reason():
 
 
 class Hardware:
-    """A backend of a machine with real GPUs, as far as the tracer asks it."""
+    """A backend of a machine with real GPUs: what the tracer uses of it."""
 
     simulated_count = 0
     cpu = "cpu:0"

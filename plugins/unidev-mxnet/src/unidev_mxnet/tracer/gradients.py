@@ -1,6 +1,6 @@
 """Gradients that go back over a crossing of devices, which happens in C++.
 
-Autograd's graph can be asked for by Python, but it does not say where its arrays were. So what
+Python can read autograd's graph, but the graph does not contain where its arrays were. So what
 crosses while autograd records is kept by the name of its node, and looked up in the graph of what
 ``backward`` is called on.
 """
@@ -100,7 +100,7 @@ def _has_gradient(handle: int | None) -> bool:
 
 
 def _symbol(handle: int | None) -> Any:
-    """The graph that an array was computed by; None of one that autograd does not know."""
+    """The graph that an array was computed by; None if autograd did not record it."""
     if handle is None:
         return None
     try:

@@ -143,7 +143,7 @@ class Operations:
     # -- stores ------------------------------------------------------------------------------------
 
     def _store(self, original: Function) -> Function:
-        """Of a ``KVStore``: what its optimizer reads is reported, what it moves itself is not."""
+        """A ``KVStore``: what its optimizer reads is reported, what it moves itself is not."""
         recording = self._recording
 
         def push(*arguments: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which functions of MXNet's C library are others while a scope is open in any thread."""
+"""Which functions of MXNet's C library are replaced while a scope is open in any thread."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ CONFLICT = re.compile(
     r"(\S+) but is actually on (\S+) \(operation running on (\S+)\)"
 )
 _FAILURES = (core._NotOkStatusException, tf.errors.InvalidArgumentError)
-"""Of the fast path, and of the other."""
+"""What the fast path raises, and the other path."""
 _MOVERS = {"Identity", "IdentityN", b"Identity", b"IdentityN"}
 """Which that policy lets copy: TensorFlow's own advice is to move by them."""
 _MOVED = (EAGER, tf.Variable)
@@ -155,7 +155,7 @@ class Operations:
         return self._recording.call([each for moved in sent for each in moved], run)
 
     def _read(self, operation: Any, rest: Sequence[Any], run: Callable[[], Any]) -> Any:
-        """Shapes and the like, for which TensorFlow asks no copy of a simulated GPU's memory."""
+        """Shapes and the like, which TensorFlow reads from a simulated GPU without a copy."""
         cpu = self._sight.cpu
         read = [rest[at] for at in _read_on_host(operation)]
         read = [x for x in read if isinstance(x, _MOVED) and x.dtype not in ON_HOST]

@@ -1,4 +1,4 @@
-"""Which attributes of TensorFlow's and NumPy's are others while a scope is open in any thread."""
+"""Which attributes of TensorFlow and NumPy are replaced while a scope is open in any thread."""
 
 from __future__ import annotations
 

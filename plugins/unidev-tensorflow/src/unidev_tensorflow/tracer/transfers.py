@@ -32,7 +32,7 @@ class Sight:
         self._devices: dict[str, Device | None] = {}
 
     def device_named(self, name: str) -> Device | None:
-        """Ours by TensorFlow's full name; None of another process's."""
+        """Ours by TensorFlow's full name; None if another process has it."""
         if name not in self._devices:
             found = self._backend.parse_native(name) if name else None
             self._devices[name] = None if found is None else self._backend.device(*found)
@@ -47,7 +47,7 @@ class Sight:
         return self.cpu
 
     def device_of(self, x: Any) -> Device | None:
-        """Where the memory of a tensor or variable is; None of what has none."""
+        """Where the memory of a tensor or variable is; None if it has no memory."""
         if isinstance(x, tf.Variable):
             x = getattr(x, "_handle", None)
         elif isinstance(x, EAGER) and x.dtype in _HANDLES:
@@ -61,7 +61,7 @@ class Sight:
         return None if x.dtype in ON_HOST and self.is_simulated else self.device_of(x)
 
     def is_taken_along(self, dtype: Any, is_direct: bool) -> bool:
-        """Whether a dtype of ``ON_HOST`` is taken to be where ``device`` says, nevertheless.
+        """Whether a tensor of a dtype in ``ON_HOST`` counts as on its ``device`` nevertheless.
 
         On simulated GPUs int32 is a dtype like any other, as far as the user's own calls go.
         """
