@@ -42,41 +42,39 @@ class Operations:
 
     def _invoke(self, original: Function) -> Function:
         """``MXImperativeInvokeEx``: all operators but two."""
-        recording = self._recording
 
         def invoke(*arguments: Any) -> Any:
-            if not recording.is_on:
+            if not self._recording.is_on:
                 return original(*arguments)
             operator, _, arrays, count, outs = arguments[:5]
             inputs = arrays[:]
             given = [outs._obj[index] for index in range(count._obj.value)]
             if len(inputs) + len(given) < 2 or are_together([*inputs, *given]):
                 return original(*arguments)
-            if recording.is_in_store:  # which keeps weights on a CPU: that is its own affair
+            if self._recording.is_in_store:  # which keeps weights on a CPU: that is its own affair
                 return original(*arguments)
             crossings = self._crossings(operator_name(operator), inputs, given)
-            status = recording.call(_transfers(crossings), original, *arguments)
+            status = self._recording.call(_transfers(crossings), original, *arguments)
             if status == 0 and crossings:
-                remember(recording.gradients, crossings, inputs, outs._obj[0])
+                remember(self._recording.gradients, crossings, inputs, outs._obj[0])
             return status
 
         return invoke
 
     def _call(self, original: Function) -> Function:
         """``MXNetFuncCall``: of those that take arrays, ``tensordot`` in 1.9.1."""
-        recording = self._recording
 
         def call(*arguments: Any) -> Any:
-            if not recording.is_on:
+            if not self._recording.is_on:
                 return original(*arguments)
             _, values, codes, count, result, code = arguments
             inputs = [values[i].v_handle for i in range(count.value) if codes[i] == _ARRAY]
             if len(inputs) < 2 or are_together(inputs):
                 return original(*arguments)
             crossings = self._crossings(calling_function(), inputs, [])
-            status = recording.call(_transfers(crossings), original, *arguments)
+            status = self._recording.call(_transfers(crossings), original, *arguments)
             if status == 0 and crossings and code._obj.value == _ARRAY:
-                remember(recording.gradients, crossings, inputs, result._obj.v_handle)
+                remember(self._recording.gradients, crossings, inputs, result._obj.v_handle)
             return status
 
         return call
@@ -122,20 +120,19 @@ class Operations:
 
     def _backward(self, original: Function) -> Function:
         """``MXAutogradBackwardEx``: ``backward`` and ``autograd.grad``."""
-        recording = self._recording
 
         def backward(*arguments: Any) -> Any:
-            if not recording.is_on:
+            if not self._recording.is_on:
                 return original(*arguments)
             _, heads, given, _, variables, retain = arguments[:6]
             found = [
                 *head_gradients(heads[:], given, self._backend),
-                *gradients(recording.gradients, heads[:], variables),
+                *gradients(self._recording.gradients, heads[:], variables),
             ]
-            status = recording.call([transfer for _, transfer in found], original, *arguments)
+            status = self._recording.call([transfer for _, transfer in found], original, *arguments)
             if status == 0 and not retain.value:
                 for name, _ in found:
-                    recording.gradients.pop(name, None)
+                    self._recording.gradients.pop(name, None)
             return status
 
         return backward
@@ -144,12 +141,11 @@ class Operations:
 
     def _store(self, original: Function) -> Function:
         """A ``KVStore``: what its optimizer reads is reported, what it moves itself is not."""
-        recording = self._recording
 
         def push(*arguments: Any) -> Any:
-            if not recording.is_on or recording.is_in_store:
+            if not self._recording.is_on or self._recording.is_in_store:
                 return original(*arguments)
-            return recording.call_store(original, *arguments)
+            return self._recording.call_store(original, *arguments)
 
         return push
 

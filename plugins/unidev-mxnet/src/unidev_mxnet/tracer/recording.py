@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from unidev.contract import PlannedTransfer
     from unidev_mxnet.tracer.gradients import Crossing
 
+    Function = Callable[..., Any]
+    Transfers = Sequence[PlannedTransfer]
+
 
 class MxnetRecording(Recording):
     """With what crossed devices while autograd recorded, and whether a KVStore is running."""
@@ -26,12 +29,7 @@ class MxnetRecording(Recording):
         """What crossed devices while autograd recorded, by the name of its node in the graph."""
 
     def call(
-        self,
-        transfers: Sequence[PlannedTransfer],
-        function: Callable[..., Any],
-        /,
-        *arguments: Any,
-        **options: Any,
+        self, transfers: Transfers, function: Function, /, *arguments: Any, **options: Any
     ) -> Any:
         """As in ``Recording``, but what runs within is a part of the call, also if nothing moves.
 
@@ -41,7 +39,7 @@ class MxnetRecording(Recording):
             return self.muted(function, *arguments, **options)
         return super().call(transfers, function, *arguments, **options)
 
-    def call_store(self, function: Callable[..., Any], *arguments: Any) -> Any:
+    def call_store(self, function: Function, *arguments: Any) -> Any:
         """Call a function of a KVStore's, and raise what a scope raised in its callbacks.
 
         ctypes prints what the optimizer's Python raises, and drops it.
