@@ -1,4 +1,4 @@
-"""What MXNet's own calls move, told by the tracer: all of it, once, in order, and nothing else."""
+"""What MXNet's own calls move, as the tracer reports it: all, once, in order, nothing else."""
 
 import copy
 import pickle
@@ -13,7 +13,7 @@ from traced import (
     THERE,
     legacy,
     one,
-    seen,
+    recorded,
     square,
 )
 
@@ -52,8 +52,8 @@ SCRIPT = [
 ]
 
 
-def test_a_script_tells_exactly_what_it_moves_in_order(capsys):
-    assert seen(script) == SCRIPT
+def test_a_script_reports_exactly_what_it_moves_in_order(capsys):
+    assert recorded(script) == SCRIPT
     assert capsys.readouterr().out.startswith("40.0 [[ 7.  8.]")
 
 
@@ -107,9 +107,9 @@ def test_the_guard_stops_a_loop_that_logs_at_the_first_read(read):
         ("copy.deepcopy", copy.deepcopy),
     ],
 )
-def test_every_way_to_read_an_array_is_told_once(operation, read):
+def test_every_way_to_read_an_array_is_reported_once(operation, read):
     x = one()
-    assert seen(lambda: read(x)) == [(operation, "gpu:0", "cpu:0", 4, ())]
+    assert recorded(lambda: read(x)) == [(operation, "gpu:0", "cpu:0", 4, ())]
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_every_way_to_read_an_array_is_told_once(operation, read):
         ("copy.deepcopy", copy.deepcopy),
     ],
 )
-def test_every_way_to_read_a_legacy_array_is_told_once(operation, read):
+def test_every_way_to_read_a_legacy_array_is_reported_once(operation, read):
     x = mx.nd.array([3.0], ctx=THERE, dtype="float64")
-    assert seen(lambda: read(x)) == [(operation, "gpu:1", "cpu:0", 8, (1,))]
+    assert recorded(lambda: read(x)) == [(operation, "gpu:1", "cpu:0", 8, (1,))]
 
 
 def test_a_comparison_in_a_condition_reads_one_bool():
@@ -135,14 +135,14 @@ def test_a_comparison_in_a_condition_reads_one_bool():
     def compare():
         return 1 if x > 2 else 0
 
-    assert seen(compare) == [("ndarray.__bool__", "gpu:0", "cpu:0", 1, ())]
+    assert recorded(compare) == [("ndarray.__bool__", "gpu:0", "cpu:0", 1, ())]
 
 
 def test_iteration_reads_nothing_until_an_element_is_read():
     x = mx.np.array([1.0, 2.0, 3.0], ctx=HERE)
-    assert seen(lambda: list(x)) == []
+    assert recorded(lambda: list(x)) == []
     assert (
-        seen(lambda: [float(each) for each in x])
+        recorded(lambda: [float(each) for each in x])
         == [("ndarray.__float__", "gpu:0", "cpu:0", 4, ())] * 3
     )
 
@@ -150,22 +150,22 @@ def test_iteration_reads_nothing_until_an_element_is_read():
 def test_an_index_that_is_an_array_is_read_or_brought_along():
     x, row = square(), mx.np.array(1, ctx=HERE, dtype="int32")
     rows = mx.np.array([0, 1], ctx=THERE, dtype="int32")
-    assert seen(lambda: x[row]) == [("ndarray.__getitem__", "gpu:0", "cpu:0", 4, ())]
+    assert recorded(lambda: x[row]) == [("ndarray.__getitem__", "gpu:0", "cpu:0", 4, ())]
     # MXNet copies the rows, and the other dimension's zeros that it has made beside them.
-    assert seen(lambda: x[rows]) == [("ndarray.__getitem__", "gpu:1", "gpu:0", 8, (2,))] * 2
-    assert seen(lambda: x[x > 1]) == []
+    assert recorded(lambda: x[rows]) == [("ndarray.__getitem__", "gpu:1", "gpu:0", 8, (2,))] * 2
+    assert recorded(lambda: x[x > 1]) == []
 
 
 def test_numpys_functions_that_fall_back_read_what_they_are_given():
     x = square()
     expected = [("numpy.allclose", "gpu:0", "cpu:0", 16, (2, 2))] * 2
-    assert seen(lambda: np.allclose(x, x)) == expected
-    assert seen(lambda: np.mean(x)) == []
+    assert recorded(lambda: np.allclose(x, x)) == expected
+    assert recorded(lambda: np.mean(x)) == []
 
 
 def test_saving_reads_each_array(tmp_path):
     arrays = [legacy(), legacy(THERE), legacy(mx.cpu())]
-    assert seen(lambda: mx.nd.save(str(tmp_path / "x"), arrays)) == [
+    assert recorded(lambda: mx.nd.save(str(tmp_path / "x"), arrays)) == [
         ("mx.nd.save", "gpu:0", "cpu:0", 16, (2, 2)),
         ("mx.nd.save", "gpu:1", "cpu:0", 16, (2, 2)),
     ]
@@ -174,7 +174,7 @@ def test_saving_reads_each_array(tmp_path):
 def test_a_metric_reads_labels_and_predictions():
     labels, scores = mx.nd.array([1, 0], ctx=HERE), mx.nd.array([[0.1, 0.9], [0.8, 0.2]], ctx=HERE)
     metric = mx.metric.Accuracy()
-    assert seen(lambda: metric.update([labels], [scores])) == [
+    assert recorded(lambda: metric.update([labels], [scores])) == [
         ("Accuracy.update", "gpu:0", "cpu:0", 8, (2,)),
         ("Accuracy.update", "gpu:0", "cpu:0", 8, (2,)),
     ]
@@ -198,17 +198,17 @@ def test_a_metric_reads_labels_and_predictions():
         ("mx.nd.array", lambda x: mx.nd.array(x.as_nd_ndarray(), ctx=THERE)),
     ],
 )
-def test_every_way_to_move_an_array_is_told_once(operation, move):
+def test_every_way_to_move_an_array_is_reported_once(operation, move):
     x = square()
-    assert seen(lambda: move(x)) == [(operation, "gpu:0", "gpu:1", 16, (2, 2))]
+    assert recorded(lambda: move(x)) == [(operation, "gpu:0", "gpu:1", 16, (2, 2))]
 
 
 def test_assigning_an_array_of_elsewhere_moves_it():
     x, y = square(), square(THERE)
-    assert seen(lambda: x.__setitem__(slice(None), y)) == [
+    assert recorded(lambda: x.__setitem__(slice(None), y)) == [
         ("ndarray.__setitem__", "gpu:1", "gpu:0", 16, (2, 2))
     ]
-    assert seen(lambda: x.__setitem__(0, y[1])) == [
+    assert recorded(lambda: x.__setitem__(0, y[1])) == [
         ("ndarray.__setitem__", "gpu:1", "gpu:0", 8, (2,))
     ]
     assert x.asnumpy().tolist() == [[3, 4], [3, 4]]
@@ -223,13 +223,13 @@ def test_values_of_the_host_are_moved_to_where_they_are_put():
         "ndarray.__setitem__": lambda: x.__setitem__(slice(None), values),
         "ndarray.as_in_ctx": lambda: mx.np.ones((2, 2), ctx=mx.cpu()).as_in_ctx(HERE),
     }.items():
-        assert [each[1:] for each in seen(put)] == sent
-        assert seen(put)[0][0] == operation
+        assert [each[1:] for each in recorded(put)] == sent
+        assert recorded(put)[0][0] == operation
 
 
 def test_a_batch_is_split_and_sent():
     batch = mx.np.ones((4, 2), ctx=mx.cpu())
-    assert seen(lambda: gluon.utils.split_and_load(batch, [HERE, THERE])) == [
+    assert recorded(lambda: gluon.utils.split_and_load(batch, [HERE, THERE])) == [
         ("mx.gluon.utils.split_and_load", "cpu:0", "gpu:0", 16, (2, 2)),
         ("mx.gluon.utils.split_and_load", "cpu:0", "gpu:1", 16, (2, 2)),
     ]
@@ -237,7 +237,7 @@ def test_a_batch_is_split_and_sent():
 
 def test_a_net_is_initialized_on_the_host_and_sent():
     net = gluon.nn.Dense(3, in_units=2)
-    assert seen(lambda: net.initialize(ctx=HERE)) == [
+    assert recorded(lambda: net.initialize(ctx=HERE)) == [
         ("Dense.initialize", "cpu:0", "gpu:0", 24, (3, 2)),
         ("Dense.initialize", "cpu:0", "gpu:0", 12, (3,)),
     ]
@@ -255,9 +255,9 @@ def test_a_state_that_was_loaded_follows_the_weights_at_the_next_step(tmp_path):
         loss.backward()
         trainer.step(1)
 
-    assert seen(step) == []
-    assert seen(lambda: trainer.save_states(file)) == [
+    assert recorded(step) == []
+    assert recorded(lambda: trainer.save_states(file)) == [
         ("Trainer.save_states", "gpu:0", "cpu:0", 16, (2, 2))
     ]
-    assert seen(lambda: trainer.load_states(file)) == []
-    assert seen(step) == [("Trainer.step", "cpu:0", "gpu:0", 16, (2, 2))]
+    assert recorded(lambda: trainer.load_states(file)) == []
+    assert recorded(step) == [("Trainer.step", "cpu:0", "gpu:0", 16, (2, 2))]

@@ -13,13 +13,13 @@ from traced import (
     HERE,
     MARKS,
     THERE,
+    Recorded,
     Refused,
-    Seen,
     backend,
     leaf,
     one,
+    recorded,
     refusing,
-    seen,
     square,
 )
 
@@ -52,7 +52,7 @@ def test_what_is_forbidden_is_not_done_and_the_error_arrives_as_it_is():
     assert not result.asnumpy().any()
 
 
-def test_when_a_copy_is_told_its_target_has_no_memory_yet():
+def test_when_a_copy_is_reported_its_target_has_no_memory_yet():
     x = mx.np.ones((1 << 22,), ctx=HERE)  # 16 MiB
     mx.nd.waitall()
     counts = [host_bytes()]
@@ -70,7 +70,7 @@ def host_bytes():
 
 def test_a_backward_pass_that_is_forbidden_computes_no_gradient():
     w = leaf()
-    with Seen(lambda transfer: transfer.operation.startswith("gradient")):
+    with Recorded(lambda transfer: transfer.operation.startswith("gradient")):
         with autograd.record():
             loss = w.as_in_ctx(THERE).sum()
         with pytest.raises(Refused):
@@ -80,16 +80,16 @@ def test_a_backward_pass_that_is_forbidden_computes_no_gradient():
     assert w.grad.asnumpy().all()
 
 
-def test_the_end_is_told_where_the_framework_raises():
+def test_the_end_is_reported_where_the_framework_raises():
     x, y = square(), mx.np.ones((3, 3), ctx=THERE)
-    with Seen() as found, pytest.raises(mx.MXNetError):
+    with Recorded() as found, pytest.raises(mx.MXNetError):
         x + y
     assert found == [("add of mixed operands", "gpu:1", "gpu:0", 36, (3, 3))]
     assert found.ended == [1]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_optimizer_in_a_kvstore_tells_what_it_reads_and_can_be_refused():
+def test_an_optimizer_in_a_kvstore_reports_what_it_reads_and_can_be_refused():
     class Reading(mx.optimizer.SGD):
         def update_multi_precision(self, index, weight, grad, state):
             float(grad[0].asnumpy().sum())
@@ -105,21 +105,57 @@ def test_an_optimizer_in_a_kvstore_tells_what_it_reads_and_can_be_refused():
         autograd.backward(losses)
         trainer.step(2)
 
-    (read,) = seen(step)
+    (read,) = recorded(step)
     assert (read[0], *read[2:]) == ("NDArray.asnumpy", "cpu:0", 8, (1, 2))
     with refusing(), pytest.raises(Refused):
         step()
     assert any("KVStore" in spot for spot in backend.tracer.blind_spots)
 
 
+PYTHON_IN_A_BACKWARD_PASS = """
+import threading
+import unidev
+tracer = unidev.active_backend().tracer
+import mxnet as mx
+
+class Double(mx.autograd.Function):
+    def forward(self, x):
+        return 2 * x
+
+    def backward(self, gradient):
+        print(threading.current_thread() is threading.main_thread())
+        x.asnumpy()
+        return 2 * gradient
+
+x = mx.nd.ones((2,), ctx=unidev.gpu(0).native)
+x.attach_grad()
+found = []
+with tracer.watch(found.append, lambda token: None):
+    with mx.autograd.record():
+        y = Double()(x)
+    y.backward()
+    print(found)
+    x.asnumpy()
+print(len(found))
+"""
+
+
+def test_python_within_a_backward_pass_is_a_part_of_it_also_in_the_naive_engine(python):
+    done = python(
+        PYTHON_IN_A_BACKWARD_PASS,
+        UNIDEV_BACKEND="mxnet", UNIDEV_SIMULATE="2", MXNET_ENGINE_TYPE="NaiveEngine",
+    )  # fmt: skip
+    assert (done.stdout, done.returncode) == ("True\n[]\n1\n", 0), done.stderr
+
+
 # -- scopes ----------------------------------------------------------------------------------------
 
 
-def test_scopes_nest_and_each_is_told():
+def test_scopes_nest_and_each_is_reported():
     x = square()
-    with Seen() as outer:
+    with Recorded() as outer:
         x.asnumpy()
-        with Seen() as inner:
+        with Recorded() as inner:
             x.asnumpy()
         x.asnumpy()
     assert (len(outer), len(inner)) == (3, 1)
@@ -128,7 +164,7 @@ def test_scopes_nest_and_each_is_told():
 
 def test_a_scope_replaces_the_functions_that_move_data_and_no_others():
     before = dict(vars(_LIB))
-    with Seen():
+    with Recorded():
         replaced = {name for name, value in vars(_LIB).items() if before.get(name) is not value}
     assert replaced == set(FUNCTIONS)
     assert vars(_LIB) == {**before, **{name: getattr(_LIB, name) for name in FUNCTIONS}}
@@ -138,7 +174,7 @@ def test_after_an_exception_the_library_is_as_it_was():
     original = _LIB.MXNDArraySyncCopyToCPU
 
     def fail():
-        with Seen():
+        with Recorded():
             assert _LIB.MXNDArraySyncCopyToCPU is not original
             raise ZeroDivisionError
 
@@ -147,9 +183,9 @@ def test_after_an_exception_the_library_is_as_it_was():
     assert _LIB.MXNDArraySyncCopyToCPU is original
 
 
-def test_another_threads_calls_are_not_told():
+def test_another_threads_calls_are_not_reported():
     x = square()
-    with Seen() as found:
+    with Recorded() as found:
         worker = threading.Thread(target=x.asnumpy)
         worker.start()
         worker.join()
@@ -159,7 +195,7 @@ def test_another_threads_calls_are_not_told():
 def test_the_last_scope_of_all_threads_gives_the_library_back():
     x, original = square(), _LIB.MXNDArraySyncCopyToCPU
     opened, closing = threading.Event(), threading.Event()
-    theirs = Seen()
+    theirs = Recorded()
 
     def work():
         with theirs:
@@ -168,7 +204,7 @@ def test_the_last_scope_of_all_threads_gives_the_library_back():
             x.asnumpy()
 
     worker = threading.Thread(target=work)
-    with Seen() as ours:
+    with Recorded() as ours:
         worker.start()
         assert opened.wait(30)
         x.asnumpy()
@@ -180,13 +216,13 @@ def test_the_last_scope_of_all_threads_gives_the_library_back():
     assert (len(ours), len(theirs)) == (1, 1)
 
 
-def test_scopes_that_open_and_close_in_many_threads_tell_each_their_own():
+def test_scopes_that_open_and_close_in_many_threads_report_each_their_own():
     x, counts = square(), []
 
     def work():
         with mx.util.np_shape(True), mx.util.np_array(True):
             for _ in range(50):
-                with Seen() as found:
+                with Recorded() as found:
                     x.asnumpy()
                     x + x
                 counts.append(len(found))
@@ -199,7 +235,7 @@ def test_scopes_that_open_and_close_in_many_threads_tell_each_their_own():
     assert counts == [1] * 200
 
 
-def test_what_a_scope_itself_reads_is_not_told():
+def test_what_a_scope_itself_reads_is_not_reported():
     x, found = square(), []
 
     def begin(transfer):
@@ -225,12 +261,12 @@ def test_an_operator_pays_little_while_it_is_watched():
         return min(runs) / 100
 
     plain = seconds()
-    with Seen():
+    with Recorded():
         watched = seconds()
     assert watched - plain < 25e-6
 
 
-def test_a_build_whose_operators_are_called_by_cython_says_so(monkeypatch):
+def test_a_build_whose_operators_are_called_by_cython_declares_it(monkeypatch):
     def compiled():
         pass
 

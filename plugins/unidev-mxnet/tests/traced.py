@@ -1,4 +1,4 @@
-"""What the tests of the tracer share: a scope that notes what it is told, and arrays."""
+"""What the tests of the tracer share: a scope that records transfers, and arrays."""
 
 import contextlib
 
@@ -30,10 +30,10 @@ FUNCTIONS = (
 
 MARKS = [
     pytest.mark.usefixtures("clean_library"),
-    # What MXNet says of its own as_in_context, which it calls itself.
+    # MXNet deprecates as_in_context, which it calls itself.
     pytest.mark.filterwarnings("ignore:ndarray.as_in_context:DeprecationWarning"),
 ]
-"""Of every test of the tracer."""
+"""For every test of the tracer."""
 
 
 @contextlib.contextmanager
@@ -45,7 +45,7 @@ def clean():
     assert all(getattr(_LIB, name) is was for name, was in zip(FUNCTIONS, before, strict=True))
 
 
-class Seen(list):
+class Recorded(list):
     """Transfers, as (operation, source, target, bytes, shape), while it is open."""
 
     def __init__(self, refuse=lambda transfer: False):
@@ -74,13 +74,13 @@ class Refused(Exception):
 
 
 def refusing():
-    return Seen(lambda transfer: True)
+    return Recorded(lambda transfer: True)
 
 
-def seen(call):
-    with Seen() as found:
+def recorded(call):
+    with Recorded() as found:
         call()
-    assert found.ended == list(range(1, len(found) + 1))
+    assert sorted(found.ended) == list(range(1, len(found) + 1))
     return list(found)
 
 

@@ -1,4 +1,4 @@
-"""What TensorFlow moves is told: each transfer once, by the user's call, with its bytes."""
+"""What TensorFlow moves is reported: each transfer once, by the user's call, with its bytes."""
 
 import copy
 import io
@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 import tensorflow as tf
-from told import VALUES, in_scope, matrix, number, reading, sending, told_by, variable, whole
+from traced import VALUES, in_scope, matrix, number, reading, recorded, sending, variable, whole
 
 
 def test_a_script_gives_exactly_its_transfers_in_order():
@@ -30,7 +30,7 @@ def test_a_script_gives_exactly_its_transfers_in_order():
         weights.assign(VALUES)  # 24
         weights.numpy()  # 24
 
-    assert told_by(script) == [
+    assert recorded(script) == [
         ("tf.constant", "cpu:0", "gpu:0", 32, (4, 2)),
         ("tf.greater", "gpu:0", "cpu:0", 4, ()),
         ("Tensor.__str__", "gpu:0", "cpu:0", 4, ()),
@@ -70,14 +70,14 @@ def test_a_script_gives_exactly_its_transfers_in_order():
         (lambda x: tf.print(x, output_stream="file:///dev/null"), "tf.print"),
     ],
 )
-def test_reading_is_told_by_the_call_that_reads(read, operation):
-    assert told_by(read, number()) == reading(operation, 4, ())
-    assert told_by(read, number("cpu")) == []
+def test_reading_is_reported_by_the_call_that_reads(read, operation):
+    assert recorded(read, number()) == reading(operation, 4, ())
+    assert recorded(read, number("cpu")) == []
 
 
 def test_reading_again_moves_again():
     x = number()
-    assert told_by(lambda: [float(x) for _ in range(3)]) == 3 * reading("Tensor.__float__", 4, ())
+    assert recorded(lambda: [float(x) for _ in range(3)]) == 3 * reading("Tensor.__float__", 4, ())
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_reading_again_moves_again():
     ],
 )
 def test_an_index_of_a_device_is_read(read, expected):
-    assert told_by(read, whole()) == expected
-    assert told_by(read, whole("cpu")) == []
+    assert recorded(read, whole()) == expected
+    assert recorded(read, whole("cpu")) == []
 
 
 def test_a_condition_reads_what_was_computed():
@@ -103,13 +103,13 @@ def test_a_condition_reads_what_was_computed():
         return 1 if x > 0 else 2
 
     x = number()
-    assert told_by(lambda: in_scope(decide, x)) == reading("Tensor.__bool__", 1, ())
+    assert recorded(lambda: in_scope(decide, x)) == reading("Tensor.__bool__", 1, ())
 
 
 def test_iterating_sends_the_tensor_once_to_where_tensorflow_computes():
     x = matrix()
-    assert told_by(list, x) == reading("Tensor.__iter__")
-    assert told_by(lambda: in_scope(list, x)) == []
+    assert recorded(list, x) == reading("Tensor.__iter__")
+    assert recorded(lambda: in_scope(list, x)) == []
 
 
 @pytest.mark.parametrize(
@@ -133,13 +133,13 @@ def test_iterating_sends_the_tensor_once_to_where_tensorflow_computes():
         (lambda x: x.shape, []),
     ],
 )
-def test_moving_is_told_by_every_spelling(move, expected):
+def test_moving_is_reported_by_every_spelling(move, expected):
     x = matrix("cpu")
-    assert told_by(lambda: in_scope(move, x)) == expected
+    assert recorded(lambda: in_scope(move, x)) == expected
 
 
-def test_reading_back_by_cpu_is_told():
-    assert told_by(lambda x: x.cpu(), matrix()) == reading("Tensor.cpu")
+def test_reading_back_by_cpu_is_reported():
+    assert recorded(lambda x: x.cpu(), matrix()) == reading("Tensor.cpu")
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_reading_back_by_cpu_is_told():
         (lambda: tf.constant([1, 2]), sending("tf.constant", 8, (2,))),
     ],
 )
-def test_values_of_the_host_that_go_to_a_device_are_told(make, expected):
+def test_values_of_the_host_that_go_to_a_device_are_reported(make, expected):
     if expected is None:
         expected = sending("tf.constant", 48)
-    assert told_by(lambda: in_scope(make)) == expected
-    assert told_by(make) == []
+    assert recorded(lambda: in_scope(make)) == expected
+    assert recorded(make) == []

@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from told import VALUES, in_scope, matrix, on, reading, sending, telling, told_by, variable
+from traced import (
+    TRACER,
+    VALUES,
+    in_scope,
+    matrix,
+    on,
+    reading,
+    recorded,
+    recording,
+    sending,
+    variable,
+)
 
 import unidev
 from unidev_tensorflow.tracer.operations import CONFLICT, Operations
@@ -28,34 +39,45 @@ from unidev_tensorflow.tracer.transfers import Sight
         (tf.keras.ops.add, "tf.add"),
     ],
 )  # fmt: skip
-def test_operands_that_are_moved_silently_are_told(compute, operation):
+def test_operands_that_are_moved_silently_are_reported(compute, operation):
     x, y = matrix(), matrix("cpu")
-    assert told_by(compute, x, y) == reading(f"{operation} of mixed operands")
+    assert recorded(compute, x, y) == reading(f"{operation} of mixed operands")
 
 
-def test_all_operands_that_move_are_told_each_once():
+def test_all_operands_that_move_are_reported_each_once():
     x, other, y = matrix(), matrix("gpu:1"), matrix("cpu")
-    assert told_by(tf.add_n, [x, y, other, x]) == [
+    assert recorded(tf.add_n, [x, y, other, x]) == [
         ("tf.add_n of mixed operands", "gpu:0", "cpu:0", 24, (2, 3)),
         ("tf.add_n of mixed operands", "gpu:1", "cpu:0", 24, (2, 3)),
     ]
 
 
+def test_an_array_beside_an_operand_of_elsewhere_is_reported_with_it():
+    def multiply():
+        return tf.raw_ops.Mul(x=x, y=VALUES)
+
+    x = matrix("gpu:1")
+    assert recorded(lambda: in_scope(multiply)) == [
+        *sending("tf.raw_ops.Mul"),
+        ("tf.raw_ops.Mul", "gpu:1", "gpu:0", 24, (2, 3)),
+    ]
+
+
 def test_operands_that_are_together_move_where_tensorflow_computes_outside_a_scope():
-    assert told_by(lambda x: x * x, matrix()) == reading("Tensor.__mul__")
-    assert told_by(lambda x: 1.0 - x, matrix()) == reading("Tensor.__rsub__")
-    assert told_by(tf.reduce_sum, matrix()) == reading("tf.reduce_sum")
-    assert told_by(tf.nn.relu, matrix("cpu")) == []
+    assert recorded(lambda x: x * x, matrix()) == reading("Tensor.__mul__")
+    assert recorded(lambda x: 1.0 - x, matrix()) == reading("Tensor.__rsub__")
+    assert recorded(tf.reduce_sum, matrix()) == reading("tf.reduce_sum")
+    assert recorded(tf.nn.relu, matrix("cpu")) == []
 
 
-def test_what_tensorflow_keeps_beside_a_tensor_is_told_once_in_a_scope():
+def test_what_tensorflow_keeps_beside_a_tensor_is_reported_once_in_a_scope():
     x = matrix()
-    assert told_by(lambda: [x + 1.0 for _ in range(3)]) == reading("Tensor.__add__")
-    assert told_by(lambda: x + 1.0) == reading("Tensor.__add__")
-    assert told_by(lambda: [matrix() + 1.0 for _ in range(3)])[-1:] == reading("Tensor.__add__")
+    assert recorded(lambda: [x + 1.0 for _ in range(3)]) == reading("Tensor.__add__")
+    assert recorded(lambda: x + 1.0) == reading("Tensor.__add__")
+    assert recorded(lambda: [matrix() + 1.0 for _ in range(3)])[-1:] == reading("Tensor.__add__")
 
 
-def test_variables_are_told():
+def test_variables_are_reported():
     v, x, y = variable(), matrix(), matrix("cpu")
     for use, expected in [
         (v.numpy, reading("Variable.numpy")),
@@ -70,7 +92,7 @@ def test_variables_are_told():
         (lambda: v.assign(x), []),
         (lambda: in_scope(lambda: v + v), []),
     ]:
-        assert told_by(use) == expected
+        assert recorded(use) == expected
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (5, 1)])
@@ -78,15 +100,15 @@ def test_variables_are_told():
 def test_every_shape_and_dtype_counts_its_bytes(shape, dtype):
     x = on("gpu:0", np.zeros(shape, dtype))
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    assert told_by(x.numpy) == reading("Tensor.numpy", size, shape)
-    assert told_by(tf.identity, x) == reading("tf.identity", size, shape)
+    assert recorded(x.numpy) == reading("Tensor.numpy", size, shape)
+    assert recorded(tf.identity, x) == reading("tf.identity", size, shape)
 
 
-def test_int32_is_told_where_a_user_reads_or_makes_it_and_not_as_a_shape_or_an_axis():
+def test_int32_is_reported_where_a_user_reads_or_makes_it_and_not_as_a_shape_or_an_axis():
     with unidev.gpu(0):
         x, count = matrix(), tf.constant(2)
-    assert told_by(int, count) == reading("Tensor.__int__", 4, ())
-    assert told_by(tf.identity, count) == reading("tf.identity", 4, ())
+    assert recorded(int, count) == reading("Tensor.__int__", 4, ())
+    assert recorded(tf.identity, count) == reading("tf.identity", 4, ())
 
     def compute():
         tf.linspace(0.0, 1.0, count)
@@ -94,26 +116,26 @@ def test_int32_is_told_where_a_user_reads_or_makes_it_and_not_as_a_shape_or_an_a
         tf.boolean_mask(x, x > 2)
         return tf.reduce_sum(tf.nn.softmax(x[:, 1:]), axis=[0, 1])
 
-    assert [told for told in told_by(lambda: in_scope(compute)) if told[3] < 8] == []
+    assert [each for each in recorded(lambda: in_scope(compute)) if each[3] < 8] == []
 
 
 def test_a_slice_moves_its_own_bytes():
     with unidev.gpu(0):
         part = matrix()[:, 1:]
-    assert told_by(part.numpy) == reading("Tensor.numpy", 16, (2, 2))
+    assert recorded(part.numpy) == reading("Tensor.numpy", 16, (2, 2))
 
 
-def test_composite_tensors_are_told_by_their_parts():
+def test_composite_tensors_are_reported_by_their_parts():
     with unidev.gpu(0):
         sparse = tf.sparse.from_dense(matrix())
-    assert [rest for _, *rest in told_by(tf.sparse.to_dense, sparse)] == [
+    assert [rest for _, *rest in recorded(tf.sparse.to_dense, sparse)] == [
         ["gpu:0", "cpu:0", 80, (5, 2)],
         ["gpu:0", "cpu:0", 16, (2,)],
         ["gpu:0", "cpu:0", 20, (5,)],
     ]
 
 
-def test_gradients_that_cross_devices_are_told():
+def test_gradients_that_cross_devices_are_reported():
     x = matrix()
 
     def train():
@@ -123,13 +145,13 @@ def test_gradients_that_cross_devices_are_told():
                 loss = tf.reduce_sum(tf.square(tf.identity(x)))
         return in_scope(tape.gradient, loss, x)
 
-    assert told_by(train) == [
+    assert recorded(train) == [
         ("tf.identity", "gpu:0", "gpu:1", 24, (2, 3)),
         ("GradientTape.gradient", "gpu:1", "gpu:0", 24, (2, 3)),
     ]
 
 
-def test_training_on_one_device_tells_nothing():
+def test_training_on_one_device_reports_nothing():
     with unidev.gpu(0):
         model = tf.keras.Sequential([
             tf.keras.layers.Dense(4, activation="relu"), tf.keras.layers.BatchNormalization(),
@@ -147,7 +169,7 @@ def test_training_on_one_device_tells_nothing():
             gradients = tape.gradient(loss, model.trainable_variables)
             optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
 
-    assert told_by(lambda: in_scope(train)) == []
+    assert recorded(lambda: in_scope(train)) == []
 
 
 def test_an_optimizer_that_works_elsewhere_moves_what_it_updates():
@@ -155,23 +177,23 @@ def test_an_optimizer_that_works_elsewhere_moves_what_it_updates():
     optimizer = tf.keras.optimizers.SGD(0.1)
     optimizer.build([v])
     gradient = matrix()
-    assert told_by(optimizer.apply, [gradient], [v]) == reading("SGD.apply")
+    assert recorded(optimizer.apply, [gradient], [v]) == reading("SGD.apply")
 
 
-def test_in_graphs_nothing_is_told():
+def test_in_graphs_nothing_is_reported():
     x, y = matrix(), matrix("cpu")
     add = tf.function(lambda a, b: a + b)
-    assert told_by(add, x, y) == []
-    with telling() as told:
+    assert recorded(add, x, y) == []
+    with recording() as found:
         assert float(add(x, y)[0, 1]) == 2.0
-    assert told == []
+    assert found == []
 
 
-def test_what_unidev_moves_is_told_by_what_it_calls_and_arrives():
+def test_what_unidev_moves_is_reported_by_what_it_calls_and_arrives():
     x = matrix()
-    with telling() as told:
+    with recording() as found:
         y = unidev.copy_to(x, "gpu:1")
-    assert told == [("DeepCopy", "gpu:0", "gpu:1", 24, (2, 3))]
+    assert found == [("DeepCopy", "gpu:0", "gpu:1", 24, (2, 3))]
     assert unidev.device_of(y) is unidev.gpu(1)
 
 
@@ -182,7 +204,7 @@ def test_each_blind_spot_has_its_reason():
 
 
 class Hardware:
-    """A backend of a machine with real GPUs, as far as the tracer asks it."""
+    """A backend of a machine with real GPUs: what the tracer uses of it."""
 
     simulated_count = 0
     cpu = "cpu:0"
@@ -198,21 +220,21 @@ class Hardware:
         return parsed.device_type.lower(), parsed.device_index
 
 
-def test_on_real_gpus_tensorflow_says_what_moves_and_int32_stays_on_the_host():
-    operations = Operations(Sight(Hardware()))
+def test_on_real_gpus_tensorflow_names_what_moves_and_int32_stays_on_the_host():
+    operations = Operations(Sight(Hardware()), TRACER.recording)
     local = "/job:localhost/replica:0/task:0/device:"
-    said = (
+    message = (
         f"Tensors on conflicting devices: cannot compute GatherV2 as input #0 was expected to be "
         f"on {local}GPU:1 but is actually on {local}CPU:0 (operation running on {local}GPU:1) "
         f"Tensors can be copied explicitly"
     )
     x, integers, fraction = tf.ones(3), tf.constant([1, 2]), tf.constant(0.5)
-    ways = operations._ways([x, integers, fraction], CONFLICT.match(said))
+    ways = operations._ways([x, integers, fraction], CONFLICT.match(message))
     assert [(id(x), *way) for x, *way in ways] == [
         (id(x), "cpu:0", "gpu:1"),
         (id(fraction), "cpu:0", "gpu:1"),
     ]
-    ways = operations._ways([integers, x], CONFLICT.match(said))  # named, so it does move
+    ways = operations._ways([integers, x], CONFLICT.match(message))  # named, so it does move
     assert next(ways)[1:] == ("cpu:0", "gpu:1")
     assert Sight(Hardware()).default(None) == "gpu:0"
     assert Sight(Hardware()).device_read(integers, is_direct=True) == "cpu:0"

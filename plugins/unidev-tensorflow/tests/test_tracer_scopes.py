@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.python.framework import op_callbacks
-from told import TRACER, Forbidden, forbidding, plain, telling
+from traced import TRACER, Forbidden, forbidding, plain, recording
 
 import unidev
 
@@ -86,7 +86,7 @@ def test_what_begin_returns_is_given_to_end_once_the_bytes_are_there():
     assert seen == [(24, 0.0), ("begun", 15.0)]
 
 
-def test_scopes_nest_and_each_is_told_by_its_own():
+def test_scopes_nest_and_each_is_reported_by_its_own():
     x, outer, inner = matrix(), [], []
     with TRACER.watch(lambda moved: outer.append(plain(moved)), lambda _: None):
         x.numpy()
@@ -98,39 +98,39 @@ def test_scopes_nest_and_each_is_told_by_its_own():
 
 
 def test_scopes_may_be_left_in_another_order():
-    first, second, x, told = ExitStack(), ExitStack(), matrix(), []
+    first, second, x, found = ExitStack(), ExitStack(), matrix(), []
     first.enter_context(quietly())
-    second.enter_context(TRACER.watch(told.append, lambda _: None))
+    second.enter_context(TRACER.watch(found.append, lambda _: None))
     first.close()
     x.numpy()
     second.close()
     x.numpy()
-    assert len(told) == 1
+    assert len(found) == 1
 
 
-def test_other_threads_are_not_told_and_their_scopes_are_their_own():
+def test_other_threads_are_not_reported_and_their_scopes_are_their_own():
     x, others, barrier = matrix(), [], threading.Barrier(2, timeout=60)
 
     def work():
         barrier.wait()  # the other's scope is open
         x.numpy()
         assert float((x + tf.ones((2, 3)))[0, 0]) == 1.0
-        with telling() as told:
+        with recording() as found:
             barrier.wait()
             x.numpy()
             barrier.wait()  # the other's scope is closed
             np.asarray(x)
-        others.extend(told)
+        others.extend(found)
 
     thread = threading.Thread(target=work)
-    with telling() as told:
+    with recording() as found:
         thread.start()
         barrier.wait()
         barrier.wait()
         float(x[0, 0])
     barrier.wait()
     thread.join(60)
-    assert [operation for operation, *_ in told] == ["Tensor.__getitem__"]
+    assert [operation for operation, *_ in found] == ["Tensor.__getitem__"]
     assert [operation for operation, *_ in others] == ["Tensor.numpy", "numpy.asarray"]
 
 
@@ -194,7 +194,7 @@ def test_what_is_forbidden_has_not_happened():
     assert not v.numpy().any()
 
 
-def test_what_was_forbidden_is_told_again():
+def test_what_was_forbidden_is_reported_again():
     x = matrix()
     with forbidding():
         for _ in range(3):
@@ -232,12 +232,12 @@ def test_values_and_gradients_are_the_same_inside():
         assert compute() == expected
 
 
-def test_forward_mode_runs_python_within_an_operation_and_is_told():
+def test_forward_mode_runs_python_within_an_operation_and_is_reported():
     x, tangent = matrix(), matrix()
     other = matrix("cpu")
-    with telling() as told, tf.autodiff.ForwardAccumulator(x, tangent) as forward:
+    with recording() as found, tf.autodiff.ForwardAccumulator(x, tangent) as forward:
         y = x * other
-    assert told[0][1:4] == ("gpu:0", "cpu:0", 24)
+    assert found[0][1:4] == ("gpu:0", "cpu:0", 24)
     assert forward.jvp(y).numpy().tolist() == (tangent.numpy() * other.numpy()).tolist()
 
 
@@ -250,12 +250,12 @@ def test_python_within_an_operation_may_mix_devices():
     sums = []
     op_callbacks.add_op_callback(once := _Once(mix))
     try:
-        with telling() as told, unidev.gpu(0):
+        with recording() as found, unidev.gpu(0):
             tf.square(x)
     finally:
         op_callbacks.remove_op_callback(once)
     assert sums == [10.0]
-    assert told == [
+    assert found == [
         ("Tensor.__add__ of mixed operands", "cpu:0", "gpu:0", 24, (2, 3)),
         ("Tensor.__float__", "gpu:0", "cpu:0", 4, ()),
     ]
@@ -286,19 +286,19 @@ def test_begin_and_end_may_use_tensors():
 
 def test_a_users_device_policy_stays_in_force():
     x, y = matrix(), matrix("cpu")
-    told = []
+    found = []
     tf.config.experimental.set_device_policy("explicit")
     try:
-        with TRACER.watch(told.append, lambda _: None):
+        with TRACER.watch(found.append, lambda _: None):
             with pytest.raises(tf.errors.InvalidArgumentError, match="conflicting devices"):
                 x + y
             assert tf.config.experimental.get_device_policy() == "explicit"
             tf.config.experimental.set_device_policy("silent")
-            assert told == []
+            assert found == []
             x + y
     finally:
         tf.config.experimental.set_device_policy("silent")
-    assert [moved.operation for moved in told] == ["Tensor.__add__ of mixed operands"]
+    assert [moved.operation for moved in found] == ["Tensor.__add__ of mixed operands"]
 
 
 def test_graphs_datasets_and_fit_work_inside():

@@ -8,7 +8,6 @@ here before an operator is called, not by it: what does not fit fails in the cal
 from __future__ import annotations
 
 import math
-import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ from unidev import (
     unsupported,
 )
 from unidev.errors import FrameworkError
-from unidev_mxnet.contexts import SharedContext
+from unidev_mxnet import devices
 from unidev_mxnet.memory import NO_CPU_STATISTICS, allocate, gpu_memory
 from unidev_mxnet.native_calls import ContextAnswer, get_context, numpy_shapes, split_answer
 
@@ -38,11 +37,6 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _NAMES = ("bool", "int8", "int32", "int64", "uint8", "float16", "float32", "float64")
-
-_CPU, _GPU, _PINNED, _SHARED = 1, 2, 3, 5
-"""``Context.devstr2type``."""
-
-_SPELLING = re.compile(r"(cpu|gpu)\((-?\d{1,10})\)", re.ASCII)
 
 _SMALL = 2**18
 """Elements that an operator may allocate by itself: at most 2 MiB, and half the time."""
@@ -105,11 +99,9 @@ class MxnetBackend(Backend):
                 f"mxnet failed in counting GPUs. {type(error).__name__}: {error}"
             ) from error
 
-    def native_device(self, kind: str, index: int) -> SharedContext:
+    def native_device(self, kind: str, index: int) -> devices.SharedContext:
         """A context that may be entered by anybody, any number of times."""
-        if self.simulated_count and kind == "gpu":
-            return SharedContext("cpu", index + 1)
-        return SharedContext(kind, index)
+        return devices.context(kind, index, self.simulated_count)
 
     def native_scope(self, device: Device) -> mx.Context:
         """A new context for each scope, see ``SharedContext``; MXNet's default is thread-local."""
@@ -121,12 +113,7 @@ class MxnetBackend(Backend):
         None for pinned and shared memory, which cannot be asked for as a device, and for a real
         GPU where GPUs are simulated.
         """
-        if isinstance(spec, mx.Context):
-            return self._kind_and_index(spec.device_typeid, spec.device_id)
-        match = _SPELLING.fullmatch(spec) if isinstance(spec, str) else None
-        if match is None:
-            return None
-        return self._kind_and_index(mx.Context.devstr2type[match[1]], int(match[2]))
+        return devices.parse(spec, self.simulated_count)
 
     def device_of(self, x: Any) -> Device:
         """Asks MXNet each time, in a third of the time that ``x.ctx`` takes.
@@ -257,22 +244,14 @@ class MxnetBackend(Backend):
 
     # -- what MXNet's numbers mean ---------------------------------------------------------------
 
-    def _kind_and_index(self, typeid: int, index: int) -> tuple[str, int] | None:
-        if typeid == _CPU:
-            is_simulated = self.simulated_count and index > 0
-            return ("gpu", index - 1) if is_simulated else ("cpu", index)
-        if typeid == _GPU and not self.simulated_count:
-            return "gpu", index
-        return None
-
     def _named_device(self, word: int) -> Device:
         typeid, index = split_answer(word)
-        if typeid in (_PINNED, _SHARED):
+        if typeid in (devices.PINNED, devices.SHARED):
             return self.cpu
-        found = self._kind_and_index(typeid, index)
+        found = devices.kind_and_index(typeid, index, self.simulated_count)
         if found is not None:
             return self.device(*found)
-        if typeid == _GPU:
+        if typeid == devices.GPU:
             raise UnsupportedOperation(
                 "finding the device of an array on a real GPU",
                 f"in this process {self.simulated_count} simulated GPUs stand in for the real "

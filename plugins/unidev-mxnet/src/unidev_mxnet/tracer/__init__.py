@@ -8,16 +8,14 @@ watches, and not the dozens of methods that lead there (``asnumpy``, ``item``, `
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mxnet.base import _LIB  # type: ignore[import-untyped]
 from mxnet.ndarray import _internal  # type: ignore[import-untyped]
 
 from unidev.contract import Tracer
-from unidev_mxnet.tracer.calls import TracedCalls
-from unidev_mxnet.tracer.thread import thread
+from unidev_mxnet.tracer.patches import MxnetPatches
+from unidev_mxnet.tracer.recording import MxnetRecording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +33,7 @@ _BLIND_SPOTS = {
     "group2ctx of a bound Symbol or Module": "its executor copies in C++",
     "sizes of results that depend on values (x[x > 0], nonzero, unique)": "on a GPU an operator "
     "reads a few bytes in C++, and waits",
-    "pointers and DLPack": "who has an array's address needs no call of MXNet's",
+    "pointers and DLPack": "reading from an array's address takes no call of MXNet's",
     "how long a copy to another device takes": "MXNet queues it and returns: its seconds are those "
     "of queueing, and whatever reads the result waits for the rest",
 }
@@ -45,13 +43,9 @@ _BLIND_SPOTS_OF_CYTHON = {
     "it call them by ctypes, as its packages do",
 }
 
-_lock = threading.Lock()
-_users = 0
-_originals: dict[str, Any] = {}
-
 
 class MxnetTracer(Tracer):
-    """A read waits, so its seconds are real; those of a copy are told as a blind spot.
+    """A read waits, so its seconds are real; those of a copy are a declared blind spot.
 
     Waiting for each copy would make them real, and the program another one.
     """
@@ -62,41 +56,13 @@ class MxnetTracer(Tracer):
         super().__init__(backend)
         if _internal._imperative_invoke.__module__ != "mxnet._ctypes.ndarray":
             self.blind_spots = {**_BLIND_SPOTS, **_BLIND_SPOTS_OF_CYTHON}
-        self._calls = TracedCalls(backend)
+        self.recording = MxnetRecording()
+        self.patches = MxnetPatches(backend, self.recording)
 
     @contextmanager
     def watch(
         self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
     ) -> Iterator[None]:
         """See ``Tracer``; what other threads call goes straight through."""
-        scope = (begin, end)
-        self._patch()
-        thread.scopes.append(scope)
-        try:
+        with self.patches, self.recording.scope(begin, end):
             yield
-        finally:
-            thread.scopes.remove(scope)
-            if not thread.scopes:
-                thread.gradients.clear()
-            _unpatch()
-
-    def _patch(self) -> None:
-        global _users  # noqa: PLW0603  the library is one for all threads
-        with _lock:
-            if not _users:
-                stand_ins = self._calls.by_name()
-                _originals.update({name: getattr(_LIB, name) for name in stand_ins})
-                for name, stand_in in stand_ins.items():
-                    setattr(_LIB, name, stand_in(_originals[name]))
-            _users += 1
-
-
-def _unpatch() -> None:
-    global _users  # noqa: PLW0603  as above
-    with _lock:
-        _users -= 1
-        if _users:
-            return
-        for name, original in _originals.items():
-            setattr(_LIB, name, original)  # where ctypes itself keeps what was asked for once
-        _originals.clear()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Borrowed(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
-    """An array on a handle that is somebody else's."""
+    """An array on a handle that another array owns."""
 
     __slots__ = ()
 
@@ -62,10 +62,15 @@ def device_at(handle: int | c_void_p | None, backend: Backend) -> Device | None:
         return None
 
 
+def are_apart(source: Device, target: Device) -> bool:
+    """False for two indices of the CPU: without simulation they are one memory."""
+    return source is not target and not source.kind == target.kind == "cpu"
+
+
 def size_at(handle: int | c_void_p) -> tuple[tuple[int, ...] | None, int]:
     """The shape of an array, and its bytes; of a sparse one, those of its values and indices.
 
-    MXNet knows these of a sparse one when it is computed, so that is waited for.
+    Those of a sparse array exist once it is computed, so this waits for it.
     """
     array = Borrowed(handle)
     shape = array.shape

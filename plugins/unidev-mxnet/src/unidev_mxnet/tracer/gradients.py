@@ -1,6 +1,6 @@
 """Gradients that go back over a crossing of devices, which happens in C++.
 
-Autograd's graph can be asked for by Python, but it does not say where its arrays were. So what
+Python can read autograd's graph, but the graph does not contain where its arrays were. So what
 crosses while autograd records is kept by the name of its node, and looked up in the graph of what
 ``backward`` is called on.
 """
@@ -16,7 +16,6 @@ from mxnet import autograd
 
 from unidev.contract import PlannedTransfer
 from unidev_mxnet.tracer.arrays import Borrowed, device_at, size_at
-from unidev_mxnet.tracer.thread import thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,35 +35,40 @@ class Crossing(NamedTuple):
 
 
 def remember(
-    crossings: Sequence[Crossing], inputs: Sequence[int | None], output: int | None
+    kept: dict[str, list[Crossing]],
+    crossings: Sequence[Crossing],
+    inputs: Sequence[int | None],
+    output: int | None,
 ) -> None:
-    """What has just been computed, as far as a gradient will go back over it."""
+    """Keep the crossings of what was just computed that a gradient will go back over."""
     if output is None or not autograd.is_recording():
         return
     node = _symbol(output)
     differentiable = [each for each in crossings if _has_gradient(inputs[each.operand])]
     if node is not None and differentiable:
-        thread.gradients[node.name] = differentiable
+        kept[node.name] = differentiable
 
 
-def gradients(heads: Sequence[int], variables: Any) -> Iterator[tuple[str, PlannedTransfer]]:
+def gradients(
+    kept: dict[str, list[Crossing]], heads: Sequence[int], variables: Any
+) -> Iterator[tuple[str, PlannedTransfer]]:
     """The node and the way back, the last crossing first; by ``variables``, or all there are."""
     outputs: dict[str, Any] = {}
-    for head in heads if thread.gradients else ():
+    for head in heads if kept else ():
         symbol = _symbol(head)
         if symbol is not None:
             internals = symbol.get_internals()
             for name in internals.list_outputs():
                 found = _NODE.match(name)
-                if found and found[1] in thread.gradients:
+                if found and found[1] in kept:
                     outputs.setdefault(found[1], internals[name])
     wanted = None
     if isinstance(variables, Array):
         symbols = [_symbol(handle) for handle in variables]
         wanted = {symbol.name for symbol in symbols if symbol is not None}
-    for name in reversed(thread.gradients):
+    for name in reversed(kept):
         if name in outputs:
-            for crossing in reversed(thread.gradients[name]):
+            for crossing in reversed(kept[name]):
                 if wanted is None or _depends(outputs[name], crossing.operand, wanted):
                     yield name, _back(crossing.transfer)
 
@@ -96,7 +100,7 @@ def _has_gradient(handle: int | None) -> bool:
 
 
 def _symbol(handle: int | None) -> Any:
-    """The graph that an array was computed by; None of one that autograd does not know."""
+    """The graph that an array was computed by; None if autograd did not record it."""
     if handle is None:
         return None
     try:

@@ -29,7 +29,7 @@ def outermost_call() -> str:
 
 
 def calling_function() -> str:
-    """The function of MXNet's that calls its FFI, which knows no names of functions itself."""
+    """The function of MXNet's that calls its FFI, which is not given names of functions."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (
         not _is_mxnets(frame) or frame.f_globals["__name__"].startswith("mxnet._ffi")

@@ -60,6 +60,10 @@ class TensorFlowProbe(Probe):
             return repr(array.tolist()).encode()
         return array.tobytes()
 
+    def read_out(self, x: Any) -> object:
+        """``numpy``."""
+        return x.numpy()
+
     def same_memory(self, x: Any) -> Any:
         """``tf.identity``, which gives another object on the same buffer."""
         with tf.device(x.device):

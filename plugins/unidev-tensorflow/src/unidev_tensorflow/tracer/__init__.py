@@ -1,9 +1,9 @@
 """What TensorFlow moves between devices, seen where its Python calls its runtime.
 
 Every eager operation goes through one of three functions of ``pywrap_tfe``, every reading through
-a method of ``EagerTensor``. These are others while a scope is open in any thread; in threads that
-have none, they hand on to the originals. Op callbacks would see the same, but only once all has
-moved, when a guard comes too late.
+a method of ``EagerTensor``. These are replaced while a scope is open in any thread; in threads that
+have none, the replacements call the originals. Op callbacks would see the same, but only once all
+has moved, when a guard comes too late.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract import Tracer
-from unidev_tensorflow.tracer.patches import Patches
-from unidev_tensorflow.tracer.thread import thread
+from unidev_tensorflow.tracer.patches import TensorFlowPatches
+from unidev_tensorflow.tracer.recording import TensorFlowRecording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,14 +36,14 @@ _BLIND_SPOTS = {
     ),
     "NumPy's ufuncs and numbers (np.exp(x), np.float32(x)), memoryview(x), C code that takes the "
     "buffer": (
-        "Python shows nobody who asks for it; numpy.asarray(x), numpy.sum(x) and the like are seen"
+        "Python shows no call that takes it; numpy.asarray(x), numpy.sum(x) and the like are seen"
     ),
     "from numpy import asarray, and methods such as x.numpy, taken before the trace": (
-        "functions are others by their names in numpy alone, and methods in their class"
+        "functions are replaced by their names in numpy alone, and methods in their class"
     ),
     "an operand that was sent to the same device before the trace began": (
-        "it is told, though TensorFlow keeps what it has sent beside the tensor; within a trace it "
-        "is told once. What is read again is told again"
+        "it is reported, though TensorFlow keeps what it has sent beside the tensor; within a "
+        "trace it is reported once. What is read again is reported again"
     ),
     "other frameworks that share memory": "DLPack hands an address over; what reads it is theirs",
 }
@@ -56,7 +56,8 @@ class TensorFlowTracer(Tracer):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self.patches = Patches(backend)
+        self.recording = TensorFlowRecording()
+        self.patches = TensorFlowPatches(backend, self.recording)
 
     @contextmanager
     def watch(
@@ -66,11 +67,5 @@ class TensorFlowTracer(Tracer):
         if sum(map(self.backend.device_count, self.backend.kinds)) < 2:
             yield
             return
-        scope = (begin, end)
-        self.patches.start()
-        thread.scopes.append(scope)
-        try:
+        with self.patches, self.recording.scope(begin, end):
             yield
-        finally:
-            thread.leave(scope)
-            self.patches.stop()

@@ -1,9 +1,9 @@
 """Functions in the place of those that run TensorFlow's operations.
 
-Which operand moves, only TensorFlow's placer knows, and it tells: an operation that is run under
-the device policy "explicit" fails before anything has moved, and names the first operand that is
-elsewhere. So each runs under that policy first, and once more under the user's, when what moves has
-been told. The policy is the thread's, and is the user's again after each operation.
+TensorFlow's placer alone decides which operand moves, and an error names it: an operation that is
+run under the device policy "explicit" fails before anything has moved, and names the first operand
+that is elsewhere. So each runs under that policy first, and once more under the user's, when what
+moves has been reported. The policy is the thread's, and is the user's again after each operation.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ from tensorflow.python.framework.kernels import (  # type: ignore[import-untyped
 
 from unidev_tensorflow.tensors import EAGER
 from unidev_tensorflow.tracer.names import called
-from unidev_tensorflow.tracer.readings import Readings
-from unidev_tensorflow.tracer.thread import thread, told
 from unidev_tensorflow.tracer.transfers import ON_HOST, transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from unidev.contract import Device
+    from unidev_tensorflow.tracer.recording import TensorFlowRecording
     from unidev_tensorflow.tracer.transfers import Sight
 
     Function = Callable[..., Any]
@@ -46,7 +45,7 @@ CONFLICT = re.compile(
     r"(\S+) but is actually on (\S+) \(operation running on (\S+)\)"
 )
 _FAILURES = (core._NotOkStatusException, tf.errors.InvalidArgumentError)
-"""Of the fast path, and of the other."""
+"""What the fast path raises, and the other path."""
 _MOVERS = {"Identity", "IdentityN", b"Identity", b"IdentityN"}
 """Which that policy lets copy: TensorFlow's own advice is to move by them."""
 _MOVED = (EAGER, tf.Variable)
@@ -54,18 +53,18 @@ _MOVED = (EAGER, tf.Variable)
 
 
 class Operations:
-    """Runs each, and tells first what it moves."""
+    """Reports what each moves, and runs it."""
 
-    def __init__(self, sight: Sight) -> None:
+    def __init__(self, sight: Sight, recording: TensorFlowRecording) -> None:
         self._sight = sight
-        self._readings = Readings(sight)
+        self._recording = recording
 
     def fast_path(self, original: Function) -> Function:
         """``TFE_Py_FastPathExecute(context, operation, name, *inputs_and_attributes)``."""
 
         @wraps(original)
         def execute(running: Any, operation: Any, name: Any, *rest: Any) -> Any:
-            if not thread.scopes or thread.is_within:
+            if not self._recording.is_on:
                 return original(running, operation, name, *rest)
 
             def run() -> Any:
@@ -96,7 +95,7 @@ class Operations:
             def run() -> Any:
                 return original(handle, device, operation, inputs, *rest, **options)
 
-            if not thread.scopes or thread.is_within or handle is None:
+            if handle is None or not self._recording.is_on:
                 return run()
             if operation in _MOVERS:
                 return self._move(operation, inputs, device, run)
@@ -107,11 +106,11 @@ class Operations:
     def _run(
         self, handle: Any, operation: Any, inputs: Callable[[], list[Any]], run: Callable[[], Any]
     ) -> Any:
-        outer = thread.policy  # not None in Python that the runtime calls in an operation
+        outer = self._recording.policy  # not None in Python that the runtime calls in an operation
         policy = _get_policy(handle) if outer is None else outer
         if policy == _EXPLICIT:
             return run()  # the user wants the error
-        thread.policy = policy
+        self._recording.policy = policy
         _set_policy(handle, _EXPLICIT)
         try:
             return run()
@@ -120,14 +119,14 @@ class Operations:
             if conflict is None:
                 raise
         finally:
-            thread.policy = outer
+            self._recording.policy = outer
             _set_policy(handle, policy if outer is None else _EXPLICIT)
         ways = self._ways(inputs(), conflict)
         if outer is None:
-            return self._tell(operation, ways, run)
+            return self._report(operation, ways, run)
         _set_policy(handle, policy)
         try:
-            return self._tell(operation, ways, run)
+            return self._report(operation, ways, run)
         finally:
             _set_policy(handle, _EXPLICIT)
 
@@ -148,29 +147,28 @@ class Operations:
         target, look = self._sight.default(name), self._sight.device_read
         may_move = [x for x in inputs if self._sight.is_simulated or x.dtype not in ON_HOST]
         ways = [(x, look(x, is_direct=True), target) for x in may_move]
-        return self._tell(operation, ways, run)
+        return self._report(operation, ways, run)
 
     def _send(self, operation: Any, rest: Sequence[Any], name: Any, run: Callable[[], Any]) -> Any:
         arrays = (x for x in rest if type(x) is np.ndarray)
-        sent = (self._readings.sent(x, None, name, _text(operation)) for x in arrays)
-        moved = [each for each in sent if each is not None]
-        return told(moved, run) if moved else run()
+        sent = [self._sight.sent(x, None, name, _text(operation)) for x in arrays]
+        return self._recording.call([each for moved in sent for each in moved], run)
 
     def _read(self, operation: Any, rest: Sequence[Any], run: Callable[[], Any]) -> Any:
-        """Shapes and the like, for which TensorFlow asks no copy of a simulated GPU's memory."""
+        """Shapes and the like, which TensorFlow reads from a simulated GPU without a copy."""
         cpu = self._sight.cpu
         read = [rest[at] for at in _read_on_host(operation)]
         read = [x for x in read if isinstance(x, _MOVED) and x.dtype not in ON_HOST]
-        return self._tell(operation, [(x, self._sight.device_of(x), cpu) for x in read], run)
+        return self._report(operation, [(x, self._sight.device_of(x), cpu) for x in read], run)
 
-    def _tell(self, operation: Any, ways: Iterable[MaybeWay], run: Callable[[], Any]) -> Any:
+    def _report(self, operation: Any, ways: Iterable[MaybeWay], run: Callable[[], Any]) -> Any:
         known = [
             (x, source, target) for x, source, target in ways
             if source is not None and target is not None and isinstance(x, _MOVED)
         ]  # fmt: skip
         going = [
             (x, source, target) for x, source, target in _each_once(known)
-            if source is not target and not thread.is_sent(x, target)
+            if source is not target and not self._recording.is_sent(x, target)
         ]  # fmt: skip
         if not going:
             return run()
@@ -180,10 +178,10 @@ class Operations:
         def run_and_keep() -> Any:
             for x, _, target in going:
                 if isinstance(x, EAGER):  # a variable is read anew each time
-                    thread.keep_sent(x, target)
+                    self._recording.keep_sent(x, target)
             return run()
 
-        return told([transfer(name, *way) for way in going], run_and_keep)
+        return self._recording.call_with_more([transfer(name, *way) for way in going], run_and_keep)
 
 
 def _inputs(operation: Any, rest: Sequence[Any]) -> list[Any]:

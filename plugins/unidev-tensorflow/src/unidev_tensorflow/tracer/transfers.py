@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.contract import PlannedTransfer
 from unidev_tensorflow.tensors import EAGER
+from unidev_tensorflow.tracer.names import called
 
 if TYPE_CHECKING:
     from unidev.contract import Backend, Device
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 _HANDLES = (tf.resource, tf.variant)
 ON_HOST = (tf.int32, tf.string)
 """Dtypes that TensorFlow has in the host's memory, also on GPUs."""
+_MAKERS = {"Variable.__init__", "tf.constant", "tf.convert_to_tensor"}
+"""A user's calls that make a tensor; others may make an axis or a shape that is TensorFlow's."""
 
 
 class Sight:
@@ -28,7 +32,7 @@ class Sight:
         self._devices: dict[str, Device | None] = {}
 
     def device_named(self, name: str) -> Device | None:
-        """Ours by TensorFlow's full name; None of another process's."""
+        """Ours by TensorFlow's full name; None if another process has it."""
         if name not in self._devices:
             found = self._backend.parse_native(name) if name else None
             self._devices[name] = None if found is None else self._backend.device(*found)
@@ -43,7 +47,7 @@ class Sight:
         return self.cpu
 
     def device_of(self, x: Any) -> Device | None:
-        """Where the memory of a tensor or variable is; None of what has none."""
+        """Where the memory of a tensor or variable is; None if it has no memory."""
         if isinstance(x, tf.Variable):
             x = getattr(x, "_handle", None)
         elif isinstance(x, EAGER) and x.dtype in _HANDLES:
@@ -57,14 +61,50 @@ class Sight:
         return None if x.dtype in ON_HOST and self.is_simulated else self.device_of(x)
 
     def is_taken_along(self, dtype: Any, is_direct: bool) -> bool:
-        """Whether a dtype of ``ON_HOST`` is taken to be where ``device`` says, nevertheless.
+        """Whether a tensor of a dtype in ``ON_HOST`` counts as on its ``device`` nevertheless.
 
         On simulated GPUs int32 is a dtype like any other, as far as the user's own calls go.
         """
         return bool(self.is_simulated and is_direct and dtype == tf.int32)
+
+    def sent(
+        self, value: Any, dtype: Any, name: str | None, operation: str
+    ) -> list[PlannedTransfer]:
+        """NumPy's array, or a list, if it goes from the host to the device of a scope."""
+        target = self.default(name)
+        if target is None or target is self.cpu:
+            return []
+        array = _as_array(value)
+        if array is None:
+            return []
+        wanted = tf.as_dtype(_dtype_of(array, value) if dtype is None else dtype)
+        name = called(operation)
+        if wanted in ON_HOST and not self.is_taken_along(wanted, name in _MAKERS):
+            return []
+        size = array.size * wanted.size
+        return [PlannedTransfer(name, self.cpu, target, size, array.shape)]
 
 
 def transfer(operation: str, x: Any, source: Device, target: Device) -> PlannedTransfer:
     """``x``, a tensor or a variable, as what moves."""
     shape = tuple(int(length) for length in x.shape)
     return PlannedTransfer(operation, source, target, math.prod(shape) * x.dtype.size, shape)
+
+
+def _as_array(value: Any) -> Any:
+    """None for single numbers, tensors, and other values that do not make an array."""
+    if isinstance(value, np.ndarray):
+        return value
+    if not isinstance(value, (list, tuple)) or any(isinstance(x, tf.Tensor) for x in value):
+        return None
+    try:
+        return np.asarray(value)
+    except ValueError:  # ragged: TensorFlow raises the error
+        return None
+
+
+def _dtype_of(array: Any, value: Any) -> Any:
+    """TensorFlow takes Python's floats for float32, and its ints for int32."""
+    if value is array or array.dtype.kind not in "fi":
+        return array.dtype
+    return np.float32 if array.dtype.kind == "f" else np.int32

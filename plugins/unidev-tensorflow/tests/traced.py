@@ -1,4 +1,4 @@
-"""What a tracer tells, written down, and the tensors that it is asked with."""
+"""Recordings of what the tracer reports, and tensors to move."""
 
 import contextlib
 
@@ -15,8 +15,8 @@ def plain(moved):
 
 
 @contextlib.contextmanager
-def telling():
-    """A list of what is told in the block; each is ended once, with what ``begin`` gave."""
+def recording():
+    """A list of what moves in the block; each is ended once, with what ``begin`` gave."""
     begun, ended = [], []
 
     def begin(moved):
@@ -28,8 +28,8 @@ def telling():
     assert sorted(ended) == list(range(1, len(begun) + 1))
 
 
-def told_by(function, *arguments):
-    with telling() as begun:
+def recorded(function, *arguments):
+    with recording() as begun:
         function(*arguments)
     return begun
 
