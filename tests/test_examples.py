@@ -117,4 +117,5 @@ def test_logging_the_loss_shows_the_table_if_asked():
         text=True,
         timeout=300,
     )
-    assert "`float()` in a loop, 100 times: keep the sum on gpu:0 and read it once." in done.stdout
+    assert "`float()`, 100 times at " in done.stdout
+    assert "in log_each: keep the sum on gpu:0 and read it once." in done.stdout

@@ -1,5 +1,10 @@
 """A trace as a table, and the advice in it."""
 
+import statistics
+import sys
+
+import pytest
+
 import unidev
 
 
@@ -14,7 +19,7 @@ def test_the_most_expensive_line_comes_first_with_what_to_do(two_gpus):
     assert (first.count, first.nbytes) == (1000, 4000)
     assert (second.count, second.nbytes) == (1, 4000)
     assert first.advice == (
-        "`.item()` in a loop, 1,000 times: keep the sum on gpu:0 and read it once."
+        f"`.item()`, 1,000 times at {first.line}: keep the sum on gpu:0 and read it once."
     )
     assert second.advice == ""
     text = str(trace).splitlines()
@@ -42,28 +47,73 @@ def test_advice_is_about_what_was_done(two_gpus):
     assert "keep the results on gpu:0" in advice_of(lambda: unidev.to_numpy(x))
     assert "send to gpu:1 once, before" in advice_of(lambda: unidev.copy_to(y, "gpu:1"))
     assert "compute where the data is" in advice_of(lambda: unidev.copy_to(x, "gpu:1"))
-    assert advice_of(lambda: unidev.copy_to(x, "gpu:1"), times=9) == ""  # in no loop, and few
-    assert "in a loop" not in advice_of(lambda: x[0, 0].item() + 1)  # it stands in none
+    assert advice_of(lambda: unidev.copy_to(x, "gpu:1"), times=9) == ""  # too few
 
 
-LOOPS = """\
-    import unidev
-    x = unidev.ones(3, device="gpu:0")
-    def read(): return x[0].item()
+MANY = 50
+PLACES = {
+    "copy_to of a container": lambda on_host, file: unidev.copy_to(on_host, "gpu:1"),
+    "as_in_device of a container": lambda on_host, file: unidev.as_in_device(on_host, "gpu:1"),
+    "place": lambda on_host, file: unidev.place(on_host, "gpu:1"),
+    "the standard library's loop": lambda on_host, file: statistics.fmean(
+        unidev.ones(MANY, device="gpu:0")
+    ),
+}
+
+
+@pytest.mark.parametrize("call", PLACES.values(), ids=PLACES)
+def test_one_call_that_moves_many_tensors_counts_once(two_gpus, call, tmp_path):
+    def container():
+        return {str(i): unidev.ones(2, device=f"gpu:{i % 2}" if i else "cpu") for i in range(MANY)}
+
+    one = container()
     with unidev.trace_transfers() as trace:
-        while len(trace.transfers) < 2:
-            x[0].item()
-        [x[0].item() for _ in range(2)]
-        for _ in range(2): read()
-        for _ in x.tolist(): pass
-        x[0].item(); x[0].item()
-    for total in sorted(trace.by_line(), key=lambda each: each.line.number):
-        print(total.line.number, "in a loop" in total.advice)
-    """
+        call(one, tmp_path)
+    assert len({each.call for each in trace.transfers}) == 1
+    assert [each.advice for each in trace.by_line()] == [""]
+    several = [container() for _ in range(12)]
+    with unidev.trace_transfers() as trace:
+        for each in several:
+            call(each, tmp_path)
+    assert len({each.call for each in trace.transfers}) == 12
+    (total,) = trace.by_line()
+    assert f", 12 times at {total.line}: " in total.advice
 
 
-def test_a_loop_is_where_the_line_stands_in_one(two_gpus, tmp_path, run_python):
-    program = "\n".join(line.removeprefix("    ") for line in LOOPS.splitlines())
-    (tmp_path / "loops.py").write_text(program)
-    said = run_python("import loops", UNIDEV_SIMULATE="1", UNIDEV_BACKEND="numpy")
-    assert said.splitlines() == ["3 False", "6 True", "7 True", "9 False", "10 False"]
+def test_checkpoints_may_be_written_as_often_as_one_likes(two_gpus, tmp_path):
+    model = {str(i): unidev.ones(2, device="gpu:0") for i in range(3)}
+    with unidev.trace_transfers() as trace:
+        for _ in range(12):
+            unidev.save_parameters(model, tmp_path / "model.safetensors")
+    assert len(trace.transfers) == 36
+    assert len({each.call for each in trace.transfers}) == 12
+    assert [each.advice for each in trace.by_line()] == [""]
+
+
+def test_a_debugger_keeps_the_frames_that_it_follows(two_gpus):
+    events = []
+
+    def debugger(frame, event, argument):
+        if frame.f_code.co_name == "copy_to" and frame.f_back.f_code.co_filename == __file__:
+            events.append(event)
+        return debugger
+
+    x, before = unidev.ones(1, device="gpu:0"), sys.gettrace()
+    with unidev.trace_transfers() as trace:
+        sys.settrace(debugger)
+        try:
+            for _ in range(12):
+                unidev.copy_to(x, "cpu")
+        finally:
+            sys.settrace(before)
+    assert (events.count("call"), events.count("return")) == (12, 12)
+    assert len({each.call for each in trace.transfers}) == 12
+
+
+def test_a_trace_keeps_no_tensor_alive(two_gpus):
+    x = unidev.ones(1, device="gpu:0")
+    references = sys.getrefcount(x)
+    with unidev.trace_transfers():
+        unidev.copy_to(x, "cpu")
+        x.item()
+        assert sys.getrefcount(x) == references

@@ -31,7 +31,7 @@ Examples:
   UNIDEV_SIMULATE=4 unidev info --json
   unidev info --capabilities                   what each backend can and cannot do
   unidev info --capabilities --markdown
-  unidev info --capabilities --update README.md
+  unidev info --capabilities --update docs/capabilities.md
 """
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import linecache
 import math
 from typing import TYPE_CHECKING
 
@@ -11,33 +9,29 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from unidev.contract.tracer import PlannedTransfer
-    from unidev.tracing.call_site import Line
     from unidev.tracing.trace import LineTotal, Transfer
 
 _MANY = 10
-"""So often a line is called from a loop elsewhere; a model has a few parameters."""
-_WHOLE_MODELS = ("place", "save_parameters", "load_parameters")
-"""Verbs that one call of which makes many transfers."""
+"""A line that calls this often repeats itself; fewer calls cost too little to change a program."""
+_CHECKPOINTS = ("save_parameters", "load_parameters")
+"""Verbs that are meant to move the same parameters again and again."""
 _MODULES = ("keras", "mx", "mxnet", "np", "npx", "numpy", "paddle", "tf", "torch")
 _SHOWN = ("print", "repr", "str", "format")
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def advice(total: LineTotal) -> str:
     """What to do about a line, by the most expensive of its kinds; "" where there is nothing."""
     kind = max(_kinds(total.transfers), key=_cost)
-    first, count = kind[0], len(kind)
+    first, calls = kind[0], len({each.call for each in kind})
     if "operand" in first.operation:
         return (
             f"{spoken(first.operation)}: bring them to one device, once, by "
             f'as_in_device(x, "{first.target}").'
         )
-    is_looping = count > 1 and is_in_loop(first.line)
-    if first.operation in _WHOLE_MODELS or not (is_looping or count >= _MANY):
+    if first.operation in _CHECKPOINTS or calls < _MANY:
         return ""
-    where = " in a loop" if is_looping else ""
-    return f"{spoken(first.operation)}{where}, {count:,} times: {_remedy_of_many(first)}."
+    called = f"{spoken(first.operation)}, {calls:,} times at {first.line}"
+    return f"{called}: {_remedy_of_many(first)}."
 
 
 def remedy(transfer: PlannedTransfer) -> str:
@@ -62,31 +56,6 @@ def spoken(operation: str) -> str:
     if name.startswith("__") and name.endswith("__"):
         return f"`{name.strip('_')}()`"
     return f"`{operation}()`" if owner.partition(".")[0] in _MODULES else f"`.{name}()`"
-
-
-def is_in_loop(line: Line) -> bool:
-    """Whether the line stands in a loop, as far as its file can be read."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(line.file)))
-    except (SyntaxError, ValueError):  # a cell with magics, or no Python at all
-        return False
-    around = [node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS)]
-    around = [node for node in around if _spans(node, line.number)]
-    function = max(around, key=lambda node: node.lineno, default=tree)
-    return any(_repeats(node, line.number) for node in ast.walk(function))
-
-
-def _spans(node: ast.stmt | ast.expr, number: int) -> bool:
-    return node.lineno <= number <= (node.end_lineno or node.lineno)
-
-
-def _repeats(node: ast.AST, number: int) -> bool:
-    """Whether it is a loop that goes through that line again and again: not through its head."""
-    if isinstance(node, ast.While):
-        return node.lineno <= number <= (node.body[-1].end_lineno or 0)
-    if isinstance(node, (ast.For, ast.AsyncFor)):
-        return node.body[0].lineno <= number <= (node.body[-1].end_lineno or 0)
-    return isinstance(node, _COMPREHENSIONS) and _spans(node, number)
 
 
 def _kinds(transfers: Sequence[Transfer]) -> list[list[Transfer]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import linecache
 import os
 import sys
+from inspect import CO_COROUTINE, CO_GENERATOR
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
 
 _SITE = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _STANDARD = os.path.dirname(os.__file__) + os.sep
+_RESUMED = CO_GENERATOR | CO_COROUTINE
+_numbers = itertools.count(1)
 
 
 class Line(NamedTuple):
@@ -38,6 +42,20 @@ class Line(NamedTuple):
             return False
 
 
+class _Call:
+    """The number of a call; it stands in ``f_trace`` of the frame of the function that was called.
+
+    A frame takes no other attribute. The number lives as long as the call: frames of later calls
+    are often at the same address, and keeping a frame would keep the tensors in it.
+    """
+
+    def __init__(self) -> None:
+        self.number = next(_numbers)
+
+    def __call__(self, *_: object) -> None:
+        """What a debugger that starts meanwhile calls: it traces nothing in this frame."""
+
+
 class CallSites:
     """Finds the line that a call comes from, cheaply: files and lines are looked at once."""
 
@@ -58,15 +76,15 @@ class CallSites:
                 self._passed_over.append(os.path.dirname(file) + os.sep if is_package else file)
         self._is_users.clear()
 
-    def here(self) -> Line:
-        """The line that the running call comes from."""
+    def here(self) -> tuple[Line, int]:
+        """The line that the running call comes from, and the number of that call."""
         start = frame = sys._getframe(1)
+        called = None
         while not self._is_of_user(frame):
             if frame.f_back is None:  # called by no line of a user's: by a callback of a framework
-                frame = start
-                break
-            frame = frame.f_back
-        return self._line_of(frame)
+                return self._line_of(start), _Call().number
+            called, frame = frame, frame.f_back
+        return self._line_of(frame), _number_of(called)
 
     def _line_of(self, frame: FrameType) -> Line:
         code, number = frame.f_code, frame.f_lineno
@@ -89,3 +107,13 @@ class CallSites:
         if known and file.startswith("<"):  # <string>: of anybody; MXNet makes its calls so
             return str(frame.f_globals.get("__name__")).partition(".")[0] not in self._packages
         return known
+
+
+def _number_of(called: FrameType | None) -> int:
+    """The number of the call that runs in the frame ``called``; a debugger's frames have none."""
+    if called is not None and isinstance(called.f_trace, _Call):
+        return called.f_trace.number
+    call = _Call()
+    if called is not None and called.f_trace is None and not called.f_code.co_flags & _RESUMED:
+        called.f_trace = call
+    return call.number

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 class _Begun(NamedTuple):
     transfer: PlannedTransfer
     line: Line
+    call: int
     is_explicit: bool
     is_seconds_real: bool
     start: float
@@ -156,13 +157,13 @@ class Recorder:
         is_guarded = mode != "allow"
         if not self.traces and not is_guarded:
             return None
-        line = self._lines.here()
+        line, call = self._lines.here()
         if is_guarded:
             check_guard(mode, transfer, line)
         is_real = is_seconds_real and not (
             transfer.source.is_simulated or transfer.target.is_simulated
         )
-        return _Begun(transfer, line, is_explicit, is_real, time.perf_counter())
+        return _Begun(transfer, line, call, is_explicit, is_real, time.perf_counter())
 
     def _end(self, begun: _Begun | None) -> None:
         if begun is not None:
@@ -182,6 +183,7 @@ class Recorder:
             is_explicit=begun.is_explicit,
             is_seconds_real=begun.is_seconds_real,
             start=begun.start,
+            call=begun.call,
         )
         for trace in self.traces:
             trace.transfers.append(transfer)

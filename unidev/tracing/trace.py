@@ -40,6 +40,9 @@ class Transfer(NamedTuple):
     """Whether ``seconds`` says anything about hardware; not so on simulated devices."""
     start: float
     """When the call began, by ``time.perf_counter``."""
+    call: int
+    """The number of the call in that line: transfers of one call have the same, such as those of
+    ``save_parameters`` or of ``Module.to``."""
 
     @property
     def is_asked(self) -> bool:

@@ -11,6 +11,8 @@ import torch
 from told import told_of
 from torch import nn
 
+import unidev
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -237,3 +239,18 @@ def test_what_has_no_memory_does_not_move() -> None:
     assert told_of(fake) == []
     assert told_of(lambda: torch.empty_like(torch.empty(2, device="meta"), device=A)) == []
     assert told_of(repr, torch.empty(0, device=A)) == []
+
+
+def test_a_net_that_moves_at_once_is_one_call_and_gets_no_advice() -> None:
+    net = nn.Sequential(*[nn.Linear(2, 2) for _ in range(12)])
+    with unidev.trace_transfers() as trace:
+        net.to(A)
+    assert len(trace.transfers) == 24
+    assert len({each.call for each in trace.transfers}) == 1
+    assert [each.advice for each in trace.by_line()] == [""]
+    x = matrix()
+    with unidev.trace_transfers() as trace:
+        for _ in range(12):
+            x.cpu()
+    assert len({each.call for each in trace.transfers}) == 12
+    assert ", 12 times at " in trace.by_line()[0].advice
