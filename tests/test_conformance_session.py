@@ -123,8 +123,8 @@ def run(
         ],
         cwd=folder, check=False, timeout=120, capture_output=True,
         env={
-            **os.environ, "UNIDEV_PLUGINS": "author", "PYTHONPATH": str(folder),
-            "UNIDEV_DISABLED_PLUGINS": "numpy",
+            **os.environ, "UNIDEV_PLUGINS": "author", "UNIDEV_DISABLED_PLUGINS": "numpy",
+            "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]),
         },
     )  # fmt: skip
     return done.returncode, EventReader(events).read()
