@@ -9,6 +9,7 @@ import pytest
 
 import unidev
 from unidev.contract.backend import Backend, BackendSpec, Simulator, Unsupported
+from unidev.contract.optional import names_an_object
 from unidev.contract.probe import Probe
 from unidev.registry.loading import load_backend
 
@@ -56,6 +57,30 @@ def test_a_part_is_imported_and_made_when_it_is_first_asked_for_and_once(run_pyt
         UNIDEV_BACKEND="numpy",
     )
     assert said.split() == ["False", "True", "True", "True"]
+
+
+def test_a_part_that_is_not_where_its_backend_says_is_an_error_that_names_it() -> None:
+    class Lost(load_backend("numpy").__class__):  # type: ignore[misc]
+        models = unidev.part("no_such_package.models:Models")
+        tracer = unidev.part("unidev.numpy_backend.tracer:NoTracer")
+
+    lost = Lost(load_backend("numpy").spec, 0)
+    for part, wrong in (
+        ("models", "there is no module no_such_package"),
+        ("tracer", "the module unidev.numpy_backend.tracer has no NoTracer"),
+    ):
+        with pytest.raises(unidev.PluginError) as caught:
+            getattr(lost, part)
+        assert str(caught.value).startswith(f"`{part}` of Lost is ")
+        assert wrong in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "where", ["", ":", "a", "a:", ":B", "a.b", "a:B.c", "a:b:c", "a b:C", "a..b:C", "a:B()"]
+)
+def test_a_string_names_an_object_as_module_and_name_only(where: str) -> None:
+    assert names_an_object("a.b:C")
+    assert not names_an_object(where)
 
 
 def test_many_threads_that_ask_at_once_get_one_part() -> None:

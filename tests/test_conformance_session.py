@@ -68,7 +68,7 @@ def test_every_check_has_an_id_of_its_own_and_a_summary() -> None:
 
 PLUGIN = """
     from unidev import BackendSpec, hookimpl
-    from unidev.numpy_backend import NumpySimulator
+    from unidev.numpy_backend.simulator import NumpySimulator
 
     def load():
         from author.backend import AuthorBackend
@@ -123,8 +123,8 @@ def run(
         ],
         cwd=folder, check=False, timeout=120, capture_output=True,
         env={
-            **os.environ, "UNIDEV_PLUGINS": "author", "PYTHONPATH": str(folder),
-            "UNIDEV_DISABLED_PLUGINS": "numpy",
+            **os.environ, "UNIDEV_PLUGINS": "author", "UNIDEV_DISABLED_PLUGINS": "numpy",
+            "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]),
         },
     )  # fmt: skip
     return done.returncode, EventReader(events).read()

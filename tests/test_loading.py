@@ -58,6 +58,28 @@ BROKEN = {
         "PluginError SystemExit",
         "SystemExit: 4",
     ),
+    "the module that load names is missing": (
+        plugin("load = 'no_such_package.backend:Mine'"),
+        "PluginError ModuleNotFoundError",
+        "`load` of backend 'theirs' is 'no_such_package.backend:Mine', but there is no module "
+        "no_such_package.",
+    ),
+    "the name is missing in the module that load names": (
+        plugin("load = 'theirs_plugin:Mine'"),
+        "PluginError NoneType",
+        "`load` of backend 'theirs' is 'theirs_plugin:Mine', but the module theirs_plugin has no "
+        "Mine.",
+    ),
+    "load names a module that imports a missing one": (
+        plugin("load = 'needs_more:Mine'"),
+        "PluginError ModuleNotFoundError",
+        "does not load: ModuleNotFoundError: No module named 'no_such_package'. Is json whole?",
+    ),
+    "load names a function": (
+        plugin("load = 'json:loads'"),
+        "PluginError NoneType",
+        "it must be a subclass of Backend",
+    ),
     "methods are missing": (
         plugin("class Bad(unidev.Backend):\n    pass\ndef load():\n    return Bad"),
         "PluginError NoneType",
@@ -87,6 +109,7 @@ def test_a_backend_that_does_not_load_says_why_each_time_and_never_falls_back(
 ) -> None:
     source, kinds, message = BROKEN[what]
     add_plugin("theirs_plugin", source)
+    add_plugin("needs_more", "import no_such_package")
     said = run_python(TRY, UNIDEV_PLUGINS="theirs_plugin")
     first, second = said.splitlines()
     assert first == second
@@ -97,6 +120,11 @@ def test_a_backend_that_does_not_load_says_why_each_time_and_never_falls_back(
 SIMULATORS = {
     "there is none": ("", "UnsupportedOperation", "simulator is not supported: the backend has no"),
     "making it raises": ("simulator=lambda: 1 / 0", "PluginError", "ZeroDivisionError"),
+    "its module is missing": (
+        "simulator='no_such_package:Simulator'",
+        "PluginError",
+        "`simulator` of backend 'theirs' is 'no_such_package:Simulator', but there is no module",
+    ),
     "it cannot start": ("simulator=Fails", "SimulationError", "install a compiler"),
 }
 
@@ -119,14 +147,25 @@ def test_a_simulator_that_fails_is_an_error_and_no_fallback_to_real_devices(
     assert message in first
 
 
-def test_a_backend_is_loaded_once_and_its_simulator_started_once(add_plugin, run_python) -> None:
+@pytest.mark.parametrize(
+    ("load", "simulator"),
+    [
+        ("def load():\n    return Mine", "Starts"),
+        ("load = 'theirs_plugin:Mine'", "'theirs_plugin:Starts'"),
+    ],
+    ids=["functions", "strings"],
+)
+def test_a_backend_is_loaded_once_and_its_simulator_started_once(
+    add_plugin, run_python, load, simulator
+) -> None:
     body = (
         "class Starts(unidev.Simulator):\n    def start(self, count):\n"
         "        print('start', count)\n"
         "class Mine(NumpyBackend):\n    tensor_types = ()\n"
-        "def load():\n    print('load')\n    return Mine"
+        "    def __init__(self, *arguments):\n"
+        "        print('load')\n        super().__init__(*arguments)\n"
     )
-    add_plugin("theirs_plugin", plugin(body, more="simulator=Starts"))
+    add_plugin("theirs_plugin", plugin(body + load, more=f"simulator={simulator}"))
     said = run_python(
         """
         import threading, unidev

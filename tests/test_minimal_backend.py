@@ -17,7 +17,8 @@ def environment(tmp_path_factory):
     target = tmp_path_factory.mktemp("installed")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target]
     subprocess.run([*install, PACKAGE], check=True, timeout=300)
-    return {**os.environ, "PYTHONPATH": str(target), "UNIDEV_SIMULATE": ""}
+    path = os.pathsep.join(filter(None, [str(target), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, "UNIDEV_SIMULATE": ""}
 
 
 def run(environment, folder, *command):

@@ -70,6 +70,14 @@ BROKEN = {
         "the framework of its spec is 'os.p",
     ),
     "load is no function": (good().replace("load=load", "load=7"), "`load` of its spec is 7"),
+    "load names no object": (
+        good().replace("load=load", "load='theirs.Good'"),
+        "`load` of its spec is 'theirs.Good': it must be a function, or \"module:name\"",
+    ),
+    "the simulator names no object": (
+        good().replace("load=load", "load=load, simulator='theirs:'"),
+        "`simulator` of its spec is 'theirs:': it must be a function, or \"module:name\"",
+    ),
     "the embedded backend's name is taken": (good(name="numpy"), "'numpy' is a backend already"),
 }
 

@@ -1,8 +1,8 @@
 """The contract: all that a backend has to do, and all that it may do.
 
 A plugin is a module (or object) with one hook, ``unidev_register_backend`` (see ``hookspecs``),
-which returns a :class:`BackendSpec`. The spec imports no framework; its ``load`` does, once, and
-gives a :class:`Backend` subclass. unidev's own four framework backends have nothing beyond this.
+which returns a :class:`BackendSpec`. The spec imports no framework; it names the :class:`Backend`
+subclass, whose module does, once. unidev's own four framework backends have nothing beyond this.
 
 What every backend must do are the abstract methods of :class:`Backend`. What it may do besides has
 a default that is :func:`unsupported`: a backend that can, overrides it; one that cannot, leaves it,
@@ -102,10 +102,16 @@ class BackendSpec:
     """The top-level name by which the framework is imported; its types are this backend's."""
     install: str
     """The command that installs the framework."""
-    load: Callable[[], type[Backend]]
-    """Imports the framework and returns the class. Called once, when first needed."""
-    simulator: Callable[[], Simulator] = unsupported("the backend has no simulator")  # noqa: RUF009  immutable
-    """Makes the simulator; imports no framework before ``start``."""
+    load: str | Callable[[], type[Backend]]
+    """The class, as ``module:name``; its module imports the framework, once, when first needed.
+
+    Or a function that imports the framework and returns the class.
+    """
+    simulator: str | Callable[[], Simulator] = unsupported("the backend has no simulator")  # noqa: RUF009  immutable
+    """The class of the simulator, as ``module:name`` or itself, or a function that makes one.
+
+    Imports no framework before ``start``.
+    """
     namespaces: tuple[str, ...] = ()
     """More top-level names whose types are this backend's (``keras`` for TensorFlow)."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, NoReturn
 
-from unidev.errors import UnsupportedOperation
+from unidev.errors import PluginError, UnsupportedOperation
 
 
 class Unsupported:
@@ -55,8 +55,7 @@ class Part:
     def __get__(self, backend: Any, owner: type | None = None) -> Any:
         if backend is None:
             return self
-        module, _, name = self._where.partition(":")
-        made = getattr(import_module(module), name)(backend)
+        made = import_named(self._where, f"`{self._name}` of {type(backend).__name__}")(backend)
         # From now on it is found there, and this is not asked again; one for all threads.
         return backend.__dict__.setdefault(self._name, made)
 
@@ -68,3 +67,36 @@ def part(where: str) -> Any:
         where: ``module:name`` of its class, which is called with the backend, once.
     """
     return Part(where)
+
+
+def names_an_object(where: str) -> bool:
+    """Whether ``where`` is spelled as ``module:name``; imports nothing."""
+    module, _, name = where.partition(":")
+    return name.isidentifier() and all(word.isidentifier() for word in module.split("."))
+
+
+def import_named(where: str, asker: str, backend: str | None = None) -> Any:
+    """Import the object that ``where`` names as ``module:name``.
+
+    Args:
+        where: the module and the name.
+        asker: what refers to it, for the message.
+        backend: the backend's name, for the error.
+
+    Raises:
+        PluginError: there is no such module, or no such name in it. Other errors of the import
+            pass unchanged.
+    """
+    module, _, name = where.partition(":")
+    missing: ModuleNotFoundError | None = None
+    try:
+        found = import_module(module)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):  # a module that this one imports
+            raise
+        wrong, missing = f"there is no module {error.name}", error
+    else:
+        if hasattr(found, name):
+            return getattr(found, name)
+        wrong = f"the module {module} has no {name}"
+    raise PluginError(f"{asker} is {where!r}, but {wrong}.", backend=backend) from missing

@@ -18,6 +18,7 @@ import pluggy
 
 from unidev.contract import hookspecs
 from unidev.contract.backend import CONTRACT_VERSION, BackendSpec
+from unidev.contract.optional import names_an_object
 from unidev.errors import BackendNotFoundError, PluginError
 from unidev.support.wording import shown
 
@@ -193,8 +194,12 @@ def _check_fields(spec: BackendSpec, source: str) -> None:
                 f"{source}: the {field} of its spec is {shown(value)}, which is no name (letters, "
                 "digits and underscores; of a framework, that of the top-level module)."
             )
-    if not callable(spec.load):
-        raise PluginError(f"{source}: `load` of its spec is {shown(spec.load)}, and no function.")
+    for field, given in (("load", spec.load), ("simulator", spec.simulator)):
+        if not (names_an_object(given) if isinstance(given, str) else callable(given)):
+            raise PluginError(
+                f"{source}: `{field}` of its spec is {shown(given)}: it must be a function, or "
+                f'"module:name" of the class.'
+            )
 
 
 def _check_alone(spec: BackendSpec, found: list[Plugin]) -> None:

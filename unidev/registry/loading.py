@@ -146,9 +146,10 @@ def _load(name: str) -> Backend:
     being_loaded.add(name)
     try:
         if count and name not in _simulators_started:
-            spec.simulator().start(count)
+            _named(spec, "simulator")().start(count)
             _simulators_started.add(name)
-        return _checked(spec.load(), spec)(spec, count)
+        cls = _named(spec, "load")
+        return _checked(cls if isinstance(spec.load, str) else cls(), spec)(spec, count)
     except UnidevError:
         raise
     except (Exception, SystemExit) as error:
@@ -159,6 +160,16 @@ def _load(name: str) -> Backend:
         ) from error
     finally:
         being_loaded.discard(name)
+
+
+def _named(spec: BackendSpec, field: str) -> Any:
+    """``field`` of ``spec``: what it names, where it is a string."""
+    from unidev.contract.optional import import_named
+
+    value = getattr(spec, field)
+    if not isinstance(value, str):
+        return value
+    return import_named(value, f"`{field}` of backend {spec.name!r}", spec.name)
 
 
 def _checked(cls: Any, spec: BackendSpec) -> type[Backend]:

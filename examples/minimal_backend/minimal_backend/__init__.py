@@ -1,7 +1,5 @@
 """Registers the backend; the framework is imported when it is first needed."""
 
-from importlib import import_module
-
 import unidev
 
 
@@ -12,5 +10,5 @@ def unidev_register_backend() -> unidev.BackendSpec:
         contract_version=1,
         framework="minimal_backend",
         install="pip install ./examples/minimal_backend",
-        load=lambda: import_module("minimal_backend.backend").MinimalBackend,
+        load="minimal_backend.backend:MinimalBackend",
     )

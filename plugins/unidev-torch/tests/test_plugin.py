@@ -21,7 +21,7 @@ def test_finding_the_plugin_imports_no_framework(python: Python) -> None:
     done = python(
         "import sys, unidev, unidev.registry.discovery\n"
         "import unidev_torch.simulator\n"
-        "unidev_torch.unidev_register_backend().simulator()\n"
+        "unidev_torch.simulator.TorchSimulator()\n"
         "print('torch' in unidev.list_backends(), 'torch' in sys.modules)\n"
     )
     assert (done.stdout, done.stderr) == ("True False\n", "")

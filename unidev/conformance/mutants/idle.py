@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from unidev.contract.backend import Backend, BackendSpec
 from unidev.contract.hookspecs import hookimpl
 from unidev.contract.probe import Probe
-from unidev.numpy_backend import NumpySimulator
+from unidev.numpy_backend.simulator import NumpySimulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable

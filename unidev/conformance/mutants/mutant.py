@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from unidev.contract.backend import BackendSpec
 from unidev.contract.hookspecs import hookimpl
-from unidev.numpy_backend import NumpySimulator
+from unidev.numpy_backend.simulator import NumpySimulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable

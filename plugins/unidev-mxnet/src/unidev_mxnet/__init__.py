@@ -1,38 +1,17 @@
-"""Apache MXNet for unidev. Importing this registers the backend, and imports no framework."""
+"""The MXNet backend of unidev. Importing it imports no framework."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from unidev import BackendSpec, hookimpl
-
-if TYPE_CHECKING:
-    from unidev import Backend, Simulator
-
-
-def _load() -> type[Backend]:
-    from unidev_mxnet.importing import import_mxnet
-
-    import_mxnet()  # before backend.py, which imports MXNet as anybody does
-    from unidev_mxnet.backend import MxnetBackend
-
-    return MxnetBackend
-
-
-def _simulator() -> Simulator:
-    from unidev_mxnet.simulator import MxnetSimulator
-
-    return MxnetSimulator()
+from unidev.contract import BackendSpec, hookimpl
+from unidev_mxnet.importing import load_backend
 
 
 @hookimpl
 def unidev_register_backend() -> BackendSpec:
-    """The MXNet backend."""
+    """Apache MXNet, as ``mxnet``."""
     return BackendSpec(
         name="mxnet",
         contract_version=1,
         framework="mxnet",
         install="pip install './plugins/unidev-mxnet[framework]'",
-        load=_load,
-        simulator=_simulator,
+        load=load_backend,
+        simulator="unidev_mxnet.simulator:MxnetSimulator",
     )

@@ -5,8 +5,20 @@ from __future__ import annotations
 import importlib
 import sys
 import warnings
+from typing import TYPE_CHECKING
 
 from unidev import PluginError
+
+if TYPE_CHECKING:
+    from unidev.contract import Backend
+
+
+def load_backend() -> type[Backend]:
+    """MXNet's backend, whose module imports MXNet as any program does."""
+    import_mxnet()
+    from unidev_mxnet.backend import MxnetBackend
+
+    return MxnetBackend
 
 
 def import_mxnet() -> None:

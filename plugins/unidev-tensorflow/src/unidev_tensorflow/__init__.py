@@ -1,25 +1,6 @@
 """The TensorFlow backend of unidev. Importing it imports no framework."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from unidev.contract import BackendSpec, hookimpl
-
-if TYPE_CHECKING:
-    from unidev.contract import Backend, Simulator
-
-
-def _load() -> type[Backend]:
-    from unidev_tensorflow.backend import TensorFlowBackend
-
-    return TensorFlowBackend
-
-
-def _simulator() -> Simulator:
-    from unidev_tensorflow.simulator import TensorFlowSimulator
-
-    return TensorFlowSimulator()
 
 
 @hookimpl
@@ -30,7 +11,7 @@ def unidev_register_backend() -> BackendSpec:
         contract_version=1,
         framework="tensorflow",
         install="pip install tensorflow",
-        load=_load,
-        simulator=_simulator,
+        load="unidev_tensorflow.backend:TensorFlowBackend",
+        simulator="unidev_tensorflow.simulator:TensorFlowSimulator",
         namespaces=("keras",),  # symbolic KerasTensors have no base of TensorFlow's
     )
