@@ -31,12 +31,11 @@ class _RefusedError(Exception):
 
 
 class _Scope:
-    """A scope that writes down what it hears, and may refuse it."""
+    """A scope that writes down what it hears."""
 
     def __init__(self, workbench: Workbench, name: str, heard: list[tuple[str, str]]) -> None:
         self._tracer = workbench.backend.tracer
         self.name = name
-        self.refusal: BaseException | None = None
         self.before_begin: Callable[[], object] = lambda: None
         self.transfers: list[PlannedTransfer] = []
         self.ended: list[object] = []
@@ -49,8 +48,6 @@ class _Scope:
 
     def _begin(self, transfer: PlannedTransfer) -> object:
         self.before_begin()
-        if self.refusal is not None:
-            raise self.refusal
         token = object()
         self.transfers.append(transfer)
         self._tokens.append(token)
@@ -136,12 +133,13 @@ def test_begin_that_raises(workbench: Workbench) -> None:
         scopes, _ = _scopes(workbench, "outer", "middle", "inner")
         outer, middle, inner = scopes
         with outer(), middle(), inner():
-            middle.refusal = _RefusedError(f"no reads of {gpu}")
-            _check_raises(middle.refusal, partial(workbench.probe.read_out, x))
+            error = _RefusedError(f"no reads of {gpu}")
+            allowing, middle.before_begin = middle.before_begin, partial(_raise, error)
+            _check_raises(error, partial(workbench.probe.read_out, x))
             for each in scopes:
                 each.check(len(each.transfers), f"after a refused read of {gpu}")
             outer.check(1, f"a scope outside the one that refuses a read of {gpu}")
-            middle.refusal = None
+            middle.before_begin = allowing
             already = [len(each.transfers) for each in scopes]
             workbench.works(workbench.probe.read_out, x)
             for each, count in zip(scopes, already, strict=True):
@@ -150,6 +148,10 @@ def test_begin_that_raises(workbench: Workbench) -> None:
         with later():
             workbench.works(workbench.probe.read_out, x)
         later.check(1, f"a read of {gpu} in a scope after one that refused")
+
+
+def _raise(error: BaseException) -> None:
+    raise error
 
 
 def _check_raises(error: BaseException, call: Callable[[], object]) -> None:
