@@ -106,7 +106,7 @@ def test_operands_on_two_devices_are_refused_by_name() -> None:
         (lambda: F.avg_pool2d(normal(1, 1, 4, 2), (1, 3)), "images (1, 1, 4, 2)"),
         (lambda: F.avg_pool2d(normal(4, 2), 2), "images of shape (4, 2)"),
         (lambda: F.avg_pool2d(normal(1, 1, 2, 2), 0), "kernel_size must be a positive integer"),
-        (lambda: F.conv2d(normal(1, 1, 4, 4), normal(1, 1, 3, 3), stride=-1), "stride is"),
+        (lambda: F.conv2d(normal(1, 1, 4, 4), normal(1, 1, 3, 3), stride=-1), "stride must be"),
         (lambda: F.softmax_cross_entropy(normal(2, 3), np.array([0, 3])), "go from 0 to 3"),
         (lambda: F.softmax_cross_entropy(normal(2, 3), np.array([0, -1])), "go from -1 to 0"),
         (lambda: F.softmax_cross_entropy(normal(2, 3), normal(2)), "int64, not float32"),

@@ -53,7 +53,7 @@ def with_driver(memory: Memory, device: Device, backend: Backend) -> Memory:
 
 
 def driver_memory(device: Device, backend: Backend) -> DriverMemory | None:
-    """What NVIDIA's driver says of a real GPU; None: it is none of NVIDIA's, or nobody can tell."""
+    """What NVIDIA's driver says of a real GPU; None: it is not NVIDIA's, or not known."""
     if device.kind != "gpu" or device.is_simulated or not _is_cuda(backend):
         return None
     driver = ask_in_time(partial(ask_nvml, import_nvml(), describe_process), _WAIT_S)
@@ -75,9 +75,9 @@ def memory_of(gpu: Gpu) -> DriverMemory | None:
 
 
 def gpu_meant(index: int, environment: Mapping[str, str], gpus: Sequence[Gpu]) -> Gpu | None:
-    """Which of the driver's GPUs CUDA calls ``index``; None: that cannot be told.
+    """Which of the driver's GPUs CUDA calls ``index``; None: that is not certain.
 
-    The driver counts them by their place on the bus, CUDA the fastest first unless told otherwise:
+    The driver counts them by their place on the bus, CUDA the fastest first by default:
     https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables
     Of a GPU that is divided, a process has one part, and the driver's count is of the whole.
     """

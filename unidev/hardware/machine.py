@@ -92,14 +92,14 @@ def _amd(root: Path) -> Driver:
     """The compute nodes of AMD's kernel driver that are GPUs."""
     gpus: list[Gpu] = []
     for folder in sorted((root / "sys/class/kfd/kfd/topology/nodes").glob("*"), key=_number):
-        told = dict(
+        properties = dict(
             line.split(" ", 1) for line in _read(folder / "properties").splitlines() if " " in line
         )
-        version = int(told.get("gfx_target_version", "0"))
+        version = int(properties.get("gfx_target_version", "0"))
         if version:
             gfx = f"gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}"
             name = _read(folder / "name") or gfx
-            uuid = f"GPU-{int(told.get('unique_id', '0')):016x}"
+            uuid = f"GPU-{int(properties.get('unique_id', '0')):016x}"
             gpus.append(Gpu("rocm", len(gpus), name, uuid, gfx))
     return Driver("rocm", WORKS if gpus else FAILS, gpus=tuple(gpus))
 

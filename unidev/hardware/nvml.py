@@ -50,11 +50,11 @@ def import_nvml() -> Any:
 
 def ask_in_time(ask: Callable[[], Driver], wait_s: float) -> Driver:
     """What ``ask`` says, unless it takes longer: a driver that lost its card may never return."""
-    told: list[Driver] = []
-    thread = Thread(target=lambda: told.append(ask()), daemon=True)
+    answers: list[Driver] = []
+    thread = Thread(target=lambda: answers.append(ask()), daemon=True)
     thread.start()
     thread.join(wait_s)
-    return told[0] if told else Driver("cuda", NO_ANSWER, f"no answer within {wait_s:g} s")
+    return answers[0] if answers else Driver("cuda", NO_ANSWER, f"no answer within {wait_s:g} s")
 
 
 def ask_nvml(nvml: Any, describe: DescribeProcess) -> Driver:
@@ -113,7 +113,7 @@ def _gpus(nvml: Any, describe: DescribeProcess) -> Iterator[Gpu]:
 def _processes(nvml: Any, handle: Any, describe: DescribeProcess) -> Iterator[GpuProcess]:
     found = _or_none(nvml, partial(nvml.nvmlDeviceGetComputeRunningProcesses, handle))
     for each in found or ():
-        # Not the driver's name: for some processes that is the command line, and anybody's.
+        # The driver's own name for it may contain its path or arguments, and be another user's.
         name, frameworks = describe(each.pid)
         yield GpuProcess(each.pid, name, each.usedGpuMemory, frameworks)
 
@@ -129,7 +129,7 @@ def _mig_uuids(nvml: Any, handle: Any) -> Iterator[str]:
 
 
 def _or_none(nvml: Any, ask: Callable[[], Any]) -> Any:
-    """What cannot be told of some cards, or to some users, is not known."""
+    """None where the driver does not report that of this card, or not to this user."""
     try:
         return ask()
     except nvml.NVMLError:
