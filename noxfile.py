@@ -29,13 +29,7 @@ FRAMEWORKS = {
     "paddle": ["paddlepaddle==3.3.1"],
     "mxnet": ["mxnet==1.9.1", "numpy==1.26.4"],
 }
-ON_EACH = [
-    "tests/test_examples.py",
-    "tests/test_training_examples.py",
-    "tests/test_slow_gpu_example.py",
-    "tests/test_traced_verbs.py",
-]
-"""Tests of the core that run on whatever framework is there."""
+ON_EACH = "tests/everywhere"  # tests of the core that run on whatever framework is there
 
 RUFF = "ruff==0.17.6"  # the same as in .pre-commit-config.yaml
 # Two workers: most tests start a process of their own and wait for it.
@@ -92,7 +86,7 @@ def framework(session: nox.Session, name: str) -> None:
     check_types(session, f"plugins/unidev-{name}/src")
     session.run(*PYTEST, f"plugins/unidev-{name}", *session.posargs, env=ONE_THREAD)
     if not session.posargs:  # they choose among the plugin's tests
-        session.run(*PYTEST, *ON_EACH, env=ONE_THREAD)
+        session.run(*PYTEST, ON_EACH, env=ONE_THREAD)
 
 
 @nox.session(venv_backend=WITH_TORCH)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from unidev.doctor.facts import Case
 
 SCHEMA = json.loads(
-    (Path(__file__).parent.parent / "docs/doctor.schema.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[2] / "docs/doctor.schema.json").read_text(encoding="utf-8")
 )
 
 PLUGIN = """
