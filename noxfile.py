@@ -1,14 +1,26 @@
-"""All tests: ``nox`` runs every session; ``nox -s torch`` one of them; ``nox -l`` lists them.
+"""All tests: ``nox``. One session: ``nox -s torch``. The list: ``nox -l``.
 
 Each framework is tested in an environment of its own, so that a plugin is known to work where no
 other framework is. One more session holds the four together in one process.
+
+While you work: ``nox -s format``, ``nox -s quick -- torch -k copies`` and ``nox -s check -- torch
+copy.zero_d``. These use the environment of the session ``torch``, and make it if there is none.
 """
+
+import sys
+from pathlib import Path
 
 import nox
 
-nox.needs_version = ">=2024.3.2"
-nox.options.default_venv_backend = "venv"
+nox.needs_version = ">=2024.4.15"
+# uv makes environments faster, where it is installed.
+nox.options.default_venv_backend = "uv|venv"
 nox.options.error_on_missing_interpreters = True
+# Two sessions at once, since one installs while another computes (nox from 2026.8.10 on). Not for
+# sessions that are named, whose output then appears as it comes.
+if hasattr(nox.options, "parallel") and {"-s", "--session", "--sessions"}.isdisjoint(sys.argv):
+    nox.options.parallel = 2
+    nox.options.allow_parallel = True
 
 FRAMEWORKS = {
     # CPU builds, in the versions that were measured; a plugin's own range is wider.
@@ -17,50 +29,67 @@ FRAMEWORKS = {
     "paddle": ["paddlepaddle==3.3.1"],
     "mxnet": ["mxnet==1.9.1", "numpy==1.26.4"],
 }
-ON_EACH = [
-    "tests/test_examples.py",
-    "tests/test_training_examples.py",
-    "tests/test_slow_gpu_example.py",
-    "tests/test_traced_verbs.py",
-]
-"""Tests of the core that run on whatever framework is there."""
-TYPED = ["mypy>=1.13", "ruff>=0.8"]
+ON_EACH = "tests/everywhere"  # tests of the core that run on whatever framework is there
+
+RUFF = "ruff==0.17.6"  # the same as in .pre-commit-config.yaml
+# Two workers: most tests start a process of their own and wait for it.
+PYTEST = ("python", "-m", "pytest", "-n", "2", "--dist", "worksteal")
+# Several processes share the cores already; threads of each would only wait for one another.
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "TF_NUM_INTEROP_THREADS": "1",
+}
+# pip can be configured to prefer a CPU build of the pinned torch (by find-links). uv does not read
+# pip's configuration, and on Linux the default index has the build with CUDA, of several gigabytes.
+WITH_TORCH = "venv"
 
 
-def install(session: nox.Session, *names: str, more: tuple[str, ...] = ()) -> None:
+def install(session: nox.Session, *names: str, extras: str = "conformance,examples") -> None:
     """Install the core, and plugins with their frameworks, from this checkout."""
     frameworks = [requirement for name in names for requirement in FRAMEWORKS[name]]
     plugins = [part for name in names for part in ("-e", f"plugins/unidev-{name}")]
-    session.install("-e", ".[conformance,examples]", *plugins, *frameworks, *more)
+    # One build backend for all, not a fresh one for each; a test builds the wheel with it, too.
+    # Python compiles the modules that are imported, which are few of those installed.
+    session.install("hatchling>=1.25", "editables", "pip")
+    session.install(
+        "--no-compile", "--no-build-isolation", "-e", f".[{extras}]", *plugins, *frameworks,
+        "pytest-xdist>=3.6", "mypy>=1.13",
+    )  # fmt: skip
+
+
+def check_types(session: nox.Session, *paths: str) -> None:
+    """Mypy, with a cache for each session: two that run at once share none."""
+    session.run("mypy", "--cache-dir", str(session.cache_dir / f"mypy-{session.name}"), *paths)
 
 
 @nox.session
 def lint(session: nox.Session) -> None:
     """Style, and the core's types."""
-    install(session, more=(*TYPED, "nox"))
+    install(session, extras="bench,conformance")
+    session.install(RUFF, "nox")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    session.run("mypy", "unidev", "noxfile.py")
-    session.run("mypy", "--python-version", "3.10", "unidev")
+    check_types(session, "unidev", "noxfile.py")
 
 
 @nox.session
 def core(session: nox.Session) -> None:
     """The core, its conformance suite and its mutants, with no framework but NumPy."""
-    install(session, more=("hatchling>=1.25",))  # a test builds the wheel
-    session.run("python", "-m", "pytest", *session.posargs)
+    install(session)
+    session.run(*PYTEST, *session.posargs, env=ONE_THREAD)
 
 
 def framework(session: nox.Session, name: str) -> None:
     """One plugin alone with its framework: types, its tests, the suite, what runs on each."""
-    install(session, name, more=("mypy>=1.13",))
-    session.run("mypy", f"plugins/unidev-{name}/src")
-    session.run("python", "-m", "pytest", f"plugins/unidev-{name}", *session.posargs)
+    install(session, name)
+    check_types(session, f"plugins/unidev-{name}/src")
+    session.run(*PYTEST, f"plugins/unidev-{name}", *session.posargs, env=ONE_THREAD)
     if not session.posargs:  # they choose among the plugin's tests
-        session.run("python", "-m", "pytest", *ON_EACH)
+        session.run(*PYTEST, ON_EACH, env=ONE_THREAD)
 
 
-@nox.session
+@nox.session(venv_backend=WITH_TORCH)
 def torch(session: nox.Session) -> None:
     """PyTorch alone."""
     framework(session, "torch")
@@ -84,18 +113,62 @@ def mxnet(session: nox.Session) -> None:
     framework(session, "mxnet")
 
 
-@nox.session
+@nox.session(venv_backend=WITH_TORCH)
 def together(session: nox.Session) -> None:
     """The four frameworks in one environment and one process."""
     install(session, *FRAMEWORKS)
     session.run("python", "-m", "pip", "check")
-    session.run("python", "-m", "pytest", "plugins/together", *session.posargs)
+    session.run(*PYTEST, "plugins/together", *session.posargs, env=ONE_THREAD)
 
 
-@nox.session(default=False)
+@nox.session(default=False, venv_backend=WITH_TORCH)
 def benchmarks(session: nox.Session) -> None:
     """What it costs; not part of the tests."""
-    install(session, *FRAMEWORKS, more=("accelerate", "array-api-compat", "lightning-fabric"))
+    install(session, *FRAMEWORKS)
+    session.install("accelerate", "array-api-compat", "lightning-fabric")
     session.run("python", "benchmarks/overhead.py")
     session.run("python", "benchmarks/copies.py")
     session.run("python", "benchmarks/models.py")
+
+
+# -- while you work --------------------------------------------------------------------------------
+
+
+@nox.session(name="format", default=False, reuse_venv=True)
+def format_(session: nox.Session) -> None:
+    """Fix and format the code: ``nox -s format``."""
+    session.install(RUFF)
+    session.run("ruff", "check", "--fix", ".")
+    session.run("ruff", "format", ".")
+
+
+def python_of(session: nox.Session, name: str) -> str:
+    """The interpreter of the session ``name``, which is made first if there is none."""
+    if name not in ("core", *FRAMEWORKS):
+        session.error(f"{name!r} is none of core, {', '.join(FRAMEWORKS)}")
+    environment = session.cache_dir.parent / name
+    place = Path("Scripts", "python.exe") if sys.platform == "win32" else Path("bin", "python")
+    if not (environment / place).is_file():
+        session.run(sys.executable, "-m", "nox", "--install-only", "-s", name)
+    return str((environment / place).absolute())
+
+
+@nox.session(default=False, venv_backend="none")
+def quick(session: nox.Session) -> None:
+    """Tests without the suite: ``nox -s quick -- torch -k copies``, ``-- core tests/nn``."""
+    name, *options = session.posargs or ["core"]
+    python = python_of(session, name)
+    if name != "core":
+        folder = f"plugins/unidev-{name}"
+        options = [folder, f"--ignore={folder}/tests/test_conformance.py", *options]
+    session.run(python, *PYTEST[1:], *options, env=ONE_THREAD)
+
+
+@nox.session(default=False, venv_backend="none")
+def check(session: nox.Session) -> None:
+    """Checks of the suite on one backend: ``nox -s check -- torch copy.zero_d --simulate 2``."""
+    if len(session.posargs) < 2:
+        session.error("name a backend and a check: nox -s check -- torch copy.zero_d")
+    backend, checks, *options = session.posargs
+    python = python_of(session, "core" if backend == "numpy" else backend)
+    session.run(python, "-m", "unidev", "conform", backend, "--only", checks, *options)

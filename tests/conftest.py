@@ -86,7 +86,7 @@ def run_python(tmp_path: Path) -> RunPython:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -55,3 +55,11 @@ def test_the_readme_names_every_environment_variable():
     used = set(re.findall(r"\bUNIDEV_[A-Z_]+\b", source))
     table = (ROOT / "README.md").read_text().partition("## Environment variables")[2]
     assert used == set(re.findall(r"`(UNIDEV_[A-Z_]+)`", table))
+
+
+def test_a_commit_is_checked_by_the_ruff_that_checks_all_tests() -> None:
+    committed = re.search(r"rev: v(\S+)", (ROOT / ".pre-commit-config.yaml").read_text())
+    tested = re.search(r'"ruff==(\S+)"', (ROOT / "noxfile.py").read_text())
+    assert committed is not None
+    assert tested is not None
+    assert committed[1] == tested[1]

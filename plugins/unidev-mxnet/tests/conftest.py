@@ -48,7 +48,7 @@ def python() -> Python:
             env={**os.environ, "UNIDEV_SIMULATE": "0", **environment},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
 

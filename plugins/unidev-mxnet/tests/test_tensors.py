@@ -285,7 +285,7 @@ def test_a_loop_of_copies_gives_its_memory_back():
     before = used()
     for _ in range(50):
         unidev.copy_to(x, "gpu:0"), unidev.copy_to(x, unidev.cpu())
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 300
     while used() - before >= 2**20:  # MXNet's engine frees after it has said that it is done
         assert time.monotonic() < deadline, f"{used() - before} bytes more than before"
         time.sleep(0.05)

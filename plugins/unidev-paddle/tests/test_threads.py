@@ -66,7 +66,7 @@ class Importer:
     # A thread that has imported Paddle by itself, and is there until it is told to end.
     def __init__(self):
         self.imported, self.told = threading.Event(), threading.Event()
-        self.thread = threading.Thread(target=self.run)
+        self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
         self.imported.wait()
 

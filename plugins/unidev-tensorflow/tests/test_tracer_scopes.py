@@ -109,7 +109,7 @@ def test_scopes_may_be_left_in_another_order():
 
 
 def test_other_threads_are_not_reported_and_their_scopes_are_their_own():
-    x, others, barrier = matrix(), [], threading.Barrier(2, timeout=60)
+    x, others, barrier = matrix(), [], threading.Barrier(2, timeout=300)
 
     def work():
         barrier.wait()  # the other's scope is open

@@ -167,6 +167,6 @@ def test_two_processes_at_once_build_it_once(tmp_path: Path, python: Python) -> 
         subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE)
         for _ in range(2)
     ]
-    outputs = [process.communicate(timeout=60)[0] for process in both]
+    outputs = [process.communicate(timeout=300)[0] for process in both]
     assert outputs == [b"x\n", b"x\n"]
     assert notes.read_text() == "built "

@@ -157,7 +157,7 @@ def test_scopes_may_end_in_any_order_and_leave_other_modes_alone() -> None:
 
 
 def test_each_thread_is_told_its_own() -> None:
-    barrier = threading.Barrier(3, timeout=60)
+    barrier = threading.Barrier(3, timeout=300)
     told: dict[str, list[tuple[int, ...] | None]] = {"a": [], "b": []}
     left: list[object] = []
 

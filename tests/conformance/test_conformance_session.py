@@ -121,7 +121,7 @@ def run(
             "--rootdir", str(folder), "--pyargs", "unidev.conformance", "--unidev-backend", backend,
             "--unidev-only", only, "--unidev-events", str(events),
         ],
-        cwd=folder, check=False, timeout=120, capture_output=True,
+        cwd=folder, check=False, timeout=300, capture_output=True,
         env={
             **os.environ, "UNIDEV_PLUGINS": "author", "UNIDEV_DISABLED_PLUGINS": "numpy",
             "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]),
@@ -215,7 +215,7 @@ def test_without_a_backend_the_suite_is_refused_by_name_and_passed_by_otherwise(
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     for arguments, code in ((["--pyargs", "unidev.conformance"], 4), ([], 0)):
         done = subprocess.run(
-            [*command, *arguments], cwd=tmp_path, check=False, timeout=60, capture_output=True
+            [*command, *arguments], cwd=tmp_path, check=False, timeout=300, capture_output=True
         )
         assert done.returncode == code, done.stdout
 

@@ -124,7 +124,7 @@ def test_ctrl_c_while_it_measures_ends_with_130_and_writes_nothing(tmp_path: Pat
         assert process.stderr is not None
         assert re.match(r"unidev: \d+ of \d+: ", process.stderr.readline())
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     assert (process.returncode, out) == (130, "")
     assert "Traceback" not in err
     assert names(tmp_path) == set()
@@ -133,7 +133,7 @@ def test_ctrl_c_while_it_measures_ends_with_130_and_writes_nothing(tmp_path: Pat
 def test_a_backend_that_is_not_there_is_named(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "unidev", "bench", "--backend", "nobody"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        cwd=tmp_path, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr.startswith("unidev: there is no backend 'nobody'")

@@ -1,7 +1,7 @@
 """The examples that train, on every framework that is installed here; NumPy says that it cannot.
 
 With the core alone only that is tested. In a framework's environment,
-``pytest tests/test_training_examples.py`` tests that framework too.
+``pytest tests/everywhere/test_training_examples.py`` tests that framework too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 import unidev
 from unidev.registry.discovery import backend_specs
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
 FRAMEWORKS = [name for name in HERE if name != "numpy"]
 

@@ -14,7 +14,7 @@ from unidev.bench.spread import Summary
 from unidev.cli.bench import command
 from unidev.devices.peak_memory import PeakMemory
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def timed(median_s: float) -> Summary:

@@ -19,7 +19,7 @@ from unidev.bench.report import DeviceReport, Trial
 from unidev.bench.spread import Summary
 from unidev.registry.discovery import backend_specs
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
 
 QUESTIONS = [

@@ -84,7 +84,7 @@ if __name__ == "__main__":
         file.write(program)
         file.flush()
         done = subprocess.run(
-            [sys.executable, file.name], capture_output=True, text=True, check=True, timeout=60
+            [sys.executable, file.name], capture_output=True, text=True, check=True, timeout=300
         )
     assert done.stdout.splitlines() == ["fork True", "spawn False"]
 

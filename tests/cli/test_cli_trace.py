@@ -45,7 +45,7 @@ def environment(**more):
 def trace(*arguments, cwd, **more):
     return subprocess.run(
         [sys.executable, "-m", "unidev", "trace", *map(str, arguments)],
-        capture_output=True, text=True, timeout=60, cwd=cwd, env=environment(**more),
+        capture_output=True, text=True, timeout=300, cwd=cwd, env=environment(**more),
     )  # fmt: skip
 
 
@@ -212,7 +212,7 @@ def test_ctrl_c_ends_the_program_and_the_table_comes_all_the_same(program):
             break
     time.sleep(0.2)
     child.send_signal(signal.SIGINT)
-    _, said = child.communicate(timeout=30)
+    _, said = child.communicate(timeout=300)
     assert child.returncode == 130
     assert "KeyboardInterrupt" in said
     assert "12 transfers between devices" in said

@@ -99,7 +99,7 @@ def test_a_cache_that_cannot_be_written_to_is_an_error_that_names_the_remedy(cac
 
 def test_two_processes_that_build_at_once_build_once(cache: Path, tmp_path: Path) -> None:
     processes = [start(tmp_path, 0.5) for _ in range(3)]
-    outputs = [process.communicate(timeout=60) for process in processes]
+    outputs = [process.communicate(timeout=300) for process in processes]
     assert [output.splitlines()[-1] for output, _ in outputs] == ["whole"] * 3, outputs
     assert (tmp_path / "builds").read_text() == "x"
 
@@ -113,7 +113,7 @@ def test_a_build_that_was_killed_is_taken_for_nothing_and_cleared_away(
     assert len(list(cache.glob("*.part-*"))) == 1
     process.kill()
     process.communicate()
-    output, errors = start(tmp_path, 0).communicate(timeout=60)
+    output, errors = start(tmp_path, 0).communicate(timeout=300)
     assert output.splitlines()[-1] == "whole", errors
     assert not list(cache.glob("*.part-*"))
 

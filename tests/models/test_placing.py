@@ -213,7 +213,7 @@ def test_a_model_is_no_tensor_and_the_verbs_name_place() -> None:
 
 
 def test_a_container_of_two_frameworks_or_of_one_without_models_is_no_model(run_python) -> None:
-    minimal = Path(__file__).parent.parent / "examples" / "minimal_backend"
+    minimal = Path(__file__).parents[2] / "examples" / "minimal_backend"
     said = run_python(
         """
         import unidev

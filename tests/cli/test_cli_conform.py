@@ -31,7 +31,7 @@ def unidev(tmp_path: Path) -> Unidev:
             env={**kept, **environment},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
 
@@ -147,7 +147,7 @@ def test_a_copy_that_kills_the_process_is_a_crash_and_the_rest_is_judged(unidev,
 def test_a_copy_that_hangs_is_a_timeout(unidev, tmp_path) -> None:
     broken(tmp_path, "import time; time.sleep(600)")
     done = conform_broken(
-        unidev, "--only", "copy.zero_d,devices.unique", "--simulate", "0", "--timeout", "3"
+        unidev, "--only", "copy.zero_d,devices.unique", "--simulate", "0", "--timeout", "15"
     )
     assert done.returncode == 3, done.stdout + done.stderr
     assert "timeout copy.zero_d on host" in done.stdout

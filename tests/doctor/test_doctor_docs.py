@@ -32,7 +32,7 @@ from unidev.hardware.machine import VARIABLES
 if TYPE_CHECKING:
     from unidev.doctor.facts import Case
 
-PAGE = Path(__file__).parent.parent / "docs/doctor.md"
+PAGE = Path(__file__).parents[2] / "docs/doctor.md"
 _TENSORFLOW = replace(
     FOR_THE_CPU,
     wheels=(Wheel("cuda", "12", "pip install 'tensorflow[and-cuda]'"),),

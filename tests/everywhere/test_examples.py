@@ -1,6 +1,6 @@
 """The examples print the same, byte for byte, on every backend that is installed here.
 
-With the core alone that is NumPy. In a framework's environment, ``pytest tests/test_examples.py``
+With the core alone that is NumPy. In a framework's environment, ``pytest tests/everywhere``
 tests that framework too.
 """
 
@@ -16,7 +16,7 @@ import pytest
 
 from unidev.registry.discovery import backend_specs
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 EXACT = ["use_gpu", "place_model", "logging_the_loss"]
 HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
 

@@ -68,7 +68,7 @@ def stop(process: subprocess.Popen[str], how: signal.Signals, moment: float) -> 
     with pytest.raises(subprocess.TimeoutExpired):  # it ends when it is ended, and not before
         process.wait(moment * save_s)
     process.send_signal(how)
-    return process.communicate(timeout=60)[1]
+    return process.communicate(timeout=300)[1]
 
 
 def turn_saved(file: Path) -> int:

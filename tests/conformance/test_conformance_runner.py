@@ -92,9 +92,9 @@ def test_a_crash_shows_the_last_words_without_control_characters(run_fake) -> No
 
 
 def test_a_check_that_hangs_is_a_timeout_and_says_where(run_fake) -> None:
-    report = run_fake({"a.one": "hang", "a.two": "pass"}, timeout_s=2)
+    report = run_fake({"a.one": "hang", "a.two": "pass"}, timeout_s=8)
     assert results(report) == {"a.one": "timeout", "a.two": "pass"}
-    assert "no sign of life for 2 s" in report.results[0].message
+    assert "no sign of life for 8 s" in report.results[0].message
     assert "in misbehave" in report.results[0].message
     assert judge(report).exit_code == 3
 
@@ -155,7 +155,7 @@ def test_dying_or_hanging_after_the_last_check_changes_no_verdict(
     run_fake, monkeypatch, how
 ) -> None:
     monkeypatch.setenv("FAKE_END", how)
-    report = run_fake({"a.one": "pass"}, timeout_s=2)
+    report = run_fake({"a.one": "pass"}, timeout_s=8)
     assert results(report) == {"a.one": "pass"}
     assert judge(report).exit_code == 0
     assert "ended badly after its last check" in " ".join(judge(report).limits)
@@ -254,7 +254,7 @@ def test_an_interruption_leaves_no_process_behind_and_a_report(tmp_path, number,
     )
     wait_for(pids.exists)
     os.kill(parent.pid, number)
-    out, _ = parent.communicate(timeout=20)
+    out, _ = parent.communicate(timeout=300)
     assert parent.returncode == code
     assert b"interrupted" in out
     for pid in map(int, pids.read_text().split()):
@@ -264,7 +264,7 @@ def test_an_interruption_leaves_no_process_behind_and_a_report(tmp_path, number,
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < end, "it never came"
         time.sleep(0.05)
