@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+from base64 import b64decode
 from html.parser import HTMLParser
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from bench_samples import GPU, ONLY_CPU, SIZES, WITH_GPU, bench, of_cpu, of_gpu, timed
+from matplotlib.figure import Figure
 
-from unidev.bench import textbook
+from unidev.bench import bandwidth, textbook
 from unidev.bench.files import contents, to_json
 from unidev.bench.findings import crossovers, findings
 from unidev.bench.page import to_html
-from unidev.bench.plots import decades, plots
+from unidev.bench.picture import draw, figure_of, to_png, to_svg
+from unidev.bench.plots import plots
 from unidev.bench.results import TEXTBOOK, Bench, Result, from_document
 from unidev.bench.rows import rows
-from unidev.bench.svg import to_svg
 from unidev.bench.table import to_text
 
 # -- sentences -----------------------------------------------------------------------------------
@@ -120,85 +124,109 @@ def points_expected(given: Bench) -> dict[tuple[str, str], list[tuple[float, flo
 
 
 class Page(HTMLParser):
-    """What is in the page: its elements, and the points of each plot."""
+    """What is in the page: its elements, and the pictures."""
 
     VOID = ("meta", "br", "link", "img")
 
-    def __init__(self) -> None:
+    def __init__(self, html: str) -> None:
         super().__init__()
         self.open: list[str] = []
         self.elements: list[tuple[str, dict[str, Any]]] = []
-        self.points: dict[tuple[str, str], list[tuple[float, float]]] = {}
-        self.plot = self.series = ""
-        self.text = ""
+        self.pictures: list[bytes] = []
+        self.feed(html)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         named = dict(attrs)
         self.elements.append((tag, named))
         if tag not in self.VOID:
             self.open.append(tag)
-        if tag == "svg":
-            self.plot = named["id"] or ""
-        elif tag == "g":
-            self.series = named["data-series"] or ""
-        elif tag == "circle":
-            point = (float(named["data-x"] or ""), float(named["data-y"] or ""))
-            self.points.setdefault((self.plot, self.series), []).append(point)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag == "circle":
-            named = dict(attrs)
-            point = (float(named["data-x"] or ""), float(named["data-y"] or ""))
-            self.points.setdefault((self.plot, self.series), []).append(point)
+        if tag == "img":
+            kind, _, data = (named["src"] or "").partition(",")
+            assert kind == "data:image/svg+xml;base64"
+            self.pictures.append(b64decode(data, validate=True))
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
-    def handle_data(self, data: str) -> None:
-        self.text += data
+
+def markers(svg: bytes, plot: str) -> dict[tuple[str, str], list[tuple[float, float]]]:
+    """Where the points of each series are drawn, in the SVG's own units."""
+    found = {}
+    for group in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}g"):
+        name, _, series = group.get("id", "").partition("/")
+        if series:
+            assert name == plot
+            uses = group.iter("{http://www.w3.org/2000/svg}use")
+            found[plot, series] = [(float(each.get("x")), float(each.get("y"))) for each in uses]
+    return found
 
 
 @pytest.mark.parametrize("given", [ONLY_CPU, WITH_GPU], ids=["only a CPU", "with a GPU"])
-def test_the_page_has_every_point_of_every_plot(given: Bench) -> None:
-    page = Page()
-    page.feed(to_html(given, findings(given)))
+def test_the_page_has_every_point_of_every_plot_where_its_value_is(given: Bench) -> None:
+    page = Page(to_html(given, findings(given)))
     assert page.open == []
-    assert page.points == points_expected(given)
-    assert len({plot for plot, _ in page.points}) == 3
-
-
-def test_points_lie_where_their_values_are_in_a_logarithmic_plot() -> None:
-    for plot in plots(WITH_GPU):
-        page = Page()
-        page.feed(to_svg(plot))
-        circles = [named for tag, named in page.elements if tag == "circle"]
-        assert len(circles) == len(plot.points)
-        for value, place in (("data-x", "cx"), ("data-y", "cy")):
-            places = [float(named[place]) for named in circles]
-            logs = [math.log(float(named[value])) for named in circles]
-            found = list(zip(logs, places, strict=True))
+    names = ("bandwidth", "product", "sum")
+    drawn = [markers(svg, name) for svg, name in zip(page.pictures, names, strict=True)]
+    expected = points_expected(given)
+    assert {name for each in drawn for name in each} == expected.keys()
+    for each in drawn:
+        values = [point for name in each for point in sorted(expected[name])]
+        places = [point for series in each.values() for point in series]
+        assert len(values) == len(places)
+        for axis, sign in ((0, 1), (1, -1)):
+            found = [(math.log(v[axis]), p[axis]) for v, p in zip(values, places, strict=True)]
             (first, begin), (last, end) = min(found), max(found)
             slope = (end - begin) / (last - first)
-            assert slope * (1 if place == "cx" else -1) > 0
-            for at, log in zip(places, logs, strict=True):
-                assert at == pytest.approx(begin + slope * (log - first), abs=0.1)
-        assert all(84 <= float(named["cx"]) <= 700 for named in circles)
-        assert all(16 <= float(named["cy"]) <= 352 for named in circles)
+            assert slope * sign > 0
+            for log, place in found:
+                assert place == pytest.approx(begin + slope * (log - first), abs=0.01)
 
 
 def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing() -> None:
     html = to_html(WITH_GPU, findings(WITH_GPU))
-    page = Page()
-    page.feed(html)
+    page = Page(html)
     tags = {tag for tag, _ in page.elements}
-    assert not tags & {"script", "link", "img", "iframe", "object", "a", "image", "use", "base"}
-    for _, named in page.elements:
-        assert not {"href", "src", "xlink:href", "srcset", "action"} & set(named)
+    assert not tags & {"script", "link", "iframe", "object", "a", "image", "use", "base"}
+    for tag, named in page.elements:
+        assert not {"href", "xlink:href", "srcset", "action"} & set(named)
+        assert tag == "img" or "src" not in named
         assert not [name for name in named if name.startswith("on")]
     assert "http" not in html
     assert "url(" not in html
     assert "@import" not in html
+    for svg in page.pictures:
+        elements = list(ElementTree.fromstring(svg).iter())
+        assert not [each for each in elements if each.tag.endswith(("script", "image", "}a"))]
+        for name, value in (pair for each in elements for pair in each.items()):
+            assert "http" not in value
+            assert not name.endswith("href") or value.startswith("#")
+            assert value.count("url(") == value.count("url(#")
+
+
+def test_pictures_are_the_same_each_time() -> None:
+    assert [to_svg(each) for each in plots(WITH_GPU)] == [to_svg(each) for each in plots(WITH_GPU)]
+    assert to_html(WITH_GPU, []) == to_html(WITH_GPU, [])
+
+
+def test_no_label_is_cut_off() -> None:
+    """256 MiB at the right end was."""
+    sizes = [
+        Result(subject="bandwidth", what="copy_to", device=f"{a} to {b}", size=size,
+               variant="from pinned memory", summary=timed(1e-6 + size / speed))
+        for a, b, speed in (("cpu:0", "gpu:0", 1e10), ("gpu:0", "cpu:0", 1e9))
+        for size in bandwidth.SIZES
+    ]  # fmt: skip
+    (plot,) = plots(bench((), sizes))
+    figure = figure_of([plot], "a title")
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    labels = [each for each in axes.get_xticklabels() if each.get_text()]
+    assert [labels[0].get_text(), labels[-1].get_text()] == ["1 KiB", "256 MiB"]
+    drawn, (width, height) = figure.get_tightbbox(), figure.get_size_inches()
+    assert 0 <= drawn.x0 < drawn.x1 <= width
+    assert 0 <= drawn.y0 < drawn.y1 <= height
+    for left, right in itertools.pairwise(labels):
+        assert left.get_window_extent().x1 < right.get_window_extent().x0
 
 
 def test_what_a_framework_said_is_escaped_in_the_page() -> None:
@@ -211,19 +239,11 @@ def test_what_a_framework_said_is_escaped_in_the_page() -> None:
 def test_what_was_not_measured_is_in_no_plot() -> None:
     unmeasured = [Result(subject="sum", what="x + y", device="cpu:0", size=8, reason="no")]
     assert plots(bench((), unmeasured)) == []
-    assert "<svg" not in to_html(bench((), unmeasured), [])
-
-
-def test_axes_reach_over_all_points() -> None:
-    assert decades(2e-6, 3e-3) == pytest.approx([1e-6, 1e-5, 1e-4, 1e-3, 1e-2])
-    assert decades(8, 4096, base=2)[0] == 8
-    assert decades(8, 4096, base=2)[-1] == 4096
-    assert decades(10, 10) == pytest.approx([10, 100])
+    assert "<img" not in to_html(bench((), unmeasured), [])
+    assert to_png(bench((), unmeasured))[:4] == b"\x89PNG"
 
 
 def test_the_picture_is_a_png_of_all_plots() -> None:
-    from unidev.bench.picture import to_png
-
     data = to_png(WITH_GPU)
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     assert int.from_bytes(data[16:20], "big") == 880
@@ -231,10 +251,6 @@ def test_the_picture_is_a_png_of_all_plots() -> None:
 
 
 def test_the_picture_has_the_points_of_the_page() -> None:
-    from matplotlib.figure import Figure
-
-    from unidev.bench.picture import draw
-
     for plot in plots(WITH_GPU):
         axes = Figure().subplots()
         draw(axes, plot)
@@ -263,8 +279,8 @@ def test_the_json_gives_back_the_bench(given: Bench) -> None:
         from_document({**document, "format": 2})
 
 
-def test_there_are_four_files_and_without_a_picture_three() -> None:
-    made = contents(WITH_GPU, [], "table\n", with_picture=False)
-    assert made.keys() == {"bench.txt", "bench.json", "bench.html"}
+def test_there_are_four_files() -> None:
+    made = contents(WITH_GPU, [], "table\n")
+    assert made.keys() == {"bench.txt", "bench.json", "bench.html", "bench.png"}
     assert made["bench.txt"] == b"table\n"
     assert bench((), of_gpu()).gpus == []

@@ -75,15 +75,20 @@ def test_files_of_an_earlier_run_are_replaced(given: Path) -> None:
     assert names(given / "unidev-bench") == ALL
 
 
-def test_without_matplotlib_it_says_that_there_is_no_picture(given: Path, monkeypatch) -> None:
+@pytest.mark.parametrize("missing", ["matplotlib", "jinja2"])
+def test_what_files_need_is_named_before_anything_is_measured(
+    given: Path, monkeypatch, missing
+) -> None:
     real = find_spec
     monkeypatch.setattr(
-        cli_bench, "find_spec", lambda name: None if name == "matplotlib" else real(name)
+        cli_bench, "find_spec", lambda name: None if name == missing else real(name)
     )
-    done = run()
-    assert done.return_value == 0
-    assert "no bench.png: it needs matplotlib: pip install matplotlib" in done.stderr
-    assert names(given / "unidev-bench") == ALL - {"bench.png"}
+    assert run("--json").return_value == 0
+    monkeypatch.setattr(cli_bench, "_measure", lambda *_, **__: pytest.fail("it measured"))
+    done = CliRunner().invoke(command, [])
+    assert done.exit_code == 2
+    assert f"need {missing}. In unidev's repository: pip install '.[bench]'." in done.stderr
+    assert names(given) == set()
 
 
 def test_a_folder_that_cannot_be_is_refused_before_anything_is_measured(

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import unidev
+from unidev.bench import forum
 from unidev.bench.report import DeviceReport, Trial
 from unidev.bench.spread import Summary
 from unidev.registry.discovery import backend_specs
@@ -23,10 +24,10 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
 
 QUESTIONS = [
-    "1. A tiny net takes a step at a batch of 10. Is the GPU worth it?",
-    "2. 10 rows of a Jacobian at a batch of 100. Is the GPU worth it?",
-    "2. 10 rows of a Jacobian at a batch of 1,000. Is the GPU worth it?",
-    "3. A product of 200 by 200 matrices that come from the host. Is the GPU worth it?",
+    "1. A tiny net, 10 to 10 to 1, takes a step at a batch of 10. Is the GPU worth it?",
+    "2. 10 rows of a net's Jacobian at a batch of 100. Is the GPU worth it?",
+    "3. 10 rows of a net's Jacobian at a batch of 1,000. Is the GPU worth it?",
+    "4. A product of 200 by 200. Is the GPU worth it?",
 ]
 
 
@@ -44,14 +45,14 @@ def run_example(backend: str, count: int) -> list[str]:
 @pytest.mark.parametrize("backend", HERE)
 def test_each_question_is_asked_measured_and_explained(backend: str) -> None:
     lines = run_example(backend, 0)
-    asked = QUESTIONS[-1:] if backend == "numpy" else QUESTIONS
-    assert [line for line in lines if line.endswith("?")] == asked
-    refused = [line for line in lines if line.startswith("1 and 2 cannot be asked")]
-    assert len(refused) == (backend == "numpy")
+    assert [line for line in lines if line.endswith("?")] == QUESTIONS
+    refused = [line for line in lines if line.startswith("It cannot be asked: autograd is not ")]
+    assert len(refused) == (3 if backend == "numpy" else 0)
+    measured = len(QUESTIONS) - len(refused)
     tables = [line for line in lines if line.startswith("cpu:0  ")]
-    assert len(tables) == len(asked)
+    assert len(tables) == measured
     told = ("What slows a GPU down", "It does not matter", "The GPU is ")
-    assert len([line for line in lines if line.startswith(told)]) == len(asked)
+    assert len([line for line in lines if line.startswith(told)]) == measured
     assert max(map(len, lines)) < 130
 
 
@@ -65,13 +66,12 @@ def test_a_simulated_gpu_is_never_reported_as_a_speed(backend: str) -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "told"),
-    [((1.0, 5.0), "The GPU is slower here: it pays."),
-     ((5.0, 1.0), "The GPU is faster here. Where it is not: it pays."),
-     ((1.0, 1.0), "It does not matter here."), ((1.0,), "What slows a GPU down: it pays.")],
+    [((1.0, 5.0), "The GPU is slower here: it. Pays."),
+     ((5.0, 1.0), "The GPU is faster here. Where it is not: it. Pays."),
+     ((1.0, 1.0), "It does not matter here. In general: it. Pays."),
+     ((1.0,), "What slows a GPU down: it. Pays.")],
 )  # fmt: skip
-def test_the_explanation_follows_from_the_timings(
-    two_gpus, monkeypatch, capsys, seconds, told
-) -> None:
+def test_the_explanation_follows_from_the_timings(two_gpus, monkeypatch, seconds, told) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES))
     import why_is_my_gpu_slow
 
@@ -81,7 +81,6 @@ def test_the_explanation_follows_from_the_timings(
         for name, median in zip(("cpu", "gpu:0"), seconds, strict=False)
         for timing in [Summary(median, median * 0.9, median * 1.1, 9)]
     )
-    why_is_my_gpu_slow.explain("Why?", DeviceReport(trials=trials, left_out={}), "it pays.")
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "Why?"
-    assert lines[-1].startswith(told)
+    report = DeviceReport(trials=trials, left_out={})
+    said = why_is_my_gpu_slow.explanation(forum.TINY._replace(why="it", advice="Pays."), report)
+    assert said == told

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from unidev.bench.findings import crossovers
 from unidev.bench.page import to_html
+from unidev.bench.picture import to_png
 from unidev.bench.results import to_document
 from unidev.support.atomic_file import replacing
 from unidev.support.child_processes import noticing_interruption
@@ -26,20 +27,14 @@ def to_json(bench: Bench, findings: list[str]) -> str:
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
-def contents(
-    bench: Bench, findings: list[str], table: str, *, with_picture: bool
-) -> dict[str, bytes]:
+def contents(bench: Bench, findings: list[str], table: str) -> dict[str, bytes]:
     """Each file's name and bytes."""
-    made = {
+    return {
         f"{NAME}.txt": table.encode(),
         f"{NAME}.json": to_json(bench, findings).encode(),
         f"{NAME}.html": to_html(bench, findings).encode(),
+        f"{NAME}.png": to_png(bench),
     }
-    if with_picture:
-        from unidev.bench.picture import to_png
-
-        made[f"{NAME}.png"] = to_png(bench)
-    return made
 
 
 def write(folder: Path, made: dict[str, bytes]) -> Interruption:

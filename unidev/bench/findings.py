@@ -127,14 +127,11 @@ def _about_two_devices(bench: Bench) -> Iterator[str]:
 
 
 def _about_forums(bench: Bench, gpu: str) -> Iterator[str]:
+    matrices = forum.MATRICES
     questions = (
-        (forum.TINY, HERE, "too little work for its floor"),
-        *(
-            (forum.jacobian_at(batch), HERE, "many small steps, each with its floor")
-            for batch in forum.BATCHES
-        ),
-        (forum.MATRICES, HERE, "small work"),
-        (forum.MATRICES, JOURNEY, "the journey costs more than it saves"),
+        *((each.what, HERE, each.why) for each in forum.WITH_GRADIENTS),
+        (matrices.what, HERE, "small work"),
+        (matrices.what, JOURNEY, matrices.why),
     )
     for what, variant, why in questions:
         on_cpu = bench.timing(FORUM, what=what, device=_CPU)

@@ -1,8 +1,13 @@
-"""What forums ask: a tiny net, a Jacobian at two batches, and matrices that go back and forth."""
+"""The questions of forums, as functions: a tiny net, a Jacobian, matrices that go back and forth.
+
+``unidev bench`` times them; ``examples/why_is_my_gpu_slow.py`` gives them to ``fastest_device``.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from unidev import nn
 from unidev.bench.matrices import Operation, journey_task, matrix_task, product
@@ -11,7 +16,9 @@ from unidev.bench.tasks import Task
 from unidev.models.gradients import sgd, value_and_grad
 from unidev.models.placing import place
 from unidev.nn import functional
-from unidev.tensors.creating import array
+from unidev.registry.loading import is_model
+from unidev.tensors.creating import array, ones, rand
+from unidev.tensors.transfer import as_in_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -19,75 +26,115 @@ if TYPE_CHECKING:
     from unidev.bench.tasks import Host
     from unidev.contract.device import Device
 
-TINY = "a tiny net, 10 to 10 to 1, takes a step at a batch of 10"
-MATRIX_ROWS = 200
-MATRICES = f"a product of {MATRIX_ROWS} by {MATRIX_ROWS}"
-
 BATCHES = (100, 1000)
 FEATURES, HIDDEN, JACOBIAN_ROWS = 10, 50, 10
+MATRIX_ROWS = 200
 
 
-def jacobian_at(batch: int) -> str:
-    """What it is called."""
-    return f"{JACOBIAN_ROWS} rows of a net's Jacobian at a batch of {batch:,}"
+class Question(NamedTuple):
+    """A computation of which forums ask why it is slow on a GPU."""
+
+    what: str
+    compute: Callable[..., Any]
+    arguments: Callable[[], tuple[Any, ...]]
+    """Makes what ``compute`` is called with: tensors, lists of them, models."""
+    why: str
+    """What makes it slow."""
+    advice: str
+
+
+def train_tiny_net(net: Any, x: Any, y: Any) -> None:
+    """One step of training: a dozen small operations."""
+    _, gradients = value_and_grad(_loss)(net, x, y)
+    sgd(net, gradients, lr=0.01)
+
+
+def _loss(net: Any, x: Any, y: Any) -> Any:
+    return functional.mean_squared_error(net(x), y)
+
+
+def _tiny_net() -> tuple[Any, ...]:
+    return (
+        nn.sequential(nn.dense(10, 10), nn.tanh(), nn.dense(10, 1)),
+        rand((10, 10)),
+        rand((10, 1)),
+    )
+
+
+def jacobian(x: Any, inner: Any, outer: Any, column: Any, rows: list[Any]) -> list[Any]:
+    """Row by row, each a way back through the whole batch, as PyTorch's ``jacobian`` does it.
+
+    https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.jacobian.html
+    """
+    by_x = value_and_grad(_output)
+    return [by_x(x, inner, outer, column, row)[1] for row in rows]
+
+
+def _output(x: Any, inner: Any, outer: Any, column: Any, row: Any) -> Any:
+    hidden = functional.tanh(functional.linear(x, inner))
+    return row @ (functional.linear(hidden, outer) @ column)
+
+
+def _jacobian_at(batch: int) -> Question:
+    def arguments() -> tuple[Any, ...]:
+        rows = np.eye(JACOBIAN_ROWS, batch, dtype="float32")[:, None]
+        return (
+            rand((batch, FEATURES)),
+            rand((HIDDEN, FEATURES)),
+            rand((FEATURES, HIDDEN)),
+            ones((FEATURES, 1)),
+            [array(row) for row in rows],
+        )
+
+    return Question(
+        f"{JACOBIAN_ROWS} rows of a net's Jacobian at a batch of {batch:,}",
+        jacobian,
+        arguments,
+        "many small steps, each with its floor",
+        "A larger batch makes the steps larger; all rows at once (vectorize=True in PyTorch, vmap) "
+        "make them few.",
+    )
+
+
+TINY = Question(
+    "a tiny net, 10 to 10 to 1, takes a step at a batch of 10",
+    train_tiny_net,
+    _tiny_net,
+    "too little work for its floor",
+    "Every operation costs some microseconds, however small it is. Take larger batches, or stay on "
+    "the CPU.",
+)
+MATRICES = Question(
+    f"a product of {MATRIX_ROWS} by {MATRIX_ROWS}",
+    product,
+    lambda: (rand((MATRIX_ROWS, MATRIX_ROWS)), rand((MATRIX_ROWS, MATRIX_ROWS))),
+    "the journey costs more than it saves",
+    "Keep the matrices on the GPU, compute there all that is to be computed, and bring back the "
+    "last result.",
+)
+WITH_GRADIENTS = (TINY, *map(_jacobian_at, BATCHES))
+QUESTIONS = (*WITH_GRADIENTS, MATRICES)
 
 
 def tasks(host: Host) -> Iterator[Task]:
-    """The three questions, on each device."""
-    operation = Operation(FORUM, MATRICES, product)
+    """All questions, on each device; of the matrices also the journey."""
+    operation = Operation(FORUM, MATRICES.what, product)
     for device in host.devices:
-        yield _task(TINY, device, lambda device=device: _tiny_net(host, device))  # type: ignore[misc]
-        for batch in BATCHES:
-            yield _task(
-                jacobian_at(batch),
-                device,
-                lambda device=device, batch=batch: _jacobian(host, device, batch),  # type: ignore[misc]
-            )
+        for question in WITH_GRADIENTS:
+            yield _task(host, question, device)
         yield matrix_task(host, operation, device, MATRIX_ROWS)
         if device.kind == "gpu":
             yield journey_task(host, operation, device, MATRIX_ROWS)
 
 
-def _task(what: str, device: Device, prepare: Callable[[], Callable[[], object]]) -> Task:
-    return Task(subject=FORUM, what=what, device=str(device), scope=device, prepare=prepare)
+def _task(host: Host, question: Question, device: Device) -> Task:
+    def prepare() -> Callable[[], object]:
+        arguments = [
+            (place if is_model(x) else as_in_device)(x, device) for x in question.arguments()
+        ]
+        host.backend.synchronize(device)
+        return host.waited(device, lambda: question.compute(*arguments))
 
-
-def _tiny_net(host: Host, device: Device) -> Callable[[], object]:
-    net = place(nn.sequential(nn.dense(10, 10), nn.tanh(), nn.dense(10, 1)), device)
-    x, y = host.make((10, 10), device), host.make((10, 1), device)
-    step = value_and_grad(lambda net: functional.mean_squared_error(net(x), y))
-
-    def train() -> None:
-        _, gradients = step(net)
-        sgd(net, gradients, lr=0.01)
-
-    return host.waited(device, train)
-
-
-def _jacobian(host: Host, device: Device, batch: int) -> Callable[[], object]:
-    """Row by row, each a way back through the whole batch, as PyTorch's ``jacobian`` does it.
-
-    https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.jacobian.html
-    """
-    inner = host.make((HIDDEN, FEATURES), device, 0.01)
-    outer = host.make((FEATURES, HIDDEN), device, 0.01)
-    x, column = host.make((batch, FEATURES), device), host.make((FEATURES, 1), device)
-    rows = [_one_hot(batch, index, device) for index in range(JACOBIAN_ROWS)]
-
-    def outputs(x: Any) -> Any:
-        return functional.linear(functional.tanh(functional.linear(x, inner)), outer)
-
-    by_row = value_and_grad(lambda x, row: row @ (outputs(x) @ column))
-
-    def call() -> list[Any]:
-        return [by_row(x, row) for row in rows]
-
-    return host.waited(device, call)
-
-
-def _one_hot(count: int, index: int, device: Device) -> Any:
-    import numpy as np
-
-    values = np.zeros((1, count), "float32")
-    values[0, index] = 1
-    return array(values, device=device)
+    return Task(
+        subject=FORUM, what=question.what, device=str(device), scope=device, prepare=prepare
+    )

@@ -1,4 +1,4 @@
-"""The plots as one PNG, by matplotlib."""
+"""The plots as pictures, by matplotlib: one PNG of all of them, or one SVG of each."""
 
 from __future__ import annotations
 
@@ -6,31 +6,49 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from unidev.bench.plots import plots
-from unidev.bench.svg import COLOURS
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from unidev.bench.plots import Plot
     from unidev.bench.results import Bench
 
+COLOURS = ("#0b6e99", "#d9580d", "#2a7f3f", "#8e3fa8", "#b58900", "#c0325a", "#556270", "#00807a")
+"""They differ in print, and for most people who see colours otherwise; the legend names them."""
+_WIDTH, _HEIGHT = 8, 4.5
+"""Of one plot, in inches."""
+
 
 def to_png(bench: Bench) -> bytes:
-    """One picture of all plots.
+    """One picture of all plots."""
+    title = f"unidev bench: {bench.backend}, {bench.framework} {bench.framework_version}"
+    return _saved(figure_of(plots(bench), f"{title}, {bench.date}"), format="png", dpi=110)
 
-    Raises:
-        ImportError: matplotlib is not installed.
-    """
+
+def to_svg(plot: Plot) -> bytes:
+    """One plot; a series is the element with the id ``plot.name/series.name``."""
+    import matplotlib as mpl
+
+    unneeded = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    with mpl.rc_context({"svg.hashsalt": plot.name}):  # the same ids each time
+        return _saved(figure_of([plot]), format="svg", metadata=unneeded)
+
+
+def figure_of(found: list[Plot], title: str = "") -> Figure:
+    """The plots, one below the other."""
     # Not pyplot: that would choose a backend of its own and keep the figure.
     from matplotlib.figure import Figure
 
-    found = plots(bench)
-    figure = Figure(figsize=(8, 4.5 * len(found)), layout="constrained")
-    figure.suptitle(
-        f"unidev bench: {bench.backend}, {bench.framework} {bench.framework_version}, {bench.date}"
-    )
-    for axes, plot in zip(figure.subplots(len(found), squeeze=False)[:, 0], found, strict=True):
-        draw(axes, plot)
+    figure = Figure(figsize=(_WIDTH, _HEIGHT * max(len(found), 1)), layout="constrained")
+    figure.suptitle(title)
+    for position, plot in enumerate(found, start=1):
+        draw(figure.add_subplot(len(found), 1, position), plot)
+    return figure
+
+
+def _saved(figure: Figure, **options: Any) -> bytes:
     file = io.BytesIO()
-    figure.savefig(file, format="png", dpi=110)
+    figure.savefig(file, **options)
     return file.getvalue()
 
 
@@ -38,7 +56,7 @@ def draw(axes: Any, plot: Plot) -> None:
     """One plot, on matplotlib's ``axes``."""
     for index, series in enumerate(plot.series):
         xs, ys, lows, highs = zip(*series.points, strict=True)
-        axes.errorbar(
+        drawn = axes.errorbar(
             xs,
             ys,
             yerr=(
@@ -52,8 +70,10 @@ def draw(axes: Any, plot: Plot) -> None:
             color=COLOURS[index % len(COLOURS)],
             linestyle="-" if index < len(COLOURS) else "--",
         )
+        drawn.lines[0].set_gid(f"{plot.name}/{series.name}")
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
+    axes.set_yscale("log", base=plot.y_base)
+    axes.set_xticks(sorted({point.x for series in plot.series for point in series.points}))
     axes.xaxis.set_major_formatter(lambda value, _: plot.x_text(value))
     axes.yaxis.set_major_formatter(lambda value, _: plot.y_text(value))
     axes.set_title(plot.title)

@@ -1,8 +1,7 @@
-"""The plots, as data: what the PNG and the page draw, each in its way."""
+"""The plots, as data: ``picture`` draws them."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from unidev.bench.quantities import rate
@@ -32,7 +31,7 @@ class Series(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """Both axes are logarithmic."""
+    """Both axes are logarithmic, the one of sizes to base 2."""
 
     name: str
     title: str
@@ -41,11 +40,7 @@ class Plot(NamedTuple):
     series: tuple[Series, ...]
     x_text: Callable[[float], str]
     y_text: Callable[[float], str]
-
-    @property
-    def points(self) -> list[Point]:
-        """Of all series."""
-        return [point for each in self.series for point in each.points]
+    y_base: int = 10
 
 
 def plots(bench: Bench) -> list[Plot]:
@@ -65,6 +60,7 @@ def _bandwidth(bench: Bench) -> Plot:
         _series(bench.find(BANDWIDTH), name, is_rate=True),
         lambda value: bytes_text(round(value)),
         rate,
+        y_base=2,
     )
 
 
@@ -99,10 +95,3 @@ def _series(
             point = Point(each.size, each.size / median, each.size / high, each.size / low)
         found.setdefault(name(each), []).append(point)
     return tuple(Series(name, tuple(sorted(points))) for name, points in found.items())
-
-
-def decades(low: float, high: float, base: int = 10) -> list[float]:
-    """The powers of ``base`` from the one at or below ``low`` to the one at or above ``high``."""
-    first = math.floor(math.log(low, base) + 1e-9)
-    last = max(math.ceil(math.log(high, base) - 1e-9), first + 1)
-    return [float(base) ** power for power in range(first, last + 1)]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
 
 _FOLDER = Path("unidev-bench")
+_NEEDED = ("jinja2", "matplotlib")
 
 _HELP = """
 What this machine's devices are worth, on one framework: the floor of one small operation, transfers
@@ -51,18 +52,19 @@ def command(*, backend: str | None, is_full: bool, folder: Path | None, is_json:
     if folder is None and not is_json:
         folder = _FOLDER
     chosen = _select(backend)
-    _check_folder(folder)
-    has_picture = find_spec("matplotlib") is not None
-    if folder is not None and not has_picture:
-        click.echo("unidev: no bench.png: it needs matplotlib: pip install matplotlib", err=True)
-    bench = _measure(chosen, is_full=is_full)
-    return _tell(bench, folder, has_picture=has_picture, is_json=is_json)
+    if folder is not None:
+        _check(folder)
+    return _tell(_measure(chosen, is_full=is_full), folder, is_json=is_json)
 
 
-def _check_folder(folder: Path | None) -> None:
+def _check(folder: Path) -> None:
     """Before minutes are spent on what cannot be written."""
-    if folder is None:
-        return
+    missing = [each for each in _NEEDED if find_spec(each) is None]
+    if missing:
+        raise click.UsageError(
+            f"the page and the picture need {', '.join(missing)}. In unidev's repository: "
+            "pip install '.[bench]'. --json without --output needs neither."
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -89,7 +91,7 @@ def _measure(backend: Backend, *, is_full: bool) -> Bench:
         return run(backend, is_full=is_full, progress=report)
 
 
-def _tell(bench: Bench, folder: Path | None, *, has_picture: bool, is_json: bool) -> int:
+def _tell(bench: Bench, folder: Path | None, *, is_json: bool) -> int:
     from unidev.bench.files import contents, to_json, write
     from unidev.bench.findings import findings
     from unidev.bench.table import print_table, to_text
@@ -98,7 +100,7 @@ def _tell(bench: Bench, folder: Path | None, *, has_picture: bool, is_json: bool
     found = findings(bench)
     if folder is not None:
         try:
-            made = contents(bench, found, to_text(bench, found), with_picture=has_picture)
+            made = contents(bench, found, to_text(bench, found))
             stop = write(folder, made)
         except OSError as error:
             click.echo(f"unidev: {error.filename or folder}: {error.strerror}.", err=True)
