@@ -16,7 +16,7 @@ from unidev.bench.tasks import Task
 from unidev.models.gradients import sgd, value_and_grad
 from unidev.models.placing import place
 from unidev.nn import functional
-from unidev.registry.loading import is_model
+from unidev.tensors.classify import is_model
 from unidev.tensors.creating import array, ones, rand
 from unidev.tensors.transfer import as_in_device
 
