@@ -58,7 +58,10 @@ def test_a_program_runs_as_python_runs_it_and_then_comes_the_table(program, tmp_
     (row,) = (at for at, line in enumerate(lines) if "`.item()`" in line and "48 bytes" in line)
     assert f"{tmp_path / 'beside.py'}:2 in sum_of" in lines[row]
     assert lines[row + 1] == "    return x.sum().item()"
-    assert lines[row + 2] == ("    `.item()`, 12 times: keep the sum on gpu:0 and read it once.")
+    line = f"{tmp_path / 'beside.py'}:2 in sum_of"
+    assert lines[row + 2] == (
+        f"    `.item()`, 12 times at {line}: keep the sum on gpu:0 and read it once."
+    )
 
 
 def test_a_module_runs_as_of_python_minus_m(program, tmp_path):
