@@ -54,7 +54,7 @@ def install(session: nox.Session, *names: str, extras: str = "conformance,exampl
     session.install("hatchling>=1.25", "editables", "pip")
     session.install(
         "--no-compile", "--no-build-isolation", "-e", f".[{extras}]", *plugins, *frameworks,
-        "pytest-xdist>=3.6", "mypy>=1.13",
+        "pytest-xdist>=3.6", "mypy>=1.13", "types-psutil",
     )  # fmt: skip
 
 
