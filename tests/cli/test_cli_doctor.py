@@ -26,6 +26,7 @@ from doctor_cases import (
     with_gpus,
 )
 from jsonschema import Draft202012Validator
+from progress_lines import without_progress
 
 from unidev.cli.doctor import command
 from unidev.doctor import examination
@@ -260,7 +261,7 @@ def test_an_interruption_ends_every_child(tmp_path, plugin) -> None:
     while not (pids.exists() and pids.read_text()):
         time.sleep(0.05)
     parent.send_signal(signal.SIGINT)
-    assert parent.wait(20) == 130
+    assert parent.wait(300) == 130
     with pytest.raises(ProcessLookupError):
         os.kill(int(pids.read_text()), 0)
 
@@ -268,7 +269,7 @@ def test_an_interruption_ends_every_child(tmp_path, plugin) -> None:
 def test_a_pipe_gets_plain_text_and_whole_lines(doctor, plugin) -> None:
     done = doctor(UNIDEV_PLUGINS=plugin())
     assert "\x1b" not in done.stdout
-    assert done.stderr == ""
+    assert without_progress(done.stderr) == []
     assert "array is a build for the CPU alone." in done.stdout
 
 

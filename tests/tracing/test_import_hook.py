@@ -103,11 +103,11 @@ def test_a_thread_that_waits_for_this_import_while_it_loads_the_backend_does_not
         def hold():
             with loading_lock:
                 is_held.set()
-                is_done.wait(20)
+                is_done.wait(300)
 
         other = threading.Thread(target=hold)
         other.start()
-        is_held.wait(20)
+        is_held.wait(300)
         with unidev.trace_transfers() as trace:
             import numpy
             is_done.set()

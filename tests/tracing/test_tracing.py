@@ -192,10 +192,10 @@ def test_two_threads_trace_at_once_each_its_own(two_gpus):
 
     def work(times):
         with unidev.trace_transfers() as trace:
-            both_are_in.wait(10)
+            both_are_in.wait(300)
             for _ in range(times):
                 x[0].item()
-            both_are_in.wait(10)
+            both_are_in.wait(300)
         counts[times] = len(trace.transfers)
 
     threads = [threading.Thread(target=work, args=(times,)) for times in (20, 30)]

@@ -148,8 +148,7 @@ def _load(name: str) -> Backend:
         if count and name not in _simulators_started:
             _named(spec, "simulator")().start(count)
             _simulators_started.add(name)
-        cls = _named(spec, "load")
-        return _checked(cls if isinstance(spec.load, str) else cls(), spec)(spec, count)
+        return load_class(spec)(spec, count)
     except UnidevError:
         raise
     except (Exception, SystemExit) as error:
@@ -160,6 +159,16 @@ def _load(name: str) -> Backend:
         ) from error
     finally:
         being_loaded.discard(name)
+
+
+def load_class(spec: BackendSpec) -> type[Backend]:
+    """The class of the backend that ``spec`` registers; imports its framework.
+
+    Raises:
+        PluginError: `load` gives no class of a backend, or one that lacks methods.
+    """
+    given = _named(spec, "load")
+    return _checked(given if isinstance(spec.load, str) else given(), spec)
 
 
 def _named(spec: BackendSpec, field: str) -> Any:

@@ -96,7 +96,7 @@ def test_one_device_entered_twice_and_by_two_threads_leaves_no_trace():
     def enter(scope):
         with scope:
             inside.set()
-            leave.wait(10)
+            leave.wait(300)
             seen.append(current())
         seen.append(current())
 
@@ -105,7 +105,7 @@ def test_one_device_entered_twice_and_by_two_threads_leaves_no_trace():
         with scope, scope:
             thread = threading.Thread(target=enter, args=(scope,))
             thread.start()
-            assert inside.wait(10)
+            assert inside.wait(300)
         assert current() is before
         leave.set()
         thread.join()

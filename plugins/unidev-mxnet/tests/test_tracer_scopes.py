@@ -200,13 +200,13 @@ def test_the_last_scope_of_all_threads_gives_the_library_back():
     def work():
         with theirs:
             opened.set()
-            closing.wait(30)
+            closing.wait(300)
             x.asnumpy()
 
     worker = threading.Thread(target=work)
     with Recorded() as ours:
         worker.start()
-        assert opened.wait(30)
+        assert opened.wait(300)
         x.asnumpy()
     assert _LIB.MXNDArraySyncCopyToCPU is not original
     x.asnumpy()

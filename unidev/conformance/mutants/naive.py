@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from unidev.contract.hookspecs import hookimpl
+from unidev.registry.loading import load_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,7 +43,7 @@ class NaiveBackend:
         """The other plugin's backend, with another copy."""
         copy = self.copy
 
-        class Naive(self.plugin.unidev_register_backend().load()):  # type: ignore[misc]  # known when it is loaded
+        class Naive(load_class(self.plugin.unidev_register_backend())):  # type: ignore[misc]  # known when it is loaded
             """The backend, but for how it copies."""
 
             def copy_to(self, x: Any, device: Any, non_blocking: bool) -> Any:
