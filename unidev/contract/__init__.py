@@ -10,69 +10,101 @@ if TYPE_CHECKING:
     from typing import Any
 
     from unidev.contract.autograd import Autograd as Autograd
-    from unidev.contract.backend import CONTRACT_VERSION as CONTRACT_VERSION
-    from unidev.contract.backend import Backend as Backend
-    from unidev.contract.backend import BackendSpec as BackendSpec
-    from unidev.contract.backend import Extent as Extent
-    from unidev.contract.backend import Memory as Memory
-    from unidev.contract.backend import Simulator as Simulator
+    from unidev.contract.backend import (
+        CONTRACT_VERSION as CONTRACT_VERSION,
+    )
+    from unidev.contract.backend import (
+        Backend as Backend,
+    )
+    from unidev.contract.backend import (
+        BackendSpec as BackendSpec,
+    )
+    from unidev.contract.backend import (
+        Extent as Extent,
+    )
+    from unidev.contract.backend import (
+        Memory as Memory,
+    )
+    from unidev.contract.backend import (
+        Simulator as Simulator,
+    )
     from unidev.contract.device import Device as Device
     from unidev.contract.hookspecs import hookimpl as hookimpl
-    from unidev.contract.installation import Build as Build
-    from unidev.contract.installation import Installation as Installation
-    from unidev.contract.installation import Wheel as Wheel
-    from unidev.contract.layers import Array as Array
-    from unidev.contract.layers import Functions as Functions
-    from unidev.contract.layers import Layers as Layers
-    from unidev.contract.layers import Model as Model
-    from unidev.contract.layers import Pair as Pair
+    from unidev.contract.installation import (
+        Build as Build,
+    )
+    from unidev.contract.installation import (
+        Installation as Installation,
+    )
+    from unidev.contract.installation import (
+        Wheel as Wheel,
+    )
+    from unidev.contract.layers import (
+        Array as Array,
+    )
+    from unidev.contract.layers import (
+        Functions as Functions,
+    )
+    from unidev.contract.layers import (
+        Layers as Layers,
+    )
+    from unidev.contract.layers import (
+        Model as Model,
+    )
+    from unidev.contract.layers import (
+        Pair as Pair,
+    )
     from unidev.contract.models import Models as Models
     from unidev.contract.models import Stored as Stored
-    from unidev.contract.optional import Unsupported as Unsupported
-    from unidev.contract.optional import part as part
-    from unidev.contract.optional import unsupported as unsupported
+    from unidev.contract.optional import (
+        Unsupported as Unsupported,
+    )
+    from unidev.contract.optional import (
+        part as part,
+    )
+    from unidev.contract.optional import (
+        unsupported as unsupported,
+    )
     from unidev.contract.peak_memory import PeakCounter as PeakCounter
     from unidev.contract.probe import Probe as Probe
-    from unidev.contract.tracer import Patches as Patches
-    from unidev.contract.tracer import PlannedTransfer as PlannedTransfer
-    from unidev.contract.tracer import Recording as Recording
-    from unidev.contract.tracer import Tracer as Tracer
-    from unidev.contract.training_probe import AutogradProbe as AutogradProbe
-    from unidev.contract.training_probe import ModelProbe as ModelProbe
+    from unidev.contract.tracer import (
+        Patches as Patches,
+    )
+    from unidev.contract.tracer import (
+        PlannedTransfer as PlannedTransfer,
+    )
+    from unidev.contract.tracer import (
+        Recording as Recording,
+    )
+    from unidev.contract.tracer import (
+        Tracer as Tracer,
+    )
+    from unidev.contract.training_probe import (
+        AutogradProbe as AutogradProbe,
+    )
+    from unidev.contract.training_probe import (
+        ModelProbe as ModelProbe,
+    )
     from unidev.support.build_cache import build_once as build_once
     from unidev.support.wording import kind_of as kind_of
 
-HOMES = {
-    "Autograd": "contract.autograd",
-    "AutogradProbe": "contract.training_probe",
-    "Backend": "contract.backend",
-    "BackendSpec": "contract.backend",
-    "Build": "contract.installation",
-    "CONTRACT_VERSION": "contract.backend",
-    "Device": "contract.device",
-    "Extent": "contract.backend",
-    "Functions": "contract.layers",
-    "Installation": "contract.installation",
-    "Layers": "contract.layers",
-    "Memory": "contract.backend",
-    "ModelProbe": "contract.training_probe",
-    "Models": "contract.models",
-    "PlannedTransfer": "contract.tracer",
-    "Patches": "contract.tracer",
-    "PeakCounter": "contract.peak_memory",
-    "Probe": "contract.probe",
-    "Recording": "contract.tracer",
-    "Simulator": "contract.backend",
-    "Stored": "contract.models",
-    "Tracer": "contract.tracer",
-    "Unsupported": "contract.optional",
-    "Wheel": "contract.installation",
-    "build_once": "support.build_cache",
-    "hookimpl": "contract.hookspecs",
-    "kind_of": "support.wording",
-    "part": "contract.optional",
-    "unsupported": "contract.optional",
+_NAMES = {
+    "contract.autograd": "Autograd",
+    "contract.backend": "Backend BackendSpec CONTRACT_VERSION Extent Memory Simulator",
+    "contract.device": "Device",
+    "contract.hookspecs": "hookimpl",
+    "contract.installation": "Build Installation Wheel",
+    "contract.layers": "Functions Layers",
+    "contract.models": "Models Stored",
+    "contract.optional": "Unsupported part unsupported",
+    "contract.peak_memory": "PeakCounter",
+    "contract.probe": "Probe",
+    "contract.tracer": "Patches PlannedTransfer Recording Tracer",
+    "contract.training_probe": "AutogradProbe ModelProbe",
+    "support.build_cache": "build_once",
+    "support.wording": "kind_of",
 }
+HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 """Where each name is at home, below ``unidev``."""
 
 
