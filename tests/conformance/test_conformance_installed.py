@@ -84,7 +84,7 @@ def test_a_mutant_is_caught_beside_a_hostile_ini(installed: Path, hostile: Path)
         env={
             **os.environ,
             "PYTHONPATH": str(installed),
-            "UNIDEV_PLUGINS": "unidev.conformance.mutants:copy_is_a_view",
+            "UNIDEV_PLUGINS": "mutants:copy_is_a_view",
             "UNIDEV_DISABLED_PLUGINS": "numpy",
         },
     )  # fmt: skip

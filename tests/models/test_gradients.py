@@ -17,7 +17,7 @@ import unidev
 @pytest.fixture
 def autograd(nothing_loaded: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNIDEV_SIMULATE", "2")
-    monkeypatch.setenv("UNIDEV_PLUGINS", "unidev.conformance.mutants:trains")
+    monkeypatch.setenv("UNIDEV_PLUGINS", "mutants:trains")
     monkeypatch.setenv("UNIDEV_DISABLED_PLUGINS", "numpy")
     monkeypatch.setenv("UNIDEV_BACKEND", "mutant_trains")
 
