@@ -8,8 +8,8 @@ import sys
 import time
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
-from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import pytest
 
@@ -18,28 +18,33 @@ from unidev.conformance.running.events import End, EventReader, Session, Start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from multiprocessing.context import BaseContext
     from multiprocessing.process import BaseProcess
+    from pathlib import Path
 
 LIMIT_S = 120.0
 AT_ONCE = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
-# Importing takes longer than most mutants do. macOS forks too, but not with its own libraries
-# loaded; there and on Windows each child imports all by itself.
-CHILDREN = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
-if sys.platform == "linux":
-    CHILDREN.set_forkserver_preload(
-        [
-            "hypothesis",
-            "pytest",
-            "_pytest.terminal",
-            "safetensors.numpy",
-            "unidev.conformance.running.session",
-            "unidev.models.checkpoints.verbs",
-            "unidev.nn",
-            "unidev.numpy_backend.backend",
-            "unidev.tensors.transfer",
-        ]
-    )
+
+def children() -> BaseContext:
+    """How children are started: forked from a process that is warm, where processes can fork.
+
+    macOS forks too, but its own libraries do not bear it. There, and on Windows, each child imports
+    everything by itself.
+    """
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["conformance_warm"])
+    variables = {
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),  # `sys.path` is not handed on
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+    with mock.patch.dict(os.environ, variables):
+        from multiprocessing import forkserver  # not on Windows
+
+        forkserver.ensure_running()
+    return context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +75,12 @@ class Told:
 
 def run_all(jobs: Mapping[str, Job], folder: Path) -> dict[str, Told]:
     """Run each job in a process and a folder of its own, as many at once as there are cores."""
-    waiting = list(jobs)
+    context, waiting = children(), list(jobs)
     running: dict[str, tuple[BaseProcess, float]] = {}
     while waiting or running:
         while waiting and len(running) < AT_ONCE:
             name = waiting.pop(0)
-            running[name] = _started(jobs[name], folder / name), time.monotonic() + LIMIT_S
+            running[name] = _started(context, jobs[name], folder / name), time.monotonic() + LIMIT_S
         wait([process.sentinel for process, _ in running.values()], timeout=1)
         for name, (process, end) in list(running.items()):
             if time.monotonic() > end:
@@ -105,10 +110,10 @@ def mutant_job(
     return Job(order=order, variables=variables)
 
 
-def _started(job: Job, folder: Path) -> BaseProcess:
+def _started(context: BaseContext, job: Job, folder: Path) -> BaseProcess:
     folder.mkdir(parents=True)
     variables = environment(job.order.simulated, {**os.environ, **job.variables})
-    process = CHILDREN.Process(target=judge, args=(job.order, variables, folder))
+    process = context.Process(target=judge, args=(job.order, variables, folder))
     process.start()
     return process
 

@@ -191,10 +191,17 @@ def _give_the_probe_a_sharded_model() -> None:
 
     from unidev_torch.probe.models import TorchModelProbe
 
-    class FullyShardedDataParallel(torch.nn.Linear):
+    class FlatParameter(torch.nn.Parameter):
+        pass
+
+    class FullyShardedDataParallel(torch.nn.Module):
         """The backend goes by the name."""
 
-    replace_value(TorchModelProbe, "spread", lambda self: FullyShardedDataParallel(2, 2))
+        def __init__(self) -> None:
+            super().__init__()
+            self.flat = FlatParameter(torch.ones(2))
+
+    replace_value(TorchModelProbe, "spread", lambda self: FullyShardedDataParallel())
 
 
 @torch_mutant(
