@@ -230,8 +230,7 @@ def test_the_environment_of_a_child_is_neutral(monkeypatch, tmp_path) -> None:
 
 
 PROGRAM = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell starts with `&`
+import sys
 sys.path.insert(0, {tests!r})
 from test_conformance_runner import fake_command
 from unidev.conformance.running import child
