@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -29,6 +30,12 @@ class AddPlugin(Protocol):
     """Writes a module with a plugin, and its entry point where one is named."""
 
     def __call__(self, module: str, source: str, /, *, entry_point: str | None = None) -> None: ...
+
+
+def pytest_configure() -> None:
+    """Ctrl-C reaches children, though a shell lets what it starts with `&` ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _environment() -> dict[str, str]:

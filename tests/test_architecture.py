@@ -129,11 +129,7 @@ def upward(found: list[Arrow]) -> list[Arrow]:
 
 
 def files_of_the_core() -> list[tuple[Path, str]]:
-    files = [
-        (path, path.relative_to(UNIDEV).parts)
-        for path in sorted(UNIDEV.rglob("*.py"))
-        if "mutants" not in path.parts
-    ]
+    files = [(path, path.relative_to(UNIDEV).parts) for path in sorted(UNIDEV.rglob("*.py"))]
     return [
         (path, FACE if parts == ("__init__.py",) else parts[0].removesuffix(".py"))
         for path, parts in files

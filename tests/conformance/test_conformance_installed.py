@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+MUTANTS = ROOT / "tests"
+"""The folder that has the package ``mutants``."""
 HOSTILE = """\
 [pytest]
 addopts = -k x --no-such-option
@@ -58,6 +60,14 @@ def test_what_is_imported_is_what_the_wheel_installed(installed: Path, tmp_path:
     assert Path(done.stdout.strip()).is_relative_to(installed)
 
 
+def test_the_wheel_holds_no_mutant(installed: Path) -> None:
+    names = [path.relative_to(installed).as_posix() for path in installed.rglob("*")]
+    assert "unidev/conformance/checks/test_copy.py" in names
+    assert not [name for name in names if "mutant" in name]
+    texts = [path.read_text(encoding="utf-8") for path in installed.rglob("*.py")]
+    assert not [text for text in texts if "mutants.mutant" in text or "@mutant(" in text]
+
+
 def test_conform_runs_every_check_beside_a_hostile_ini(installed: Path, hostile: Path) -> None:
     report = hostile / "report.json"
     run(
@@ -83,8 +93,8 @@ def test_a_mutant_is_caught_beside_a_hostile_ini(installed: Path, hostile: Path)
         cwd=hostile, capture_output=True, text=True, timeout=LIMIT_S,
         env={
             **os.environ,
-            "PYTHONPATH": str(installed),
-            "UNIDEV_PLUGINS": "unidev.conformance.mutants:copy_is_a_view",
+            "PYTHONPATH": os.pathsep.join([str(installed), str(MUTANTS)]),
+            "UNIDEV_PLUGINS": "mutants:copy_is_a_view",
             "UNIDEV_DISABLED_PLUGINS": "numpy",
         },
     )  # fmt: skip

@@ -16,8 +16,8 @@ from unidev.conformance.judging.outcomes import (
     InconclusiveError,
     NotApplicableError,
     NotSupportedError,
+    outcome_of,
 )
-from unidev.conformance.judging.verdicts import judged
 from unidev.conformance.running.catalog import Check, all_checks
 from unidev.conformance.running.events import End, EventReader, Finish, Problem, Refused
 
@@ -54,7 +54,7 @@ EXPECTED = Expectation(
     ],
 )
 def test_each_ending_has_its_verdict(check, error, when, expected, result) -> None:
-    verdict = judged(check, error, when, expected)
+    verdict = outcome_of(check, error, when, expected)
     assert verdict.result == result
     assert bool(verdict.message) is (result != "pass")
 

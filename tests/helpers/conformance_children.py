@@ -1,22 +1,50 @@
-"""Children of the conformance suite, as its parent starts them, two at a time."""
+"""Children of the conformance suite, forked from a process that has imported what each needs."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import subprocess
-from concurrent.futures import ThreadPoolExecutor
+import sys
+import time
 from dataclasses import dataclass, field
+from multiprocessing.connection import wait
 from typing import TYPE_CHECKING
+from unittest import mock
+
+import pytest
 
 from unidev.conformance.running.child import Order, command, environment
 from unidev.conformance.running.events import End, EventReader, Session, Start
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from multiprocessing.context import BaseContext
+    from multiprocessing.process import BaseProcess
     from pathlib import Path
 
-AT_ONCE = 2
 LIMIT_S = 120.0
+AT_ONCE = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def children() -> BaseContext:
+    """How children are started: forked from a process that is warm, where processes can fork.
+
+    macOS forks too, but its own libraries do not bear it. There, and on Windows, each child imports
+    everything by itself.
+    """
+    if sys.platform != "linux":
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["conformance_warm"])
+    variables = {
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),  # `sys.path` is not handed on
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+    with mock.patch.dict(os.environ, variables):
+        from multiprocessing import forkserver  # not on Windows
+
+        forkserver.ensure_running()
+    return context
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,11 +73,22 @@ class Told:
         return f"{check}: {self.results.get(check, 'not run')}: {said}"
 
 
-def run_all(jobs: dict[str, Job], folder: Path) -> dict[str, Told]:
-    """Run each job in a process and a folder of its own."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        told = pool.map(lambda item: _run(item[1], folder / item[0]), jobs.items())
-        return dict(zip(jobs, told, strict=True))
+def run_all(jobs: Mapping[str, Job], folder: Path) -> dict[str, Told]:
+    """Run each job in a process and a folder of its own, as many at once as there are cores."""
+    context, waiting = children(), list(jobs)
+    running: dict[str, tuple[BaseProcess, float]] = {}
+    while waiting or running:
+        while waiting and len(running) < AT_ONCE:
+            name = waiting.pop(0)
+            running[name] = _started(context, jobs[name], folder / name), time.monotonic() + LIMIT_S
+        wait([process.sentinel for process, _ in running.values()], timeout=1)
+        for name, (process, end) in list(running.items()):
+            if time.monotonic() > end:
+                process.kill()
+                process.join()
+            if not process.is_alive():
+                del running[name]
+    return {name: told_in(folder / name) for name in jobs}
 
 
 def mutant_job(
@@ -60,38 +99,53 @@ def mutant_job(
     backend: str = "",
     profile: str = "tensor",
 ) -> Job:
-    """The job for a plugin of ``unidev.conformance.mutants``; it runs the checks ``only``."""
+    """The job for a plugin of ``mutants``; it runs the checks ``only``."""
     order = Order(
         backend=backend or f"mutant_{name}",
         profile=profile,
         simulated=simulated,
         only=tuple(only) or None,
     )
-    variables = {
-        "UNIDEV_PLUGINS": f"unidev.conformance.mutants:{name}",
-        "UNIDEV_DISABLED_PLUGINS": "numpy",
-    }
+    variables = {"UNIDEV_PLUGINS": f"mutants:{name}", "UNIDEV_DISABLED_PLUGINS": "numpy"}
     return Job(order=order, variables=variables)
 
 
-def _run(job: Job, folder: Path) -> Told:
+def _started(context: BaseContext, job: Job, folder: Path) -> BaseProcess:
+    folder.mkdir(parents=True)
+    variables = environment(job.order.simulated, {**os.environ, **job.variables})
+    process = context.Process(target=judge, args=(job.order, variables, folder))
+    process.start()
+    return process
+
+
+def judge(order: Order, variables: Mapping[str, str], folder: Path) -> None:
+    """In a child: run pytest as ``python -m pytest`` of these variables would."""
+    output = os.open(folder / "output.txt", os.O_WRONLY | os.O_CREAT)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.environ.clear()
+    os.environ.update(variables)
+    sys.exit(pytest.main(arguments(order, folder)))
+
+
+def arguments(order: Order, folder: Path) -> list[str]:
+    """pytest's, for a run in an empty folder inside ``folder``, which becomes the current one."""
     root = folder / "cwd"
     root.mkdir(parents=True)
-    ini, events = folder / "neutral.ini", folder / "events.jsonl"
+    os.chdir(root)
+    ini = folder / "neutral.ini"
     ini.write_text("[pytest]\naddopts =\n", encoding="utf-8")
-    done = subprocess.run(
-        command(job.order, ini=ini, root=root, events=events),
-        env=environment(job.order.simulated, {**os.environ, **job.variables}),
-        cwd=root,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=LIMIT_S,
-        check=False,
+    _python, _m, _pytest, *words = command(
+        order, ini=ini, root=root, events=folder / "events.jsonl"
     )
-    told = Told(output=done.stdout)
-    for event in EventReader(events).read():
+    return words
+
+
+def told_in(folder: Path) -> Told:
+    """What the child told that ran in ``folder``."""
+    output = folder / "output.txt"
+    told = Told(output=output.read_text(errors="replace") if output.exists() else "")
+    for event in EventReader(folder / "events.jsonl").read():
         if isinstance(event, Session):
             told.required = {each.check for each in event.checks if each.required}
         elif isinstance(event, Start):

@@ -1,7 +1,8 @@
 """What MXNet's own calls make of "copy"."""
 
+from mutants.naive import NaiveBackend
+
 import unidev_mxnet
-from unidev.conformance.mutants.naive import NaiveBackend
 
 
 def _within_numpy_semantics(call):

@@ -1,7 +1,8 @@
 """What Paddle's own calls make of "copy"."""
 
+from mutants.naive import NaiveBackend
+
 import unidev_paddle
-from unidev.conformance.mutants.naive import NaiveBackend
 
 to = NaiveBackend("to", unidev_paddle, lambda x, device: x.to("cpu"))
 cpu = NaiveBackend("cpu", unidev_paddle, lambda x, device: x.cpu())

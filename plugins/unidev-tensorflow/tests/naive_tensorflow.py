@@ -1,7 +1,8 @@
 """What TensorFlow's own calls make of "copy"."""
 
+from mutants.naive import NaiveBackend
+
 import unidev_tensorflow
-from unidev.conformance.mutants.naive import NaiveBackend
 
 
 def _identity(x, device):

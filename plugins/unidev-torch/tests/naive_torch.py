@@ -1,7 +1,8 @@
 """What PyTorch's own calls make of "copy"."""
 
+from mutants.naive import NaiveBackend
+
 import unidev_torch
-from unidev.conformance.mutants.naive import NaiveBackend
 
 
 def _as_tensor(x, device):

@@ -6,7 +6,6 @@ Everything else (terminal, Markdown, HTML, JUnit, badge) is made from this, neve
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from collections import Counter
 from dataclasses import dataclass, field
@@ -130,16 +129,18 @@ def to_json(report: Report) -> str:
 
 
 def to_document(report: Report) -> dict[str, Any]:
-    """The report as plain values, footer and digest included."""
+    """The report as plain values, the footer included."""
     body = plain(report)
-    document = {"format": FORMAT, "format_version": FORMAT_VERSION, **body}
-    document["footer"] = expected_footer(report)
-    document["footer"]["digest"] = digest(document)
-    return document
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        **body,
+        "footer": expected_footer(report),
+    }
 
 
 def expected_footer(report: Report) -> dict[str, Any]:
-    """What the footer of this report must say, the digest apart."""
+    """What the footer of this report must say."""
     from unidev.conformance.judging.verdict import judge
 
     verdict = judge(report)
@@ -157,18 +158,6 @@ def expected_footer(report: Report) -> dict[str, Any]:
         "reasons": list(verdict.reasons),
         "limits": list(verdict.limits),
     }
-
-
-def digest(document: Mapping[str, Any]) -> str:
-    """SHA-256 over the content in one fixed form, the digest itself left out.
-
-    It shows accidents. It is no signature: who edits on purpose can make it anew.
-    """
-    footer = {key: value for key, value in document["footer"].items() if key != "digest"}
-    content = json.dumps(
-        {**document, "footer": footer}, sort_keys=True, separators=(",", ":"), allow_nan=False
-    )
-    return "sha256:" + hashlib.sha256(content.encode()).hexdigest()
 
 
 def read_document(text: str) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from unidev.conformance.judging.expectations import (
     load_expectations,
     problems_of,
 )
-from unidev.conformance.judging.verdicts import Verdict, judged
+from unidev.conformance.judging.outcomes import Outcome, outcome_of
 from unidev.conformance.kit.subject import Refusal, described, load_subject
 from unidev.conformance.kit.workbench import Workbench, need_probe
 from unidev.conformance.running.catalog import PROFILES, Check, all_checks, check_of, every_check
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
 
 _BENCH = pytest.StashKey[Workbench]()
-_VERDICT = pytest.StashKey[Verdict]()
+_OUTCOME = pytest.StashKey[Outcome]()
 _LETTERS = {"unsupported": "u", "not-applicable": "n", "xfail": "x", "xpass": "X"}
 """Results that pytest has no word for."""
 
@@ -59,7 +59,7 @@ class ConformanceSession:
         self._exclude = _ids(config.getoption("unidev_exclude"))
         self._expected: dict[str, Expectation] = {}
         self._problems: list[str] = []
-        self._verdicts: dict[str, Verdict] = {}
+        self._outcomes: dict[str, Outcome] = {}
         self._name: str = config.getoption("unidev_backend")
         simulated = config.getoption("unidev_simulate")
         if simulated is not None:
@@ -151,14 +151,14 @@ class ConformanceSession:
         self._tell(Start(check=_id(item)))
         began = time.perf_counter()
         result = yield
-        verdict = item.stash.get(_VERDICT, Verdict("error", "pytest ended it without a result"))
+        outcome = item.stash.get(_OUTCOME, Outcome("error", "pytest ended it without a result"))
         workbench = item.stash.get(_BENCH, None)
         self._tell(
             End(
                 check=_id(item),
-                result=verdict.result,
+                result=outcome.result,
                 seconds=round(time.perf_counter() - began, 4),
-                message=verdict.message,
+                message=outcome.message,
                 evidence=workbench.evidence.as_dict() if workbench else {},
                 devices=workbench.evidence.devices if workbench else (),
             )
@@ -177,19 +177,19 @@ class ConformanceSession:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Make pytest's report say what the suite's verdict is."""
+        """Make pytest's report say what the suite says."""
         report = yield
-        before = item.stash.get(_VERDICT, None)
+        before = item.stash.get(_OUTCOME, None)
         if call.when != "call" and call.excinfo is None:
             return report
         each = _check(item)
         assert each is not None  # nothing else was kept
         error = call.excinfo.value if call.excinfo else None
-        verdict = _located(judged(each, error, call.when, self._expected.get(each.id)), error)
+        outcome = _located(outcome_of(each, error, call.when, self._expected.get(each.id)), error)
         if before is None or before.is_good:  # an error while tearing down does not hide a failure
-            item.stash[_VERDICT] = verdict
-        self._verdicts[report.nodeid] = item.stash[_VERDICT]
-        _adjust(report, verdict)
+            item.stash[_OUTCOME] = outcome
+        self._outcomes[report.nodeid] = item.stash[_OUTCOME]
+        _adjust(report, outcome)
         return report
 
     # -- after the checks -------------------------------------------------------------------------
@@ -216,17 +216,17 @@ class ConformanceSession:
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Count the suite's results by their names."""
-        verdict = self._verdicts.get(report.nodeid)
-        if verdict is None or verdict.result not in _LETTERS or report.when != "call":
+        outcome = self._outcomes.get(report.nodeid)
+        if outcome is None or outcome.result not in _LETTERS or report.when != "call":
             return None
-        return verdict.result, _LETTERS[verdict.result], verdict.result.upper()
+        return outcome.result, _LETTERS[outcome.result], outcome.result.upper()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Name what did not pass and is no failure, and problems: nothing is passed over."""
-        for nodeid, verdict in self._verdicts.items():
-            if verdict.result in _LETTERS:
+        for nodeid, outcome in self._outcomes.items():
+            if outcome.result in _LETTERS:
                 name = nodeid.rpartition("::")[2]
-                terminalreporter.write_line(f"{verdict.result}: {name}: {verdict.message}")
+                terminalreporter.write_line(f"{outcome.result}: {name}: {outcome.message}")
         for problem in self._problems:
             terminalreporter.write_line(f"problem: {problem}", red=True)
 
@@ -235,23 +235,23 @@ class ConformanceSession:
             self._writer.write(event)
 
 
-def _located(verdict: Verdict, error: BaseException | None) -> Verdict:
-    """The verdict; one of an error says where that was raised, which may be in the backend."""
-    if verdict.result != "error" or error is None or error.__traceback__ is None:
-        return verdict
+def _located(outcome: Outcome, error: BaseException | None) -> Outcome:
+    """The outcome; that of an error says where that was raised, which may be in the backend."""
+    if outcome.result != "error" or error is None or error.__traceback__ is None:
+        return outcome
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"raised at {frame.filename}:{frame.lineno}, in {frame.name}"
-    return Verdict("error", f"{verdict.message}\n{where}")
+    return Outcome("error", f"{outcome.message}\n{where}")
 
 
-def _adjust(report: pytest.TestReport, verdict: Verdict) -> None:
-    if verdict.result in ("unsupported", "not-applicable", "xfail"):
+def _adjust(report: pytest.TestReport, outcome: Outcome) -> None:
+    if outcome.result in ("unsupported", "not-applicable", "xfail"):
         # The one outcome of pytest that is neither; its status is ours, above.
         report.outcome = "skipped"
-        report.longrepr = (report.location[0], report.location[1] or 0, verdict.message)
-    elif not verdict.is_good and report.passed:
+        report.longrepr = (report.location[0], report.location[1] or 0, outcome.message)
+    elif not outcome.is_good and report.passed:
         report.outcome = "failed"
-        report.longrepr = verdict.message
+        report.longrepr = outcome.message
 
 
 def _check(item: pytest.Item) -> Check | None:

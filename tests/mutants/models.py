@@ -4,67 +4,55 @@ from __future__ import annotations
 
 from typing import Any
 
-from unidev.conformance.mutants.mutant import in_place_of, mutant, replace, training_mutant
+from mutants.mutant import in_place_of, mutant, replace, replace_value, torch_mutant
 
 
-@training_mutant("models.probe_calibrated")
+@torch_mutant("models.probe_calibrated")
 def the_model_probe_gives_one_model(backend: Any) -> None:
     """Each model of the probe is the same one, so that comparing two proves nothing."""
-    from unidev.conformance.mutants.reference_probes import ReferenceModelProbe
+    from unidev_torch.probe.models import TorchModelProbe
 
-    make = ReferenceModelProbe.model
+    make = TorchModelProbe.model
     made: list[Any] = []
 
-    @replace(ReferenceModelProbe)
+    @replace(TorchModelProbe)
     def model(self: Any) -> Any:
         if not made:
             made.append(make(self))
         return made[0]
 
 
-@training_mutant("models.tensors_are_all_there")
+@torch_mutant("models.tensors_are_all_there")
 def gradients_are_overlooked(backend: Any) -> None:
     """What hangs on a parameter is not looked at: ``module.state_dict()`` has no gradients."""
-    from unidev.conformance.mutants.reference_training import ReferenceModels
+    from unidev_torch.models import TorchModels
 
-    look = ReferenceModels.tensors
+    look = TorchModels.tensors
 
-    @replace(ReferenceModels)
+    @replace(TorchModels)
     def tensors(self: Any, model: Any) -> Any:
         return {n: x for n, x in look(self, model).items() if not n.endswith(".grad")}
 
 
-@training_mutant("models.parameters_by_name")
+@torch_mutant("models.parameters_by_name")
 def tied_parameters_stand_twice(backend: Any) -> None:
     """A tied weight stands under each of its names: ``remove_duplicate=False`` in torch."""
-    from unidev.conformance.mutants.reference_net import Net, Parameter
-    from unidev.conformance.mutants.reference_training import ReferenceModels
+    from unidev_torch.models import TorchModels
 
-    once = ReferenceModels.parameters
-
-    @replace(ReferenceModels)
+    @replace(TorchModels)
     def parameters(self: Any, model: Any) -> Any:
-        if not isinstance(model, Net):
-            return once(self, model)
-        return {n: c.data for n, c in model.named() if isinstance(c, Parameter)}
+        return dict(model.named_parameters(remove_duplicate=False))
 
 
-@training_mutant("models.parameters_by_name", "value_and_grad.of_a_model")
+@torch_mutant("models.parameters_by_name", "value_and_grad.of_a_model")
 def frozen_ones_are_trained(backend: Any) -> None:
     """Frozen parameters are among those to train: ``net.collect_params()`` has them all."""
-    from unidev.conformance.mutants.reference_training import ReferenceModels
+    from unidev_torch.models import TorchModels
 
-    replace(ReferenceModels)(_trainable)
-
-
-def _trainable(self: Any, model: Any) -> Any:
-    return self.parameters(model)
+    replace_value(TorchModels, "trainable", TorchModels.parameters)
 
 
-_trainable.__name__ = "trainable"
-
-
-@training_mutant(
+@torch_mutant(
     "models.device_of_a_model", "models.mismatch_names_paths", "nested.looking_sees_through",
     "nested.mismatch_names_paths",
 )  # fmt: skip
@@ -81,7 +69,7 @@ def models_are_not_looked_into(backend: Any) -> None:
                 yield path, x, owner
 
 
-@training_mutant("models.transfer_verbs_refuse")
+@torch_mutant("models.transfer_verbs_refuse")
 def refusals_do_not_name_place(backend: Any) -> None:
     """A model is refused as anything else is, and nobody is told what to do with it."""
     from unidev.errors import NotATensorError
@@ -92,7 +80,7 @@ def refusals_do_not_name_place(backend: Any) -> None:
         return NotATensorError(f"a tensor is needed, and this is of type {type(x).__name__}.")
 
 
-@training_mutant("nested.transfer_verbs_refuse")
+@torch_mutant("nested.transfer_verbs_refuse")
 def models_in_containers_are_passed_through(backend: Any) -> None:
     """The tensors beside it move, the model stays: accelerate's ``send_to_device``."""
     from unidev.tensors import containers

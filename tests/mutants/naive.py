@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -63,7 +64,7 @@ def judge(
     """What each of ``checks`` comes to for ``plugin``, run in child processes.
 
     Args:
-        plugin: ``module:attribute`` of a ``NaiveBackend``; the module's folder is on the path.
+        plugin: ``module:attribute`` of a ``NaiveBackend``; the module can be imported here.
         checks: ids.
         instead_of: the entry point of the plugin that it is made of, which is switched off.
         simulated: how many simulated GPUs there are.
@@ -84,7 +85,11 @@ def judge(
         timeout_s=120,
         on_progress=lambda progress: None,
     )
-    variables = {"UNIDEV_PLUGINS": plugin, "UNIDEV_DISABLED_PLUGINS": instead_of}
+    variables = {
+        "UNIDEV_PLUGINS": plugin,
+        "UNIDEV_DISABLED_PLUGINS": instead_of,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),  # what is imported here is there
+    }
     with mock.patch.dict(os.environ, variables):
         run.run(folder, Interruption())
     broken = {check: how for check, (how, *_) in run.broken.items()}

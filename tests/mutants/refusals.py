@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unidev.conformance.mutants.mutant import in_place_of, mutant, replace
+from mutants.mutant import in_place_of, mutant, replace
 
 
 @mutant("errors.index_out_of_range")

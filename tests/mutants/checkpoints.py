@@ -5,26 +5,27 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from unidev.conformance.mutants.mutant import in_place_of, mutant, replace, training_mutant
+from mutants.mutant import in_place_of, mutant, replace, torch_mutant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@training_mutant("checkpoints.round_trip", "checkpoints.loads_to_a_device")
+@torch_mutant("checkpoints.round_trip", "checkpoints.loads_to_a_device")
 def load_that_loads_half(backend: Any) -> None:
     """A part of each tensor is as it was: a buffer that was too short."""
-    from unidev.conformance.mutants.reference_training import ReferenceModels
+    from unidev_torch.models import TorchModels
 
-    write_all = ReferenceModels.write
+    write_all = TorchModels.write
 
-    @replace(ReferenceModels)
+    @replace(TorchModels)
     def write(self: Any, x: Any, values: Any) -> None:
-        half = len(x) // 2
-        write_all(self, x[:half], values[:half])
+        if x.dim():
+            half = len(x) // 2
+            write_all(self, x[:half], values[:half])
 
 
-@training_mutant("checkpoints.loads_to_a_device")
+@torch_mutant("checkpoints.loads_to_a_device")
 def the_device_is_not_heeded(backend: Any) -> None:
     """The values go to where the model was, whatever ``device`` says."""
     import unidev
@@ -36,7 +37,7 @@ def the_device_is_not_heeded(backend: Any) -> None:
         return load(model, path)
 
 
-@training_mutant("checkpoints.ties_are_stored_once")
+@torch_mutant("checkpoints.ties_are_stored_once")
 def ties_are_stored_twice(backend: Any) -> None:
     """Each name has values of its own, as in a plain ``state_dict``."""
     from unidev.models.checkpoints import matching as checkpoint_fit
@@ -56,11 +57,10 @@ def ties_are_stored_twice(backend: Any) -> None:
         return list(slots)
 
 
-@training_mutant("checkpoints.view_without_its_storage")
+@torch_mutant("checkpoints.view_without_its_storage")
 def save_writes_the_whole_storage(backend: Any) -> None:
     """Of a view all that is behind it goes into the file: ``torch.save``."""
-    import numpy as np
-
+    import unidev
     from unidev.models.checkpoints import verbs as checkpoints
 
     @in_place_of(checkpoints._save)
@@ -69,9 +69,9 @@ def save_writes_the_whole_storage(backend: Any) -> None:
 
         content = {}
         for name, (x, _) in backend.models.stored(model).items():
-            whole = x if x.base is None else x.base
-            content[f"{name}.storage"] = np.ascontiguousarray(whole)
-            content[name] = np.ascontiguousarray(x)
+            count = x.untyped_storage().nbytes() // x.itemsize
+            content[f"{name}.storage"] = unidev.to_numpy(x.as_strided((count,), (1,), 0))
+            content[name] = unidev.to_numpy(x)
         save_file(content, path)
 
 
@@ -91,7 +91,7 @@ def weights_are_stored_inputs_first(backend: Any) -> None:
         return {n: Stored(x, (1, 0)) if x.ndim == 2 else Stored(x) for n, (x, _) in found.items()}
 
 
-@training_mutant("damage.old_file_stays")
+@torch_mutant("damage.old_file_stays")
 def non_atomic_write(backend: Any) -> None:
     """The file itself is opened and written to: what fails half way has destroyed the old one."""
     from unidev.support import atomic_file
@@ -103,7 +103,7 @@ def non_atomic_write(backend: Any) -> None:
             yield file
 
 
-@training_mutant("damage.old_file_stays")
+@torch_mutant("damage.old_file_stays")
 def the_unfinished_file_stays(backend: Any) -> None:
     """Each failure leaves a file beside the old one."""
     import os
@@ -119,7 +119,7 @@ def the_unfinished_file_stays(backend: Any) -> None:
         os.replace(f"{path}.part", path)
 
 
-@training_mutant("damage.all_problems_in_one_error")
+@torch_mutant("damage.all_problems_in_one_error")
 def one_problem_at_a_time(backend: Any) -> None:
     """The first thing that is wrong is said, and the next one the next time."""
     from unidev.models.checkpoints import matching as checkpoint_fit
@@ -131,7 +131,7 @@ def one_problem_at_a_time(backend: Any) -> None:
         return misfit(problems[:1], *about)
 
 
-@training_mutant("damage.damaged_file_is_refused")
+@torch_mutant("damage.damaged_file_is_refused")
 def content_is_not_checked(backend: Any) -> None:
     """A header that is in order is believed: a plain safetensors file has no digest."""
     from unidev.models.checkpoints.reading import CheckpointFile
@@ -141,7 +141,7 @@ def content_is_not_checked(backend: Any) -> None:
         self.ties = self._ties()
 
 
-@training_mutant("damage.failure_while_loading")
+@torch_mutant("damage.failure_while_loading")
 def half_loaded_on_error(backend: Any) -> None:
     """What was written before something failed stays written."""
     from unidev.models.checkpoints import verbs as checkpoints

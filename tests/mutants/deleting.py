@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from unidev.conformance.mutants.mutant import mutant, replace, replace_value
+from mutants.mutant import mutant, replace, replace_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from unidev.conformance.mutants.mutant import in_place_of, mutant, replace
+from mutants.mutant import in_place_of, mutant, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

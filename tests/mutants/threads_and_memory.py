@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from unidev.conformance.mutants.mutant import mutant, replace, replace_value
+from mutants.mutant import mutant, replace, replace_value
 
 
 @mutant("threads.concurrent_copies_are_right")

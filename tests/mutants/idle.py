@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class IdleBackend:
-    """The plugin: ``unidev.conformance.mutants:NAME``."""
+    """The plugin: ``mutants:NAME``."""
 
     name: str
     answer: Callable[..., Any]

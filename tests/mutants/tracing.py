@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Any
 
-from unidev.conformance.mutants.mutant import mutant, replace, replace_value
+from mutants.mutant import mutant, replace, replace_value
 
 _ALL_OF_SCOPES = (
     "tracer.read_is_reported_once",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unidev.conformance.mutants.mutant import in_place_of, mutant, replace, replace_value
+from mutants.mutant import in_place_of, mutant, replace, replace_value
 
 
 @mutant("smoke.create_and_read_back")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from unidev.conformance.mutants.mutant import in_place_of, mutant
+from mutants.mutant import in_place_of, mutant
 
 
 @mutant("create.scope_restores")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unidev.conformance.mutants.mutant import mutant, replace
+from mutants.mutant import mutant, replace
 
 _LARGE_BYTES = 4096
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unidev.conformance.mutants.mutant import mutant, replace
+from mutants.mutant import mutant, replace
 
 
 def _send_elsewhere(backend: Any, index: Any) -> None:

@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any
 
-from unidev.conformance.mutants.mutant import mutant, replace, replace_value
+from mutants.mutant import mutant, replace, replace_value
 
 _A_PROBE_THAT_LIES = "smoke.probe_calibrated"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unidev.conformance.mutants.mutant import mutant, replace
+from mutants.mutant import mutant, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable

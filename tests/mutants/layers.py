@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from unidev.conformance.mutants.mutant import (
+from mutants.mutant import (
     in_place_of,
     mutant,
     replace,
     replace_value,
-    training_mutant,
+    torch_mutant,
 )
 
 
@@ -146,20 +146,17 @@ def sequential_copies_its_layers(backend: Any) -> None:
         return make(self, [copy.deepcopy(each) for each in layers])
 
 
-@training_mutant("layers.gradients")
+@torch_mutant("layers.gradients")
 def biases_are_constants(backend: Any) -> None:
     """A parameter that was made too early is not trained."""
-    from unidev.conformance.mutants.reference_layers import ReferenceLayers
-    from unidev.conformance.mutants.taped import detached
+    from unidev_torch.autograd import TorchAutograd
 
-    make = ReferenceLayers._trainable
+    exact = TorchAutograd.gradients
 
-    @replace(ReferenceLayers)
-    def _trainable(self: Any, layer: Any) -> Any:
-        made = make(self, layer)
-        if "bias" in made.parameters:
-            made.parameters["bias"] = detached(made.parameters["bias"])
-        return made
+    @replace(TorchAutograd)
+    def gradients(self: Any, loss_of: Any, leaves: Any) -> Any:
+        loss, slopes = exact(self, loss_of, leaves)
+        return loss, [None if x.dim() == 1 else s for x, s in zip(leaves, slopes, strict=True)]
 
 
 @mutant("functional.values", profile="train")
@@ -204,18 +201,13 @@ def losses_broadcast(backend: Any) -> None:
         return active_backend().functions.mean_squared_error(predictions, targets)
 
 
-@training_mutant("functional.gradients")
+@torch_mutant("functional.gradients")
 def tanh_lets_every_slope_through(backend: Any) -> None:
     """A function of one's own whose backward was forgotten."""
-    import numpy as np
+    import torch
 
-    from unidev.conformance.mutants.reference_layers import ReferenceFunctions
-    from unidev.conformance.mutants.taped import Taped, detached, is_differentiable, paused
+    from unidev_torch.nn.functions import TorchFunctions
 
-    @replace(ReferenceFunctions)
+    @replace(TorchFunctions)
     def tanh(self: Any, x: Any) -> Any:
-        with paused():
-            y = np.tanh(detached(x))
-        if not is_differentiable(x):
-            return y
-        return Taped.make(y, x.simulated_device, [(x, lambda slope: slope)])
+        return x + (torch.tanh(x) - x).detach()

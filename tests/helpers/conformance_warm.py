@@ -1,0 +1,29 @@
+"""Imports what every child of the suite needs. Children are forked from a process that has done so.
+
+The checks are among it, imported by pytest itself: it rewrites their assertions, which takes longer
+than most mutants do. No backend is left loaded.
+"""
+
+import contextlib
+import io
+import os
+
+import pytest
+import safetensors.numpy  # noqa: F401  for what importing them does, as the next
+
+import unidev.conformance.running.session  # noqa: F401
+from unidev.conformance.running.child import CHECKS_PACKAGE
+from unidev.contract import device
+from unidev.registry import discovery, loading
+
+with contextlib.redirect_stdout(io.StringIO()):
+    pytest.main(["--collect-only", "-c", os.devnull, "--noconftest", "--pyargs", CHECKS_PACKAGE])
+
+# One of the checks' modules looks for the backend of a class of its own, and so loads NumPy's.
+for table in (
+    loading.loaded_backends, loading.backends_by_type, loading.device_getters, loading.copiers,
+    loading._types_of_no_tensor, loading._backends_by_model_type, loading._simulators_started,
+    device._devices,
+):  # fmt: skip
+    table.clear()
+discovery._found = None

@@ -1,0 +1,46 @@
+"""Copies that no gradient passes through.
+
+PyTorch's backend copies by one of two methods; ``change_copies`` puts one function in their place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mutants.mutant import replace, torch_mutant
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_GRADIENT = "copy.gradient_reaches_the_source"
+
+
+def change_copies(backend: Any, change: Callable[[Any, Any], Any]) -> None:
+    """Let ``change(x, copy)`` make of each copy of ``x`` what the backend gives."""
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        return change(x, copy(self, x, device, non_blocking))
+
+    @replace(backend)
+    def copy_if_there(self: Any, x: Any, device: Any) -> Any:
+        return None
+
+
+@torch_mutant(_GRADIENT, profile="tensor")
+def gradient_cut(backend: Any) -> None:
+    """No gradient reaches the source, whatever the flag says: Paddle's ``x.to(copy=True)``."""
+    change_copies(backend, lambda x, y: y.detach().requires_grad_(x.requires_grad))
+
+
+@torch_mutant(_GRADIENT, profile="tensor")
+def gradient_cut_on_the_same_device(backend: Any) -> None:
+    """Copies are cut where nothing moves: ``torch.tensor(x)``, TF's ``DeepCopy`` by itself."""
+    change_copies(backend, lambda x, y: y.detach() if x.device == y.device else y)
+
+
+@torch_mutant(_GRADIENT, profile="tensor")
+def gradient_cut_across_devices(backend: Any) -> None:
+    """Copies are cut where something moves: Paddle's ``_copy_to``."""
+    change_copies(backend, lambda x, y: y if x.device == y.device else y.detach())

@@ -1,0 +1,189 @@
+"""What a mutant is, and how one is broken."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from unidev.contract import device
+from unidev.contract.hookspecs import hookimpl
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from unidev.contract.backend import Backend, BackendSpec
+
+    Breaks = Callable[[Any], None]
+    """Breaks the class of the backend that it is given."""
+
+NUMPY = "unidev.numpy_backend"
+TORCH = "unidev_torch"
+"""Plugins of which there are mutants."""
+
+F = TypeVar("F", bound="Callable[..., Any]")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)  # pluggy keeps plugins in dicts: compare by `is`
+class Mutant:
+    """A backend with one thing broken, as a plugin: ``mutants:NAME``.
+
+    The backend that it registers is called ``mutant_NAME``. Its tensors are those of the plugin
+    that it is made of, so that plugin has to be off: ``UNIDEV_DISABLED_PLUGINS=numpy``.
+    """
+
+    name: str
+    """The function's name."""
+    broken: str
+    """What is broken, and which real framework does that: the function's docstring."""
+    caught_by: tuple[str, ...]
+    """Ids of the checks that must catch it."""
+    result: str
+    """What those checks must come out as."""
+    simulated_count: int
+    """How many simulated GPUs it takes to see it."""
+    profile: str
+    """The profile of the checks that it names."""
+    plugin: str
+    """The module of the plugin whose backend it breaks."""
+    breaks: Breaks
+    breaks_on_discovery: bool
+    """Whether it breaks when its plugin is found, and not when its backend is loaded."""
+
+    @property
+    def backend_name(self) -> str:
+        """What ``UNIDEV_BACKEND`` calls it."""
+        return f"mutant_{self.name}"
+
+    @hookimpl
+    def unidev_register_backend(self) -> BackendSpec:
+        """As the plugin does, but for the name and ``load``."""
+        if self.breaks_on_discovery:
+            self.breaks(None)
+        return dataclasses.replace(self._spec(), name=self.backend_name, load=self.load)
+
+    def load(self) -> type[Backend]:
+        """A subclass of the plugin's backend, broken now: whatever is replaced, it is in use."""
+
+        class Broken(self._spec().load()):  # type: ignore[misc]  # known when it is loaded
+            """The backend with one thing broken."""
+
+        if not self.breaks_on_discovery:
+            self.breaks(Broken)
+        return Broken
+
+    def _spec(self) -> BackendSpec:
+        spec: BackendSpec = importlib.import_module(self.plugin).unidev_register_backend()
+        return spec
+
+
+def mutant(
+    *caught_by: str,
+    result: str = "fail",
+    simulated_count: int = 2,
+    profile: str = "tensor",
+    plugin: str = NUMPY,
+    on_discovery: bool = False,
+) -> Callable[[Breaks], Mutant]:
+    """Make a mutant of the function that breaks the backend; its docstring says how."""
+
+    def make(breaks: Breaks) -> Mutant:
+        return Mutant(
+            name=breaks.__name__,
+            broken=" ".join((breaks.__doc__ or "").split()),
+            caught_by=caught_by,
+            result=result,
+            simulated_count=simulated_count,
+            profile=profile,
+            plugin=plugin,
+            breaks=breaks,
+            breaks_on_discovery=on_discovery,
+        )
+
+    return make
+
+
+def torch_mutant(
+    *caught_by: str, result: str = "fail", profile: str = "train"
+) -> Callable[[Breaks], Mutant]:
+    """As ``mutant``, of PyTorch's backend: NumPy has no autograd, and no models of that kind."""
+    return mutant(*caught_by, result=result, profile=profile, plugin=TORCH)
+
+
+_MISSING = object()
+_undo: list[Callable[[], object]] = []
+
+
+def restore() -> None:
+    """Undo whatever mutants have replaced in this process, the last first."""
+    while _undo:
+        _undo.pop()()
+
+
+def when_restored(call: Callable[[], object]) -> None:
+    """Have ``restore`` call this: for what a mutant leaves behind when it runs."""
+    _undo.append(call)
+
+
+def replace(owner: object) -> Callable[[F], F]:
+    """Put the decorated function in the place of the attribute of that name of ``owner``."""
+
+    def put(function: F) -> F:
+        replace_value(owner, function.__name__, function)
+        return function
+
+    return put
+
+
+def replace_value(owner: object, name: str, value: object) -> None:
+    """Put ``value`` in the place of attribute ``name`` of ``owner``."""
+    if not hasattr(owner, name):
+        raise AttributeError(f"{owner!r} has no {name!r}: the mutant would break nothing")
+    before = vars(owner).get(name, _MISSING)
+
+    def put_back() -> None:
+        if before is _MISSING:
+            delattr(owner, name)  # the inherited one is visible again
+        else:
+            setattr(owner, name, before)
+
+    setattr(owner, name, value)
+    when_restored(put_back)
+
+
+def in_place_of(original: object) -> Callable[[T], T]:
+    """Put the decorated function in the place of ``original``, a function (or object) of the core.
+
+    Wherever unidev has it by name, as if its source had been edited.
+    """
+
+    def put(function: T) -> T:
+        if not _exchange(original, function):
+            raise LookupError(f"{original!r} is in no module: the mutant would break nothing")
+        # Modules that were imported meanwhile have the new one, so all are gone through again.
+        when_restored(lambda: _exchange(function, original))
+        return function
+
+    return put
+
+
+def _exchange(old: object, new: object) -> int:
+    """Put ``new`` wherever ``old`` is; at how many places that was."""
+    found = 0
+    for namespace in _namespaces():
+        for name, value in list(vars(namespace).items()):
+            if value is old:
+                setattr(namespace, name, new)
+                found += 1
+    return found
+
+
+def _namespaces() -> Iterator[object]:
+    """unidev's modules, those of its plugins, and the functions that a ``Device`` calls."""
+    yield device.registry
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0].startswith("unidev"):
+            yield module
