@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from unidev.contract import device
 from unidev.contract.hookspecs import hookimpl
+from unidev.registry.loading import load_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,7 +69,7 @@ class Mutant:
     def load(self) -> type[Backend]:
         """A subclass of the plugin's backend, broken now: whatever is replaced, it is in use."""
 
-        class Broken(self._spec().load()):  # type: ignore[misc]  # known when it is loaded
+        class Broken(load_class(self._spec())):  # type: ignore[misc]  # known when it is loaded
             """The backend with one thing broken."""
 
         if not self.breaks_on_discovery:
