@@ -1,4 +1,4 @@
-"""What moving many bytes costs: time against the framework's own copy, and memory at the peak."""
+"""The cost of moving many bytes: time compared with the framework's own copy, and peak memory."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def rows_of(backend: str, spec: str) -> Iterator[Row]:
 
 
 def _waiting(ours: str, theirs: str, names: dict[str, Any]) -> tuple[float, float, float]:
-    """Compare two statements, each with the wait for what it started."""
+    """Compare two statements, each followed by a wait for its work."""
     return compare(f"{ours}\nsynchronize(device)", f"{theirs}\nsynchronize(device)", names)
 
 
 def _peak_row(backend: str, device: unidev.Device) -> Row:
-    """Resident memory at its peak while a tree of 32 x 8 MiB is copied, over the tree's size."""
+    """Peak resident memory while a tree of 32 x 8 MiB is copied, relative to the tree's size."""
     tree = {f"part {i}": [unidev.rand(8 * MIB // 4, device=device)] for i in range(32)}
     size = 32 * 8 * MIB
     unidev.copy_to({"warm": unidev.zeros(4, device=device)}, device)

@@ -1,4 +1,4 @@
-"""Two statements against each other: interleaved, many rounds, medians, a ratio."""
+"""Compare two statements: many interleaved rounds, medians, a ratio."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROUND_S = 0.004
 
 
 class Row(NamedTuple):
-    """One line of the table; times in seconds a call, sizes in bytes."""
+    """One line of the table; times in seconds per call, sizes in bytes."""
 
     backend: str
     what: str
@@ -31,9 +31,9 @@ class Row(NamedTuple):
 def compare(
     ours: str, theirs: str, names: dict[str, Any], rounds: int = ROUNDS
 ) -> tuple[float, float, float]:
-    """Median seconds a call of each, and the median of the rounds' ratios.
+    """Median seconds per call of each, and the median of the rounds' ratios.
 
-    Statements, not functions: a call in between would be a part of what is measured.
+    Statements, not functions: a function call would be part of the measurement.
     """
     timers = [timeit.Timer(statement, globals=names) for statement in (ours, theirs)]
     calls = [_calls_a_round(timer) for timer in timers]
@@ -47,10 +47,10 @@ def compare(
 
 
 def peak_bytes(use: Callable[[], object]) -> int:
-    """By how much resident memory is up at its peak while ``use`` runs; Linux only."""
+    """The increase of peak resident memory, in bytes, while ``use`` runs; Linux only."""
     gc.collect()
     before = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # the high-water mark starts anew
+    Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
     use()
     return _status("VmHWM") - before
 
@@ -64,7 +64,7 @@ def _status(field: str) -> int:
 
 def _calls_a_round(timer: timeit.Timer) -> int:
     first = timer.timeit(1)
-    if first > 20 * ROUND_S:  # so long that more would not tell more
+    if first > 20 * ROUND_S:  # so long that one call is precise enough
         return 1
     timer.timeit(3)
     return max(1, int(ROUND_S / max(timer.timeit(3) / 3, 1e-9)))

@@ -1,7 +1,8 @@
-"""What models cost: placing them, a step of training, saving; as ratios, and memory at the peak.
+"""The cost of placing, training and saving models: times as ratios, and peak memory.
 
-Moves go between the CPU and ``gpu:0``, which is simulated (UNIDEV_SIMULATE=1) unless that is set to
-0; simulated devices share the host's memory, so that times there are those of copies on the host.
+Moves are between the CPU and ``gpu:0``, which is simulated (UNIDEV_SIMULATE=1) unless
+UNIDEV_SIMULATE is 0. Simulated devices use the host's memory, so these times are those of copies on
+the host.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def _saving_rows(backend: str) -> Iterator[Row]:
         save = "save_parameters(net, ours)"
         flushed = compare(save, own.save + flush, names, rounds=5)
         yield Row(backend, "save_parameters 381.5 MiB", "safetensors, flushed", *flushed, 1.1)
-        # The old values, until the new ones are all there, and one tensor: less than two files.
+        # The old values, until all new ones have arrived, and one tensor: less than two files.
         peak = peak_bytes(lambda: unidev.load_parameters(names["net"], names["ours"]))
         share = peak / PARAMETERS_BYTES
         yield Row(
@@ -114,7 +115,7 @@ def _saving_rows(backend: str) -> Iterator[Row]:
 
 
 def _nbytes(net: Any) -> int:
-    """Of float32, with gradients where there are any: Gluon has them from the beginning."""
+    """The bytes of a float32 net, with its gradients: Gluon allocates them from the beginning."""
     tensors = unidev.active_backend().models.tensors(net).values()
     return sum(math.prod(x.shape) * 4 for x in tensors)
 

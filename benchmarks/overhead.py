@@ -1,7 +1,7 @@
-"""What unidev's calls cost where nothing, or next to nothing, is moved.
+"""The overhead of unidev's calls when little or nothing is moved.
 
-Against the framework's own call and, for PyTorch, against accelerate, array-api-compat and
-Lightning Fabric, if they are installed: pip install accelerate array-api-compat lightning-fabric.
+They are compared with the framework's own call and, for PyTorch, with accelerate, array-api-compat
+and Lightning Fabric, if installed: pip install accelerate array-api-compat lightning-fabric.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STAY_AT_MOST = {"torch": 0.8, "paddle": 0.15, "mxnet": 1.1, "tensorflow": 0.02}
 
 
 class Peer(NamedTuple):
-    """Another library's move to where a tensor is, and how much of its time is allowed."""
+    """Another library's no-op move, and the fraction of its time that unidev may take."""
 
     module: str
     function: str
@@ -66,7 +66,7 @@ def rows_of(backend: str, spec: str) -> Iterator[Row]:
 def _peer_rows(peer: Peer, names: dict[str, Any]) -> Iterator[Row]:
     package = peer.module.partition(".")[0]
     if importlib.util.find_spec(package) is None:
-        print(f"{package} is not installed, so not measured", file=sys.stderr)
+        print(f"{package} is not installed, so it is not measured", file=sys.stderr)
         return
     names = {
         **names,
@@ -96,7 +96,7 @@ def _batch(device: unidev.Device) -> dict[str, Any]:
 
 
 def _import_row() -> Row:
-    # The interpreter's own start is no part of either import.
+    # The start of the interpreter does not count for either import.
     programs = {"unidev": "import unidev", "numpy": "import numpy", "nothing": "pass"}
     times: dict[str, list[float]] = {name: [] for name in programs}
     for _ in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""The frameworks' own calls, against which unidev is measured.
+"""The frameworks' own calls, with which unidev is compared.
 
 ``x`` is a tensor on ``device``, ``native`` the framework's object for it, ``n`` a size.
 """
@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 
 class OwnCalls(NamedTuple):
-    """What one would write without unidev."""
+    """The code that a user would write without unidev."""
 
     setup: str
     stay: str
-    """A move to where the tensor is."""
+    """A move to the device that the tensor is already on."""
     copy: str
     """The cheapest true copy that keeps the gradient."""
     zeros: str
-    """Made on the device."""
+    """New zeros on the device."""
 
 
 OWN_CALLS = {

@@ -1,4 +1,4 @@
-"""What one would write without unidev: moving a model, a step of training, saving.
+"""The code that a user would write without unidev: moving a model, a training step, saving.
 
 ``other`` is a model like unidev's, ``there`` and ``here`` the framework's objects for two devices,
 ``X`` and ``y`` a batch, ``path`` a file.
@@ -15,7 +15,7 @@ class OwnModelCalls(NamedTuple):
     setup: str
     """Defines ``own_step()``."""
     move: str
-    """There and back."""
+    """Moves the model there and back."""
     moved_by: str
     """The name of that move, for the table."""
     save: str
@@ -59,7 +59,7 @@ def copied(variables, device):
     with tf.device(device):
         return [tf.raw_ops.DeepCopy(x=variable.value) for variable in variables]
 """,
-        # Keras has no move: this copies its arrays, and does nothing with them.
+        # Keras has no move: this copies its arrays, and drops the copies.
         move="copied(other.variables, there); copied(other.variables, here)",
         moved_by="copying the arrays",
         save="safetensors.tensorflow.save_file("

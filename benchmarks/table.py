@@ -30,9 +30,11 @@ FRAMEWORKS = {
 
 
 def main(description: str, rows_of: Callable[[str, str], Iterable[Row]]) -> None:
-    """Measure every backend that is installed, each in a process of its own, and print a table."""
+    """Measure every installed backend, each in its own process, and print a table."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--backend", action="append", choices=FRAMEWORKS, help="default: all there")
+    parser.add_argument(
+        "--backend", action="append", choices=FRAMEWORKS, help="default: all installed"
+    )
     parser.add_argument("--device", default="cpu", help="unidev's spelling (default: cpu)")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -45,7 +47,7 @@ def main(description: str, rows_of: Callable[[str, str], Iterable[Row]]) -> None
     rows = [row for name in options.backend or installed for row in _measure(name, options.device)]
     print_table(rows)
     if missing and not options.backend:
-        print(f"\nNot installed here, so not measured: {', '.join(missing)}.")
+        print(f"\nNot installed, so not measured: {', '.join(missing)}.")
 
 
 def _measure(backend: str, device: str) -> list[Row]:

@@ -1,11 +1,11 @@
-"""Train in one framework, save, and carry on in another.
+"""Train in one framework, save, and continue in another.
 
     python examples/checkpoint_across.py --backends torch paddle
 
 One process trains the net of train_digits.py in the first framework and saves its parameters. A
-second process, of the other framework, builds the same net, loads them, compares its outputs with
-those that the first one had, and goes on training. Without --backends, these are two of the
-frameworks that are installed (torch, tensorflow, paddle, mxnet), or twice the one that is.
+second process builds the same net in the other framework, loads the parameters, compares its
+outputs with those of the first process, and continues training. Without --backends, it uses two of
+the installed frameworks (torch, tensorflow, paddle, mxnet), or the only one twice.
 """
 
 import argparse
@@ -23,7 +23,7 @@ import unidev
 
 
 def report(net):
-    """Print how well the net reads the test images, and give its outputs."""
+    """Print how well the net reads the test images, and return its outputs."""
     outputs, loss, accuracy = evaluate(net, load_data()[1])
     device = unidev.device_of(net)
     print(f"{device.backend} on {device}: test loss {loss:.5f}, accuracy {accuracy:.4f}")
@@ -41,11 +41,11 @@ def train_and_save(folder, epochs, seed):
 
 
 def load_and_carry_on(folder, epochs, seed):
-    """The second stage: a net of other weights gets the saved ones, and trains on."""
+    """The second stage: a net with other weights loads the saved ones, and continues training."""
     net = make_net()
     unidev.load_parameters(net, folder / "digits.safetensors", device=unidev.try_gpu())
     difference = np.abs(report(net) - np.load(folder / "outputs.npy")).max()
-    print(f"its outputs differ from those before by {difference:.1e} at most")
+    print(f"its outputs differ from the saved ones by {difference:.1e} at most")
     if difference > 1e-5:
         sys.exit("this is not the net that was saved")
     train(net, epochs, seed, first=epochs + 1)
@@ -56,7 +56,7 @@ STAGES = {"save": train_and_save, "load": load_and_carry_on}
 
 
 def run_stage(stage, backend, given, folder):
-    """Run one stage in a process of its own, since a process has one selected backend."""
+    """Run one stage in its own process, since a process has one selected backend."""
     print(f"-- {backend}", flush=True)
     options = ["--epochs", str(given.epochs), "--seed", str(given.seed)]
     done = subprocess.run(
@@ -68,32 +68,32 @@ def run_stage(stage, backend, given, folder):
 
 
 def installed_backends():
-    """Two of the frameworks that are here, or one of them twice."""
+    """Two of the installed frameworks, or the only one twice."""
     names = ("torch", "tensorflow", "paddle", "mxnet")
     here = [name for name in names if name in unidev.list_backends() and find_spec(name)]
     if not here:
-        sys.exit(f"this example needs one of {', '.join(names)}, with its plugin of unidev")
+        sys.exit(f"this example needs one of {', '.join(names)}, with its unidev plugin")
     return [here[0], here[-1]]
 
 
 def arguments():
-    """What the command line says."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--backends", nargs=2, metavar=("FIRST", "SECOND"), help="who trains, and who carries on")
+    add("--backends", nargs=2, metavar=("FIRST", "SECOND"), help="the two frameworks")
     add("--epochs", type=integer_from(1), default=5, metavar="N",
-        help="how often each of the two sees each image (default: 5)")  # fmt: skip
+        help="epochs in each framework (default: 5)")  # fmt: skip
     add("--seed", type=integer_from(0), default=0, metavar="N",
         help="for the weights and the batches (default: 0)")  # fmt: skip
-    add("--folder", type=Path, help="where the checkpoint is kept (default: nowhere)")
+    add("--folder", type=Path, help="keeps the checkpoint (default: a temporary folder)")
     add("--stage", choices=STAGES, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def main():
-    """Run both stages, or the one that this process was started for."""
+    """Run both stages, or the stage that this process was started for."""
     given = arguments()
     check_installed(sklearn="scikit-learn", rich="rich")
     if given.stage:

@@ -1,4 +1,4 @@
-"""Neural networks and GPUs: a net is where its parameters are, and computes there.
+"""Neural networks and GPUs: a net is on the device of its parameters, and computes there.
 
 The end of the section "GPUs" of the textbook Dive into Deep Learning as one program for every
 framework:
@@ -6,8 +6,8 @@ framework:
     UNIDEV_BACKEND=torch UNIDEV_SIMULATE=2 python examples/place_model.py
 
 The backend is numpy, torch, tensorflow, paddle or mxnet, and the output is the same. Without
-UNIDEV_SIMULATE it uses the GPUs that are there. With fewer than two, and with none, it runs too:
-``try_gpu`` falls back to the CPU.
+UNIDEV_SIMULATE it uses the machine's GPUs. It also runs with one GPU or none: ``try_gpu`` falls
+back to the CPU.
 """
 
 import unidev
@@ -15,36 +15,36 @@ from unidev import nn
 
 
 def show(name, x):
-    """Print where a matrix is, and its numbers."""
+    """Print a matrix and its device."""
     print(f"{name} is on {unidev.device_of(x)}:")
     for row in unidev.to_numpy(x).tolist():
         print("   ", *(f"{value:.4f}" for value in row))
 
 
-# A net is made on the CPU. Its layers are the framework's own; after one seed, their weights are
-# the same on every framework.
+# A net is made on the CPU. Its layers are the framework's own; after the same seed, their weights
+# are the same on every framework.
 unidev.seed(1)
 net = nn.sequential(nn.dense(4, 8), nn.relu(), nn.dense(8, 2))
 print("a new net is on", unidev.device_of(net))
 
-# Place it on the first GPU: the same net, whose parameters have other memory now.
+# Place it on the first GPU: the same net, whose parameters now have new memory.
 placed = unidev.place(net, unidev.try_gpu())
 print("place(net) is net:", placed is net)
 print("the net is on", unidev.device_of(net))
 
-# Each of its parameters is there.
+# Each of its parameters is on that device.
 parameters = unidev.parameters(net)
 print("parameters:", len(parameters))
 for parameter in parameters.values():
     unidev.check_same_device(parameter, net)
 
-# Give it an X that is there, and the output is there too.
+# With X on the same device, the output is on it too.
 X = unidev.rand((3, 4), device=unidev.try_gpu())
 unidev.check_same_device(net=net, X=X)
 show("net(X)", net(X))
 
-# An X that is somewhere else does not go with it. Some frameworks say so when they compute, and
-# some move it silently; so ask before.
+# An X on another device does not match. Some frameworks raise an error when they compute, and some
+# move it silently, so check first.
 X = unidev.rand((3, 4), device=unidev.try_gpu(1))
 try:
     unidev.check_same_device(net=net, X=X)
@@ -53,12 +53,12 @@ except unidev.DeviceMismatchError as error:
     found = {name.partition(".")[0]: str(device) for name, device in error.devices.items()}
     print("net(X) is refused:", found)
 
-# Bring X to the net, or the net to X.
-show("net(X) where the net was", net(unidev.as_in_device(X, unidev.device_of(net))))
+# Move X to the net, or the net to X.
+show("net(X), with X moved to the net,", net(unidev.as_in_device(X, unidev.device_of(net))))
 unidev.place(net, unidev.device_of(X))
-show("net(X) where X was", net(X))
+show("net(X), with the net moved to X,", net(X))
 
-# The net is on that device already: placed there again, it is not touched.
+# The net is already on that device: placing it there again does not touch it.
 before = next(iter(unidev.parameters(net).values()))
 unidev.place(net, unidev.device_of(X))
 after = next(iter(unidev.parameters(net).values()))

@@ -4,9 +4,9 @@ A small LeNet learns the 1,797 images of 8 by 8 pixels that come with scikit-lea
 
     UNIDEV_BACKEND=torch python examples/train_digits.py
 
-The backend is torch, tensorflow, paddle or mxnet; NumPy computes no gradients. It trains on the
-first GPU if there is one (with UNIDEV_SIMULATE=1, a simulated one), prints loss and accuracy after
-each epoch, and draws both into digits.png. After one seed, the nets of all frameworks start from
+The backend is torch, tensorflow, paddle or mxnet; NumPy has no gradients. It trains on the first
+GPU if there is one (with UNIDEV_SIMULATE=1, a simulated one), prints loss and accuracy after each
+epoch, and draws both into digits.png. After the same seed, the nets of all frameworks start from
 the same weights and see the same batches.
 """
 
@@ -29,7 +29,7 @@ TRAINING_IMAGES = 1437  # the other 360 are for testing
 
 
 def load_data():
-    """Images and labels to train with, and to test with, as NumPy arrays."""
+    """Training and test data, each as images and labels in NumPy arrays."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
@@ -59,7 +59,7 @@ def make_net():
 
 
 def batches(data, seed):
-    """Pairs of images and labels, in an order drawn with ``seed``; each image once."""
+    """Yield batches of images and labels, in an order drawn with ``seed``; each image once."""
     images, labels = data
     order = np.random.default_rng(seed).permutation(len(images))
     for start in range(0, len(order), BATCH_SIZE):
@@ -68,12 +68,12 @@ def batches(data, seed):
 
 
 def loss_of(net, X, y):
-    """What training makes small."""
+    """The loss that training minimizes."""
     return F.softmax_cross_entropy(net(X), y)
 
 
 def train_epoch(net, data, seed, step_done):
-    """See each image once, learn from it, and give the mean loss."""
+    """Train once on each image, and return the mean loss."""
     device = unidev.device_of(net)
     total = 0.0
     for images, labels in batches(data, seed):
@@ -86,7 +86,7 @@ def train_epoch(net, data, seed, step_done):
 
 
 def evaluate(net, data):
-    """The net's outputs for all images, their mean loss, and the share that it reads right."""
+    """Return the net's outputs for all images, the mean loss and the accuracy."""
     device = unidev.device_of(net)
     images, labels = data
     with unidev.no_grad():
@@ -97,14 +97,14 @@ def evaluate(net, data):
 
 
 def train(net, epochs, seed, first=1):
-    """Train for some epochs, and give the loss and the test accuracy after each."""
+    """Train for some epochs, and return the loss and the test accuracy of each."""
     from rich.console import Console
     from rich.progress import Progress
 
     training, testing = load_data()
     losses, accuracies = [], []
     steps = epochs * -(-len(training[0]) // BATCH_SIZE)
-    # A bar on a terminal; in a pipe, the lines alone.
+    # Show the bar only on a terminal; a pipe gets only the lines.
     with Progress(disable=not Console().is_terminal) as progress:
         bar = progress.add_task("training", total=steps)
         for epoch in range(first, first + epochs):
@@ -134,7 +134,7 @@ def plot(losses, accuracies, title, path):
 
 
 def check_installed(**modules):
-    """Leave with a word about what is missing, if something is."""
+    """Exit with the command that installs the missing packages, if there are any."""
     missing = [package for module, package in modules.items() if find_spec(module) is None]
     if missing:
         sys.exit(
@@ -156,25 +156,25 @@ def integer_from(least):
 
 
 def new_file(text):
-    """A path in a folder that is there."""
+    """A path in an existing folder."""
     if not Path(text).parent.is_dir() or Path(text).is_dir():
         raise argparse.ArgumentTypeError(f"no file can be written to {text!r}")
     return Path(text)
 
 
 def arguments():
-    """What the command line says."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
     add("--epochs", type=integer_from(1), default=15, metavar="N",
-        help="how often each image is seen (default: 15)")  # fmt: skip
+        help="the number of epochs (default: 15)")  # fmt: skip
     add("--seed", type=integer_from(0), default=0, metavar="N",
         help="for the weights and the batches (default: 0)")  # fmt: skip
     add("--plot", type=new_file, default="digits.png", metavar="FILE",
-        help="where the curves are drawn, as PNG (default: digits.png)")  # fmt: skip
-    add("--json", type=new_file, metavar="FILE", help="where the numbers are written, if anywhere")
+        help="the PNG file for the curves (default: digits.png)")  # fmt: skip
+    add("--json", type=new_file, metavar="FILE", help="also write the numbers to this file")
     return parser.parse_args()
 
 
@@ -190,7 +190,7 @@ def main():
     seconds = time.perf_counter() - start
     plot(losses, accuracies, f"{device.backend}, {device}", given.plot)
     print(f"test accuracy {accuracies[-1]:.4f} on {device} of {device.backend} in {seconds:.1f} s")
-    print(f"loss and accuracy are drawn in {given.plot}")
+    print(f"loss and accuracy are plotted in {given.plot}")
     if given.json:
         found = {
             "backend": device.backend,

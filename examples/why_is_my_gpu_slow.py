@@ -1,4 +1,4 @@
-"""Why is my GPU slow? Questions that forums are full of, asked of this machine.
+"""Why is my GPU slow? Frequent questions from forums, answered for this machine.
 
     UNIDEV_BACKEND=torch python examples/why_is_my_gpu_slow.py
 
@@ -6,9 +6,9 @@
 - A Jacobian takes longer on the GPU at a batch of 100, and less time at 1,000.
 - A product of 200 by 200 matrices is faster on the GPU, until the data goes back and forth.
 
-They are functions in ``unidev/bench/forum.py``, which ``unidev bench`` times too. Each is run on
-every real device by ``unidev.fastest_device``, which times the data's journey apart, and says what
-it found. Without a GPU there is nothing to compare, and the program says that.
+The computations are functions in ``unidev/bench/forum.py``, which ``unidev bench`` times too.
+``unidev.fastest_device`` runs each on every real device, times transfers separately, and reports
+the results. Without a GPU there is nothing to compare, and the program reports that.
 """
 
 import sys
@@ -24,26 +24,26 @@ def ask(number, question):
     try:
         report = unidev.fastest_device(question.compute, *question.arguments())
     except unidev.UnsupportedOperation as error:  # NumPy has no gradients
-        print(f"It cannot be asked: {error}")
+        print(f"This cannot be measured: {error}")
     else:
         print(report)
         print(textwrap.fill(explanation(question, report), 100))
 
 
 def explanation(question, report):
-    """What the timings mean; what slows a GPU down, also where it is fast."""
+    """Explain the timings, and what slows a GPU down, even if it is fast here."""
     why = f"{question.why}. {question.advice}"
     if len(report.trials) == 1:
         return f"What slows a GPU down: {why}"
     if report.is_too_close:
-        return f"It does not matter here. In general: {why}"
+        return f"The difference does not matter here. In general: {why}"
     if report.device.kind == "cpu":
         return f"The GPU is slower here: {why}"
-    return f"The GPU is faster here. Where it is not: {why}"
+    return f"The GPU is faster here. When it is not: {why}"
 
 
 def main():
-    """Ask all of them of the selected backend."""
+    """Run all questions on the selected backend."""
     print(f"{unidev.active_backend().name} on", *unidev.list_devices())
     for number, question in enumerate(forum.QUESTIONS, start=1):
         ask(number, question)

@@ -91,11 +91,11 @@ def test_logging_the_loss_has_nothing_to_find_where_there_is_no_gpu(backend):
     done = run_example("logging_the_loss", backend, 0)
     assert done.returncode == 0, done.stderr.decode()
     lines = done.stdout.decode().splitlines()
-    if lines[1] == "logged one at a time: 0 transfers, 0 bytes":  # there may be a real GPU
+    if lines[1] == "logged on each step: 0 transfers, 0 bytes":  # there may be a real GPU
         assert lines[2:] == [
-            "nothing to forbid: all is on cpu:0",
+            "nothing to forbid: everything is on cpu:0",
             "the mean loss is 0.883",
-            "read once: 0 of them, 0 bytes",
+            "read once at the end, transfers: 0, 0 bytes",
         ]
     else:
         expected = (EXAMPLES / "logging_the_loss.expected").read_text().splitlines()

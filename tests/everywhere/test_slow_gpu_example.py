@@ -46,7 +46,9 @@ def run_example(backend: str, count: int) -> list[str]:
 def test_each_question_is_asked_measured_and_explained(backend: str) -> None:
     lines = run_example(backend, 0)
     assert [line for line in lines if line.endswith("?")] == QUESTIONS
-    refused = [line for line in lines if line.startswith("It cannot be asked: autograd is not ")]
+    refused = [
+        line for line in lines if line.startswith("This cannot be measured: autograd is not ")
+    ]
     assert len(refused) == (3 if backend == "numpy" else 0)
     measured = len(QUESTIONS) - len(refused)
     tables = [line for line in lines if line.startswith("cpu:0  ")]
@@ -67,8 +69,8 @@ def test_a_simulated_gpu_is_never_reported_as_a_speed(backend: str) -> None:
 @pytest.mark.parametrize(
     ("seconds", "told"),
     [((1.0, 5.0), "The GPU is slower here: it. Pays."),
-     ((5.0, 1.0), "The GPU is faster here. Where it is not: it. Pays."),
-     ((1.0, 1.0), "It does not matter here. In general: it. Pays."),
+     ((5.0, 1.0), "The GPU is faster here. When it is not: it. Pays."),
+     ((1.0, 1.0), "The difference does not matter here. In general: it. Pays."),
      ((1.0,), "What slows a GPU down: it. Pays.")],
 )  # fmt: skip
 def test_the_explanation_follows_from_the_timings(two_gpus, monkeypatch, seconds, told) -> None:

@@ -95,7 +95,7 @@ def test_train_digits_trains_on_a_gpu_and_prints_plain_lines_in_a_pipe(backend, 
         epoch.format(1)
         + epoch.format(2)
         + rf"test accuracy 0\.\d{{4}} on gpu:0 of {backend} in \d+\.\d s\n"
-        + r"loss and accuracy are drawn in curves\.png\n",
+        + r"loss and accuracy are plotted in curves\.png\n",
         done.stdout,
     )
     check_drawn(tmp_path / "curves.png")

@@ -1,4 +1,4 @@
-"""The framework in unidev's words: everything that the contract asks for."""
+"""Adapts the framework to unidev: everything that the contract requires."""
 
 from array import array
 

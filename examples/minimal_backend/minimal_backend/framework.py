@@ -1,4 +1,4 @@
-"""The framework: a tensor over `array.array`, on the "host" or on the "chip", an accelerator."""
+"""The framework: a tensor over `array.array`, on the "host" or on an accelerator, the "chip"."""
 
 from array import array
 

@@ -1,4 +1,4 @@
-"""What the conformance suite needs, by the framework's own means."""
+"""What the conformance suite needs, by the framework's own calls."""
 
 from array import array
 
@@ -20,7 +20,9 @@ class MinimalProbe(Probe):
         return Tensor(x.data, x.shape, x.device)
 
     def views(self, x: Tensor) -> dict[str, Tensor]:
-        matrix = np.array(x.data).reshape(x.shape)  # it has no views: these are new tensors
+        matrix = np.array(x.data).reshape(
+            x.shape
+        )  # the framework has no views: these are new tensors
         views = {"transposed": matrix.T, "sliced": matrix[1:, ::2], "broadcast": [matrix] * 3}
         device = self.backend.device_of(x)
         return {name: self.make(np.array(view), device) for name, view in views.items()}
@@ -29,7 +31,7 @@ class MinimalProbe(Probe):
         x.data[:] = array(x.dtype, np.full(len(x.data), value, x.dtype).tobytes())
 
     def allocated_bytes(self, device: Device) -> int:
-        return super().allocated_bytes(self.backend.cpu)  # the chip's memory is the host's, too
+        return super().allocated_bytes(self.backend.cpu)  # the chip uses the host's memory
 
     def global_state(self) -> dict[str, object]:
         return {}  # the framework has no globals
