@@ -21,7 +21,6 @@ from unidev.devices.finding import check_device, resolve_device
 from unidev.support.child_processes import Interruption
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from mutants.mutant import Mutant
@@ -37,31 +36,23 @@ NO_GRADIENT = {"copy.gradient_reaches_the_source"}
 NOT_IN_NUMPY = {*NO_GRADIENT, "errors.deleted_tensor"}
 
 
-def jobs_of(mutants: Mapping[str, Mutant]) -> dict[str, Job]:
-    return {
-        name: mutant_job(name, each.caught_by, each.simulated_count, profile=each.profile)
-        for name, each in mutants.items()
-    }
-
-
-@pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
-    """What the child of each mutant told."""
-    return run_all(jobs_of({**FAILING, **SOUND_HERE}), tmp_path_factory.mktemp("mutants"))
+def judged(name: str, mutant: Mutant, folder: Path) -> Told:
+    job = mutant_job(name, mutant.caught_by, mutant.simulated_count, profile=mutant.profile)
+    return run_all({name: job}, folder)[name]
 
 
 @pytest.mark.parametrize("name", FAILING)
-def test_a_mutant_fails_each_check_that_it_names(name: str, told: dict[str, Told]) -> None:
+def test_a_mutant_fails_each_check_that_it_names(name: str, tmp_path: Path) -> None:
+    told = judged(name, FAILING[name], tmp_path)
     for check in FAILING[name].caught_by:
-        assert told[name].results.get(check) == "fail", told[name].described(check)
+        assert told.results.get(check) == "fail", told.described(check)
 
 
 @pytest.mark.parametrize("name", SOUND_HERE)
-def test_a_sound_variant_passes_what_its_broken_twins_fail(
-    name: str, told: dict[str, Told]
-) -> None:
-    for check in SOUND[name].caught_by:
-        assert told[name].results.get(check) == "pass", told[name].described(check)
+def test_a_sound_variant_passes_what_its_broken_twins_fail(name: str, tmp_path: Path) -> None:
+    told = judged(name, SOUND_HERE[name], tmp_path)
+    for check in SOUND_HERE[name].caught_by:
+        assert told.results.get(check) == "pass", told.described(check)
 
 
 @pytest.mark.parametrize("name", BREAKING)

@@ -1,15 +1,17 @@
 """Judges mutants of PyTorch's backend, one after another in this process.
 
 Importing PyTorch takes longer than most mutants do, and a process that has it loaded must not fork.
-So each mutant is undone before the next. In the end the backend itself is judged by all the checks
-that the mutants named: if anything had stayed broken, one of them would fail.
+So each mutant is undone before the next.
 
-    python mutants_child.py FOLDER NAME NAME …
+Each line that comes in is a folder and a mutant's name, or a folder and ``sound``: then the backend
+itself is judged by all the checks that the mutants so far have named. If anything had stayed
+broken, one of them would fail. Each line that goes out is the name of one that is judged.
 """
 
 from __future__ import annotations
 
-import gc
+import json
+import os
 import sys
 from pathlib import Path
 
@@ -25,28 +27,38 @@ from unidev.registry import loading
 def judge(only: tuple[str, ...], profile: str, folder: Path) -> None:
     """Run the checks ``only`` on the backend as it is now."""
     for table in (loading.backends_by_type, loading.device_getters, loading.copiers):
-        table.clear()  # they hold methods that have been replaced
+        table.clear()  # they hold methods that may have been replaced
     order = Order(backend="torch", profile=profile, simulated=2, only=only)
     pytest.main(arguments(order, folder))
-    gc.collect()
 
 
-def main(folder: Path, names: list[str]) -> None:
-    """Judge each mutant, and then the backend with nothing broken."""
+def judge_mutant(name: str, folder: Path) -> None:
+    """Break the backend, judge it, and undo that."""
+    mutant = MUTANTS.get(name) or SOUND[name]
+    mutant.breaks(type(loading.load_backend("torch")))
+    try:
+        judge(mutant.caught_by, mutant.profile, folder)
+    finally:
+        restore()
+
+
+def main() -> None:
+    """Take orders until there are no more."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what pytest prints is no answer
     named: dict[str, set[str]] = {}
-    backend = type(loading.load_backend("torch"))
-    for name in names:
-        mutant = MUTANTS.get(name) or SOUND[name]
-        mutant.breaks(backend)
-        try:
-            judge(mutant.caught_by, mutant.profile, folder / name)
-        finally:
-            restore()
-        if mutant.result == "fail":
-            named.setdefault(mutant.profile, set()).update(mutant.caught_by)
-    for profile, checks in named.items():
-        judge(tuple(checks), profile, folder / f"sound-{profile}")
+    for line in sys.stdin:
+        folder, name = json.loads(line)
+        if name == "sound":
+            for profile, checks in named.items():
+                judge(tuple(checks), profile, Path(folder) / profile)
+        else:
+            judge_mutant(name, Path(folder))
+            if name in MUTANTS:
+                profile = MUTANTS[name].profile
+                named.setdefault(profile, set()).update(MUTANTS[name].caught_by)
+        print(name, file=answers, flush=True)
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:])
+    main()
