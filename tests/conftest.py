@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+collect_ignore = ["helpers/conformance_warm.py"]  # looked through for doctests it would run checks
+
+
 class RunPython(Protocol):
     """Runs a program in a fresh interpreter and gives what it printed."""
 
