@@ -4,7 +4,7 @@
     ├── BackendError
     │   ├── BackendNotFoundError        (LookupError)   no backend has that name
     │   ├── AmbiguousBackendError       (LookupError)   several candidates, none selected
-    │   ├── FrameworkNotInstalledError  (ImportError)   the plugin is installed, its framework is not
+    │   ├── FrameworkNotInstalledError  (ImportError)   the plugin's framework is not installed
     │   ├── PluginError                 (RuntimeError)  the plugin does not load
     │   └── BackendMismatchError        (ValueError)    two backends are mixed in one call
     ├── DeviceError

@@ -65,7 +65,10 @@ def test_what_a_framework_fails_at_is_a_reason_and_the_rest_goes_on(brief, monke
     monkeypatch.setattr(matrices, "PRODUCTS", matrices.Operation(PRODUCT, "x @ y", fails))
     bench = run(load_backend("numpy"), is_full=False, progress=silent)
     for each in bench.find(PRODUCT):
-        assert each.reason == "numpy failed in x @ y on cpu:0. RuntimeError: no kernel for this"
+        assert (
+            each.reason
+            == "numpy failed while running x @ y on cpu:0. RuntimeError: no kernel for this"
+        )
     assert all(each.summary for each in bench.find(SUM))
 
 

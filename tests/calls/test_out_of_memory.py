@@ -127,6 +127,6 @@ def test_the_error_comes_whatever_fails_while_it_is_made(monkeypatch) -> None:
         raise MemoryError
 
     monkeypatch.setattr(exhaustion, "host_memory", fails)
-    error = framework_error(MemoryError("no"), "numpy", "a copy")
+    error = framework_error(MemoryError("no"), "numpy", "copying")
     assert type(error) is unidev.OutOfDeviceMemoryError
-    assert str(error) == "numpy has no memory left for a copy. MemoryError: no"
+    assert str(error) == "numpy ran out of memory while copying. MemoryError: no"

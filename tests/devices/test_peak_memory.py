@@ -58,7 +58,7 @@ def test_the_peak_is_the_most_that_was_in_use_inside_the_block(counter: Counter)
         counter.take(-250)
     counter.take(5000)
     assert (peak.start_bytes, peak.peak_bytes, peak.added_bytes) == (100, 350, 250)
-    assert repr(peak) == "<memory peak of cpu:0: 350 bytes>"
+    assert repr(peak) == "<peak memory of cpu:0: 350 bytes>"
 
 
 def test_trackers_nest_though_the_framework_has_one_peak(counter: Counter) -> None:
@@ -108,9 +108,9 @@ def test_a_tracker_ends_with_its_block_also_after_an_exception(counter: Counter)
 
 def test_a_tracker_is_for_one_block(counter: Counter) -> None:
     peak = unidev.track_memory("cpu")
-    with pytest.raises(unidev.ScopeError, match="nothing is tracked yet"):
+    with pytest.raises(unidev.ScopeError, match="has not started"):
         _ = peak.peak_bytes
-    assert repr(peak) == "<memory peak of cpu:0: not begun>"
+    assert repr(peak) == "<peak memory of cpu:0: not started>"
     with peak:
         pass
     with pytest.raises(unidev.ScopeError, match="for one `with`"), peak:

@@ -58,7 +58,7 @@ BROKEN = {
     ),
     "no spec is returned": (
         "import unidev\n@unidev.hookimpl\ndef unidev_register_backend():\n    return 5",
-        "returned 5 from unidev_register_backend, and no BackendSpec",
+        "returned 5 from unidev_register_backend, not a BackendSpec",
     ),
     "the name is no string": (
         good().replace('name="good"', "name=None"),
@@ -126,7 +126,7 @@ def test_a_broken_plugin_asked_for_by_name_says_how_it_is_broken(add_plugin, run
     assert broken.startswith("broken the plugin of backend 'broken' (theirs) is broken: ZeroDiv")
     assert "unidev info" in broken
     assert "UNIDEV_DISABLED_PLUGINS=broken" in broken
-    assert "there are: numpy. Broken is the plugin theirs: ZeroDivisionError: at import." in other
+    assert "there are: numpy. The plugin theirs is broken: ZeroDivisionError: at import." in other
 
 
 def test_two_plugins_with_one_backends_name_are_said_and_the_first_stays(
@@ -179,7 +179,7 @@ def test_a_plugin_that_is_switched_off_is_not_imported(add_plugin, run_python) -
         """,
         UNIDEV_DISABLED_PLUGINS="off",
     )
-    assert said.startswith("False backend 'off' is switched off by UNIDEV_DISABLED_PLUGINS")
+    assert said.startswith("False backend 'off' is disabled by UNIDEV_DISABLED_PLUGINS")
 
 
 def test_the_embedded_backend_cannot_be_switched_off(run_python) -> None:

@@ -25,7 +25,7 @@ def framework_error(
     device: Device | None = None,
     made: Making | None = None,
 ) -> FrameworkError:
-    """unidev's error for one that the framework raised while ``doing`` something on ``device``.
+    """The error to raise for one that the framework raised while ``doing`` something.
 
     ``doing`` completes "while …": "making a tensor". ``made`` is the shape and dtype of the tensor
     that was being made, if any.

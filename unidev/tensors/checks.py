@@ -41,9 +41,7 @@ def device_of(x: object, /) -> Device:
         return backend.device_of(x)
     found = _devices([("", x)])
     if not found:
-        raise NotATensorError(
-            f"this {type(x).__name__} contains no tensor, so it has no device."
-        )
+        raise NotATensorError(f"this {type(x).__name__} contains no tensor, so it has no device.")
     _check_one(found, x)
     return found[0][1]
 

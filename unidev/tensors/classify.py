@@ -78,8 +78,8 @@ def not_a_tensor(x: object) -> NotATensorError:
 
     if is_model(x):
         hint = (
-            "It is a model: copy_to and as_in_device move tensors. Use unidev.place(model, device), "
-            "which moves a model in place."
+            "It is a model: copy_to and as_in_device move tensors. unidev.place(model, device) "
+            "moves a model in place."
         )
     else:
         hint = f"The backends here: {', '.join(sorted(backend_specs()))}."

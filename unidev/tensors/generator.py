@@ -44,7 +44,7 @@ def seed(n: int, /) -> None:
 
 
 def draw(distribution: str, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
-    """Draw from ``random`` (in [0, 1)) or ``standard_normal``: float64 for float64, else float32."""
+    """Draw from ``random`` (in [0, 1)) or ``standard_normal``, as float64 or else float32."""
     global _generator  # noqa: PLW0603  one generator a process
     with _lock:
         if _generator is None:

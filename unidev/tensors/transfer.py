@@ -47,7 +47,7 @@ def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
         NotATensorError, ContainerError: ``x`` cannot be copied; states what to do instead.
         OutOfDeviceMemoryError: the copy does not fit.
 
-    No error leaves anything changed.
+    After any error, nothing has changed.
 
     Semantics: d2l's "Copying", ``copyto`` in MXNet; in PyTorch ``x.clone()`` on the same device,
     ``x.to(device, copy=True)`` on another.
