@@ -33,8 +33,8 @@ def test_a_gpu_that_is_not_there_is_an_error_that_lists_what_is(two_gpus: None) 
     with pytest.raises(unidev.DeviceNotFoundError) as caught:
         unidev.gpu(2)
     assert str(caught.value) == (
-        "gpu:2 is not available: the numpy backend has cpu:0, gpu:0, gpu:1. try_gpu(2) falls back to "
-        "the CPU; UNIDEV_SIMULATE=3, set before Python starts, simulates GPUs."
+        "gpu:2 is not available: the numpy backend has cpu:0, gpu:0, gpu:1. try_gpu(2) falls back "
+        "to the CPU; UNIDEV_SIMULATE=3, set before Python starts, simulates GPUs."
     )
     assert caught.value.spec == "gpu:2"
 
@@ -135,7 +135,9 @@ def test_synchronize_waits_for_one_device_or_for_all(two_gpus: None, monkeypatch
 
 
 def test_memory_that_nobody_counts_says_why() -> None:
-    with pytest.raises(unidev.UnsupportedOperation, match="memory is not supported: NumPy keeps"):
+    with pytest.raises(
+        unidev.UnsupportedOperation, match="memory is not supported: NumPy does not count"
+    ):
         unidev.memory("cpu")
 
 

@@ -38,7 +38,7 @@ def good(name: str = "good", framework: str = "json", version: int = 1) -> str:
 BROKEN = {
     "another contract version": (
         good(version=99),
-        "version 99 of the contract, this unidev speaks",
+        "version 99 of the contract, but this unidev has version 1",
     ),
     "the import raises": ("raise ZeroDivisionError('at import')", "ZeroDivisionError: at import"),
     "the import exits": ("import sys; sys.exit(3)", "SystemExit: 3"),
@@ -78,7 +78,10 @@ BROKEN = {
         good().replace("load=load", "load=load, simulator='theirs:'"),
         "`simulator` of its spec is 'theirs:': it must be a function, or \"module:name\"",
     ),
-    "the embedded backend's name is taken": (good(name="numpy"), "'numpy' is a backend already"),
+    "the embedded backend's name is taken": (
+        good(name="numpy"),
+        "a backend 'numpy' is already registered",
+    ),
 }
 
 
@@ -136,7 +139,9 @@ def test_two_plugins_with_one_backends_name_are_said_and_the_first_stays(
     add_plugin("second", good("same", "csv"), entry_point="b")
     backends, failed = run_python(LIST).splitlines()
     assert backends == "numpy same"
-    assert failed.startswith("b | PluginError: 'same' is a backend already, by first: switch one")
+    assert failed.startswith(
+        "b | PluginError: a backend 'same' is already registered by first: disable one"
+    )
     assert run_python(LIST, UNIDEV_DISABLED_PLUGINS="a") == "numpy same"
 
 
@@ -151,7 +156,7 @@ def test_two_plugins_for_one_frameworks_tensors_are_said(add_plugin, run_python)
     add_plugin("second", good("two", "json"))
     backends, failed = run_python(LIST, UNIDEV_PLUGINS="first,second").splitlines()
     assert backends == "numpy one"
-    assert "the tensors of json have a backend already, by first" in failed
+    assert "a backend for json is already registered by first" in failed
 
 
 def test_two_frameworks_may_share_a_namespace(add_plugin, run_python) -> None:

@@ -167,7 +167,9 @@ def test_a_flatten_function_that_gives_something_else_is_named(gives: Any) -> No
         pass
 
     unidev.register_container(Odd, lambda value: gives, lambda rest, children: Odd())
-    with pytest.raises(unidev.UnsupportedContainerError, match=r"flatten function of .*Odd.* gave"):
+    with pytest.raises(
+        unidev.UnsupportedContainerError, match=r"flatten function of .*Odd.* returned"
+    ):
         moved([Odd()])
 
 
