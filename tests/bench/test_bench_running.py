@@ -111,7 +111,7 @@ def test_every_task_on_gpus_runs_or_says_why_not(host: Host, brief: None) -> Non
                 said.add(str(error))
     assert said == {
         "autograd is not supported: NumPy has no autograd",
-        "pinned is not supported: NumPy uses no GPU that memory could be pinned for",
+        "pinned is not supported: NumPy does not use GPUs, which pinned memory is for",
     }
 
 
