@@ -4,8 +4,8 @@
     x = unidev.array([1.0, 2.0])
     y = unidev.copy_to(x, unidev.try_gpu())
 
-Importing unidev imports no framework, nor NumPy. What only authors of backends need (``Backend``,
-``BackendSpec``, ``hookimpl``), and models, traces and measurements, are imported when first named.
+Importing unidev imports no framework and no NumPy. The names that only backend authors need
+(``Backend``, ``BackendSpec``, ``hookimpl``), models, traces and measurements load on first use.
 """
 
 from __future__ import annotations
@@ -126,11 +126,11 @@ _LATER = {
     "tracing.trace_transfers": "trace_transfers",
     "tracing.transfer_guard": "transfer_guard",
 }
-"""Imported when first named: what authors of backends need, and what not every program uses."""
+"""Imported on first use: what backend authors need, and what not every program uses."""
 _HOMES = {name: module for module, names in _LATER.items() for name in names.split()}
 
 _OLD_SPELLINGS = {"Movement": "PlannedTransfer"}
-"""Deprecated: not in ``__all__``, and gone after one release."""
+"""Deprecated: not in ``__all__``, and removed after one release."""
 
 __all__ = [
     "CONTRACT_VERSION", "AmbiguousBackendError", "Autograd", "AutogradProbe", "Backend",
@@ -158,7 +158,7 @@ def __getattr__(name: str) -> Any:
 
     if name in _HOMES:
         value = getattr(import_module(f"unidev.{_HOMES[name]}"), name)
-        globals()[name] = value  # from now on it is found there, and this is not asked again
+        globals()[name] = value  # later lookups find it there and do not come here
         return value
     if name == "nn":
         return import_module("unidev.nn")

@@ -2,34 +2,34 @@
 
     UnidevError
     ├── BackendError
-    │   ├── BackendNotFoundError        (LookupError)   no backend of that name
-    │   ├── AmbiguousBackendError       (LookupError)   two candidates, and nobody chose
-    │   ├── FrameworkNotInstalledError  (ImportError)   the plugin is here, its framework is not
-    │   ├── PluginError                 (RuntimeError)  a plugin that does not load
-    │   └── BackendMismatchError        (ValueError)    two backends in one call
+    │   ├── BackendNotFoundError        (LookupError)   no backend has that name
+    │   ├── AmbiguousBackendError       (LookupError)   several candidates, none selected
+    │   ├── FrameworkNotInstalledError  (ImportError)   the plugin's framework is not installed
+    │   ├── PluginError                 (RuntimeError)  the plugin does not load
+    │   └── BackendMismatchError        (ValueError)    two backends are mixed in one call
     ├── DeviceError
-    │   ├── DeviceSpecError             (ValueError)    that names no device
-    │   ├── DeviceNotFoundError         (LookupError)   that device is not there
-    │   └── DeviceMismatchError         (ValueError)    tensors on different devices
+    │   ├── DeviceSpecError             (ValueError)    the argument does not specify a device
+    │   ├── DeviceNotFoundError         (LookupError)   the device is not available
+    │   └── DeviceMismatchError         (ValueError)    tensors are on different devices
     ├── TensorError
-    │   ├── NotATensorError             (TypeError)     no tensor of any backend
-    │   ├── DeletedTensorError          (RuntimeError)  its memory has been freed
-    │   ├── UnsupportedDtypeError       (TypeError)     the framework cannot hold that dtype
-    │   └── InvalidDataError            (ValueError)    a shape, value or seed that cannot be
+    │   ├── NotATensorError             (TypeError)     not a tensor of any backend
+    │   ├── DeletedTensorError          (RuntimeError)  the tensor's memory has been freed
+    │   ├── UnsupportedDtypeError       (TypeError)     the framework does not have that dtype
+    │   └── InvalidDataError            (ValueError)    an invalid shape, value or seed
     ├── ModelError
-    │   ├── NotAModelError              (TypeError)     no model of any backend
-    │   └── CheckpointError             (ValueError)    a file that cannot be loaded into this model
+    │   ├── NotAModelError              (TypeError)     not a model of any backend
+    │   └── CheckpointError             (ValueError)    the file cannot be loaded into this model
     ├── ContainerError
-    │   ├── UnsupportedContainerError   (TypeError)     its tensors would stay behind
-    │   └── CircularContainerError      (ValueError)    a container that contains itself
-    ├── ScopeError                      (RuntimeError)  a ``with`` left that was not entered here
-    ├── TransferForbiddenError          (RuntimeError)  a transfer that nobody asked for
-    ├── SimulationError                 (RuntimeError)  simulated devices cannot be had now
+    │   ├── UnsupportedContainerError   (TypeError)     its tensors would not be moved
+    │   └── CircularContainerError      (ValueError)    the container contains itself
+    ├── ScopeError                      (RuntimeError)  exit from a ``with`` not entered here
+    ├── TransferForbiddenError          (RuntimeError)  a guard forbids this transfer
+    ├── SimulationError                 (RuntimeError)  simulated devices are not available
     ├── FrameworkError                  (RuntimeError)  the framework failed: see its cause
-    │   └── OutOfDeviceMemoryError      (MemoryError)   there is not that much memory
-    └── UnsupportedOperation            (NotImplementedError)  this backend cannot, and says why
+    │   └── OutOfDeviceMemoryError      (MemoryError)   the device has too little free memory
+    └── UnsupportedOperation            (NotImplementedError)  the backend cannot do this
 
-A message says what failed, what was found, and what to do. What it says stands in attributes too.
+A message states what failed, what was found, and what to do. Attributes hold the same facts.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ if TYPE_CHECKING:
 
 
 class UnidevError(Exception):
-    """The root: ``except UnidevError`` catches whatever unidev raises, and nothing else."""
+    """The root: ``except UnidevError`` catches every error that unidev raises, and no other."""
 
     ag_pass_through = True
-    """Without it, TensorFlow's AutoGraph raises an error of its own in place of this one."""
+    """Without it, TensorFlow's AutoGraph replaces this error by one of its own."""
 
 
 class BackendError(UnidevError):
-    """Something about a backend, before any tensor is involved."""
+    """A problem with a backend, before any tensor is involved."""
 
     def __init__(self, message: str, *, backend: str | None = None) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ class BackendNotFoundError(BackendError, LookupError):
 
 
 class AmbiguousBackendError(BackendError, LookupError):
-    """Several backends could be meant, and nothing says which."""
+    """Several backends are possible, and none has been selected."""
 
 
 class FrameworkNotInstalledError(BackendError, ImportError):
@@ -72,15 +72,15 @@ class FrameworkNotInstalledError(BackendError, ImportError):
 
 
 class PluginError(BackendError, RuntimeError):
-    """A plugin that raises, speaks another contract version, or lacks methods."""
+    """A plugin that raises, was written for another contract version, or lacks methods."""
 
 
 class BackendMismatchError(BackendError, ValueError):
-    """A tensor of one backend with a device, or a tensor, of another."""
+    """A tensor of one backend used with a device or a tensor of another."""
 
 
 class DeviceError(UnidevError):
-    """Something about a device."""
+    """A problem with a device."""
 
     def __init__(self, message: str, *, spec: object = None) -> None:
         super().__init__(message)
@@ -88,20 +88,20 @@ class DeviceError(UnidevError):
 
 
 class DeviceSpecError(DeviceError, ValueError):
-    """The words, or the object, name no device."""
+    """The string or the object does not specify a device."""
 
 
 class DeviceNotFoundError(DeviceError, LookupError):
-    """The device has a sensible name, and is not there."""
+    """The device is valid by its name, but not available."""
 
     # LookupError.__str__ is Exception's own; only KeyError would quote the message.
 
 
 class DeviceMismatchError(DeviceError, ValueError):
-    """Tensors that had to be on one device are on several.
+    """Tensors that must be on one device are on several.
 
     Attributes:
-        devices: what was found, from the name or path of each tensor to its device.
+        devices: maps the name or path of each tensor to its device.
     """
 
     def __init__(self, message: str, *, devices: Mapping[str, object] | None = None) -> None:
@@ -110,38 +110,38 @@ class DeviceMismatchError(DeviceError, ValueError):
 
 
 class TensorError(UnidevError):
-    """Something about one tensor."""
+    """A problem with a tensor."""
 
 
 class NotATensorError(TensorError, TypeError):
-    """A tensor was needed."""
+    """The argument must be a tensor, and is not."""
 
 
 class DeletedTensorError(TensorError, RuntimeError):
-    """The tensor's memory was deleted, or donated to a computation."""
+    """The tensor's memory was deleted or donated to a computation."""
 
 
 class UnsupportedDtypeError(TensorError, TypeError):
-    """The framework has no such dtype, or the values would have to change to fit."""
+    """The framework does not have this dtype, or the values would have to change to fit it."""
 
 
 class InvalidDataError(TensorError, ValueError):
-    """A shape, a value or a seed that cannot be."""
+    """An invalid shape, value or seed."""
 
 
 class ModelError(UnidevError):
-    """Something about a model."""
+    """A problem with a model."""
 
 
 class NotAModelError(ModelError, TypeError):
-    """A model was needed."""
+    """The argument must be a model, and is not."""
 
 
 class CheckpointError(ModelError, ValueError):
-    """A checkpoint that is broken, or is not this model's; nothing was loaded.
+    """A checkpoint that is damaged, or does not match the model; nothing was loaded.
 
     Attributes:
-        problems: all that is wrong, each in a line.
+        problems: everything that is wrong, one line each.
     """
 
     def __init__(self, message: str, *, problems: Sequence[str] = ()) -> None:
@@ -150,11 +150,11 @@ class CheckpointError(ModelError, ValueError):
 
 
 class ContainerError(UnidevError):
-    """Something about a nested container."""
+    """A problem with a nested container."""
 
 
 class UnsupportedContainerError(ContainerError, TypeError):
-    """A container that unidev cannot look into, whose tensors would silently stay behind."""
+    """A container that unidev cannot look into: its tensors would silently not be moved."""
 
 
 class CircularContainerError(ContainerError, ValueError):
@@ -162,15 +162,15 @@ class CircularContainerError(ContainerError, ValueError):
 
 
 class ScopeError(UnidevError, RuntimeError):
-    """A scope is left that this thread is not in."""
+    """A scope was exited that this thread has not entered."""
 
 
 class TransferForbiddenError(UnidevError, RuntimeError):
-    """A transfer between devices that was not asked for, where a guard forbids those.
+    """A guard forbids this transfer between devices; nothing was moved.
 
     Attributes:
         transfer: what would have moved: operation, source, target, nbytes, shape.
-        line: the user's: file, number, function, source.
+        line: the line of the user's code: file, number, function, source.
     """
 
     def __init__(
@@ -195,23 +195,24 @@ class TransferForbiddenError(UnidevError, RuntimeError):
 
 
 class SimulationError(UnidevError, RuntimeError):
-    """Simulated devices were asked for too late, out of range, or cannot be built."""
+    """Simulated devices were requested too late, their number is invalid, or the build failed."""
 
 
 class FrameworkError(UnidevError, RuntimeError):
-    """The framework itself failed; ``__cause__`` holds its own error."""
+    """The framework itself failed; ``__cause__`` is its own error."""
 
 
 class OutOfDeviceMemoryError(FrameworkError, MemoryError):
-    """The device has not that much memory left.
+    """The device does not have enough free memory.
 
-    Attributes, each None where nobody tells:
-        device: on which memory ran out.
-        requested_bytes: what was asked for.
+    Attributes (None where unknown):
+        device: where memory ran out.
+        requested_bytes: what was requested.
         free_bytes: what was free.
-        total_bytes: what there is.
-        holders: who holds it, those with the most first: pid, name, used_bytes. Of the CPU and of
-            simulated devices the three largest processes of the host; else as the driver tells.
+        total_bytes: the device's total.
+        holders: the processes that hold memory, largest first: pid, name, used_bytes. For a real
+            GPU, those that the driver reports; for the CPU and simulated devices, this user's three
+            largest on the host; else empty.
     """
 
     def __init__(  # noqa: PLR0913  each is an attribute
@@ -233,12 +234,12 @@ class OutOfDeviceMemoryError(FrameworkError, MemoryError):
 
 
 class UnsupportedOperation(UnidevError, NotImplementedError):  # noqa: N818  the field's own word, as in io
-    """The backend cannot do this, and says why.
+    """The backend cannot do this; the message gives the reason.
 
     Attributes:
-        operation: what was asked for.
+        operation: what was requested.
         reason: why it cannot be done.
-        link: where upstream says so, if it does.
+        link: the framework's own page or issue about it, if there is one.
     """
 
     def __init__(self, operation: str, reason: str, link: str | None = None) -> None:
@@ -248,5 +249,5 @@ class UnsupportedOperation(UnidevError, NotImplementedError):  # noqa: N818  the
         self.link = link
 
     def __reduce__(self) -> tuple[type[UnsupportedOperation], tuple[str, str, str | None]]:
-        # Exception would give the message to __init__: a worker process could not report it.
+        # Exception would pass the message to __init__: a worker process could not report it.
         return type(self), (self.operation, self.reason, self.link)

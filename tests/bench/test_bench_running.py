@@ -65,7 +65,10 @@ def test_what_a_framework_fails_at_is_a_reason_and_the_rest_goes_on(brief, monke
     monkeypatch.setattr(matrices, "PRODUCTS", matrices.Operation(PRODUCT, "x @ y", fails))
     bench = run(load_backend("numpy"), is_full=False, progress=silent)
     for each in bench.find(PRODUCT):
-        assert each.reason == "numpy failed in x @ y on cpu:0. RuntimeError: no kernel for this"
+        assert (
+            each.reason
+            == "numpy failed while running x @ y on cpu:0. RuntimeError: no kernel for this"
+        )
     assert all(each.summary for each in bench.find(SUM))
 
 
@@ -108,7 +111,7 @@ def test_every_task_on_gpus_runs_or_says_why_not(host: Host, brief: None) -> Non
                 said.add(str(error))
     assert said == {
         "autograd is not supported: NumPy has no autograd",
-        "pinned is not supported: NumPy uses no GPU that memory could be pinned for",
+        "pinned is not supported: NumPy does not use GPUs, which pinned memory is for",
     }
 
 

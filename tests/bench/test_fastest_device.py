@@ -201,7 +201,7 @@ def test_a_device_with_too_little_memory_is_left_out(as_if_real: None) -> None:
 
     told = unidev.fastest_device(function, unidev.ones(3), repeat=3)
     assert [str(each.device) for each in told.trials] == ["cpu:0", "gpu:1"]
-    assert told.left_out["gpu:0"].startswith("numpy has no memory left for the function")
+    assert told.left_out["gpu:0"].startswith("numpy ran out of memory while running the function")
     with pytest.raises(unidev.OutOfDeviceMemoryError) as caught:
         unidev.fastest_device(function, unidev.ones(3), devices=["gpu:0"])
     assert caught.value.requested_bytes == 2**31

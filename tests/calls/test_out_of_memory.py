@@ -109,7 +109,7 @@ def test_on_a_simulated_device_the_memory_is_the_hosts_and_said_to_be(two_gpus: 
     with pytest.raises(unidev.OutOfDeviceMemoryError) as caught:
         unidev.zeros(2**50, device="gpu:1")
     assert caught.value.device is unidev.gpu(1)
-    assert "gpu:1 is simulated: its memory is the host's. Free on gpu:1: " in str(caught.value)
+    assert "gpu:1 is simulated: it uses the host's memory. Free on gpu:1: " in str(caught.value)
 
 
 def test_the_error_survives_the_way_back_from_a_worker_process() -> None:
@@ -127,6 +127,6 @@ def test_the_error_comes_whatever_fails_while_it_is_made(monkeypatch) -> None:
         raise MemoryError
 
     monkeypatch.setattr(exhaustion, "host_memory", fails)
-    error = framework_error(MemoryError("no"), "numpy", "a copy")
+    error = framework_error(MemoryError("no"), "numpy", "copying")
     assert type(error) is unidev.OutOfDeviceMemoryError
-    assert str(error) == "numpy has no memory left for a copy. MemoryError: no"
+    assert str(error) == "numpy ran out of memory while copying. MemoryError: no"

@@ -152,7 +152,7 @@ def test_two_plugins_of_one_backend_are_told_apart(unidev, tmp_path) -> None:
     found = asked(unidev, UNIDEV_PLUGINS="one,two")
     assert found["one"]["state"] == "works"
     assert found["two"]["state"] == "broken"
-    assert "have a backend already, by one" in found["two"]["problem"]
+    assert "is already registered by one" in found["two"]["problem"]
 
 
 def test_a_plugin_switched_off_is_shown_as_such(unidev, tmp_path) -> None:

@@ -59,7 +59,7 @@ def test_a_device_goes_to_a_spawned_child_and_comes_back() -> None:
 def test_unpickling_does_not_ask_whether_the_device_is_there_and_use_does() -> None:
     device = pickle.loads(pickle.dumps(Device("numpy", "gpu", 7)))
     assert str(device) == "gpu:7"
-    with pytest.raises(unidev.DeviceNotFoundError, match=r"gpu:7 is not there.*cpu:0"):
+    with pytest.raises(unidev.DeviceNotFoundError, match=r"gpu:7 is not available.*cpu:0"):
         unidev.zeros(3, device=device)
     with pytest.raises(unidev.DeviceNotFoundError):
         device.__enter__()

@@ -33,8 +33,8 @@ def test_a_gpu_that_is_not_there_is_an_error_that_lists_what_is(two_gpus: None) 
     with pytest.raises(unidev.DeviceNotFoundError) as caught:
         unidev.gpu(2)
     assert str(caught.value) == (
-        "gpu:2 is not there: the numpy backend has cpu:0, gpu:0, gpu:1. try_gpu(2) falls back to "
-        "the CPU; UNIDEV_SIMULATE=3, set before Python starts, simulates GPUs."
+        "gpu:2 is not available: the numpy backend has cpu:0, gpu:0, gpu:1. try_gpu(2) falls back "
+        "to the CPU; UNIDEV_SIMULATE=3, set before Python starts, simulates GPUs."
     )
     assert caught.value.spec == "gpu:2"
 
@@ -49,7 +49,7 @@ def test_no_more_gpus_are_recommended_than_can_be_simulated() -> None:
     "index", [True, False, -1, 1.0, "1", None, [0], pytest.param(10**5000, id="huge")]
 )
 def test_what_is_no_index_is_refused_and_named(index: object) -> None:
-    with pytest.raises(unidev.DeviceSpecError, match="index of a device must be a non-negative"):
+    with pytest.raises(unidev.DeviceSpecError, match="device index must be a non-negative"):
         unidev.gpu(index)  # type: ignore[arg-type]
     if index != 10**5000:
         with pytest.raises(unidev.DeviceSpecError) as caught:
@@ -135,7 +135,9 @@ def test_synchronize_waits_for_one_device_or_for_all(two_gpus: None, monkeypatch
 
 
 def test_memory_that_nobody_counts_says_why() -> None:
-    with pytest.raises(unidev.UnsupportedOperation, match="memory is not supported: NumPy keeps"):
+    with pytest.raises(
+        unidev.UnsupportedOperation, match="memory is not supported: NumPy does not count"
+    ):
         unidev.memory("cpu")
 
 
@@ -189,7 +191,7 @@ def test_a_gpu_of_a_backend_without_any_kind_of_gpu_is_not_there(monkeypatch) ->
     backend = unidev.active_backend()
     monkeypatch.setattr(type(backend), "kinds", ("cpu",))
     for ask in (lambda: unidev.as_device("gpu"), lambda: unidev.gpu(0)):
-        with pytest.raises(unidev.DeviceNotFoundError, match="gpu:0 is not there"):
+        with pytest.raises(unidev.DeviceNotFoundError, match="gpu:0 is not available"):
             ask()
     assert [str(device) for device in unidev.list_devices()] == ["cpu:0"]
 

@@ -58,7 +58,7 @@ def test_the_peak_is_the_most_that_was_in_use_inside_the_block(counter: Counter)
         counter.take(-250)
     counter.take(5000)
     assert (peak.start_bytes, peak.peak_bytes, peak.added_bytes) == (100, 350, 250)
-    assert repr(peak) == "<memory peak of cpu:0: 350 bytes>"
+    assert repr(peak) == "<peak memory of cpu:0: 350 bytes>"
 
 
 def test_trackers_nest_though_the_framework_has_one_peak(counter: Counter) -> None:
@@ -108,12 +108,12 @@ def test_a_tracker_ends_with_its_block_also_after_an_exception(counter: Counter)
 
 def test_a_tracker_is_for_one_block(counter: Counter) -> None:
     peak = unidev.track_memory("cpu")
-    with pytest.raises(unidev.ScopeError, match="nothing is tracked yet"):
+    with pytest.raises(unidev.ScopeError, match="has not started"):
         _ = peak.peak_bytes
-    assert repr(peak) == "<memory peak of cpu:0: not begun>"
+    assert repr(peak) == "<peak memory of cpu:0: not started>"
     with peak:
         pass
-    with pytest.raises(unidev.ScopeError, match="for one `with`"), peak:
+    with pytest.raises(unidev.ScopeError, match="can be entered only once"), peak:
         pass
     with pytest.raises(unidev.ScopeError, match="was not entered"):
         peak.__exit__(None, None, None)
@@ -122,13 +122,13 @@ def test_a_tracker_is_for_one_block(counter: Counter) -> None:
 def test_where_nobody_counts_the_peak_the_call_says_why() -> None:
     with pytest.raises(unidev.UnsupportedOperation) as caught:
         unidev.track_memory("cpu")
-    assert str(caught.value) == "track_memory is not supported: NumPy keeps no count of its memory"
+    assert str(caught.value) == "track_memory is not supported: NumPy does not count its memory"
 
 
 def test_a_frameworks_own_lack_of_memory_inside_the_block_is_unidevs_error(counter) -> None:
     with (
         pytest.raises(
-            unidev.OutOfDeviceMemoryError, match=r"inside `with unidev\.track_memory"
+            unidev.OutOfDeviceMemoryError, match=r"running the block of `with unidev\.track_memory"
         ) as no,
         unidev.track_memory("gpu:1"),
     ):

@@ -83,7 +83,9 @@ def message_says_nothing(backend: Any) -> None:
     """Which device, of what, and what now, is left to guess: CUDA's "invalid device ordinal"."""
     from unidev.devices import finding as devices
 
-    in_place_of(devices._not_there)(lambda device, backend: "CUDA error: invalid device ordinal")
+    in_place_of(devices._not_available)(
+        lambda device, backend: "CUDA error: invalid device ordinal"
+    )
 
 
 @mutant("errors.foreign_tensor")

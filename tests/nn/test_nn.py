@@ -263,7 +263,7 @@ def test_the_modes_reach_every_layer_and_return_the_model() -> None:
 
 
 def test_a_container_of_arrays_has_no_mode_and_says_what_to_do() -> None:
-    with pytest.raises(unidev.UnsupportedOperation, match=r"no such mode.*argument of yours"):
+    with pytest.raises(unidev.UnsupportedOperation, match=r"no mode.*as an argument"):
         nn.eval_mode({"weight": unidev.zeros(2)})
 
 

@@ -88,7 +88,7 @@ def test_operands_on_two_devices_are_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        (lambda: F.linear(normal(2, 3), normal(4, 5)), "does not fit an x of shape (2, 3)"),
+        (lambda: F.linear(normal(2, 3), normal(4, 5)), "does not match an x of shape (2, 3)"),
         (lambda: F.conv2d(normal(1, 1, 4, 4), normal(1, 2, 3, 3)), "(1, 2, 3, 3)"),
         (lambda: F.linear(normal(2, 3), normal(3)), "a weight is (outputs, inputs)"),
         (lambda: F.linear(normal(2, 3), normal(4, 3), normal(1)), "a bias (1,) does not fit"),
@@ -107,8 +107,8 @@ def test_operands_on_two_devices_are_refused_by_name() -> None:
         (lambda: F.avg_pool2d(normal(4, 2), 2), "images of shape (4, 2)"),
         (lambda: F.avg_pool2d(normal(1, 1, 2, 2), 0), "kernel_size must be a positive integer"),
         (lambda: F.conv2d(normal(1, 1, 4, 4), normal(1, 1, 3, 3), stride=-1), "stride must be"),
-        (lambda: F.softmax_cross_entropy(normal(2, 3), np.array([0, 3])), "go from 0 to 3"),
-        (lambda: F.softmax_cross_entropy(normal(2, 3), np.array([0, -1])), "go from -1 to 0"),
+        (lambda: F.softmax_cross_entropy(normal(2, 3), np.array([0, 3])), "range from 0 to 3"),
+        (lambda: F.softmax_cross_entropy(normal(2, 3), np.array([0, -1])), "range from -1 to 0"),
         (lambda: F.softmax_cross_entropy(normal(2, 3), normal(2)), "int64, not float32"),
         (lambda: F.softmax_cross_entropy(normal(2, 3), np.zeros(2, "i4")), "int64, not int32"),
         (lambda: F.softmax_cross_entropy(normal(2, 3), np.zeros((2, 1), int)), "labels (2, 1)"),

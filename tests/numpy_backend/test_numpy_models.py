@@ -53,7 +53,7 @@ def test_two_arrays_of_one_name_are_refused(models: NumpyModels) -> None:
     model = {1: unidev.zeros(1), "1": unidev.ones(1)}
     for ask in (models.tensors, models.parameters, models.stored):
         with pytest.raises(
-            unidev.InvalidDataError, match="two arrays of this model are called '1'"
+            unidev.InvalidDataError, match="two arrays of this model have the name '1'"
         ):
             ask(model)
 

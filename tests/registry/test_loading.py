@@ -51,7 +51,8 @@ BROKEN = {
     "the import raises": (
         plugin("def load():\n    raise OSError('libcuda.so is missing')"),
         "PluginError OSError",
-        "does not load: OSError: libcuda.so is missing. Is json whole?",
+        "does not load: OSError: libcuda.so is missing. The installation of json may be "
+        "incomplete.",
     ),
     "the import exits": (
         plugin("def load():\n    raise SystemExit(4)"),
@@ -73,12 +74,13 @@ BROKEN = {
     "load names a module that imports a missing one": (
         plugin("load = 'needs_more:Mine'"),
         "PluginError ModuleNotFoundError",
-        "does not load: ModuleNotFoundError: No module named 'no_such_package'. Is json whole?",
+        "does not load: ModuleNotFoundError: No module named 'no_such_package'. "
+        "The installation of json may be incomplete.",
     ),
     "load names a function": (
         plugin("load = 'json:loads'"),
         "PluginError NoneType",
-        "it must be a subclass of Backend",
+        "not a subclass of Backend",
     ),
     "methods are missing": (
         plugin("class Bad(unidev.Backend):\n    pass\ndef load():\n    return Bad"),
@@ -89,7 +91,7 @@ BROKEN = {
     "load gives no backend": (
         plugin("def load():\n    return 5"),
         "PluginError NoneType",
-        "gave 5: it must be a subclass of Backend",
+        "returned 5, not a subclass of Backend",
     ),
     "the constructor raises": (
         plugin(

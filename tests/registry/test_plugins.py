@@ -38,7 +38,7 @@ def good(name: str = "good", framework: str = "json", version: int = 1) -> str:
 BROKEN = {
     "another contract version": (
         good(version=99),
-        "version 99 of the contract, this unidev speaks",
+        "version 99 of the contract, but this unidev has version 1",
     ),
     "the import raises": ("raise ZeroDivisionError('at import')", "ZeroDivisionError: at import"),
     "the import exits": ("import sys; sys.exit(3)", "SystemExit: 3"),
@@ -58,7 +58,7 @@ BROKEN = {
     ),
     "no spec is returned": (
         "import unidev\n@unidev.hookimpl\ndef unidev_register_backend():\n    return 5",
-        "returned 5 from unidev_register_backend, and no BackendSpec",
+        "returned 5 from unidev_register_backend, not a BackendSpec",
     ),
     "the name is no string": (
         good().replace('name="good"', "name=None"),
@@ -78,7 +78,10 @@ BROKEN = {
         good().replace("load=load", "load=load, simulator='theirs:'"),
         "`simulator` of its spec is 'theirs:': it must be a function, or \"module:name\"",
     ),
-    "the embedded backend's name is taken": (good(name="numpy"), "'numpy' is a backend already"),
+    "the embedded backend's name is taken": (
+        good(name="numpy"),
+        "a backend 'numpy' is already registered",
+    ),
 }
 
 
@@ -126,7 +129,7 @@ def test_a_broken_plugin_asked_for_by_name_says_how_it_is_broken(add_plugin, run
     assert broken.startswith("broken the plugin of backend 'broken' (theirs) is broken: ZeroDiv")
     assert "unidev info" in broken
     assert "UNIDEV_DISABLED_PLUGINS=broken" in broken
-    assert "there are: numpy. Broken is the plugin theirs: ZeroDivisionError: at import." in other
+    assert "there are: numpy. The plugin theirs is broken: ZeroDivisionError: at import." in other
 
 
 def test_two_plugins_with_one_backends_name_are_said_and_the_first_stays(
@@ -136,7 +139,9 @@ def test_two_plugins_with_one_backends_name_are_said_and_the_first_stays(
     add_plugin("second", good("same", "csv"), entry_point="b")
     backends, failed = run_python(LIST).splitlines()
     assert backends == "numpy same"
-    assert failed.startswith("b | PluginError: 'same' is a backend already, by first: switch one")
+    assert failed.startswith(
+        "b | PluginError: a backend 'same' is already registered by first: disable one"
+    )
     assert run_python(LIST, UNIDEV_DISABLED_PLUGINS="a") == "numpy same"
 
 
@@ -151,7 +156,7 @@ def test_two_plugins_for_one_frameworks_tensors_are_said(add_plugin, run_python)
     add_plugin("second", good("two", "json"))
     backends, failed = run_python(LIST, UNIDEV_PLUGINS="first,second").splitlines()
     assert backends == "numpy one"
-    assert "the tensors of json have a backend already, by first" in failed
+    assert "a backend for json is already registered by first" in failed
 
 
 def test_two_frameworks_may_share_a_namespace(add_plugin, run_python) -> None:
@@ -179,7 +184,7 @@ def test_a_plugin_that_is_switched_off_is_not_imported(add_plugin, run_python) -
         """,
         UNIDEV_DISABLED_PLUGINS="off",
     )
-    assert said.startswith("False backend 'off' is switched off by UNIDEV_DISABLED_PLUGINS")
+    assert said.startswith("False backend 'off' is disabled by UNIDEV_DISABLED_PLUGINS")
 
 
 def test_the_embedded_backend_cannot_be_switched_off(run_python) -> None:

@@ -86,7 +86,7 @@ def test_a_wrong_name_in_the_variable_never_falls_back_and_says_where_it_stands(
     said = run_python(CHOICE, UNIDEV_BACKEND="tesnorflow")
     assert said.startswith(
         "BackendNotFoundError UNIDEV_BACKEND=tesnorflow: there is no backend 'tesnorflow'; there "
-        "are: numpy. Each framework has a plugin of its own: `pip install "
+        "are: numpy. Each framework needs its own plugin: run `pip install "
         "'./plugins/unidev-tensorflow[framework]'`"
     )
 

@@ -43,7 +43,7 @@ def test_a_count_out_of_range_is_an_error_and_changes_nothing(nothing_loaded, co
 def test_asking_after_a_backend_was_used_is_an_error_that_says_what_to_do(nothing_loaded) -> None:
     unidev.zeros(3)
     with pytest.raises(
-        unidev.SimulationError, match=r"'numpy' is in use already, with no"
+        unidev.SimulationError, match=r"'numpy' is already in use with no"
     ) as caught:
         unidev.simulate(2)
     assert "start Python with UNIDEV_SIMULATE=2" in str(caught.value)

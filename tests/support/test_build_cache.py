@@ -87,13 +87,13 @@ def test_a_build_that_fails_leaves_nothing_and_is_tried_again(cache: Path) -> No
 
 
 def test_a_build_that_makes_nothing_is_an_error(cache: Path) -> None:
-    with pytest.raises(unidev.SimulationError, match="ended without making it"):
+    with pytest.raises(unidev.SimulationError, match="ended without creating the file"):
         build_once("test", "key", "file", lambda path: None)
 
 
 def test_a_cache_that_cannot_be_written_to_is_an_error_that_names_the_remedy(cache: Path) -> None:
     cache.write_text("a file where the folder should be")
-    with pytest.raises(unidev.SimulationError, match="set UNIDEV_CACHE to a folder"):
+    with pytest.raises(unidev.SimulationError, match="set UNIDEV_CACHE to a writable folder"):
         build_once("test", "key", "file", writes("text", []))
 
 
@@ -141,7 +141,7 @@ def test_waiting_for_another_process_and_building_are_reported(
 
     build_once("test", "key", "file", build)
     said = capsys.readouterr().err
-    assert "waiting for another process that builds the simulated devices of test: 0 s" in said
+    assert "waiting for another process to build the simulated devices of test: 0 s" in said
     assert f"building the simulated devices of test (once, kept in {path.parent}): 0 s" in said
 
 

@@ -112,7 +112,7 @@ def test_an_unknown_container_is_refused_with_its_path_and_the_remedy(
 ) -> None:
     with pytest.raises(unidev.UnsupportedContainerError) as caught:
         moved(tree)
-    assert f"{where} is a container that unidev does not know" in str(caught.value)
+    assert f"{where} is a container that is not registered" in str(caught.value)
     assert "unidev.register_container(cls, flatten, unflatten)" in str(caught.value)
 
 
@@ -167,7 +167,9 @@ def test_a_flatten_function_that_gives_something_else_is_named(gives: Any) -> No
         pass
 
     unidev.register_container(Odd, lambda value: gives, lambda rest, children: Odd())
-    with pytest.raises(unidev.UnsupportedContainerError, match=r"flatten function of .*Odd.* gave"):
+    with pytest.raises(
+        unidev.UnsupportedContainerError, match=r"flatten function of .*Odd.* returned"
+    ):
         moved([Odd()])
 
 
@@ -183,7 +185,7 @@ def test_functions_that_raise_are_translated_with_their_cause() -> None:
 
     unidev.register_container(Closed, fails, fails)
     unidev.register_container(Final, lambda value: ((unidev.zeros(1),), None), fails)
-    for tree, said in ((Closed(), "taken apart"), ([Final()], "cannot be built")):
+    for tree, said in ((Closed(), "taken apart"), ([Final()], "cannot be rebuilt")):
         with pytest.raises(unidev.UnsupportedContainerError, match=rf"{said}.*closed") as caught:
             moved(tree)
         assert isinstance(caught.value.__cause__, OSError)

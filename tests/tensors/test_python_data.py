@@ -93,18 +93,18 @@ def test_infinity_and_nan_are_floats() -> None:
     ids=kind_of,  # the same in every process, so that several can share the tests
 )  # fmt: skip
 def test_what_holds_no_numbers_is_refused_by_its_type(data: object) -> None:
-    with pytest.raises(unidev.NotATensorError, match="a tensor is made of numbers"):
+    with pytest.raises(unidev.NotATensorError, match="a tensor is made from numbers"):
         unidev.array(data)
 
 
 def test_the_type_that_is_refused_is_named() -> None:
-    with pytest.raises(unidev.NotATensorError, match="not of NoneType"):
+    with pytest.raises(unidev.NotATensorError, match="not from NoneType"):
         unidev.array([[1.0, None]])
 
 
 @pytest.mark.parametrize("dtype", ["O", "U3", "S3", "M8[s]", "m8[s]", "i4,f4"])
 def test_arrays_of_what_tensors_do_not_hold_are_refused(dtype: str) -> None:
-    with pytest.raises(unidev.UnsupportedDtypeError, match="holds no numbers"):
+    with pytest.raises(unidev.UnsupportedDtypeError, match="tensors have no such dtype"):
         unidev.array(np.zeros(2, dtype))
 
 

@@ -53,7 +53,7 @@ def test_what_is_no_dtype_is_refused_with_those_there_are(maker, dtype: object) 
 
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
 def test_more_than_there_is_of_memory_is_an_error_of_its_own(maker) -> None:
-    with pytest.raises(unidev.OutOfDeviceMemoryError, match="no memory left"):
+    with pytest.raises(unidev.OutOfDeviceMemoryError, match="ran out of memory"):
         maker(2**58)
     with pytest.raises(unidev.OutOfDeviceMemoryError):
         unidev.arange(2**58)
@@ -114,7 +114,9 @@ def test_array_of_a_tensor_goes_where_a_new_tensor_goes(two_gpus: None) -> None:
 
 def test_array_of_another_frameworks_tensor_on_a_device_says_whose_it_makes(two_gpus) -> None:
     x = unidev.arange(3, device="gpu:1")
-    with pytest.raises(unidev.BackendMismatchError, match="framework that its data comes from"):
+    with pytest.raises(
+        unidev.BackendMismatchError, match="array keeps a tensor in its own framework"
+    ):
         unidev.array(x, device=unidev.Device("torch", "cpu", 0))
 
 
@@ -205,5 +207,5 @@ def test_a_framework_that_fails_is_translated(monkeypatch) -> None:
         lambda: unidev.to_numpy(np.zeros(3)),
         lambda: unidev.zeros_like(np.zeros(3)),
     ):
-        with pytest.raises(unidev.FrameworkError, match=r"numpy failed in .*bad luck"):
+        with pytest.raises(unidev.FrameworkError, match=r"numpy failed while .*bad luck"):
             call()

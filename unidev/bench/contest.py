@@ -98,7 +98,9 @@ class _Runner:
         except self.backend.framework_errors as error:
             if isinstance(error, UnidevError) or not is_lack_of_memory(error):
                 raise
-            raise framework_error(error, self.backend.name, "the function", device) from error
+            raise framework_error(
+                error, self.backend.name, "running the function", device
+            ) from error
         finally:
             for model, home in self._models:
                 place(model, home)

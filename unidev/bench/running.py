@@ -97,7 +97,7 @@ def _result(task: Task, backend: Backend, *, is_full: bool, is_late: bool) -> Re
 
 
 def _measured(task: Task, backend: Backend, *, is_full: bool) -> Summary:
-    with errors_of(backend, f"{task.what} on {task.device}"), task.scope:
+    with errors_of(backend, f"running {task.what} on {task.device}"), task.scope:
         return measure(task.prepare(), FULL if is_full else QUICK)
 
 

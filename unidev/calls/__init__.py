@@ -1,1 +1,1 @@
-"""How a verb calls a backend, and what becomes of its errors and transfers."""
+"""How a verb calls a backend, and how errors and transfers are reported."""

@@ -1,8 +1,8 @@
 """The one boundary between unidev's verbs and a backend.
 
-``call`` calls a method of a backend: what the framework raises becomes an error of unidev's, and
-the recorder of this thread, if there is one, hears what moves. Without a recorder that costs one
-attribute; the fast paths of ``copy_to`` and ``as_in_device`` do not come here.
+``call`` calls a method of a backend, translates the framework's errors into unidev's, and reports
+transfers to this thread's recorder, if there is one. Without a recorder that costs one attribute
+lookup; the fast paths of ``copy_to`` and ``as_in_device`` do not come here.
 """
 
 from __future__ import annotations
@@ -31,21 +31,22 @@ def call(  # noqa: PLR0913  what is called, and what is reported
     transfers: Callable[[], Sequence[PlannedTransfer]] | None = None,
     is_explicit: bool = True,
 ) -> T:
-    """Call ``method(*arguments)``, which is a backend's or runs its framework.
+    """Call ``method(*arguments)``, a backend's method or a function that runs its framework.
 
     Args:
-        backend: whose errors are to be translated.
+        backend: its framework's errors are translated.
         method: what to call.
-        *arguments: given to ``method``.
-        doing: what an error says was being done; a function, where that takes time to say.
-        operation: what a trace calls it, such as ``copy_to``.
-        transfers: gives what the call moves; called only if something records. None: the call is a
-            step of unidev's own that moves nothing worth recording.
+        *arguments: passed to ``method``.
+        doing: what was being done, for an error message: "making a tensor". A function, if the
+            words take time to compose.
+        operation: the name in a trace, such as ``copy_to``.
+        transfers: returns what the call moves; called only while a recorder is active. None: the
+            call is an internal step that moves nothing worth recording.
         is_explicit: whether the caller named the device.
 
     Raises:
         FrameworkError: the framework raised; its own error is the cause.
-        TransferForbiddenError: a guard forbids what it would move; nothing was called.
+        TransferForbiddenError: a guard forbids the transfer; ``method`` was not called.
     """
     try:
         recorder = thread.recorder
@@ -60,9 +61,9 @@ def call(  # noqa: PLR0913  what is called, and what is reported
 
 
 def verb(operation: str, function: Callable[..., T], *arguments: Any) -> T:
-    """Call a verb of unidev's that itself reports what it moves, under the name ``operation``.
+    """Call one of unidev's verbs that reports its own transfers, under the name ``operation``.
 
-    What another verb, or a tracer, would report meanwhile under another name is a part of it.
+    Transfers that inner verbs or a tracer would report under other names count as part of it.
     """
     recorder = thread.recorder
     if recorder is None:
@@ -71,14 +72,14 @@ def verb(operation: str, function: Callable[..., T], *arguments: Any) -> T:
 
 
 class errors_of:  # noqa: N801  reads as the function that it is: `with errors_of(backend, doing):`
-    """A block in which what the framework of ``backend`` raises becomes an error of unidev's."""
+    """A block in which errors of ``backend``'s framework are translated into unidev's."""
 
     def __init__(self, backend: Backend, doing: str | Callable[[], Doing]) -> None:
         self._backend = backend
         self._doing = doing
 
     def __enter__(self) -> None:
-        """Nothing is needed before."""
+        """Do nothing."""
 
     def __exit__(self, _cls: object, error: BaseException | None, _traceback: object) -> None:
         if isinstance(error, self._backend.framework_errors) and not isinstance(error, UnidevError):

@@ -1,4 +1,4 @@
-"""What a GPU has by its driver's count, and which processes hold it; asked without CUDA."""
+"""A GPU's memory as its driver reports it, and the processes that hold it; read without CUDA."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _WAIT_S = 3.0
 
 
 class DriverMemory(NamedTuple):
-    """What a GPU has by its driver's count, in bytes, of all processes together."""
+    """A GPU's memory as its driver reports it, in bytes, for all processes together."""
 
     used_bytes: int
     free_bytes: int
     total_bytes: int
     holders: tuple[MemoryHolder, ...]
-    """Who holds it, those with the most first."""
+    """The processes that hold it, largest first."""
 
 
 class MemoryWithDriver(Memory):
-    """By the framework's count, and by the driver's."""
+    """The framework's count, and the driver's."""
 
     _driver: DriverMemory | None = None
 
@@ -43,7 +43,7 @@ class MemoryWithDriver(Memory):
 
 
 def with_driver(memory: Memory, device: Device, backend: Backend) -> Memory:
-    """``memory`` with what the driver says besides, or ``memory`` itself where none tells."""
+    """``memory`` with the driver's count added, or ``memory`` itself if no driver reports one."""
     driver = driver_memory(device, backend)
     if driver is None:
         return memory
@@ -53,7 +53,7 @@ def with_driver(memory: Memory, device: Device, backend: Backend) -> Memory:
 
 
 def driver_memory(device: Device, backend: Backend) -> DriverMemory | None:
-    """What NVIDIA's driver says of a real GPU; None: it is not NVIDIA's, or not known."""
+    """What NVIDIA's driver reports for a real GPU; None if it is not NVIDIA's, or unknown."""
     if device.kind != "gpu" or device.is_simulated or not _is_cuda(backend):
         return None
     driver = ask_in_time(partial(ask_nvml, import_nvml(), describe_process), _WAIT_S)
@@ -62,7 +62,7 @@ def driver_memory(device: Device, backend: Backend) -> DriverMemory | None:
 
 
 def memory_of(gpu: Gpu) -> DriverMemory | None:
-    """What is known of one GPU's memory."""
+    """The memory of one GPU; None if the driver does not report it."""
     if gpu.used_bytes is None or gpu.total_bytes is None:
         return None
     holders = sorted(gpu.processes, key=lambda each: each.used_bytes or 0, reverse=True)
@@ -75,11 +75,11 @@ def memory_of(gpu: Gpu) -> DriverMemory | None:
 
 
 def gpu_meant(index: int, environment: Mapping[str, str], gpus: Sequence[Gpu]) -> Gpu | None:
-    """Which of the driver's GPUs CUDA calls ``index``; None: that is not certain.
+    """The driver's GPU that CUDA calls ``index``; None if that is not certain.
 
-    The driver counts them by their place on the bus, CUDA the fastest first by default:
+    The driver orders GPUs by their place on the bus, CUDA by default the fastest first:
     https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#cuda-environment-variables
-    Of a GPU that is divided, a process has one part, and the driver's count is of the whole.
+    On a partitioned (MIG) GPU a process has one partition, but the driver counts the entire GPU.
     """
     if any(gpu.mig_uuids for gpu in gpus):
         return None

@@ -1,4 +1,4 @@
-"""What a framework raises, as an error of unidev's."""
+"""Translates a framework's errors into unidev's."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
     Making = tuple[tuple[int, ...], object]
     Doing = tuple[str] | tuple[str, Device] | tuple[str, Device, Making]
-    """What was being done, on which device, and the shape and dtype of the tensor to be made."""
+    """What was being done, on which device, and the shape and dtype of the new tensor."""
 
 _EXHAUSTED = (
-    "out of memory", "resourceexhausted",  # CUDA's; TensorFlow's and XLA's
-    "allocate memory", "failed to allocate",  # torch's of the host; MXNet's
+    "out of memory", "resourceexhausted",  # CUDA; TensorFlow and XLA
+    "allocate memory", "failed to allocate",  # PyTorch on the host; MXNet
 )  # fmt: skip
 
 
@@ -25,22 +25,23 @@ def framework_error(
     device: Device | None = None,
     made: Making | None = None,
 ) -> FrameworkError:
-    """The error for what the framework itself raised while ``doing`` something on ``device``.
+    """The error to raise for one that the framework raised while ``doing`` something.
 
-    ``made`` is the shape and the dtype of the tensor that was to be made, where one was.
+    ``doing`` completes "while …": "making a tensor". ``made`` is the shape and dtype of the tensor
+    that was being made, if any.
     """
-    said = f"{type(error).__name__}: {error}".strip()
+    cause = f"{type(error).__name__}: {error}".strip()
     if not is_lack_of_memory(error):
-        return FrameworkError(f"{backend} failed in {doing}. {said}")
+        return FrameworkError(f"{backend} failed while {doing}. {cause}")
     try:
         from unidev.calls.out_of_memory import out_of_memory
 
-        return out_of_memory(said, backend, doing, device, made)
-    except Exception:  # noqa: BLE001  whatever memory is left, this error has to come
-        return OutOfDeviceMemoryError(f"{backend} has no memory left for {doing}. {said}")
+        return out_of_memory(cause, backend, doing, device, made)
+    except Exception:  # noqa: BLE001  however little memory is left, this error must be raised
+        return OutOfDeviceMemoryError(f"{backend} ran out of memory while {doing}. {cause}")
 
 
 def is_lack_of_memory(error: Exception) -> bool:
-    """Whether that is how a framework says that there is no memory left."""
+    """Whether this is a framework's error for running out of memory."""
     words = f"{type(error).__name__}: {error}".lower().replace("_", "")
     return isinstance(error, MemoryError) or any(sign in words for sign in _EXHAUSTED)

@@ -1,4 +1,4 @@
-"""The error for memory that ran out: what was requested, what was free, and who holds it."""
+"""The error for running out of memory: what was requested, what was free, and who holds it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _SIZE = r"([\d.]+) ?([KMGTP]?i?B|bytes)"
 _ASKED = (
-    # PyTorch of a GPU, of the host; PaddlePaddle of a GPU, of the host; NumPy.
+    # PyTorch on a GPU, on the host; PaddlePaddle on a GPU, on the host; NumPy.
     re.compile(rf"[Tt]ried to allocate {_SIZE}"),
     re.compile(rf"Cannot allocate {_SIZE}"),
     re.compile(r"alloc memory of (\d+)( )size"),
@@ -32,7 +32,7 @@ _ASKED = (
 _FREE = (re.compile(rf"of which {_SIZE} is free"), re.compile(rf"available memory is only {_SIZE}"))
 _TOTAL = (re.compile(rf"total capacity of {_SIZE}"),)
 _SHAPED = re.compile(r"OOM when allocating tensor with shape\[([\d,]*)\] and type (\w+)")
-"""TensorFlow's words."""
+"""TensorFlow's message."""
 _GPU = re.compile(r"\bGPU:? ?(\d+)\b")
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 _ITEM_BYTES = {
@@ -40,13 +40,13 @@ _ITEM_BYTES = {
     "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "bool": 1,
     "complex64": 8, "complex128": 16, "float16": 2, "float32": 4, "float64": 8,
 }  # fmt: skip
-"""By TensorFlow's names, and unidev's."""
+"""By TensorFlow's names and unidev's."""
 
 _MOST_HOLDERS = 3
 
 
 class Numbers(NamedTuple):
-    """The numbers in a framework's own message; None: it has no such number."""
+    """The numbers in a framework's own message; None where it does not give one."""
 
     requested_bytes: int | None = None
     free_bytes: int | None = None
@@ -55,7 +55,7 @@ class Numbers(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a device has, by its driver, its framework or the host."""
+    """A device's memory, as its driver, its framework or the host reports it."""
 
     free_bytes: int | None = None
     total_bytes: int | None = None
@@ -69,7 +69,7 @@ def out_of_memory(
     device: Device | None,
     made: tuple[tuple[int, ...], object] | None,
 ) -> OutOfDeviceMemoryError:
-    """The error; ``made`` is the shape and dtype of the tensor that was to be, where one was."""
+    """The error; ``made`` is the shape and dtype of the tensor that was being made, if any."""
     numbers = numbers_in(message)
     loaded = loaded_backends.get(backend)
     where = device or _device_named(numbers, loaded)
@@ -81,8 +81,8 @@ def out_of_memory(
     total = found.total_bytes if numbers.total_bytes is None else numbers.total_bytes
     facts = " ".join(_facts(where, requested, free, total, found.holders))
     return OutOfDeviceMemoryError(
-        f"{backend} has no memory left for {doing}. {facts}{' ' if facts else ''}Free tensors that "
-        f"are not needed, or take a smaller batch or another device. {message}",
+        f"{backend} ran out of memory while {doing}. {facts}{' ' if facts else ''}Free tensors "
+        f"that are not needed, or use a smaller batch or another device. {message}",
         device=where,
         requested_bytes=requested,
         free_bytes=free,
@@ -108,7 +108,7 @@ def numbers_in(message: str) -> Numbers:
 
 
 def host_memory() -> Found:
-    """What is free on the host, and the processes of this user that have the most of its memory."""
+    """The host's free and total memory, and this user's processes that hold most of it."""
     free, total = free_and_total()
     return Found(free, total, tuple(largest_processes(_MOST_HOLDERS)))
 
@@ -122,7 +122,7 @@ def _number(patterns: Sequence[re.Pattern[str]], message: str) -> int | None:
 
 
 def _device_named(numbers: Numbers, backend: Backend | None) -> Device | None:
-    """The GPU in the message, else the CPU where no real GPU could be meant."""
+    """The GPU that the message names, else the CPU unless a real GPU could be meant."""
     if backend is None:
         return None
     gpus = backend.device_count("gpu")
@@ -143,7 +143,7 @@ def _found(device: Device | None, backend: Backend | None) -> Found:
         memory = backend.memory(device)
     except UnsupportedOperation:
         return Found()
-    except backend.framework_errors:  # without memory left it may fail here, too
+    except backend.framework_errors:  # with no memory left, this may fail too
         return Found()
     return Found(memory.free_bytes, memory.total_bytes)
 
@@ -164,7 +164,7 @@ def _facts(
     if requested is not None:
         yield f"Requested: {bytes_text(requested)}."
     if device is not None and device.is_simulated:
-        yield f"{device} is simulated: its memory is the host's."
+        yield f"{device} is simulated: it uses the host's memory."
     if free is not None:
         where = "" if device is None else f" on {device}"
         yield f"Free{where}: {bytes_text(free)}" + (

@@ -1,4 +1,4 @@
-"""What unidev's own verbs move, as ``PlannedTransfer``s: bytes counted from shape and dtype."""
+"""The transfers of unidev's own verbs, as ``PlannedTransfer``s: bytes from shape and dtype."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     Shape = tuple[int, ...]
 
 _ITEM_BYTES = {"bool": 1, "bfloat16": 2, "complex64": 8, "complex128": 16}
-"""Of dtypes whose name does not end in their bits, or of which NumPy has none."""
+"""For dtypes whose names do not end in a number of bits, or that NumPy does not have."""
 _known: dict[tuple[str, Any], int | None] = {}
-"""By backend and dtype: to ask for a name is to compare with every dtype that there is."""
+"""By backend and dtype: looking up a name compares with every dtype."""
 
 
 def of_tensor(
     operation: str, x: Any, target: Device, backend: Backend
 ) -> tuple[PlannedTransfer, ...]:
-    """What carrying ``x`` to ``target`` moves: nothing, where ``x`` is there already."""
+    """The transfer of ``x`` to ``target``: none if ``x`` is there already."""
     source = _device_of(x, backend)
     if source is None or source is target:
         return ()
@@ -36,7 +36,7 @@ def of_tensor(
 
 
 def into_tensor(operation: str, x: Any, backend: Backend) -> tuple[PlannedTransfer, ...]:
-    """What filling ``x`` with values from the host moves."""
+    """The transfer of values from the host into ``x``."""
     target = _device_of(x, backend)
     if target is None or target is backend.cpu:
         return ()
@@ -46,7 +46,7 @@ def into_tensor(operation: str, x: Any, backend: Backend) -> tuple[PlannedTransf
 def from_host(
     operation: str, shape: tuple[int, ...], dtype: Any, target: Device, backend: Backend
 ) -> tuple[PlannedTransfer, ...]:
-    """What a tensor that is made of values on the host moves."""
+    """The transfer of a new tensor's values from the host to ``target``."""
     if target is backend.cpu:
         return ()
     size = math.prod(shape) * (_item_bytes(dtype, backend) or 0)
@@ -56,13 +56,13 @@ def from_host(
 def of_model(
     operation: str, model: Any, target: Device, backend: Backend
 ) -> tuple[PlannedTransfer, ...]:
-    """What placing ``model`` on ``target`` moves: one from each device that it is on.
+    """The transfers that place ``model`` on ``target``: one from each device that it is on.
 
-    Parameters, buffers and gradients; of an optimizer nobody can tell, before it has moved.
+    Counts parameters, buffers and gradients. What an optimizer moves is unknown beforehand.
     """
     try:
         tensors = backend.models.tensors(model).values()
-    except UnidevError:  # placing it says the same, to the user
+    except UnidevError:  # placing it raises the same error, to the user
         return ()
     sizes: dict[Device, int] = {}
     shapes: dict[Device, list[tuple[int, ...] | None]] = {}
@@ -78,16 +78,16 @@ def of_model(
 
 
 def nbytes_of(x: Any, backend: Backend) -> int:
-    """The bytes of the values of ``x``; of a tensor of several, of all its memory."""
+    """The bytes of the values of ``x``; for a composite tensor, of all its memory."""
     shape = _shape_of(x)
     item = _item_bytes(getattr(x, "dtype", None), backend)
     if shape is not None and item is not None:
         return math.prod(shape) * item
     try:
         return sum(extent.nbytes for extent in backend.extents(x))
-    except UnidevError:  # the backend tells no addresses
+    except UnidevError:  # the backend does not report addresses
         return 0
-    except backend.framework_errors:  # nor the framework, of strings and the like
+    except backend.framework_errors:  # nor does the framework, for strings and the like
         return 0
 
 
@@ -106,14 +106,14 @@ def _each_once(tensors: Iterable[Any]) -> Iterator[Any]:
 def _device_of(x: Any, backend: Backend) -> Device | None:
     try:
         return backend.device_of(x)
-    except UnidevError:  # symbolic, deleted or spread: what is done with it says so
+    except UnidevError:  # symbolic, deleted or spread: the call itself reports that
         return None
 
 
 def _shape_of(x: Any) -> tuple[int, ...] | None:
     try:
         return tuple(int(length) for length in x.shape)
-    except (AttributeError, TypeError, ValueError):  # of unknown rank, or ragged
+    except (AttributeError, TypeError, ValueError):  # unknown rank, or ragged
         return None
 
 

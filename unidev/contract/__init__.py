@@ -1,6 +1,6 @@
-"""What a backend is, and all that a plugin may import besides ``unidev`` and ``unidev.errors``.
+"""The contract of a backend: all that a plugin may import besides ``unidev``, ``unidev.errors``.
 
-A name is imported when it is first used, so that ``import unidev`` pays for none of them.
+Each name is imported on first use, so ``import unidev`` does not pay for it.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ _NAMES = {
     "support.wording": "kind_of",
 }
 HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
-"""Where each name is at home, below ``unidev``."""
+"""The module of each name, below ``unidev``."""
 
 
 def __getattr__(name: str) -> Any:

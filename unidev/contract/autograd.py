@@ -1,4 +1,4 @@
-"""``Autograd``: the part of the contract that is about gradients."""
+"""``Autograd``: the part of the contract for gradients."""
 
 from __future__ import annotations
 
@@ -22,32 +22,34 @@ class Autograd(ABC):
 
     @abstractmethod
     def leaf(self, x: Tensor) -> Tensor:
-        """``x`` as something to differentiate by: itself, if it is that already.
+        """``x`` as a leaf to differentiate with respect to: ``x`` itself, if it already is one.
 
-        Else another tensor on the same memory (no copy), with no history. ``x`` is not changed.
+        Otherwise another tensor that shares its memory (no copy), without history. ``x`` is not
+        changed.
         """
 
     @abstractmethod
     def gradients(
         self, loss_of: Callable[[], Tensor], leaves: Sequence[Tensor]
     ) -> tuple[Tensor, Sequence[Tensor | None]]:
-        """``loss_of()``, cut off from autograd, and its gradient by each leaf; None: no way there.
+        """``loss_of()``, detached, and its gradient with respect to each leaf.
 
-        Recorded while ``loss_of`` runs, and no longer. A gradient is a new tensor on its leaf's
-        device. What the framework keeps of earlier gradients (``x.grad``) is left as it was. On a
-        framework whose results do not follow their operands, ``loss_of`` runs in a scope of the
-        leaves' device, if they have one in common.
+        A gradient is None where the loss does not depend on the leaf, else a new tensor on the
+        leaf's device. Autograd records only while ``loss_of`` runs. Gradients that the framework
+        stores (``x.grad``) are left unchanged. If the framework does not compute where the operands
+        are, ``loss_of`` runs in a scope of the leaves' common device, if they have one.
         """
 
     @abstractmethod
     def no_grad(self) -> AbstractContextManager[Any]:
-        """A scope, of this thread, in which nothing is recorded."""
+        """A scope in which autograd records nothing in this thread."""
 
     @abstractmethod
     def descend(
         self, parameters: Sequence[Tensor], gradients: Sequence[Tensor], lr: float
     ) -> Sequence[Tensor]:
-        """``parameter - lr * gradient`` of each: in place, and then itself, where that can be.
+        """``parameter - lr * gradient`` for each pair.
 
-        Recorded by no autograd. Shapes, and devices, are known to be equal.
+        Where the framework allows it, updates the parameter in place and returns the same object.
+        Autograd does not record it. The caller has checked that shapes and devices match.
         """

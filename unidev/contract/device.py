@@ -1,4 +1,4 @@
-"""``Device``: which device, as a value."""
+"""``Device``: a device, as a value."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ if TYPE_CHECKING:
 class Device:
     """One device of one backend: immutable, hashable, picklable.
 
-    There is one object for one device in a process, so ``is``, ``==`` and ``hash`` agree and are
-    cheap. Users get devices from ``cpu()``, ``gpu(1)``, ``as_device("gpu:1")`` and the like, which
-    ask whether the device is there; the constructor, which unpickling uses, does not.
+    A process has one object per device, so ``is``, ``==`` and ``hash`` agree and are cheap. Users
+    get devices from ``cpu()``, ``gpu(1)``, ``as_device("gpu:1")`` and the like, which check that
+    the device is available; the constructor, which unpickling uses, does not.
 
-    ``with device:`` makes new tensors of this thread land there: unidev's on every backend, and the
-    framework's own where the framework has a default device for each thread. Scopes nest, and end
-    also on an exception.
+    ``with device:`` makes it the default for new tensors in this thread: unidev's on every backend,
+    and the framework's own if the framework has a default device per thread. Scopes nest, and an
+    exception ends them too.
 
     Attributes:
         backend: name of the backend, such as ``torch``.
         kind: ``cpu`` or ``gpu`` (any accelerator).
-        index: which of its kind, from 0.
-        native: the framework's own object. Asks whether the device is there, once.
+        index: device index among its kind, from 0.
+        native: the framework's own device object. The first access checks that the device is
+            available.
 
     >>> import unidev
     >>> device = unidev.cpu()
@@ -45,7 +46,7 @@ class Device:
     native: Any
 
     def __new__(cls, backend: str, kind: str, index: int) -> Device:
-        """The one object for this device; made if it is the first time that it is named."""
+        """The one object for this device, created on first use."""
         if type(index) is not int or type(kind) is not str or type(backend) is not str:
             return Device(*_checked_key(backend, kind, index))
         key = (backend, kind, index)
@@ -61,7 +62,7 @@ class Device:
         return device
 
     def __getattr__(self, name: str) -> Any:
-        # Reached only while the slot `native` is empty: reading it later costs no call.
+        # Reached only while the slot `native` is empty: later reads cost no call.
         if name != "native":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         registry.check_device(self)
@@ -70,10 +71,10 @@ class Device:
         return native
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"a Device cannot be changed: {name!r}")
+        raise AttributeError(f"a Device is immutable: {name!r} cannot be set")
 
     def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"a Device cannot be changed: {name!r}")
+        raise AttributeError(f"a Device is immutable: {name!r} cannot be deleted")
 
     def __reduce__(self) -> tuple[type[Device], tuple[str, str, int]]:
         return Device, (self.backend, self.kind, self.index)
@@ -85,7 +86,7 @@ class Device:
         return f"<Device {self.kind}:{self.index} of {self.backend}>"
 
     def __enter__(self) -> Device:
-        _ = self.native  # first of all: a device that is not there is an error here
+        _ = self.native  # first of all: a device that is not available is an error here
         registry.enter(self)
         return self
 
@@ -104,7 +105,7 @@ class Device:
 
     @property
     def is_simulated(self) -> bool:
-        """Whether it stands in for a GPU that this machine does not have."""
+        """Whether it simulates a GPU that this machine does not have."""
         return self.kind == "gpu" and self._loaded_backend().simulated_count > 0
 
     def _loaded_backend(self) -> Backend:
@@ -112,7 +113,7 @@ class Device:
 
 
 class _Registry:
-    """What a device asks. Those who know put themselves in here: a device imports none of them."""
+    """Functions that a device calls. Their modules register them: a device imports none of them."""
 
     load_backend: Callable[[str], Backend]
     check_device: Callable[[Device], None]
@@ -123,7 +124,7 @@ class _Registry:
 registry = _Registry()
 
 MOST_INDEX = 2**31 - 1
-"""Frameworks keep indexes in 32 bits, or fewer."""
+"""Frameworks store indexes in at most 32 bits."""
 
 
 def _checked_key(backend: object, kind: object, index: object) -> tuple[str, str, int]:
@@ -133,8 +134,8 @@ def _checked_key(backend: object, kind: object, index: object) -> tuple[str, str
     number = non_negative_integer(index, MOST_INDEX)
     if not isinstance(backend, str) or not isinstance(kind, str) or number is None:
         raise DeviceSpecError(
-            "a Device takes the name of a backend, a kind and an index, a non-negative integer, "
-            f"not {shown((backend, kind, index))}.",
+            "a Device takes a backend's name, a kind, and a non-negative integer as the index, not "
+            f"{shown((backend, kind, index))}.",
             spec=index,
         )
     return str(backend), str(kind), number

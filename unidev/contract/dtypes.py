@@ -1,4 +1,4 @@
-"""dtypes by name: the portable ones, NumPy's, and the framework's own."""
+"""dtypes by name: portable ones, NumPy's, and the framework's own."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ PORTABLE = (
     "bool", "int8", "int16", "int32", "int64", "uint8",
     "float16", "bfloat16", "float32", "float64", "complex64",
 )  # fmt: skip
-"""Names that mean the same on every framework, as far as the framework has them."""
+"""Names that mean the same on every framework that has the dtype."""
 
 
 def native_dtype(spec: object, backend: Backend) -> Any:
-    """The framework's dtype that ``spec`` means: a name, a NumPy dtype, or the framework's own.
+    """The framework's dtype for ``spec``: a name, a NumPy dtype, or the framework's own.
 
     Raises:
-        UnsupportedDtypeError: the framework has no such dtype; lists those it has.
+        UnsupportedDtypeError: the framework does not have it; lists those it has.
     """
     table = backend.dtypes
     name = spec if isinstance(spec, str) else _numpy_name(spec)
@@ -38,7 +38,7 @@ def native_dtype(spec: object, backend: Backend) -> Any:
 
 
 def portable_name(dtype: Any, backend: Backend) -> str | None:
-    """The name of a framework's dtype, or None where it is the framework's alone."""
+    """The portable name of a framework's dtype, or None if it has none."""
     return next((name for name, own in backend.dtypes.items() if own == dtype), None)
 
 
@@ -53,5 +53,5 @@ def _numpy_name(spec: object) -> str | None:
         np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact,
         np.floating, np.complexfloating, np.flexible, np.character,
     )  # fmt: skip
-    # Of what stands for several, older NumPy makes one, with a warning.
+    # For an abstract type, older NumPy picks one dtype, with a warning.
     return None if spec in several else str(np.dtype(spec).name)

@@ -5,8 +5,8 @@ A plugin is installed with an entry point in the group ``unidev``::
     [project.entry-points.unidev]
     mine = "my_package"
 
-and its module says ``@unidev.hookimpl`` on a function of the hook's name. Nothing of unidev calls a
-hook after registration: pluggy is not on the hot path.
+and its module puts ``@unidev.hookimpl`` on a function with the hook's name. unidev calls no hook
+after registration: pluggy is not on the hot path.
 """
 
 from __future__ import annotations
@@ -26,4 +26,4 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 @hookspec
 def unidev_register_backend() -> BackendSpec:  # type: ignore[empty-body]  # a spec has no body
-    """Return the spec of one backend. Import no framework here."""
+    """Return the spec of one backend. Do not import the framework here."""

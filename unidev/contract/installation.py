@@ -1,6 +1,6 @@
-"""``Installation``: the part of the contract that says what a framework was built for.
+"""``Installation``: the part of the contract that reports what a framework was built for.
 
-``unidev doctor`` compares it with what the machine and its driver say.
+``unidev doctor`` compares it with what the machine and its driver report.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ class Wheel(NamedTuple):
     accelerator: str
     """``cuda``, ``rocm``, ``xpu`` or ``mps``."""
     version: str
-    """The version of the accelerator's toolkit that it is built with, such as ``12.6``."""
+    """The version of the accelerator's toolkit that it was built with, such as ``12.6``."""
     command: str
-    """The framework's own published command, which replaces the build that is installed."""
+    """The framework's own published command, which replaces the installed build."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Build:
-    """What a framework, as it is installed, was built for."""
+    """What the installed build of a framework was built for."""
 
     accelerator: str | None
-    """``cuda``, ``rocm``, ``xpu`` or ``mps``; None: for the CPU alone."""
+    """``cuda``, ``rocm``, ``xpu`` or ``mps``; None: for the CPU only."""
     version: str | None = None
-    """The version of the accelerator's toolkit; None: not known."""
+    """The version of the accelerator's toolkit; None: unknown."""
     architectures: tuple[str, ...] = ()
-    """What it has code for (``sm_80``, ``compute_90``, ``gfx90a``); empty: not known."""
+    """The architectures it has code for (``sm_80``, ``compute_90``, ``gfx90a``); empty: unknown."""
     cudnn: str | None = None
     """The version of cuDNN that it was built with."""
     missing: tuple[str, ...] = ()
-    """Shared libraries that it needs for its accelerator and that are not found here."""
+    """Shared libraries that it needs for its accelerator and that were not found here."""
     wheels: tuple[Wheel, ...] = ()
-    """What else there is, the newest first. With no accelerator and no wheel there never is one."""
+    """Other available builds, newest first. Empty with no accelerator: no GPU build exists."""
     page: str | None = None
-    """The framework's own page about installing it."""
+    """The framework's own installation page."""
 
 
 class Installation(ABC):
-    """A framework as it is installed. Asked only once the framework is imported."""
+    """The installed framework. Used only once the framework is imported."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -54,14 +54,14 @@ class Installation(ABC):
     def build(self) -> Build:
         """What it was built for.
 
-        Creates no context and initialises no driver: also asked for an error message, in the user's
+        Creates no context and initialises no driver: error messages use it too, in the user's
         process.
         """
 
     def usable_gpus(self) -> int:
-        """How many GPUs the framework's runtime can really use.
+        """The number of GPUs that the framework's runtime can actually use.
 
-        Asked in a process of its own, so it may initialise the runtime. Overridden where
-        ``device_count`` asks somebody else.
+        Runs in a child process, so it may initialise the runtime. Override it if ``device_count``
+        does not come from that runtime.
         """
         return self.backend.device_count("gpu")

@@ -1,7 +1,7 @@
 """``Layers`` and ``Functions``: the parts of the contract behind ``unidev.nn``.
 
-Images are ``(batch, channels, height, width)`` on every framework. What arrives here is checked,
-pairs are ``(height, width)``, and weights are NumPy's, in the portable layout: outputs first.
+Images are ``(batch, channels, height, width)`` on every framework. Arguments have been checked,
+pairs are ``(height, width)``, and weights are NumPy arrays in the portable layout: outputs first.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class Layers(ABC):
-    """Makes the framework's own layers, on the CPU, built, with the weights that are given.
+    """Makes the framework's own layers, built, on the CPU, with the given weights.
 
-    Each can be called with a tensor, and computes where its weights are.
+    Each can be called with a tensor, and computes on the device of its weights.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -33,19 +33,19 @@ class Layers(ABC):
 
     @abstractmethod
     def dense(self, weight: Array, bias: Array | None) -> Model:
-        """``x @ weight.T + bias``, of the last axis; ``weight`` is ``(outputs, inputs)``."""
+        """``x @ weight.T + bias`` over the last axis; ``weight`` is ``(outputs, inputs)``."""
 
     @abstractmethod
     def conv2d(self, weight: Array, bias: Array | None, stride: Pair, padding: Pair) -> Model:
-        """Cross-correlation; ``weight`` is ``(out, in, height, width)``, padding is with zeros."""
+        """Cross-correlation with zero padding; ``weight`` is ``(out, in, height, width)``."""
 
     @abstractmethod
     def avg_pool2d(self, kernel_size: Pair, stride: Pair) -> Model:
-        """Means of whole windows; what is left at the edge is dropped."""
+        """Means of complete windows; incomplete ones at the edge are dropped."""
 
     @abstractmethod
     def max_pool2d(self, kernel_size: Pair, stride: Pair) -> Model:
-        """Maxima of whole windows; what is left at the edge is dropped."""
+        """Maxima of complete windows; incomplete ones at the edge are dropped."""
 
     @abstractmethod
     def flatten(self) -> Model:
@@ -61,32 +61,33 @@ class Layers(ABC):
 
     @abstractmethod
     def batch_norm(self, features: int, momentum: float, epsilon: float) -> Model:
-        """Of axis 1, of 2 or of 4 axes; weight 1, bias 0, running mean 0, running variance 1.
+        """Normalises axis 1 of a tensor with 2 or 4 axes.
 
-        While training, ``running = momentum * running + (1 - momentum) * of this batch``.
+        Starts with weight 1, bias 0, running mean 0 and running variance 1. In training mode,
+        ``running = momentum * running + (1 - momentum) * statistic_of_the_batch``.
         """
 
     @abstractmethod
     def dropout(self, rate: float) -> Model:
-        """While training, zeros for this share of the elements, and the others scaled up."""
+        """In training mode, zeros this fraction of the elements and scales up the others."""
 
     @abstractmethod
     def sequential(self, layers: Sequence[Model]) -> Model:
-        """One layer after the other; the layers are those given, not copies."""
+        """One layer after the other; holds the given layers, not copies."""
 
     @abstractmethod
     def set_mode(self, model: Model, is_training: bool) -> None:
-        """Training, as a new layer is, or inference: for batch norm, dropout and the like.
+        """Set training mode, which a new layer has, or inference mode: for batch norm, dropout etc.
 
         Raises:
-            UnsupportedOperation: models of this kind have no mode; says what to do.
+            UnsupportedOperation: models of this kind have no mode; states what to do instead.
         """
 
 
 class Functions(ABC):
-    """The framework's own functions: differentiable, and computed where ``x`` is.
+    """The framework's own functions: differentiable, and computed on the device of ``x``.
 
-    The tensors of a call are known to be on one device.
+    The caller has checked that all tensors are on one device.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -120,4 +121,4 @@ class Functions(ABC):
 
     @abstractmethod
     def mean_squared_error(self, predictions: Tensor, targets: Tensor) -> Tensor:
-        """Mean over all elements, zero-d; both are of one shape."""
+        """Mean over all elements, zero-d; both have the same shape."""

@@ -1,4 +1,4 @@
-"""``Models``: the part of the contract that is about models; ``Stored``: one entry of a file."""
+"""``Models``: the part of the contract for models; ``Stored``: one entry of a checkpoint."""
 
 from __future__ import annotations
 
@@ -17,24 +17,23 @@ if TYPE_CHECKING:
     Tensor = Any
     Model = Any
     Part = Any
-    """What is moved as one: a tensor, or whatever stands for it and for what hangs on it."""
+    """The unit that moves: a tensor, or an object that stands for it and what belongs to it."""
 
 
 class Stored(NamedTuple):
     """One entry of a checkpoint."""
 
     tensor: Tensor
-    """The model's own."""
+    """The model's own tensor."""
     axes: tuple[int, ...] | None = None
-    """``transpose(tensor, axes)`` has the layout that the file has; None: it has it already."""
+    """``transpose(tensor, axes)`` has the layout of the file; None: the tensor has it already."""
 
 
 class Models(ABC):
-    """A framework's models: what hangs on one, moving it as a whole, reading and writing it.
+    """A framework's models: their tensors, and how to move, read and write them.
 
-    unidev has checked the arguments: a model that arrives here is an instance of the backend's
-    ``model_types`` (or a container, if ``takes_containers``), a device is the backend's own and is
-    there.
+    unidev has checked the arguments: a model is an instance of the backend's ``model_types`` (or a
+    container, if ``takes_containers``), and a device is the backend's own and available.
     """
 
     takes_containers = False
@@ -43,81 +42,82 @@ class Models(ABC):
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
-    # -- what hangs on a model ---------------------------------------------------------------------
+    # -- the tensors of a model --------------------------------------------------------------------
 
     @abstractmethod
     def parameters(self, model: Model) -> Mapping[str, Tensor]:
-        """What training changes, frozen ones included, by the framework's names, in its order.
+        """All parameters, frozen ones included, by the framework's names and in its order.
 
-        A tied one stands once, under its first name.
+        A tied parameter is listed once, under its first name.
 
         Raises:
-            UnsupportedOperation: they do not exist before the model is built; says how.
+            UnsupportedOperation: they do not exist until the model is built; states how to build
+                it.
         """
 
     @abstractmethod
     def trainable(self, model: Model) -> Mapping[str, Tensor]:
-        """Those of ``parameters`` that are not frozen."""
+        """The parameters that are not frozen."""
 
     @abstractmethod
     def tensors(self, model: Model) -> Mapping[str, Tensor]:
-        """Whatever of the model has memory, by path: parameters, buffers, and their gradients.
+        """All tensors of the model by path: parameters, buffers, and their gradients.
 
         A path is what follows the model's name in a message: ``encoder.weight``.
         """
 
-    # -- moving it ---------------------------------------------------------------------------------
+    # -- moving a model ----------------------------------------------------------------------------
 
     @abstractmethod
     def parts(self, model: Model, optimizer: Any) -> Sequence[Part]:
-        """All that has to move with ``model`` and ``optimizer`` (which may be None), each once.
+        """All that must move with ``model`` and ``optimizer`` (which may be None), each part once.
 
-        Nothing is changed yet.
+        Changes nothing.
 
         Raises:
-            UnsupportedOperation: this model cannot be moved; says why, and what to do.
+            UnsupportedOperation: this model cannot be moved; states why, and what to do.
         """
 
     @abstractmethod
     def twin(self, part: Part, device: Device) -> Part:
         """A part with the same values in new memory on ``device``, for ``swap``.
 
-        ``part`` is left as it is. Every byte that moves comes through here, before any ``swap``.
+        Does not change ``part``. All transfers happen here, before any ``swap``.
         """
 
     @abstractmethod
     def swap(self, part: Part, twin: Part) -> None:
-        """Exchange the memory of the two; the part stays the object it is.
+        """Exchange the memory of the two; each remains the same object.
 
-        With it goes what the framework keeps beside the memory (its device, the gradient); what the
-        user has put there (flags, hooks) stays. Swapped again, both are as they were. Raises before
-        it changes anything, or not at all.
+        What the framework keeps with the memory (device, gradient) is exchanged too; what the user
+        has attached (flags, hooks) stays. A second swap restores both. Must either succeed or raise
+        before it changes anything.
         """
 
     def is_on(self, part: Part, device: Device) -> bool:
-        """Whether ``part`` is on ``device`` with all that goes with it."""
+        """Whether ``part`` is on ``device`` with everything that belongs to it."""
         return self.backend.device_of(part) is device
 
     def is_placed(self, model: Model, device: Device) -> bool:
-        """Whether all of ``model`` is on ``device``: quick, as it is asked of every model.
+        """Whether all of ``model`` is on ``device``; must be fast, as every placing calls it.
 
-        Raises as ``parts`` does, or says False of what that would raise for.
+        Where ``parts`` would raise, raises the same or returns False.
         """
         device_of = self.backend.device_of
         return all(device_of(tensor) is device for tensor in self.tensors(model).values())
 
     def finish(self, model: Model, optimizer: Any, device: Device) -> Any:  # noqa: ARG002
-        """Whatever is to be done once all parts are swapped; gives the optimizer to go on with.
+        """Complete the move once all parts are swapped; returns the optimizer to use from now on.
 
-        Not called where nothing moved. If it raises, everything is swapped back.
+        Not called if nothing moved. If it raises, everything is swapped back.
         """
         return optimizer
 
     def place(self, model: Model, device: Device, optimizer: Any = None) -> Any:
-        """Move ``model`` in place, and ``optimizer`` with it; gives the optimizer to go on with.
+        """Move ``model`` in place, with ``optimizer``; returns the optimizer to use from now on.
 
-        All has arrived before anything is given up; what fails or is interrupted half way leaves
-        the model where it was, whole.
+        Everything has arrived before anything is replaced. A failure or an interruption at any
+        point leaves the model complete and where it was.
         """
         parts = [part for part in self.parts(model, optimizer) if not self.is_on(part, device)]
         if not parts:
@@ -126,7 +126,7 @@ class Models(ABC):
         swapped = []
         try:
             for pair in zip(parts, twins, strict=True):
-                swapped.append(pair)  # first: Ctrl-C may come when the swap is just done
+                swapped.append(pair)  # first: Ctrl-C may come right after the swap
                 self.swap(*pair)
             return self.finish(model, optimizer, device)
         except BaseException:
@@ -141,25 +141,25 @@ class Models(ABC):
     def stored(self, model: Model) -> Mapping[str, Stored]:
         """What a checkpoint holds: parameters, and the buffers that the framework itself saves.
 
-        By names that are the same each time such a model is built; a tied one stands under each of
-        its names. Layers that ``unidev.nn`` made go by the portable names and layouts, which are
-        ``weight`` (outputs first; of a convolution ``(out, in, height, width)``), ``bias``,
-        ``running_mean`` and ``running_var``, after the position in ``sequential``: ``0.weight``.
+        Names are the same each time such a model is built; a tied parameter is listed under each of
+        its names. Layers made by ``unidev.nn`` use portable names and layouts: ``weight`` (outputs
+        first; ``(out, in, height, width)`` for a convolution), ``bias``, ``running_mean`` and
+        ``running_var``, prefixed with the position in ``sequential``: ``0.weight``.
         """
 
     def read(self, x: Tensor) -> Array:
-        """The values of ``x`` on the host, as NumPy has them; of bfloat16, its bits as uint16.
+        """The values of ``x`` as a NumPy array on the host; bfloat16 as its bits, in uint16.
 
-        May be the memory of ``x`` itself, of any strides: who asks looks at it before anything else
-        changes, writes nothing to it, and copies what is to stay. Saving is faster without a copy.
+        To save faster, it may share the memory of ``x`` and have any strides: the caller reads it
+        before anything changes ``x``, does not write to it, and copies what it keeps.
         """
         return self.backend.to_numpy(x)
 
     @abstractmethod
     def write(self, x: Tensor, values: Array) -> None:
-        """Put ``values``, as ``read`` gives them, into the memory of ``x``, wherever that is.
+        """Write ``values``, in the form that ``read`` returns, to ``x`` on its device.
 
-        Where a variable is written to by giving it a tensor's memory, that is new memory on its
-        device. No autograd records it. ``values`` has the shape and dtype of ``x`` and any strides,
-        and may be gone when this returns.
+        If the framework writes to a variable by handing it a tensor's memory, that must be new
+        memory on the same device. Autograd does not record it. ``values`` has the shape and dtype
+        of ``x`` and any strides, and may be freed once this returns.
         """

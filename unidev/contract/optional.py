@@ -1,4 +1,4 @@
-"""What a backend may do besides: saying where it is, or why there is none."""
+"""Optional abilities of a backend: ``part`` names an implementation, ``unsupported`` a reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from unidev.errors import PluginError, UnsupportedOperation
 
 
 class Unsupported:
-    """Stands where an ability would be; calling it raises :class:`UnsupportedOperation`."""
+    """Takes the place of a missing ability; using it raises :class:`UnsupportedOperation`."""
 
     def __init__(
         self, reason: str, link: str | None = None, operation: str = "this operation"
@@ -26,24 +26,24 @@ class Unsupported:
         raise UnsupportedOperation(self.operation, self.reason, self.link)
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # what Python itself looks for (ABCMeta, copy, typing)
+        if name.startswith("__"):  # Python itself looks these up (ABCMeta, copy, typing)
             raise AttributeError(name)
         self()
 
 
 def unsupported(reason: str, link: str | None = None, *, operation: str = "") -> Any:
-    """Say, in the place of an ability, that there is none, and why.
+    """Declare, in place of an ability, that the backend does not have it, and why.
 
     Args:
-        reason: one line for the user: what is missing, and in what.
+        reason: one line for the user: what is missing, and where.
         link: the framework's own page or issue about it.
-        operation: the ability's name, where it is not the name in the class that this stands for.
+        operation: the ability's name, if it differs from the name of the class attribute.
     """
     return Unsupported(reason, link, operation or "this operation")
 
 
 class Part:
-    """Stands where a part will be, which is imported and made when it is first asked for."""
+    """Takes the place of a part, which is imported and created on first use."""
 
     def __init__(self, where: str) -> None:
         self._where = where
@@ -56,21 +56,21 @@ class Part:
         if backend is None:
             return self
         made = import_named(self._where, f"`{self._name}` of {type(backend).__name__}")(backend)
-        # From now on it is found there, and this is not asked again; one for all threads.
+        # Later lookups find it there and do not come here; all threads get the same one.
         return backend.__dict__.setdefault(self._name, made)
 
 
 def part(where: str) -> Any:
-    """Say where a part is: ``models = unidev.part("unidev_mine.models:MyModels")``.
+    """Declare where a part is defined: ``models = unidev.part("unidev_mine.models:MyModels")``.
 
     Args:
-        where: ``module:name`` of its class, which is called with the backend, once.
+        where: its class as ``module:name``; called with the backend, once, on first use.
     """
     return Part(where)
 
 
 def names_an_object(where: str) -> bool:
-    """Whether ``where`` is spelled as ``module:name``; imports nothing."""
+    """Whether ``where`` has the form ``module:name``; imports nothing."""
     module, _, name = where.partition(":")
     return name.isidentifier() and all(word.isidentifier() for word in module.split("."))
 
@@ -84,8 +84,8 @@ def import_named(where: str, asker: str, backend: str | None = None) -> Any:
         backend: the backend's name, for the error.
 
     Raises:
-        PluginError: there is no such module, or no such name in it. Other errors of the import
-            pass unchanged.
+        PluginError: there is no such module, or no such name in it. Other errors during the import
+            propagate unchanged.
     """
     module, _, name = where.partition(":")
     missing: ModuleNotFoundError | None = None

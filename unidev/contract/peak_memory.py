@@ -1,4 +1,4 @@
-"""``PeakCounter``: the part of the contract that knows the most memory that was in use."""
+"""``PeakCounter``: the part of the contract for peak memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 class PeakCounter(ABC):
-    """A framework's own count of what its tensors take on a device, and of its peak.
+    """A framework's own count of its tensors' memory on a device, and of its peak.
 
-    Every method raises ``UnsupportedOperation`` for a device on which the framework counts nothing.
+    Every method raises ``UnsupportedOperation`` for a device on which the framework does not count.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -21,12 +21,12 @@ class PeakCounter(ABC):
 
     @abstractmethod
     def used_bytes(self, device: Device) -> int:
-        """What tensors take now."""
+        """Memory that tensors use now."""
 
     @abstractmethod
     def peak_bytes(self, device: Device) -> int:
-        """The most that they took at once since ``restart``, or since the process began."""
+        """Peak memory since ``restart``, or since the process began."""
 
     @abstractmethod
     def restart(self, device: Device) -> None:
-        """Let the peak begin anew, from what is in use now. Changes nothing else."""
+        """Reset the peak to what is in use now. Changes nothing else."""

@@ -1,4 +1,4 @@
-"""``Probe``: the part of the contract that only the conformance suite needs."""
+"""``Probe``: the part of the contract that only the conformance suite uses."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Probe(ABC):
-    """What only the conformance suite needs of a backend, by the framework's *own* calls.
+    """What only the conformance suite needs from a backend, through the framework's *own* calls.
 
-    It must not go through the backend's methods (except where a default says so): it is what they
-    are judged by. Before a run it is calibrated, so that one that lies is found out.
+    It must not use the backend's methods (except where a default does), because the suite judges
+    them by it. The suite calibrates it before each run, which exposes a probe that misreports.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -32,29 +32,29 @@ class Probe(ABC):
 
     @abstractmethod
     def make(self, array: Array, device: Device) -> Tensor:
-        """A tensor of these values and the dtype of that name, in new memory on ``device``."""
+        """A tensor with the values and dtype of ``array``, in new memory on ``device``."""
 
     @abstractmethod
     def read(self, x: Tensor) -> bytes:
-        """The elements' bytes in C order, whatever the strides and the dtype."""
+        """The bytes of the elements in C order, whatever the strides and dtype."""
 
     @abstractmethod
     def same_memory(self, x: Tensor) -> Tensor:
-        """Another tensor object on the very memory of ``x``, elements in the same order."""
+        """Another tensor object that shares all memory of ``x``, elements in the same order."""
 
     @abstractmethod
     def views(self, x: Tensor) -> Mapping[str, Tensor]:
-        """A matrix ``transposed``, ``sliced`` (``[1:, ::2]``), ``broadcast`` (``(3, *shape)``).
+        """A matrix ``transposed``, ``sliced`` (``[1:, ::2]``) and ``broadcast`` (``(3, *shape)``).
 
-        Views where the framework has views.
+        These are views if the framework has views.
         """
 
     @abstractmethod
     def global_state(self) -> Mapping[str, object]:
-        """The framework's defaults: device, dtype, RNG state, placement policy. Comparable."""
+        """The framework's defaults (device, dtype, RNG state, placement policy), comparable."""
 
     def extents(self, x: Tensor) -> Sequence[Extent]:
-        """The whole storage behind ``x``; the backend's own by default, hence the calibration."""
+        """The complete storage behind ``x``; by default the backend's answer, hence calibration."""
         return self.backend.extents(x)
 
     def allocated_bytes(self, device: Device) -> int:
@@ -64,32 +64,30 @@ class Probe(ABC):
         return allocated_bytes(device)
 
     def specials(self, device: Device) -> Mapping[str, Tensor]:  # noqa: ARG002
-        """More kinds of tensor that must copy: variables, parameters, strings, ragged, sparse."""
+        """More kinds of tensor to copy: variables, parameters, strings, ragged, sparse."""
         return {}
 
     write: Callable[[Tensor, float], None] = unsupported("the framework's tensors are immutable")
-    """Overwrites every element of a tensor in place with one value."""
+    """Overwrites every element of a tensor with one value, in place."""
 
     gradient: Callable[[Callable[[Tensor], Tensor], Array, Device], Array] = unsupported(
         "the framework has no autograd"
     )
-    """``gradient(function, array, device)``: of the sum of ``function(x)`` with regard to ``x``, a
-    differentiable tensor made of ``array`` on ``device``."""
+    """``gradient(function, array, device)``: the gradient of the sum of ``function(x)`` with
+    respect to ``x``, a differentiable tensor made from ``array`` on ``device``."""
 
     deleted: Callable[[Device], Tensor] = unsupported(
         "the framework does not delete a tensor that is in use"
     )
     """A tensor on the device whose memory was deleted or donated."""
 
-    read_out: Callable[[Tensor], object] = unsupported(
-        "the backend has no tracer to be judged by it"
-    )
-    """Reads the values of a tensor into Python, by a framework's call that the tracer records."""
+    read_out: Callable[[Tensor], object] = unsupported("the backend has no tracer to test with it")
+    """Reads a tensor's values into Python, by a call of the framework that the tracer records."""
 
     # For the profile ``train``; see ``unidev/contract/training_probe.py``.
 
     autograd: AutogradProbe = unsupported("the framework has no autograd")
     """Gradients in more detail."""
 
-    models: ModelProbe = unsupported("the backend has no models to be judged by")
+    models: ModelProbe = unsupported("the backend has no sample models")
     """Sample models and optimizers."""

@@ -1,6 +1,6 @@
-"""``Tracer``: the part of the contract that sees a framework's own transfers.
+"""``Tracer``: the part of the contract that reports a framework's own transfers.
 
-Tracers are made of ``Recording`` (which scopes are open in a thread) and ``Patches`` (which
+Tracers are built from ``Recording`` (which scopes are open in a thread) and ``Patches`` (which
 attributes are replaced meanwhile). A tracer adds what moves, and what a user would call it.
 """
 
@@ -27,23 +27,23 @@ class PlannedTransfer(NamedTuple):
     """What a user would call it: ``Tensor.item``, ``asnumpy``, ``add of mixed operands``."""
     source: Device
     target: Device
-    """Where they go; what is read into Python, or into NumPy, goes to ``cpu:0``."""
+    """Values read into Python or NumPy go to ``cpu:0``."""
     nbytes: int
     shape: tuple[int, ...] | None
-    """Of the tensor that is moved; None for several in one, or where it is unknown."""
+    """Shape of the tensor that moves; None for several at once, or if unknown."""
 
 
 class Tracer(ABC):
-    """Sees what a framework moves between devices, by whatever call of the framework's.
+    """Reports what a framework moves between devices, whichever of its calls does so.
 
-    Nothing is patched, hooked or slower unless ``watch`` is open, and nothing in other threads.
+    Patches, hooks and slows down nothing unless ``watch`` is open. Other threads are not affected.
     """
 
     blind_spots: Mapping[str, str] = {}
-    """What it does not see, in a user's words, and why. Shown with every trace: no silent hole."""
+    """Transfers that it misses, in a user's words, and why. Every trace shows them."""
 
     is_seconds_real = True
-    """Whether the time between ``begin`` and ``end`` is that of the transfer."""
+    """Whether the time between ``begin`` and ``end`` is the time of the transfer."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -54,18 +54,19 @@ class Tracer(ABC):
     ) -> AbstractContextManager[None]:
         """A scope of this thread in which each transfer is reported.
 
-        ``begin`` is called before the bytes move, where the framework lets one (else right after),
-        with the user's code on the stack. It may raise: then nothing is moved, and the error
-        reaches the user as it is. ``end`` is given what ``begin`` returned, once the bytes are
-        there, or the framework's call has returned or raised.
+        ``begin`` is called before the bytes move if the framework allows it (else right after),
+        with the user's code on the stack. If it raises, nothing moves, and the error reaches the
+        user unchanged. ``end`` receives what ``begin`` returned, once the bytes have arrived or the
+        framework's call has returned or raised.
 
-        A transfer is reported once, by the outermost call that a user makes: ``x.tolist()``, not
-        each step of it. Data that stays on its device is no transfer. unidev's own verbs report
-        what they move themselves: whoever opens the scope ignores reports while they run.
+        A transfer is reported once, as the outermost call that the user made: ``x.tolist()``, not
+        each of its steps. Data that stays on its device is not a transfer. unidev's own verbs
+        report their transfers themselves: the caller that opens the scope ignores reports while
+        they run.
 
-        Scopes nest, and may be left in any order. Each of them hears a transfer, the outermost
-        first, and its end in the opposite order. Afterwards, also after an exception, whatever was
-        patched is the original object again.
+        Scopes nest, and may be closed in any order. A transfer is reported to each, outermost
+        first, and its end in reverse order. After the last scope, also after an exception,
+        everything that was patched is the original object again.
         """
 
 
@@ -82,26 +83,26 @@ class Scope(NamedTuple):
 class Recording(threading.local):
     """The scopes that are open in this thread, and the one way to report a transfer to them.
 
-    A tracer makes one. Its ``watch`` opens a ``scope`` of it, and every replacement of a
-    framework's function goes through ``call``, mostly by ``wrap``.
+    A tracer creates one. ``watch`` opens its ``scope``, and every replacement of a framework's
+    function goes through ``call``, usually by way of ``wrap``.
     """
 
     def __init__(self) -> None:
         self.scopes: list[Scope] = []
-        """The outermost first."""
+        """Outermost first."""
         self.is_muted = False
-        """While a call is reported, and what it calls is a part of it."""
+        """True during a reported call: what it calls is part of it."""
 
     @property
     def is_on(self) -> bool:
-        """Whether a transfer that this thread makes now is to be reported."""
+        """Whether a transfer by this thread would be reported now."""
         return bool(self.scopes) and not self.is_muted
 
     @contextmanager
     def scope(
         self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
     ) -> Iterator[None]:
-        """A scope of this thread; those that were opened later may stay open after it."""
+        """A scope of this thread; scopes opened later may stay open after it."""
         scope = Scope(begin, end)
         if not self.scopes:
             self.opened()
@@ -123,9 +124,9 @@ class Recording(threading.local):
     ) -> R:
         """Call ``function``, which makes these transfers, and report them before and after.
 
-        Every scope hears of them, the outermost first, and of their end in the opposite order. If a
-        ``begin`` raises, those that have begun end, ``function`` is not called, and the error goes
-        to the caller as it is. Nothing that happens meanwhile in this thread is reported.
+        Reports to every scope, outermost first, and ends in reverse order. If a ``begin`` raises,
+        the transfers that have begun are ended, ``function`` is not called, and the error
+        propagates unchanged. Nothing else in this thread is reported meanwhile.
         """
         if not transfers or not self.is_on:
             return function(*arguments, **options)
@@ -147,10 +148,10 @@ class Recording(threading.local):
         function: Callable[..., R],
         transfers_of: Callable[..., Sequence[PlannedTransfer]],
     ) -> Callable[..., R]:
-        """A function to put in the place of ``function``, with its name and its documentation.
+        """A replacement for ``function``, with its name and documentation.
 
-        In a scope it reports what ``transfers_of``, called with the same arguments, finds that
-        ``function`` will move. Elsewhere it only calls ``function``.
+        In a scope, it reports the transfers that ``transfers_of``, called with the same arguments,
+        returns. Elsewhere it only calls ``function``.
         """
 
         @wraps(function)
@@ -163,7 +164,7 @@ class Recording(threading.local):
         return wrapper
 
     def muted(self, function: Callable[..., R], /, *arguments: Any, **options: Any) -> R:
-        """Call ``function``, and report nothing that it moves."""
+        """Call ``function`` without reporting its transfers."""
         was_muted, self.is_muted = self.is_muted, True
         try:
             return function(*arguments, **options)
@@ -171,13 +172,13 @@ class Recording(threading.local):
             self.is_muted = was_muted
 
     def refused(self, error: BaseException) -> None:
-        """Called with what a ``begin`` raised, for a framework that would hide it on its way."""
+        """Called with what a ``begin`` raised, for frameworks that would hide the exception."""
 
     def opened(self) -> None:
         """Called before the first scope of this thread opens."""
 
     def closed(self) -> None:
-        """Called when the last scope of this thread has closed, to undo what ``opened`` did."""
+        """Called after the last scope of this thread has closed, to undo what ``opened`` did."""
 
     def _begun(self, scope: Scope, transfer: PlannedTransfer) -> Any:
         try:
@@ -187,7 +188,7 @@ class Recording(threading.local):
             raise
 
     def _end(self, begun: list[tuple[Callable[[Any], None], Any]]) -> None:
-        """End the last one first, all of them whatever one raises."""
+        """End all, last one first, even if one of them raises."""
         while begun:
             end, token = begun.pop()
             try:
@@ -203,8 +204,8 @@ _MISSING = object()
 class Patches(ABC):
     """Attributes that are replaced while a scope is open in any thread, and restored afterwards.
 
-    ``with patches:`` counts: the first to enter puts the replacements in place, the last to leave
-    restores the originals. In a thread without a scope a replacement calls the original.
+    ``with patches:`` is counted: the first entry installs the replacements, the last exit restores
+    the originals. In a thread without a scope, a replacement calls the original.
     """
 
     def __init__(self) -> None:
@@ -214,12 +215,12 @@ class Patches(ABC):
 
     @abstractmethod
     def replacements(self) -> Iterable[tuple[Any, str, Any]]:
-        """Owner, name and replacement of each attribute; called when the first one enters."""
+        """Owner, name and replacement of each attribute; called on the first entry."""
 
     def late_holders(self) -> Iterable[tuple[Any, str, Any]]:
-        """Owner, name and original of each further attribute that may hold a replacement.
+        """Owner, name and original of each other attribute that may hold a replacement.
 
-        Called when the last one leaves: a module that was imported meanwhile may have taken one.
+        Called on the last exit: a module imported in between may have taken one.
         """
         return ()
 
@@ -230,7 +231,7 @@ class Patches(ABC):
                     for owner, name, replacement in list(self.replacements()):
                         self._originals.append((owner, name, vars(owner).get(name, _MISSING)))
                         setattr(owner, name, replacement)
-                except BaseException:  # Ctrl-C, too: all or none of them
+                except BaseException:  # Ctrl-C too: all or nothing
                     self._restore()
                     raise
             self._users += 1
@@ -242,12 +243,12 @@ class Patches(ABC):
                 try:
                     self._originals += self.late_holders()
                     self._restore()
-                except BaseException:  # Ctrl-C in the middle of it
+                except BaseException:  # Ctrl-C halfway through
                     self._restore()
                     raise
 
     def attributes(self) -> list[tuple[Any, str]]:
-        """Owner and name of each that is replaced now."""
+        """Owner and name of each attribute that is replaced now."""
         return [(owner, name) for owner, name, _ in self._originals]
 
     def _restore(self) -> None:

@@ -1,6 +1,6 @@
-"""``AutogradProbe`` and ``ModelProbe``: what the conformance profile ``train`` needs of a backend.
+"""``AutogradProbe`` and ``ModelProbe``: what the conformance profile ``train`` needs.
 
-As with ``Probe``: by the framework's *own* calls, never through what is judged.
+Like ``Probe``, they use the framework's *own* calls, never the methods under test.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class AutogradProbe(ABC):
-    """Gradients, by the framework's own calls."""
+    """Gradients, through the framework's own calls."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -34,14 +34,15 @@ class AutogradProbe(ABC):
     def gradients(
         self, function: Callable[..., Tensor], arrays: Sequence[Array], devices: Sequence[Device]
     ) -> Sequence[Tensor | None]:
-        """Of the sum of ``function(*xs)`` by each ``x``, made of an array on a device.
+        """The gradients of the sum of ``function(*xs)`` with respect to each ``x``.
 
-        The framework's own tensors, where the framework leaves them; None: no way there.
+        ``xs`` are tensors made from ``arrays`` on ``devices``. Returns the framework's own tensors,
+        on the devices where the framework puts them; None where the sum does not depend on ``x``.
         """
 
     @abstractmethod
     def detach(self, x: Tensor) -> Tensor:
-        """``x`` cut off from autograd."""
+        """``x``, detached from autograd."""
 
     second_order: Callable[[Callable[[Tensor], Tensor], Array, Device], Tensor] = unsupported(
         "the framework has no gradients of gradients"
@@ -50,75 +51,75 @@ class AutogradProbe(ABC):
     ``function(x)``), a native tensor."""
 
     is_differentiable: Callable[[Tensor], bool] = unsupported(
-        "the framework's tensors have no flag that says whether they are differentiable"
+        "the framework's tensors have no flag for being differentiable"
     )
-    """What the flag of a tensor says (``requires_grad``), asked while ``function`` runs."""
+    """The value of a tensor's flag (``requires_grad``), read while ``function`` runs."""
 
 
 class ModelProbe(ABC):
-    """Sample models and optimizers, by the framework's own calls."""
+    """Sample models and optimizers, through the framework's own calls."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
     @abstractmethod
     def model(self) -> Model:
-        """A new model on the CPU, built, in training mode, with the same numbers each time.
+        """A new model on the CPU, built, in training mode, with the same values each time.
 
-        It takes float32 ``(n, 4)`` and gives ``(n, 4)``. It has a dense layer whose weight is
-        another one's, too (tied); a submodule that stands at two places; a parameter that is
-        frozen; statistics that training updates (batch norm); a buffer that is saved with it and
-        one that is not, where the framework has such.
+        It maps float32 ``(n, 4)`` to ``(n, 4)``. It has two dense layers with one tied weight, a
+        submodule that is shared (used in two places), a frozen parameter, statistics that training
+        updates (batch norm), and, if the framework has them, a buffer that is saved with the model
+        and one that is not.
         """
 
     @abstractmethod
     def tensors(self, model: Model) -> Mapping[str, Tensor]:
-        """Parameters and buffers under each of their names, gradients as ``NAME.grad``."""
+        """Parameters and buffers under every name they have, gradients as ``NAME.grad``."""
 
     @abstractmethod
     def objects(self, model: Model) -> Sequence[object]:
-        """The parameter objects that optimizers hold, and the submodules: what stays the same."""
+        """The parameter objects that optimizers hold, and the submodules: none may be replaced."""
 
     @abstractmethod
     def tied(self, model: Model) -> Sequence[tuple[Tensor, Tensor]]:
-        """Pairs that are one: the tied weight as each of its layers has it."""
+        """Pairs that must be one tensor: the tied weight, as each of its layers has it."""
 
     @abstractmethod
     def shared(self, model: Model) -> Sequence[tuple[object, object]]:
-        """Pairs of places at which one submodule stands, as the model has them now."""
+        """Pairs that must be one submodule: the shared one, as found now at each of its places."""
 
     @abstractmethod
     def frozen(self, model: Model) -> frozenset[str]:
-        """Names of the parameters that are frozen."""
+        """Names of the frozen parameters."""
 
     @abstractmethod
     def is_training(self, model: Model) -> bool | None:
-        """The mode that the model is in; None where models have none."""
+        """Whether the model is in training mode; None if models have no mode."""
 
     @abstractmethod
     def set_inference(self, model: Model) -> None:
-        """Leave training mode, where models have one."""
+        """Leave training mode, if models have one."""
 
     @abstractmethod
     def forward(self, model: Model, x: Tensor) -> Tensor:
-        """As inference, whatever the mode; computed where the model is, recorded by no autograd."""
+        """Inference, whatever the mode, on the model's device, without recording gradients."""
 
     @abstractmethod
     def optimizer(self, model: Model) -> Optimizer:
-        """SGD with momentum, or one that has state as well, for the model's parameters."""
+        """SGD with momentum, or another optimizer with state, for the model's parameters."""
 
     @abstractmethod
     def step(self, model: Model, optimizer: Optimizer, x: Tensor) -> None:
-        """One step of training on the sum of squares of the output; leaves gradients, if it can."""
+        """One training step on the output's sum of squares; may leave gradients behind."""
 
     @abstractmethod
     def optimizer_tensors(self, optimizer: Optimizer) -> Mapping[str, Tensor]:
-        """Its state after a step, but for counters that the framework keeps on the CPU."""
+        """Its state after a step, except counters that the framework keeps on the CPU."""
 
     def earlier_optimizer(self, model: Model) -> Optimizer:
-        """One that goes on training ``model`` when that is placed without it, before any step.
+        """An optimizer that, before its first step, still works if ``model`` is placed without it.
 
-        Override with ``unsupported(...)`` where an optimizer has to be given to ``place``.
+        Override with ``unsupported(...)`` if optimizers must always be passed to ``place``.
         """
         return self.optimizer(model)
 
@@ -128,11 +129,11 @@ class ModelProbe(ABC):
     """``add_hook(model, call)``: each forward calls ``call()``."""
 
     unbuilt: Callable[[], Model] = unsupported(
-        "the framework's models have their parameters from the beginning"
+        "the framework's models have their parameters from the start"
     )
-    """A model of the shapes above whose parameters come into being at the first ``forward``."""
+    """A model of the shapes above whose parameters are created by the first ``forward``."""
 
     spread: Callable[[], Model] = unsupported(
-        "the framework's models are not spread over several devices by themselves"
+        "the framework itself does not spread a model over several devices"
     )
-    """A model each of whose parameters is mirrored on several devices; needs two GPUs."""
+    """A model whose parameters are all mirrored on several devices; needs two GPUs."""

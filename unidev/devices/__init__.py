@@ -1,1 +1,1 @@
-"""Which devices there are, and their memory."""
+"""The available devices, and their memory."""

@@ -1,4 +1,4 @@
-"""Which devices there are, and which one is meant."""
+"""The available devices, and the device that a string or an object specifies."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     """A Device, unidev's or the framework's spelling, or the framework's own device object."""
 
 KINDS = ("cpu", "gpu")
-"""What every backend understands, whatever it has."""
+"""Understood by every backend, whatever devices it has."""
 
 
 def cpu() -> Device:
-    """The host's device of the selected backend, ``cpu:0``."""
+    """The host device of the selected backend, ``cpu:0``."""
     return _there(active_backend(), "cpu", 0)
 
 
@@ -31,23 +31,24 @@ def gpu(index: int = 0) -> Device:
     """The accelerator ``index`` of the selected backend: CUDA, ROCm, MPS, XPU, or simulated.
 
     Raises:
-        DeviceNotFoundError: it is not there; lists what is, and says why where there is none.
+        DeviceNotFoundError: it is not available; lists the devices that are, and explains why the
+            backend has no GPU if it has none.
         DeviceSpecError: ``index`` is not a non-negative integer.
     """
     return _there(active_backend(), "gpu", _checked_index(index))
 
 
 def as_device(spec: DeviceLike, /) -> Device:
-    """The device that ``spec`` means; it is there.
+    """The device that ``spec`` specifies, once it is known to be available.
 
     Args:
-        spec: a ``Device``; a string in unidev's spelling (``gpu``, ``gpu:1``), which wins, or the
-            framework's (``cuda:1``, ``/GPU:1``); or the framework's own object. A string means a
-            device of the selected backend; ``gpu`` is ``gpu:0``.
+        spec: a ``Device``; a string in unidev's spelling (``gpu``, ``gpu:1``), which takes
+            precedence, or the framework's (``cuda:1``, ``/GPU:1``); or the framework's own device
+            object. A string means a device of the selected backend; ``gpu`` is ``gpu:0``.
 
     Raises:
-        DeviceSpecError: it means no device.
-        DeviceNotFoundError: the device is not there; lists what is.
+        DeviceSpecError: ``spec`` does not specify a device.
+        DeviceNotFoundError: the device is not available; lists those that are.
 
     >>> import unidev
     >>> unidev.as_device("cpu") is unidev.cpu()
@@ -75,14 +76,14 @@ def list_devices() -> list[Device]:
 
 
 def num_gpus() -> int:
-    """How many GPUs the selected backend sees, simulated ones included. Touches none of them."""
+    """The number of GPUs of the selected backend, simulated ones included. Initialises none."""
     return active_backend().device_count("gpu")
 
 
 def try_gpu(index: int = 0) -> Device:
-    """``gpu(index)`` if it is there, else ``cpu()``.
+    """``gpu(index)`` if it is available, else ``cpu()``.
 
-    With ``try_all_gpus``, the one function that falls back, as its name says.
+    Only this function and ``try_all_gpus`` fall back to another device.
 
     Raises:
         DeviceSpecError: ``index`` is not a non-negative integer.
@@ -106,33 +107,35 @@ def try_all_gpus() -> list[Device]:
 
 
 def synchronize(device: DeviceLike | None = None) -> None:
-    """Block until all work queued on ``device`` is done; None: on every device of the backend."""
+    """Block until all work queued on ``device`` is done; by default, on the backend's devices."""
     devices = list_devices() if device is None else [as_device(device)]
     for each in devices:
         load_backend(each.backend).synchronize(each)
 
 
 def memory(device: DeviceLike) -> Memory:
-    """What ``device`` has in use, free and in all, in bytes.
+    """The used, free and total memory of ``device``, in bytes.
 
     Returns:
-        ``(used_bytes, free_bytes, total_bytes)`` by the framework's count, of its own tensors where
-        it tells. Of a real GPU of NVIDIA's, ``.driver`` has the same by the driver's count, of all
-        processes, and ``.driver.holders`` who they are; else ``.driver`` is None.
+        ``(used_bytes, free_bytes, total_bytes)`` as the framework counts them; ``used_bytes`` is
+        that of its own tensors where it reports them. For a real NVIDIA GPU, ``.driver`` has the
+        driver's counts for all processes, and ``.driver.holders`` lists the processes; otherwise
+        ``.driver`` is None.
 
     May create the device's context.
 
     Raises:
-        UnsupportedOperation: the framework keeps no count there; says why.
+        DeviceError: ``device`` is invalid or not available.
+        UnsupportedOperation: the framework keeps no count for this device; gives the reason.
     """
     target = as_device(device)
     backend = load_backend(target.backend)
-    told = backend.memory(target)
+    counted = backend.memory(target)
     if target.kind == "cpu" or target.is_simulated:
-        return told
+        return counted
     from unidev.calls.driver_memory import with_driver
 
-    return with_driver(told, target, backend)
+    return with_driver(counted, target, backend)
 
 
 def devices_of(backend: Backend) -> list[Device]:
@@ -147,8 +150,8 @@ def devices_of(backend: Backend) -> list[Device]:
 def default_device(device: DeviceLike | None) -> Device:
     """Where a new tensor goes: ``device``, else the innermost ``with device:``, else ``cpu:0``.
 
-    Of the selected backend, that is: as a framework's own default device, the scope holds on inside
-    ``with use_backend(name):``, and says nothing about another framework.
+    Only devices of the selected backend count. Like a framework's own default device, the scope
+    stays in effect inside ``with use_backend(name):``, and does not affect another framework.
     """
     if device is not None:
         return as_device(device)
@@ -157,39 +160,39 @@ def default_device(device: DeviceLike | None) -> Device:
 
 
 def resolve_device(spec: DeviceLike, backend: Backend) -> Device:
-    """The device of ``backend`` that ``spec`` means; it is there.
+    """The device of ``backend`` that ``spec`` specifies, once it is known to be available.
 
     Raises:
         BackendMismatchError: it is a device of another backend.
-        DeviceSpecError: it means no device.
-        DeviceNotFoundError: the device is not there.
+        DeviceSpecError: ``spec`` does not specify a device.
+        DeviceNotFoundError: the device is not available.
     """
     if isinstance(spec, Device):
         if spec.backend != backend.name:
             raise BackendMismatchError(
-                f"{spec} is a device of the {spec.backend} backend, and the tensor is one of "
-                f"{backend.name}. Give a device of {backend.name}, or bring the values across with "
+                f"{spec} is a device of the {spec.backend} backend, but the tensor belongs to "
+                f"{backend.name}. Pass a device of {backend.name}, or convert the tensor with "
                 "unidev.array(unidev.to_numpy(x), device=...).",
                 backend=spec.backend,
             )
         device = spec
     else:
         device = backend.device(*_kind_and_index(spec, backend))
-    _ = device.native  # asks, the first time, whether it is there
+    _ = device.native  # checks, the first time, that the device is available
     return device
 
 
 def check_device(device: Device) -> None:
-    """Raise DeviceNotFoundError unless ``device`` is there now."""
+    """Raise DeviceNotFoundError unless ``device`` is available now."""
     backend = load_backend(device.backend)
     known = device.kind in backend.kinds
     if not known or not 0 <= device.index < backend.device_count(device.kind):
-        raise DeviceNotFoundError(_not_there(device, backend), spec=str(device))
+        raise DeviceNotFoundError(_not_available(device, backend), spec=str(device))
 
 
 def _there(backend: Backend, kind: str, index: int) -> Device:
     device = backend.device(kind, index)
-    _ = device.native  # asks, the first time, whether it is there
+    _ = device.native  # checks, the first time, that the device is available
     return device
 
 
@@ -201,7 +204,7 @@ def _kind_and_index(spec: object, backend: Backend) -> tuple[str, int]:
     native = backend.parse_native(spec)
     if native is None:
         _refuse_foreign(spec, backend)
-        raise DeviceSpecError(_makes_no_sense(spec, backend), spec=spec)
+        raise DeviceSpecError(_not_a_device(spec, backend), spec=spec)
     return native[0], _checked_index(native[1])
 
 
@@ -209,8 +212,8 @@ def _refuse_foreign(spec: object, backend: Backend) -> None:
     owner = None if isinstance(spec, str) else backend_of_namespace(type(spec))
     if owner is not None and owner is not backend and owner.parse_native(spec) is not None:
         raise BackendMismatchError(
-            f"{shown(spec)} is a device of the {owner.name} backend; a device of {backend.name} is "
-            f"needed: {_listed(backend)}.",
+            f"{shown(spec)} is a device of the {owner.name} backend. Pass a device of "
+            f"{backend.name}: {_listed(backend)}.",
             backend=owner.name,
         )
 
@@ -223,25 +226,25 @@ def _checked_index(index: object) -> int:
     number = non_negative_integer(index, MOST_INDEX)
     if number is None:
         raise DeviceSpecError(
-            f"the index of a device must be a non-negative integer, not {shown(index)}.",
+            f"a device index must be a non-negative integer, not {shown(index)}.",
             spec=index,
         )
     return number
 
 
-def _makes_no_sense(spec: object, backend: Backend) -> str:
+def _not_a_device(spec: object, backend: Backend) -> str:
     kind = "" if isinstance(spec, str) else f" (of type {kind_of(spec)})"
     return (
-        f"{shown(spec)}{kind} names no device of the {backend.name} backend. Its devices: "
-        f"{_listed(backend)}; their own spelling: "
+        f"{shown(spec)}{kind} does not specify a device of the {backend.name} backend. Its "
+        f"devices: {_listed(backend)}; in the framework's own spelling: "
         f"{', '.join(device.native_name for device in devices_of(backend))}."
     )
 
 
-def _not_there(device: Device, backend: Backend) -> str:
+def _not_available(device: Device, backend: Backend) -> str:
     from unidev.contract.backend import Unsupported
 
-    message = f"{device} is not there: the {backend.name} backend has {_listed(backend)}."
+    message = f"{device} is not available: the {backend.name} backend has {_listed(backend)}."
     if device.kind == "gpu":
         message += f" try_gpu({device.index}) falls back to the CPU"
         if device.index < MOST and not isinstance(backend.spec.simulator, Unsupported):

@@ -1,4 +1,4 @@
-"""``track_memory``: the most memory that was in use at once, by the framework's own count."""
+"""``track_memory``: peak memory, by the framework's own count."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 _lock = threading.Lock()
 _open: list[PeakMemory] = []
-"""Every tracker that is inside its ``with``: a framework has one counter for all of them."""
+"""Every tracker that is inside its ``with``: they share the framework's one counter."""
 
 
 class PeakMemory:
-    """What ``track_memory`` gives; bytes of the framework's tensors on one device."""
+    """What ``track_memory`` returns: bytes of the framework's tensors on one device."""
 
     def __init__(self, device: Device, backend: Backend) -> None:
         self.device = device
@@ -32,14 +32,16 @@ class PeakMemory:
 
     @property
     def start_bytes(self) -> int:
-        """What was in use when the block began."""
+        """Memory in use when the block began."""
         if self._start_bytes is None:
-            raise ScopeError("nothing is tracked yet: `with unidev.track_memory(device) as peak:`")
+            raise ScopeError(
+                "this tracker has not started: use `with unidev.track_memory(device) as peak:`."
+            )
         return self._start_bytes
 
     @property
     def peak_bytes(self) -> int:
-        """The most that was in use at once since the block began, until now or until it ended."""
+        """Peak memory in use since the block began, up to now or to the end of the block."""
         _ = self.start_bytes
         with _lock:
             if self in _open:
@@ -48,13 +50,15 @@ class PeakMemory:
 
     @property
     def added_bytes(self) -> int:
-        """By how much the peak is above what was in use when the block began."""
+        """``peak_bytes - start_bytes``."""
         return self.peak_bytes - self.start_bytes
 
     def __enter__(self) -> PeakMemory:
-        """Let the framework's peak begin anew; trackers that are open already have seen theirs."""
+        """Reset the framework's peak, after every open tracker has read it."""
         if self._start_bytes is not None:
-            raise ScopeError("a tracker is for one `with`: call unidev.track_memory again.")
+            raise ScopeError(
+                "a tracker can be entered only once: call unidev.track_memory(device) again."
+            )
         peaks = self._backend.peaks
         with _lock:
             start = peaks.used_bytes(self.device)
@@ -70,7 +74,7 @@ class PeakMemory:
         with _lock:
             if self not in _open:
                 raise ScopeError(
-                    "`with unidev.track_memory(device):` is left, but was not entered."
+                    "exit from `with unidev.track_memory(device):`, which was not entered."
                 )
             try:
                 self._look()
@@ -82,36 +86,36 @@ class PeakMemory:
             and not isinstance(error, UnidevError)
             and is_lack_of_memory(error)
         ):
-            doing = f"what ran inside `with unidev.track_memory({str(self.device)!r})`"
+            doing = f"running the block of `with unidev.track_memory({str(self.device)!r})`"
             raise framework_error(error, self._backend.name, doing) from error
 
     def __repr__(self) -> str:
         if self._start_bytes is None:
-            return f"<memory peak of {self.device}: not begun>"
-        return f"<memory peak of {self.device}: {bytes_text(self.peak_bytes)}>"
+            return f"<peak memory of {self.device}: not started>"
+        return f"<peak memory of {self.device}: {bytes_text(self.peak_bytes)}>"
 
     def _look(self) -> None:
         self._seen = max(self._seen, self._backend.peaks.peak_bytes(self.device))
 
 
 def track_memory(device: DeviceLike, /) -> PeakMemory:
-    """``with unidev.track_memory(device) as peak:`` counts the most memory that is in use at once.
+    """``with unidev.track_memory(device) as peak:`` measures the peak memory of the block.
 
     Args:
         device: a ``Device``, a string such as ``gpu:1``, or the framework's own device.
 
     Returns:
-        A tracker for one ``with``: ``peak.peak_bytes`` in all, ``peak.added_bytes`` above what was
-        in use when the block began. Counted are the framework's tensors on that device, of all
-        threads, not what its allocator keeps in reserve. Trackers nest.
+        A tracker for one ``with``: ``peak.peak_bytes`` is the peak, ``peak.added_bytes`` the part
+        of it above what was in use when the block began. Both count the framework's tensors on
+        that device, of all threads, without its allocator's reserve. Trackers nest.
 
-    The framework has one counter of the peak, which begins anew with the block: whoever else reads
-    it, reads from there. Where the framework itself runs out of memory inside the block, that
-    arrives as ``OutOfDeviceMemoryError``.
+    The framework has one peak counter, and the block resets it: other code that reads the counter
+    sees the peak since then. If the framework itself runs out of memory inside the block, its error
+    becomes ``OutOfDeviceMemoryError``.
 
     Raises:
-        UnsupportedOperation: the framework counts no peak there; says why.
-        DeviceError: ``device`` makes no sense, or is not there.
+        UnsupportedOperation: the framework does not count peak memory there; gives the reason.
+        DeviceError: ``device`` is invalid or not available.
 
         with unidev.track_memory("gpu") as peak:
             loss = step(net, batch)
@@ -124,5 +128,5 @@ def track_memory(device: DeviceLike, /) -> PeakMemory:
     peaks = backend.peaks
     if isinstance(peaks, Unsupported):
         raise UnsupportedOperation("track_memory", peaks.reason, peaks.link)
-    peaks.used_bytes(target)  # says here, at the call, if nobody counts on this device
+    peaks.used_bytes(target)  # raises here, at the call, if this device has no counter
     return PeakMemory(target, backend)

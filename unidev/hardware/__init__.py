@@ -1,1 +1,1 @@
-"""What the machine and its drivers say, with no framework."""
+"""What the machine and its drivers report, without any framework."""

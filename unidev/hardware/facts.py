@@ -1,4 +1,4 @@
-"""What the machine, its drivers and this process say, as plain values."""
+"""Facts about the machine, its drivers and this process, as plain values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 VENDORS = {"0x10de": "cuda", "0x1002": "rocm", "0x8086": "xpu"}
-"""PCI's numbers of those who make GPUs, and what their GPUs are programmed with."""
+"""PCI vendor ids, and the platform with which the vendor's GPUs are programmed."""
 
 
 MAKERS = {"cuda": "NVIDIA", "rocm": "AMD", "xpu": "Intel", "mps": "Apple"}
@@ -41,16 +41,16 @@ NOT_ASKED = "not asked"
 
 @dataclass(frozen=True)
 class PciDevice:
-    """A GPU on the bus, whoever drives it."""
+    """A GPU on the PCI bus, whatever its driver."""
 
     address: str
     vendor: str
     driver: str | None = None
-    """The kernel's driver that has it: ``nvidia``, ``nouveau``, ``vfio-pci``, ``amdgpu``…"""
+    """The kernel driver bound to it: ``nvidia``, ``nouveau``, ``vfio-pci``, ``amdgpu``…"""
 
     @property
     def accelerator(self) -> str:
-        """What it is programmed with."""
+        """The platform it is programmed with: ``cuda``, ``rocm`` or ``xpu``."""
         return VENDORS[self.vendor]
 
 
@@ -68,7 +68,7 @@ class MemoryHolder(NamedTuple):
 
     pid: int
     name: str | None
-    """The program's name, without its arguments; None: the process is not this user's."""
+    """The program's name, without arguments; None: the process belongs to another user."""
     used_bytes: int | None
     """None: the driver does not report it, as in some containers and on Windows."""
 
@@ -79,10 +79,10 @@ class GpuProcess:
 
     pid: int
     name: str | None = None
-    """The program's name, without its arguments; None: the process is not this user's."""
+    """The program's name, without arguments; None: the process belongs to another user."""
     used_bytes: int | None = None
     frameworks: tuple[str, ...] = ()
-    """Frameworks whose libraries it has loaded, as far as this user may see."""
+    """Frameworks whose libraries it has loaded, as far as this user may see them."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Gpu:
     name: str
     uuid: str | None = None
     architecture: str | None = None
-    """``sm_90``, ``gfx90a``; None: not known."""
+    """``sm_90``, ``gfx90a``; None: unknown."""
     used_bytes: int | None = None
     total_bytes: int | None = None
     processes: tuple[GpuProcess, ...] = ()
@@ -103,38 +103,38 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Driver:
-    """What the driver of one maker's GPUs says."""
+    """What the driver of one vendor's GPUs reports."""
 
     accelerator: str
     state: str
     """One of the states above."""
     message: str | None = None
-    """Its own words, where it fails."""
+    """Its own message, if it fails."""
     version: str | None = None
     cuda_version: str | None = None
-    """The newest CUDA that it can run, such as ``12.4``."""
+    """The newest CUDA version that it supports, such as ``12.4``."""
     gpus: tuple[Gpu, ...] = ()
 
 
 @dataclass(frozen=True)
 class Machine:
-    """What the machine says without any framework."""
+    """What the machine reports without any framework."""
 
     system: str = "Linux"
     distribution: str | None = None
     """The ``ID`` of ``/etc/os-release``."""
     is_wsl: bool = False
     container: str | None = None
-    """What shows that this is a container: a file or a variable."""
+    """The file or variable that shows that this is a container."""
     pci_count: int | None = None
-    """How many devices there are on the bus; None: it cannot be seen."""
+    """The number of devices on the bus; None: the bus is not visible."""
     gpus_on_bus: tuple[PciDevice, ...] = ()
     nvidia_kernel: str | None = None
-    """The version of NVIDIA's kernel module, where it is loaded."""
+    """The version of NVIDIA's kernel module, if it is loaded."""
     device_files: tuple[DeviceFile, ...] = ()
     drivers: tuple[Driver, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
-    """The variables that bear on GPUs."""
+    """The environment variables that affect GPUs."""
 
     @property
     def gpus(self) -> tuple[Gpu, ...]:
@@ -142,29 +142,29 @@ class Machine:
         return tuple(gpu for driver in self.drivers for gpu in driver.gpus)
 
     def driver(self, accelerator: str) -> Driver:
-        """What is known of that driver."""
+        """What is known about that driver."""
         for driver in self.drivers:
             if driver.accelerator == accelerator:
                 return driver
         return Driver(accelerator, NOT_ASKED)
 
     def on_bus(self, accelerator: str) -> list[PciDevice]:
-        """The GPUs of one maker on the bus."""
+        """The GPUs of one vendor on the bus."""
         return [each for each in self.gpus_on_bus if each.accelerator == accelerator]
 
     def files(self, prefix: str) -> list[DeviceFile]:
-        """The device files whose path begins so."""
+        """The device files whose paths start with ``prefix``."""
         return [each for each in self.device_files if each.path.startswith(prefix)]
 
 
 @dataclass(frozen=True)
 class Process:
-    """The process that asks."""
+    """The current process."""
 
     pid: int = 0
     parent: int = 0
     is_forked: bool = False
     """Whether it is a copy of its parent, with no ``exec`` in between."""
     holds_gpu: tuple[str, ...] = ()
-    """Device files that it has open, by which CUDA or ROCm has been initialised."""
+    """Open device files that show that CUDA or ROCm has been initialised."""
     parent_holds_gpu: tuple[str, ...] = ()

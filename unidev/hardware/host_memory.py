@@ -1,4 +1,4 @@
-"""The host's memory: what is free, and what this process has of the C library."""
+"""Host memory: what is free, and what this process has allocated from the C library."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class _Mallinfo2(ctypes.Structure):
 
 
 def free_and_total() -> tuple[int | None, int | None]:
-    """Bytes that are free for any process, and all bytes; None where the system does not report."""
+    """Available and total bytes; None where the system does not report them."""
     import psutil
 
     try:
         with warnings.catch_warnings():
-            # In some containers psutil does not find what is shared or inactive, and warns.
+            # In some containers psutil cannot read shared or inactive memory, and warns.
             warnings.simplefilter("ignore", RuntimeWarning)
             memory = psutil.virtual_memory()
-    except OSError:  # there is no /proc, or nothing in it
+    except OSError:  # /proc is missing or empty
         return None, None
     return memory.available, memory.total
 
@@ -45,15 +45,16 @@ def free_and_total() -> tuple[int | None, int | None]:
 def allocated_bytes(device: Device) -> int:
     """Bytes that this process has allocated and not freed, by glibc's count.
 
-    Counts the whole process: mapped blocks (``hblkhd``) and those of the heaps (``uordblks``). Good
-    for the host and for simulated devices, whose memory is the host's.
+    Counts the whole process: mapped blocks (``hblkhd``) and heap blocks (``uordblks``). Valid for
+    the host and for simulated devices, which use the host's memory.
 
     Raises:
         UnsupportedOperation: a real GPU, or a C library that keeps no such count.
     """
     if device.kind != "cpu" and not device.is_simulated:
         raise UnsupportedOperation(
-            _OPERATION, f"the C library does not see the memory of {device}; the probe has to"
+            _OPERATION,
+            f"the C library does not count the memory of {device}; the probe must override it",
         )
     info = _mallinfo2()()
     return int(info.hblkhd) + int(info.uordblks)

@@ -1,4 +1,4 @@
-"""What the machine says without any framework: its bus, device files, drivers and environment."""
+"""Reads the machine without any framework: its bus, device files, drivers and environment."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ VARIABLES = (
     "HSA_OVERRIDE_GFX_VERSION", "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK",
     "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "UNIDEV_SIMULATE",
 )  # fmt: skip
-"""The environment variables that bear on which GPUs are seen."""
+"""The environment variables that affect which GPUs are visible."""
 
 _ROOT = Path("/")
 _DISPLAY, _ACCELERATOR = "0x03", "0x12"
-"""PCI's classes of GPUs; AMD's MI300 calls itself a processing accelerator."""
+"""PCI classes of GPUs; AMD's MI300 reports itself as a processing accelerator."""
 _DEVICE_FILES = ("nvidia*", "kfd", "dri/renderD*", "dxg")
 
 
@@ -35,9 +35,9 @@ def read_machine(
     root: Path = _ROOT,
     system: str | None = None,
 ) -> Machine:
-    """All of it, from the files under ``root``, and from NVIDIA's driver.
+    """Read everything, from the files under ``root`` and from NVIDIA's driver.
 
-    ``wait_s`` is how long that driver may take.
+    ``wait_s`` limits how long that driver may take.
     """
     system = platform.system() if system is None else system
     on_bus = _pci(root)
@@ -56,7 +56,7 @@ def read_machine(
 
 
 def relevant(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that bear on GPUs."""
+    """The environment variables that affect GPUs."""
     return {name: environment[name] for name in VARIABLES if name in environment}
 
 
@@ -89,7 +89,7 @@ def _pci(root: Path) -> tuple[PciDevice, ...]:
 
 
 def _amd(root: Path) -> Driver:
-    """The compute nodes of AMD's kernel driver that are GPUs."""
+    """The GPUs among the compute nodes of AMD's kernel driver."""
     gpus: list[Gpu] = []
     for folder in sorted((root / "sys/class/kfd/kfd/topology/nodes").glob("*"), key=_number):
         properties = dict(
@@ -154,7 +154,7 @@ def _distribution(root: Path) -> str | None:
 
 
 def _read(path: Path) -> str:
-    """What a file says; nothing where it is not there, or not for us."""
+    """The content of a file; empty if it does not exist or is not readable."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:

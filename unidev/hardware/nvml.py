@@ -1,4 +1,4 @@
-"""What NVIDIA's driver says, through nvidia-ml-py. Initialises no CUDA and touches no framework."""
+"""Queries NVIDIA's driver through nvidia-ml-py, without initialising CUDA or any framework."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     DescribeProcess = Callable[[int], tuple[str | None, tuple[str, ...]]]
-    """Gives the name of a process, and the frameworks that it has loaded."""
+    """Returns the name of a process, and the frameworks that it has loaded."""
 
 _STATES = {
     "NVML_ERROR_LIBRARY_NOT_FOUND": NO_LIBRARY,
@@ -40,7 +40,7 @@ def import_nvml() -> Any:
     """The module ``pynvml`` of nvidia-ml-py, or None."""
     try:
         with warnings.catch_warnings():
-            # The other distribution of that module's name, pynvml, warns that it is deprecated.
+            # The other distribution that provides this module, pynvml, warns of its deprecation.
             warnings.simplefilter("ignore", FutureWarning)
             import pynvml  # type: ignore[import-untyped]
     except ImportError:
@@ -49,7 +49,7 @@ def import_nvml() -> Any:
 
 
 def ask_in_time(ask: Callable[[], Driver], wait_s: float) -> Driver:
-    """What ``ask`` says, unless it takes longer: a driver that lost its card may never return."""
+    """``ask()``, or ``NO_ANSWER`` after ``wait_s``: a driver that lost its card may hang."""
     answers: list[Driver] = []
     thread = Thread(target=lambda: answers.append(ask()), daemon=True)
     thread.start()
@@ -58,7 +58,7 @@ def ask_in_time(ask: Callable[[], Driver], wait_s: float) -> Driver:
 
 
 def ask_nvml(nvml: Any, describe: DescribeProcess) -> Driver:
-    """What the driver says; ``nvml`` is the module, or None where it is not installed."""
+    """What the driver reports; ``nvml`` is the module, or None if it is not installed."""
     if nvml is None:
         return Driver("cuda", NOT_ASKED, "nvidia-ml-py is not installed")
     try:
@@ -73,7 +73,7 @@ def ask_nvml(nvml: Any, describe: DescribeProcess) -> Driver:
             cuda_version=_cuda_version(nvml),
             gpus=tuple(_gpus(nvml, describe)),
         )
-    except nvml.NVMLError as error:  # one that fell off the bus, say
+    except nvml.NVMLError as error:  # for example, a GPU that fell off the bus
         return Driver("cuda", FAILS, str(error))
     finally:
         with contextlib.suppress(nvml.NVMLError):
@@ -113,7 +113,7 @@ def _gpus(nvml: Any, describe: DescribeProcess) -> Iterator[Gpu]:
 def _processes(nvml: Any, handle: Any, describe: DescribeProcess) -> Iterator[GpuProcess]:
     found = _or_none(nvml, partial(nvml.nvmlDeviceGetComputeRunningProcesses, handle))
     for each in found or ():
-        # The driver's own name for it may contain its path or arguments, and be another user's.
+        # Not the driver's name for it: that may contain a path or arguments, or be another user's.
         name, frameworks = describe(each.pid)
         yield GpuProcess(each.pid, name, each.usedGpuMemory, frameworks)
 
@@ -129,7 +129,7 @@ def _mig_uuids(nvml: Any, handle: Any) -> Iterator[str]:
 
 
 def _or_none(nvml: Any, ask: Callable[[], Any]) -> Any:
-    """None where the driver does not report that of this card, or not to this user."""
+    """``ask()``, or None if the driver does not report it for this card or to this user."""
     try:
         return ask()
     except nvml.NVMLError:

@@ -1,6 +1,6 @@
-"""This process, and the user's own: their names, what they have loaded, and how much they hold.
+"""This user's processes: their names, what they have loaded, and how much memory they hold.
 
-Of another user's process, nothing; of no process the command line, which may contain a password.
+Reports nothing about other users' processes, and never a command line: it may hold a password.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _LIBRARIES = {
     "libmxnet": "MXNet",
     "xla_cuda": "JAX",
 }
-"""By which of its libraries a framework is recognised in another process."""
+"""The library by which a framework is recognised in another process."""
 
 _OPEN_ONCE_INITIALISED = ("/dev/nvidia-uvm", "/dev/kfd", "/dev/dxg")
-"""CUDA and ROCm open these when they are initialised; listing GPUs by the driver does not."""
+"""CUDA and ROCm open these on initialisation; listing GPUs through the driver does not."""
 
 
 def this_process() -> Process:
-    """The process that asks, and whether it was forked from one that has a GPU open."""
+    """The current process, and whether it was forked from one that has a GPU open."""
     pid, parent = os.getpid(), os.getppid()
     arguments = _arguments(pid)
     return Process(
         pid,
         parent,
-        # A process that was started anew, also by multiprocessing's spawn, has other arguments.
+        # A newly started process, also by multiprocessing's spawn, has other arguments.
         is_forked=bool(arguments) and arguments == _arguments(parent),
         holds_gpu=_open_gpu_files(pid),
         parent_holds_gpu=_open_gpu_files(parent),
@@ -43,7 +43,7 @@ def this_process() -> Process:
 
 
 def describe_process(pid: int) -> tuple[str | None, tuple[str, ...]]:
-    """The name of a process of this user, and the frameworks whose libraries it has loaded."""
+    """The name of a process, if it is this user's, and the frameworks that it has loaded."""
     import psutil
 
     with contextlib.suppress(psutil.Error):
@@ -54,7 +54,7 @@ def describe_process(pid: int) -> tuple[str | None, tuple[str, ...]]:
 
 
 def largest_processes(count: int) -> list[MemoryHolder]:
-    """This user's processes that have the most host memory, the largest first."""
+    """This user's processes that use the most host memory, largest first."""
     import psutil
 
     found = []
@@ -85,13 +85,13 @@ def _arguments(pid: int) -> list[str]:
 def _pids() -> list[int]:
     import psutil
 
-    with contextlib.suppress(OSError, IndexError):  # there is no /proc, or nothing in it
+    with contextlib.suppress(OSError, IndexError):  # /proc is missing or empty
         return psutil.pids()
     return []
 
 
 def _frameworks(pid: int) -> tuple[str, ...]:
-    # psutil's memory_maps() adds up every page, which takes seconds for a process with a framework.
+    # psutil's memory_maps() sums every page, which takes seconds for a process with a framework.
     try:
         maps = (_proc() / str(pid) / "maps").read_text(encoding="utf-8", errors="replace")
     except OSError:  # it has ended, or the system has no /proc
@@ -104,7 +104,7 @@ def _open_gpu_files(pid: int) -> tuple[str, ...]:
     held = set()
     with contextlib.suppress(OSError):  # another user's process, or a system without /proc
         for each in (_proc() / str(pid) / "fd").iterdir():
-            with contextlib.suppress(OSError):  # closed meanwhile, as the folder's own is
+            with contextlib.suppress(OSError):  # closed meanwhile, like that of this listing
                 held.add(os.readlink(each))
     return tuple(name for name in _OPEN_ONCE_INITIALISED if name in held)
 

@@ -1,4 +1,4 @@
-"""Which GPUs the environment leaves visible, read as CUDA, ROCm and Level Zero read it."""
+"""Which GPUs the environment leaves visible, read the way CUDA, ROCm and Level Zero read it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from unidev.hardware.facts import Gpu
 
 VARIABLES = {
-    # HIP reads CUDA's variable, too: https://rocm.docs.amd.com/en/latest/conceptual/gpu-isolation.html
+    # HIP reads CUDA's variable too: https://rocm.docs.amd.com/en/latest/conceptual/gpu-isolation.html
     "cuda": ("CUDA_VISIBLE_DEVICES",),
     "rocm": ("ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
     "xpu": ("ZE_AFFINITY_MASK", "ONEAPI_DEVICE_SELECTOR"),
@@ -35,19 +35,19 @@ class Hiding:
     variable: str
     value: str
     how: str
-    """One of the words above."""
+    """One of the constants above."""
     entry: str | None = None
-    """The part of the value at which reading stops."""
+    """The entry of the value at which reading stops."""
     shown: int = 0
-    """How many GPUs are left."""
+    """The number of GPUs that remain visible."""
 
 
 def hidden(
     environment: Mapping[str, str], accelerator: str, gpus: Sequence[Gpu] | None
 ) -> Hiding | None:
-    """The first variable that hides a GPU of that accelerator; None: none does.
+    """The first variable that hides a GPU of that accelerator, or None.
 
-    ``gpus`` is None where nobody knows which there are: only what hides all can be told then.
+    ``gpus`` is None if the GPUs are unknown: then only a variable that hides all can be detected.
     """
     for variable in VARIABLES.get(accelerator, ()):
         if variable in environment:
@@ -63,16 +63,16 @@ def hidden(
 
 
 def _listed(variable: str, value: str, gpus: Sequence[Gpu] | None) -> Hiding | None:
-    """A list of indexes or UUIDs. What follows the first that means nothing is not read."""
+    """A list of indexes or UUIDs. Reading stops at the first invalid entry."""
     if not value.strip() and variable == "ZE_AFFINITY_MASK":
-        return None  # Level Zero takes that for unset
+        return None  # Level Zero treats that as unset
     shown: list[int] = []
     for entry in (part.strip() for part in value.split(",")):
         problem = _problem(entry, gpus)
         if problem is not None:
             return Hiding(variable, value, EMPTY if not entry else problem, entry, len(shown))
         shown.append(_index(entry, gpus))
-    is_divided = any(gpu.mig_uuids for gpu in gpus or ())  # then one part is all one can have
+    is_divided = any(gpu.mig_uuids for gpu in gpus or ())  # then a process gets one part at most
     if gpus is not None and not is_divided and len(set(shown)) < len(gpus):
         return Hiding(variable, value, SUBSET, None, len(set(shown)))
     return None
@@ -82,7 +82,7 @@ def _problem(entry: str, gpus: Sequence[Gpu] | None) -> str | None:
     number = entry.partition(".")[0]  # Level Zero's 0.1 is a tile of device 0
     if number.lstrip("+-").isdigit():
         if int(number) < 0:
-            return EMPTY  # -1 is how one hides all
+            return EMPTY  # -1 hides all
         return None if gpus is None or int(number) < len(gpus) else OUT_OF_RANGE
     if not entry:
         return EMPTY
@@ -99,14 +99,14 @@ def _index(entry: str, gpus: Sequence[Gpu] | None) -> int:
 
 
 def _is_named(gpu: Gpu, entry: str) -> bool:
-    """A UUID may be cut short as long as it is clear; CUDA tells case apart."""
+    """Whether ``entry`` is an abbreviated or full UUID of ``gpu``; CUDA compares case."""
     if entry.startswith("GPU-") and gpu.uuid is not None:
         return gpu.uuid.startswith(entry)
     return entry.startswith("MIG-") and any(each.startswith(entry) for each in gpu.mig_uuids)
 
 
 def _selector(variable: str, value: str) -> Hiding | None:
-    """What oneAPI's selector hides: ``backend:devices;…``, with ``!`` before what is left out.
+    """What oneAPI's selector hides: ``backend:devices;…``, with ``!`` before exclusions.
 
     https://github.com/intel/llvm/blob/sycl/sycl/doc/EnvironmentVariables.md
     """

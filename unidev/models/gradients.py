@@ -240,4 +240,4 @@ def _descend(backend: Backend, pairs: list[tuple[Any, Any]], lr: float) -> Seque
                 f"a parameter is on {device_of(x)}, and its gradient on {device_of(gradient)}."
             )
     xs, gradients = [x for x, _ in pairs], [gradient for _, gradient in pairs]
-    return call(backend, backend.autograd.descend, xs, gradients, lr, doing="a step of sgd")
+    return call(backend, backend.autograd.descend, xs, gradients, lr, doing="taking a step of sgd")

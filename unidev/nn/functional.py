@@ -135,7 +135,7 @@ def _call(name: str, tensors: dict[str, Tensor], *options: Any) -> Tensor:
 
 
 def _doing(name: str, given: dict[str, Tensor]) -> str:
-    return f"{name} of " + ", ".join(f"{key} {_shape(x)}" for key, x in given.items())
+    return f"computing {name} of " + ", ".join(f"{key} {_shape(x)}" for key, x in given.items())
 
 
 def _check_together(tensors: dict[str, Tensor]) -> None:

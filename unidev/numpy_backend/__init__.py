@@ -1,4 +1,4 @@
-"""The embedded plugin: registers NumPy as any plugin registers its framework."""
+"""The embedded plugin: registers NumPy the way any plugin registers its framework."""
 
 from unidev.contract.backend import BackendSpec
 from unidev.contract.hookspecs import hookimpl

@@ -1,7 +1,7 @@
-"""The embedded default, and the reference implementation of the contract.
+"""The embedded default backend, and the reference implementation of the contract.
 
-NumPy has no devices. On the machine's own there is ``cpu:0`` alone; the simulated GPUs hold
-``SimulatedArray``s, each with memory of its own on the host.
+NumPy has no devices. The only real one is ``cpu:0``; simulated GPUs hold ``SimulatedArray``s, each
+with its own memory on the host.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMES = (
 
 
 class NumpyBackend(Backend):
-    """Arrays of NumPy, and of its subclasses."""
+    """NumPy's arrays, including subclasses."""
 
     probe = part("unidev.numpy_backend.probe:NumpyProbe")
     models = part("unidev.numpy_backend.models:NumpyModels")
@@ -40,13 +40,13 @@ class NumpyBackend(Backend):
     installation = part("unidev.numpy_backend.installation:NumpyInstallation")
     native_scope = unsupported("NumPy has no default device", "https://numpy.org/doc/stable/")
     autograd = unsupported("NumPy has no autograd")
-    memory = unsupported("NumPy keeps no count of its memory, and its devices share the host's")
-    peaks = unsupported("NumPy keeps no count of its memory")
-    pinned = unsupported("NumPy uses no GPU that memory could be pinned for")
+    memory = unsupported("NumPy does not count its memory, and its devices share the host's")
+    peaks = unsupported("NumPy does not count its memory")
+    pinned = unsupported("NumPy does not use GPUs, which pinned memory is for")
 
     @cached_property
     def model_types(self) -> tuple[type, ...]:  # type: ignore[override]  # read-only is enough here
-        """Layers of ``unidev.nn``, which exist only once their module is imported."""
+        """The layers of ``unidev.nn``, imported on first use."""
         from unidev.numpy_backend.nn.layers import Layer
 
         return (Layer,)
@@ -62,11 +62,11 @@ class NumpyBackend(Backend):
         return {name: np.dtype(name) for name in _NAMES}
 
     def device_count(self, kind: str) -> int:
-        """One CPU; as many GPUs as are simulated."""
+        """One CPU, and the simulated GPUs."""
         return 1 if kind == "cpu" else self.simulated_count
 
     def native_device(self, kind: str, index: int) -> Device | str:
-        """``"cpu"``, as the array API has it; a simulated GPU is its own ``Device``."""
+        """``"cpu"``, as in the array API; for a simulated GPU, the ``Device`` itself."""
         return "cpu" if kind == "cpu" else self.device(kind, index)
 
     def native_name(self, kind: str, index: int) -> str:
@@ -74,15 +74,15 @@ class NumpyBackend(Backend):
         return f"{kind}:{index}"
 
     def hardware_name(self, kind: str, index: int) -> str:
-        """What it stands for."""
+        """``host memory``, or ``simulated GPU`` and its index."""
         return "host memory" if kind == "cpu" else f"simulated GPU {index}"
 
     def parse_native(self, spec: object) -> tuple[str, int] | None:  # noqa: ARG002  NumPy names none
-        """None: NumPy has no spelling that is not unidev's."""
+        """None: NumPy has no spelling of its own."""
         return None
 
     def device_of(self, x: Array) -> Device:
-        """What a simulated array says; any other is on the CPU."""
+        """A simulated array's own device; any other array is on the CPU."""
         return x.simulated_device if type(x) is SimulatedArray else self._cpu
 
     def copy_to(self, x: Array, device: Device, non_blocking: bool) -> Array:  # noqa: ARG002
@@ -94,7 +94,7 @@ class NumpyBackend(Backend):
         if type(x) not in (np.ndarray, SimulatedArray):
             raise UnsupportedOperation(
                 f"moving a {type(x).__name__} to {device}",
-                "only plain arrays have a device; give numpy.asarray(x)",
+                "only plain arrays can move to a simulated GPU; pass numpy.asarray(x)",
             )
         return self._on(x.view(np.ndarray).copy(), device)
 
@@ -113,7 +113,7 @@ class NumpyBackend(Backend):
         return self._on(np.empty(shape, dtype), device)
 
     def zeros(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:
-        """``numpy.zeros``, whose pages the system clears when they are first touched."""
+        """``numpy.zeros``, whose pages the system clears on first access."""
         return self._on(np.zeros(shape, dtype), device)
 
     def full(
@@ -123,7 +123,7 @@ class NumpyBackend(Backend):
         return self._on(np.full(shape, value, dtype), device)
 
     def synchronize(self, device: Device) -> None:
-        """Nothing to wait for: NumPy's calls return when they are done."""
+        """Do nothing: NumPy is synchronous."""
 
     def extents(self, x: Array) -> Sequence[Extent]:
         """The memory of the array at the end of the chain of bases."""
@@ -148,6 +148,6 @@ _NUMPY_2 = int(np.__version__.partition(".")[0]) >= 2
 def _refuse_references(x: Array) -> None:
     if x.dtype.hasobject:
         raise UnsupportedDtypeError(
-            "an array of Python objects holds references: a copy of it would share what they refer "
-            "to. Use copy.deepcopy, or an array of numbers."
+            "an array of Python objects holds references, so a copy would share the objects. Use "
+            "copy.deepcopy, or an array of numbers."
         )

@@ -1,4 +1,4 @@
-"""What NumPy was built for: the CPU alone."""
+"""What NumPy was built for: the CPU only."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ class NumpyInstallation(Installation):
     """There is no NumPy for GPUs."""
 
     def build(self) -> Build:
-        """For the CPU, and nothing else to be had."""
+        """A build for the CPU; no other is available."""
         return Build(accelerator=None, page="https://numpy.org/install/")

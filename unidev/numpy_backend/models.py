@@ -1,4 +1,4 @@
-"""NumPy's models: dicts and lists of arrays, nested or not, and layers."""
+"""NumPy's models: dicts and lists of arrays, possibly nested, and layers."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
 
 
 class Slot:
-    """An array, and every place at which it stands."""
+    """An array, and every place that holds it."""
 
     def __init__(self, array: Array) -> None:
         self.array = array
         self.places: list[tuple[Any, Any]] = []
-        """Containers, and the keys in them."""
+        """Pairs of a container and the key in it."""
 
 
 class NumpyModels(Models):
-    """Arrays cannot move: the containers stay the same objects, and get other arrays."""
+    """Arrays cannot move: the containers stay the same objects and receive new arrays."""
 
     takes_containers = True
 
     def parameters(self, model: Any) -> Mapping[str, Array]:
-        """Every array but the buffers of layers; one that stands twice under its first name."""
+        """Every array except buffers of layers; one that occurs twice, under its first name."""
         unique: dict[int, tuple[str, Array]] = {}
         for name, (container, array) in self._named(model).items():
             if not isinstance(container, Buffers):
@@ -44,15 +44,15 @@ class NumpyModels(Models):
         return dict(unique.values())
 
     def trainable(self, model: Any) -> Mapping[str, Array]:
-        """NumPy freezes none."""
+        """All parameters: NumPy cannot freeze any."""
         return self.parameters(model)
 
     def tensors(self, model: Any) -> Mapping[str, Array]:
-        """By the keys that lead there, with dots between them."""
+        """All arrays by the keys that lead to them, joined with dots."""
         return {name: array for name, (_, array) in self._named(model).items()}
 
     def parts(self, model: Any, optimizer: Any) -> Sequence[Slot]:
-        """One slot for each array, at however many places it stands."""
+        """One slot per array, however many places hold it."""
         if optimizer is not None:
             raise UnsupportedOperation("placing an optimizer", "NumPy has none")
         slots: dict[int, Slot] = {}
@@ -60,22 +60,22 @@ class NumpyModels(Models):
             if not isinstance(container, (dict, list)):
                 raise UnsupportedOperation(
                     f"placing the array {'.'.join(path)!r} of a {kind_of(container)}",
-                    "only dicts and lists can get another array in place; use those, or "
-                    "as_in_device(x, device), which gives a new container",
+                    "only dicts and lists can receive a new array in place; use those, or "
+                    "as_in_device(x, device), which returns a new container",
                 )
             slots.setdefault(id(array), Slot(array)).places.append((container, key))
         return list(slots.values())
 
     def is_on(self, part: Slot, device: Device) -> bool:
-        """Where its array is."""
+        """Whether its array is on ``device``."""
         return self.backend.device_of(part.array) is device
 
     def twin(self, part: Slot, device: Device) -> Slot:
-        """An array that stands nowhere yet."""
+        """A slot with a copy that no container holds yet."""
         return Slot(self.backend.copy_to(part.array, device, False))
 
     def swap(self, part: Slot, twin: Slot) -> None:
-        """Put the other array wherever this one stands."""
+        """Exchange the arrays, and store the new one wherever the old one was."""
         part.array, twin.array = twin.array, part.array
         for container, key in part.places:
             container[key] = part.array
@@ -85,29 +85,29 @@ class NumpyModels(Models):
         return {name: Stored(array) for name, array in self.tensors(model).items()}
 
     def read(self, x: Array) -> Array:
-        """The array's own memory; of a stranger's subclass, a copy, if that can be read at all."""
+        """The array's own memory; for a third-party subclass, a copy, if it can be read at all."""
         if type(x) in (np.ndarray, SimulatedArray) and not x.dtype.hasobject:
             return x.view(np.ndarray)
         return self.backend.to_numpy(x)
 
     def write(self, x: Array, values: Array) -> None:
-        """``x[...] = values``, which a simulated array refuses of values on the host."""
+        """``x[...] = values`` on a plain view: a simulated array refuses values on the host."""
         x.view(np.ndarray)[...] = values
 
     def _named(self, model: Any) -> dict[str, tuple[Any, Array]]:
-        """Each array by its name, and the container that it stands in."""
+        """Each array by its name, with the container that holds it."""
         found: dict[str, tuple[Any, Array]] = {}
         for path, container, _, array in self._walk(model, (), ()):
             name = ".".join(path)
             if name in found:
-                raise InvalidDataError(f"two arrays of this model are called {name!r}.")
+                raise InvalidDataError(f"two arrays of this model have the name {name!r}.")
             found[name] = container, array
         return found
 
     def _walk(
         self, node: Any, path: tuple[str, ...], above: tuple[int, ...]
     ) -> Iterator[tuple[tuple[str, ...], Any, Any, Array]]:
-        """Each array: its path, the container that it stands in, and its key there."""
+        """Each array: its path, the container that holds it, its key there, and the array."""
         if id(node) in above:
             raise InvalidDataError(f"this model contains itself, at {'.'.join(path)!r}.")
         for name, container, key in _entries(node):
@@ -124,7 +124,7 @@ class NumpyModels(Models):
 
 
 def _entries(node: Any) -> Iterator[tuple[str, Any, Any]]:
-    """The names of what is in ``node``, each with the container that it stands in and its key."""
+    """The name of each item in ``node``, with the container that holds it and its key."""
     if isinstance(node, Layer):
         return node.entries()
     keys = node if isinstance(node, dict) else range(len(node))

@@ -1,4 +1,4 @@
-"""What the conformance suite needs of NumPy, by NumPy's own calls."""
+"""What the conformance suite needs from NumPy, through NumPy's own calls."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class NumpyProbe(Probe):
     """Probe of the reference implementation."""
 
     gradient = unsupported("NumPy has no autograd")
-    deleted = unsupported("NumPy frees no array that is in use")
+    deleted = unsupported("NumPy does not free an array that is in use")
 
     def make(self, array: Array, device: Device) -> Array:
-        """A copy of ``array``, viewed as a simulated array where the device is one."""
+        """A copy of ``array``, viewed as a simulated array if the device is simulated."""
         made: Array = np.array(array)
         return SimulatedArray.place(made, device) if device.kind == "gpu" else made
 

@@ -1,8 +1,8 @@
 """``SimulatedArray``: an ndarray that knows its simulated device and refuses to mix.
 
-As on real accelerators, what is computed from arrays of one device stays there, and arrays of two
-devices together are an error. Plain arrays are on the CPU; numbers go with any device. The limit of
-the simulation: ``numpy.asarray(a)`` and C code that takes the buffer look beyond it.
+As on real accelerators, results stay on the device of their operands, and mixing arrays of two
+devices is an error. Plain arrays are on the CPU; numbers may be combined with any device. The limit
+of the simulation: ``numpy.asarray(a)`` and C code that takes the buffer bypass it.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 class SimulatedArray(np.ndarray):
-    """An array on a simulated GPU; ``simulated_device`` says which."""
+    """An array on the simulated GPU ``simulated_device``."""
 
     simulated_device: Device
 
     @classmethod
     def place(cls, array: Array, device: Device) -> SimulatedArray:
-        """``array``'s memory, from now on taken for memory of ``device``."""
+        """A view of ``array`` that counts as memory of ``device``."""
         placed = array.view(cls)
         placed.simulated_device = device
         return placed
 
     def __array_finalize__(self, parent: Array | None) -> None:
-        """Views, and what NumPy makes in the image of another array, stay where that is."""
+        """Views, and arrays that NumPy makes like another one, stay on that array's device."""
         self.simulated_device = getattr(parent, "simulated_device", None) or _host()
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
@@ -47,7 +47,7 @@ class SimulatedArray(np.ndarray):
         return _on_one_device(func, args, kwargs, func.__name__)
 
     def __getitem__(self, key: Any) -> Any:
-        """An element is an array of no dimensions on the device, not a number on the host."""
+        """An element is a zero-dimensional array on the device, not a number on the host."""
         device = _common_device((self, key), "indexing")
         return _back(self.view(np.ndarray)[_plain(key)], device)
 
@@ -94,7 +94,7 @@ for _name in (
 
 
 def _on_one_device(function: Callable[..., Any], args: Any, options: Any, name: str) -> Any:
-    """Call ``function`` on plain arrays if all are on one device; give the result that device."""
+    """Call ``function`` on plain arrays if all are on one device; the result stays on it."""
     device = _common_device((args, options), name)
     out = options.get("out")
     result = function(*_plain(args), **_plain(options))
@@ -109,8 +109,8 @@ def _common_device(values: Any, name: str) -> Device | None:
     if len(set(found.values())) > 1:
         listed = ", ".join(f"{path}: {device}" for path, device in found.items())
         raise DeviceMismatchError(
-            f"numpy.{name} of arrays on different devices ({listed}). Bring them together with "
-            "as_in_device(x, device).",
+            f"numpy.{name} of arrays on different devices ({listed}). Move them to one device "
+            "with as_in_device(x, device).",
             devices=found,
         )
     return next(iter(found.values()), None)
@@ -140,7 +140,7 @@ def _plain(value: Any) -> Any:
 
 
 def _back(result: Any, device: Device | None) -> Any:
-    """``result`` on ``device``: arrays, and numbers as arrays of no dimensions."""
+    """``result`` on ``device``: arrays, and numbers as zero-dimensional arrays."""
     if device is None or device.kind == "cpu":
         return result
     if isinstance(result, (np.ndarray, np.generic)):

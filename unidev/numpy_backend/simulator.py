@@ -6,7 +6,7 @@ from unidev.contract.backend import Simulator
 
 
 class NumpySimulator(Simulator):
-    """Nothing to arrange: simulated arrays are a class of our own."""
+    """Needs no setup: simulated arrays are our own class."""
 
     def start(self, count: int) -> None:
-        """Leave it to the backend, whose constructor receives the count."""
+        """Do nothing: the backend's constructor receives the count."""

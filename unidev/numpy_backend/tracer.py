@@ -1,4 +1,4 @@
-"""Reads of simulated arrays: NumPy's only transfers that are not unidev's own."""
+"""Reports reads of simulated arrays: NumPy's only transfers that are not unidev's own."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _WHOLE = (
     "__array__", "__dlpack__", "__format__", "__reduce__", "__repr__", "__str__", "dump", "dumps",
     "tobytes", "tofile", "tolist",
 )  # fmt: skip
-"""Methods that read the whole array; all of a long one is counted, though NumPy prints less."""
+"""Methods that read the entire array; counted in full even if NumPy prints only a part."""
 _ANSWERS = ("allclose", "array_equal", "array_equiv")
-"""Functions of NumPy that return a bool of Python's, and move that one byte."""
+"""NumPy functions that return a Python bool, and move that one byte."""
 _READERS = (
     "array2string",
     "array_repr",
@@ -32,7 +32,7 @@ _READERS = (
     "savez",
     "savez_compressed",
 )
-"""Functions of NumPy that read their argument."""
+"""NumPy functions that read their argument."""
 
 
 class NumpyTracer(Tracer):
@@ -42,12 +42,12 @@ class NumpyTracer(Tracer):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        if backend.simulated_count:  # there is one device, and nowhere to go, without
+        if backend.simulated_count:  # without, there is one device and no transfer to miss
             self.blind_spots = {
                 "numpy.asarray(a), numpy.array(a), a.view(numpy.ndarray), and C code that takes "
-                "the buffer": "NumPy itself knows no devices: they look beyond the simulated one",
-                "a method taken from an array before the block, such as f = a.item": "it is the "
-                "class's that is replaced",
+                "the buffer": "NumPy itself has no devices, so these bypass the simulated one",
+                "a method taken from an array before the block, such as f = a.item": "only the "
+                "class's method is replaced",
             }
 
     @contextmanager

@@ -1,1 +1,1 @@
-"""Which backend: finding plugins, loading them, choosing one."""
+"""Backends: finding plugins, loading them, and selecting one."""

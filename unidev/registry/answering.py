@@ -1,8 +1,8 @@
-"""What a child of ``unidev info`` and ``unidev doctor`` does: asks one thing, into a file.
+"""The child process of ``unidev info`` and ``unidev doctor``: writes one answer to a file.
 
-``python -m unidev.registry.answering overview FILE`` asks which plugins there are and what is
-chosen; ``… plugin FILE SOURCE`` loads one plugin and its framework; ``… installation FILE SOURCE``
-asks what that framework was built for. A file, since a framework may print anything to stdout.
+``python -m unidev.registry.answering overview FILE`` lists the plugins and the selected backend;
+``… plugin FILE SOURCE`` loads one plugin and its framework; ``… installation FILE SOURCE`` reports
+what that framework was built for. A file, because a framework may print anything to stdout.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def overview() -> Answer:
-    """Every plugin as it looks among the others, and the choice; imports no framework."""
+    """Every plugin, judged beside the others, and the choice; imports no framework."""
     answer: Answer = {"plugins": [_plugin(each) for each in find_plugins()]}
     try:
         choice = backend_choice()
@@ -49,7 +49,7 @@ def overview() -> Answer:
 
 
 def ask_plugin(source: str) -> Answer:
-    """What one plugin, its framework and its devices are like; imports the framework."""
+    """The facts about one plugin, its framework and its devices; imports the framework."""
     return _asked(source, _ask_framework)
 
 
@@ -64,11 +64,11 @@ def _asked(source: str, ask: Callable[[BackendSpec], Answer]) -> Answer:
     if plugin.spec is not None:
         try:
             answer |= _no_framework(plugin.spec) or ask(plugin.spec)
-        except Exception as error:  # noqa: BLE001  what a stranger's backend raises is the answer
-            said = (
+        except Exception as error:  # noqa: BLE001  a backend may raise anything: that is the answer
+            problem = (
                 str(error) if isinstance(error, UnidevError) else f"{type(error).__name__}: {error}"
             )
-            answer |= {"state": "fails", "problem": said, "traceback": traceback.format_exc()}
+            answer |= {"state": "fails", "problem": problem, "traceback": traceback.format_exc()}
     return answer
 
 
@@ -122,7 +122,7 @@ def _ask_framework(spec: BackendSpec) -> Answer:
 
 
 def main(arguments: list[str]) -> None:
-    """Ask, and write the answer whole or not at all."""
+    """Write the answer to the file, completely or not at all."""
     kind, file, *rest = arguments
     if kind == "overview":
         answer = overview()

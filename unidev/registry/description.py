@@ -1,4 +1,4 @@
-"""What a backend says of itself: its devices, and what it can do."""
+"""What a backend reports about itself: its devices and its capabilities."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class DeviceEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Capability:
-    """Whether the backend or its probe can do something, and if not, why."""
+    """Whether the backend or its probe has an ability, and if not, why."""
 
     supported: bool
     reason: str | None = None
@@ -49,7 +49,7 @@ class Capability:
 
 
 def device_entries(backend: Backend) -> tuple[DeviceEntry, ...]:
-    """Every device of ``backend``; raises what the backend raises when it is asked for them."""
+    """Every device of ``backend``; errors of the backend propagate."""
     devices = [
         backend.device(kind, index)
         for kind in backend.kinds
@@ -59,13 +59,13 @@ def device_entries(backend: Backend) -> tuple[DeviceEntry, ...]:
 
 
 def capabilities(backend: Backend) -> dict[str, Capability]:
-    """What ``backend`` says that it can do, read off its attributes.
+    """The declared abilities of ``backend``, read from its attributes.
 
-    Of a backend whose probe does not even load, that is all: judging it is the suite's work.
+    If its probe does not load, only that is reported; the conformance suite judges the rest.
     """
     try:
         return _declared(backend)
-    except Exception as error:  # noqa: BLE001  a stranger's part raises anything while it loads
+    except Exception as error:  # noqa: BLE001  a third-party part may raise anything as it loads
         return {"probe": Capability(supported=False, reason=f"{type(error).__name__}: {error}")}
 
 
@@ -83,13 +83,13 @@ def _declared(backend: Backend) -> dict[str, Capability]:
 
 
 def resolve(backend: Backend, name: str) -> tuple[str, Any]:
-    """The ability; or the part of the backend that it would be in, if that is declined already."""
+    """The ability, or the part of the backend that would contain it, if that is unsupported."""
     found: Any = backend
     so_far: list[str] = []
     for part in name.split("."):
         so_far.append(part)
         found = getattr(found, part)
-        # `probe` itself cannot be tried: where it is declined there is nothing to try it with.
+        # `probe` itself cannot be tried: if it is unsupported, there is nothing to try it with.
         if isinstance(found, Unsupported) and so_far != ["probe"]:
             break
     return ".".join(so_far), found
@@ -98,16 +98,16 @@ def resolve(backend: Backend, name: str) -> tuple[str, Any]:
 def _entry(device: Device) -> DeviceEntry:
     return DeviceEntry(
         device=str(device),
-        native=_say(lambda: device.native_name),
-        name=_say(lambda: device.name),
+        native=_text(lambda: device.native_name),
+        name=_text(lambda: device.name),
         simulated=device.is_simulated,
     )
 
 
-def _say(ask: Callable[[], str]) -> str:
+def _text(read: Callable[[], str]) -> str:
     try:
-        return str(ask())
-    except Exception as error:  # noqa: BLE001  the checks judge it; the report says what came
+        return str(read())
+    except Exception as error:  # noqa: BLE001  the checks judge it; the report shows the error
         return f"{type(error).__name__}: {error}"
 
 

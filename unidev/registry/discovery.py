@@ -1,8 +1,8 @@
-"""Finding plugins: each is tried by itself, and one that is broken is kept, with its traceback.
+"""Finds plugins: each is tried separately, and a broken one is kept, with its traceback.
 
-Entry points of the group ``unidev``, then ``UNIDEV_PLUGINS`` (``module`` or ``module:attribute``,
-separated by commas: for a backend that is not installed, or is being tested). Those that
-``UNIDEV_DISABLED_PLUGINS`` names (entry points' names, separated by commas) are left out.
+Plugins come from the entry points of the group ``unidev``, then from ``UNIDEV_PLUGINS`` (``module``
+or ``module:attribute``, comma-separated: for a backend that is not installed, or under test).
+``UNIDEV_DISABLED_PLUGINS`` (entry-point names, comma-separated) excludes plugins.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HOOK = "unidev_register_backend"
 
 @dataclass(frozen=True)
 class Plugin:
-    """One plugin that was found, whatever became of it."""
+    """One plugin that was found: working, broken or disabled."""
 
     name: str
     """The entry point's name."""
@@ -45,9 +45,9 @@ class Plugin:
     spec: BackendSpec | None = None
     """What it registered; None when it is broken or disabled."""
     failure: str | None = None
-    """One line about what is wrong."""
+    """The problem, in one line."""
     traceback: str | None = None
-    """Where it went wrong, in full."""
+    """The full traceback of the problem."""
     is_disabled: bool = False
 
 
@@ -56,8 +56,8 @@ _found: list[Plugin] | None = None
 
 
 def find_plugins() -> list[Plugin]:
-    """Every plugin there is, broken and disabled ones too, in the order they were tried."""
-    global _found  # noqa: PLW0603  found once a process, when first asked for
+    """Every plugin, including broken and disabled ones, in the order they were tried."""
+    global _found  # noqa: PLW0603  found once per process, on first use
     if _found is None:
         with _lock:
             if _found is None:
@@ -70,7 +70,7 @@ def find_plugins() -> list[Plugin]:
 
 
 def plugin_points() -> Iterator[EntryPoint]:
-    """Where each plugin would be loaded from, NumPy's first; imports none of them."""
+    """The entry point of each plugin, NumPy's first; imports none of them."""
     installed = sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
     named = (
         EntryPoint(source.rpartition(":")[2], source, GROUP)
@@ -78,13 +78,13 @@ def plugin_points() -> Iterator[EntryPoint]:
     )
     seen: set[str] = set()
     for point in (EntryPoint(EMBEDDED, "unidev.numpy_backend", GROUP), *installed, *named):
-        if point.value not in seen:  # one plugin found on two ways is one plugin
+        if point.value not in seen:  # a plugin that is found twice counts once
             seen.add(point.value)
             yield point
 
 
 def backend_specs() -> dict[str, BackendSpec]:
-    """The specs of the plugins that work, by the backend's name."""
+    """The specs of the working plugins, by backend name."""
     return {plugin.spec.name: plugin.spec for plugin in find_plugins() if plugin.spec is not None}
 
 
@@ -92,8 +92,8 @@ def backend_spec(name: str) -> BackendSpec:
     """The spec of backend ``name``.
 
     Raises:
-        BackendNotFoundError: there is none; says what is there.
-        PluginError: its plugin is broken; says how.
+        BackendNotFoundError: there is none; lists the backends that exist.
+        PluginError: its plugin is broken; gives the reason.
     """
     specs = backend_specs()
     if name in specs:
@@ -102,14 +102,14 @@ def backend_spec(name: str) -> BackendSpec:
         if plugin.name == name and plugin.failure is not None:
             raise PluginError(
                 f"the plugin of backend {name!r} ({plugin.source}) is broken: {plugin.failure}. "
-                f"`unidev info` shows its traceback. {_remedy(plugin)}, or switch it off with "
+                f"`unidev info` shows its traceback. {_remedy(plugin)}, or disable it with "
                 f"UNIDEV_DISABLED_PLUGINS={name}.",
                 backend=name,
             )
         if plugin.name == name and plugin.is_disabled:
             raise BackendNotFoundError(
-                f"backend {name!r} is switched off by UNIDEV_DISABLED_PLUGINS; take it out of "
-                "there.",
+                f"backend {name!r} is disabled by UNIDEV_DISABLED_PLUGINS; remove it from that "
+                "variable.",
                 backend=name,
             )
     raise BackendNotFoundError(_not_found(name, sorted(specs)), backend=name)
@@ -117,8 +117,8 @@ def backend_spec(name: str) -> BackendSpec:
 
 def _remedy(plugin: Plugin) -> str:
     if plugin.distribution is None:
-        return "Is it spelled right in UNIDEV_PLUGINS, and is it on PYTHONPATH?"
-    return f"Install {plugin.distribution} again, or a newer one"
+        return "Check its spelling in UNIDEV_PLUGINS and that it is on PYTHONPATH"
+    return f"Reinstall {plugin.distribution} or install a newer version"
 
 
 def _not_found(name: str, there: list[str]) -> str:
@@ -127,13 +127,13 @@ def _not_found(name: str, there: list[str]) -> str:
     message = f"there is no backend {shown(name)}; there are: {', '.join(there)}."
     for plugin in find_plugins():
         if plugin.failure is not None:
-            message += f" Broken is the plugin {plugin.source}: {plugin.failure}."
+            message += f" The plugin {plugin.source} is broken: {plugin.failure}."
     meant = get_close_matches(str(name).lower(), [*there, *OURS], 1)
     if meant and meant[0] in there:
         return f"{message} Did you mean {meant[0]!r}?"
     ours = meant[0] if meant else "torch"
     return (
-        f"{message} Each framework has a plugin of its own: `pip install "
+        f"{message} Each framework needs its own plugin: run `pip install "
         f"'./plugins/unidev-{ours}[framework]'` in unidev's repository. `unidev info` lists what "
         "is installed."
     )
@@ -154,7 +154,7 @@ def _try_plugin(point: EntryPoint, found: list[Plugin], disabled: list[str]) -> 
         spec = _registered(point.load(), point.value)
         _check_fields(spec, point.value)
         _check_alone(spec, found)
-    except (Exception, SystemExit) as error:  # noqa: BLE001  a stranger's import can raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's import may raise anything
         failure = " ".join(f"{type(error).__name__}: {error}".split())
         trace = "".join(traceback.format_exception(error))
         return Plugin(point.name, point.value, distribution, failure=failure, traceback=trace)
@@ -162,7 +162,7 @@ def _try_plugin(point: EntryPoint, found: list[Plugin], disabled: list[str]) -> 
 
 
 def _registered(plugin: object, source: str) -> BackendSpec:
-    # A manager for each: what a broken plugin leaves behind in one would be the next one's problem.
+    # One manager per plugin: what a broken plugin leaves behind must not affect the next one.
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     manager.register(plugin)
@@ -174,7 +174,7 @@ def _registered(plugin: object, source: str) -> BackendSpec:
         )
     value = implementations[0].function()
     if not isinstance(value, BackendSpec):
-        raise PluginError(f"{source} returned {shown(value)} from {_HOOK}, and no BackendSpec.")
+        raise PluginError(f"{source} returned {shown(value)} from {_HOOK}, not a BackendSpec.")
     return value
 
 
@@ -182,17 +182,17 @@ def _check_fields(spec: BackendSpec, source: str) -> None:
     if spec.contract_version != CONTRACT_VERSION:
         raise PluginError(
             f"backend {spec.name!r} was written for version {spec.contract_version} of the "
-            f"contract, this unidev speaks version {CONTRACT_VERSION}: install two that fit.",
+            f"contract, but this unidev has version {CONTRACT_VERSION}: install a matching pair.",
             backend=spec.name,
         )
     roots = (spec.framework, *spec.namespaces)
-    # A name that is no string would break every list of names, not only its own backend.
+    # A name that is not a string would break every list of names, not only its own backend.
     for field, value in (("name", spec.name), *(("framework", root) for root in roots)):
         plain = value.replace("-", "_") if field == "name" and isinstance(value, str) else value
         if not isinstance(plain, str) or not plain.isidentifier():
             raise PluginError(
-                f"{source}: the {field} of its spec is {shown(value)}, which is no name (letters, "
-                "digits and underscores; of a framework, that of the top-level module)."
+                f"{source}: the {field} of its spec is {shown(value)}, which is not a valid name "
+                "(letters, digits and underscores; for a framework, its top-level module)."
             )
     for field, given in (("load", spec.load), ("simulator", spec.simulator)):
         if not (names_an_object(given) if isinstance(given, str) else callable(given)):
@@ -209,9 +209,9 @@ def _check_alone(spec: BackendSpec, found: list[Plugin]) -> None:
         # NumPy's tensors may be taken over, since the embedded plugin cannot be switched off.
         is_common = plugin.name != EMBEDDED and plugin.spec.framework == spec.framework
         if plugin.spec.name == spec.name or is_common:
-            what = f"the tensors of {spec.framework} have" if is_common else f"{spec.name!r} is"
+            what = f"a backend for {spec.framework}" if is_common else f"a backend {spec.name!r}"
             raise PluginError(
-                f"{what} a backend already, by {plugin.source}: switch one of them off with "
+                f"{what} is already registered by {plugin.source}: disable one of them with "
                 "UNIDEV_DISABLED_PLUGINS.",
                 backend=spec.name,
             )

@@ -1,4 +1,4 @@
-"""Asking every plugin at once, each in a process of its own, which may crash or hang."""
+"""Queries all plugins at once, each in its own process, which may crash or hang."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.02
 _EXIT_LIMIT_S = 5.0
-"""The most that a process may take to end once its answer is there."""
+"""How long a process may take to end after it has answered."""
 
 
 @dataclass
 class _Inquiry:
-    """One child that is being asked."""
+    """One child process that is being queried."""
 
     name: str
     folder: Path
@@ -51,7 +51,7 @@ class _Inquiry:
         return self.answered is not None and time.monotonic() - self.answered > _EXIT_LIMIT_S
 
     def answer(self, timeout_s: float) -> Answer:
-        """What it said; if it said nothing, how it ended."""
+        """Its answer; if it gave none, how it ended."""
         was_alive = self.process.poll() is None
         child_processes.end_group(self.process)
         if self.file.exists():
@@ -66,7 +66,7 @@ class _Inquiry:
 
 
 def ask_all(timeout_s: float, stop: Interruption) -> tuple[Answer, list[Answer]]:
-    """The overview, and an answer for each plugin that there is, in order."""
+    """The overview, and the answer of each plugin, in order."""
     points = list(plugin_points())
     with tempfile.TemporaryDirectory(prefix="unidev-info-", ignore_cleanup_errors=True) as top:
         inquiries: list[_Inquiry] = []
@@ -90,7 +90,7 @@ def ask_plugins(
     stop: Interruption,
     environment: Mapping[str, str],
 ) -> list[Answer]:
-    """Each plugin's answer to one kind of question, and what it printed, in order."""
+    """Each plugin's answer to one kind of question, with what it printed, in order."""
     every = list(plugin_points())
     with tempfile.TemporaryDirectory(prefix="unidev-asks-", ignore_cleanup_errors=True) as top:
         inquiries: list[_Inquiry] = []
@@ -101,12 +101,12 @@ def ask_plugins(
             _wait(inquiries, timeout_s, stop)
         finally:
             answers = [each.answer(timeout_s) for each in inquiries]
-        said = [
+        printed = [
             child_processes.tail(each.folder / "err", each.folder / "out") for each in inquiries
         ]
     return [
         {**_unasked(point), **answer, "said": lines}
-        for point, answer, lines in zip(points, answers, said, strict=True)
+        for point, answer, lines in zip(points, answers, printed, strict=True)
     ]
 
 
@@ -117,7 +117,7 @@ def _start_plugin(
     kind: str = "plugin",
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> _Inquiry:
-    # The others are switched off there, so that one that crashes on import takes none with it.
+    # The others are disabled there, so one that crashes on import does not affect them.
     others = {each.name for each in points} - {point.name, EMBEDDED}
     given = os.environ.get("UNIDEV_DISABLED_PLUGINS", "")
     disabled = ",".join([given, *sorted(others)])
@@ -158,7 +158,7 @@ def _wait(inquiries: list[_Inquiry], timeout_s: float, stop: Interruption) -> No
 
 
 def _unasked(point: EntryPoint) -> Answer:
-    """What is known of a plugin without importing it."""
+    """What is known about a plugin without importing it."""
     return {
         "plugin": point.name,
         "source": point.value,

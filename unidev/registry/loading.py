@@ -1,4 +1,4 @@
-"""Loading backends, and finding the backend that a type belongs to."""
+"""Loads backends, and finds the backend that a type belongs to."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ loaded_backends: dict[str, Backend] = {}
 """Our own table: an entry of ``sys.modules`` may be half initialised."""
 
 backends_by_type: dict[type, Backend] = {}
-"""The backend of each type of tensor that was met.
+"""The backend of each tensor type seen so far.
 
-A type stays what it is: its backend follows from the modules of its bases, so an entry cannot go
-stale. Types of tensors are few, and live as long as their modules.
+An entry cannot go stale, because the modules of a type's bases determine its backend. Tensor types
+are few, and live as long as their modules.
 """
 
 device_getters: dict[type, Callable[[Any], Device]] = {}
-"""The hottest path: ``device_of`` of the backend of a tensor's type; same keys as above."""
+"""The hottest path: the backend's ``device_of`` by tensor type; same keys as above."""
 
 copiers: dict[type, Callable[[Any, Any], Any]] = {}
-"""Its ``copy_if_there``; same keys as above."""
+"""The backend's ``copy_if_there`` by tensor type; same keys as above."""
 
 _backends_by_model_type: weakref.WeakKeyDictionary[type, Backend] = weakref.WeakKeyDictionary()
-"""The same of models, whose classes are the users' own, and may come and go."""
+"""The same for models, whose classes are the users' own and may be garbage-collected."""
 
 _types_of_no_tensor: weakref.WeakSet[type] = weakref.WeakSet()
 loading_lock = threading.RLock()
 _simulators_started: set[str] = set()
 being_loaded: set[str] = set()
-"""Backends whose framework is just being imported; only who has ``loading_lock`` looks."""
+"""Backends whose framework is being imported; read only while holding ``loading_lock``."""
 
 
 def load_backend(name: str) -> Backend:
@@ -50,9 +50,9 @@ def load_backend(name: str) -> Backend:
 
     Raises:
         BackendNotFoundError: there is no such backend.
-        FrameworkNotInstalledError: the framework is not there; says how to install it.
+        FrameworkNotInstalledError: the framework is not installed; gives the command.
         PluginError: the framework or the plugin fails to import, or lacks methods.
-        SimulationError: simulated devices were asked for, and cannot be had.
+        SimulationError: simulated devices were requested, and are not available.
     """
     backend = loaded_backends.get(name)
     if backend is None:
@@ -65,7 +65,7 @@ def load_backend(name: str) -> Backend:
 
 
 def backend_of_type(cls: type) -> Backend | None:
-    """The backend whose tensors are of class ``cls``, or None; either is remembered."""
+    """The backend whose tensors are of class ``cls``, or None; the answer is cached."""
     backend = backends_by_type.get(cls)
     if backend is not None or cls in _types_of_no_tensor:
         return backend
@@ -75,15 +75,15 @@ def backend_of_type(cls: type) -> Backend | None:
         return None
     backends_by_type[cls] = backend
     copiers[cls] = backend.copy_if_there
-    device_getters[cls] = backend.device_of  # last: whoever finds it here finds the backend, too
+    device_getters[cls] = backend.device_of  # last: a thread that sees it also sees the others
     return backend
 
 
 def backend_of_namespace(cls: type) -> Backend | None:
-    """The backend whose framework ``cls`` or one of its bases comes from; loads it if need be.
+    """The backend whose framework defines ``cls`` or one of its bases; loads it if necessary.
 
-    An object of a framework proves that the framework is imported already, so that this imports
-    none that nobody asked for.
+    A class of a framework exists only if the framework is imported already, so this never imports
+    a framework that the program does not use.
     """
     from unidev.registry.discovery import backend_specs
 
@@ -92,7 +92,7 @@ def backend_of_namespace(cls: type) -> Backend | None:
         return None
     specs = backend_specs().values()
     frameworks = {spec.framework: spec.name for spec in specs}
-    # A namespace beside a framework may be several frameworks' (Keras is), and so proves nothing.
+    # An extra namespace may belong to several frameworks, as Keras does, so it proves nothing.
     others = {
         root: spec.name
         for spec in specs
@@ -107,14 +107,14 @@ def backend_of_namespace(cls: type) -> Backend | None:
 
 
 def backend_of_model_type(x: object) -> Backend | None:
-    """The backend one of whose ``model_types`` ``x`` is, or None."""
+    """The backend whose ``model_types`` include the class of ``x``, or None."""
     cls = type(x)
     backend = _backends_by_model_type.get(cls)
     if backend is not None:
         return backend
     backend = backend_of_namespace(cls)
     if backend is None or not isinstance(x, backend.model_types):
-        return None  # not remembered: what a backend counts among them may grow
+        return None  # not cached: a backend's `model_types` may grow
     _backends_by_model_type[cls] = backend
     return backend
 
@@ -123,11 +123,11 @@ def is_installed(framework: str) -> bool:
     """Whether the module ``framework`` could be imported; imports nothing."""
     from importlib.util import find_spec
 
-    if sys.modules.get(framework) is not None:  # a stand-in made by hand has no spec to be found
+    if sys.modules.get(framework) is not None:  # a hand-made stand-in has no spec to find
         return True
     found = find_spec(framework)
-    # Folders without __init__.py count as modules: what an uninstalled framework left behind, or
-    # somebody's own folder of that name.
+    # A folder without __init__.py counts as a module: left behind by an uninstalled framework, or
+    # the user's own folder of that name.
     return found is not None and found.origin is not None
 
 
@@ -154,7 +154,8 @@ def _load(name: str) -> Backend:
     except (Exception, SystemExit) as error:
         raise PluginError(
             f"backend {spec.name!r} does not load: {type(error).__name__}: {error}. "
-            f"Is {spec.framework} whole? To install it again: {spec.install}",
+            f"The installation of {spec.framework} may be incomplete. Reinstall it with: "
+            f"{spec.install}",
             backend=spec.name,
         ) from error
     finally:
@@ -172,7 +173,7 @@ def load_class(spec: BackendSpec) -> type[Backend]:
 
 
 def _named(spec: BackendSpec, field: str) -> Any:
-    """``field`` of ``spec``: what it names, where it is a string."""
+    """``field`` of ``spec``; if it is a string, the object that it names."""
     from unidev.contract.optional import import_named
 
     value = getattr(spec, field)
@@ -186,14 +187,14 @@ def _checked(cls: Any, spec: BackendSpec) -> type[Backend]:
 
     if not (isinstance(cls, type) and issubclass(cls, Backend)):
         raise PluginError(
-            f"`load` of backend {spec.name!r} gave {shown(cls)}: it must be a subclass of Backend.",
+            f"`load` of backend {spec.name!r} returned {shown(cls)}, not a subclass of Backend.",
             backend=spec.name,
         )
     missing = sorted(getattr(cls, "__abstractmethods__", ()))
     if missing:
         raise PluginError(
-            f"{cls.__module__}.{cls.__qualname__}, of backend {spec.name!r}, lacks what the "
-            f"contract asks for: {', '.join(missing)}. See unidev/contract/backend.py.",
+            f"{cls.__module__}.{cls.__qualname__}, of backend {spec.name!r}, lacks methods that "
+            f"the contract requires: {', '.join(missing)}. See unidev/contract/backend.py.",
             backend=spec.name,
         )
     return cls

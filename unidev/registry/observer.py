@@ -1,4 +1,4 @@
-"""What watches this thread's transfers: one attribute, None while no trace or guard is open."""
+"""This thread's recorder of transfers: one attribute, None while no trace or guard is open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 class _Thread(threading.local):
     recorder: Recorder | None = None
-    """What this thread watches, while a trace or a guard is open in it."""
+    """Set while a trace or a guard is open in this thread."""
 
 
 thread = _Thread()

@@ -1,7 +1,7 @@
 """The thread's stack of scopes: what ``with device:`` and ``with use_backend(name):`` push.
 
-``threading.local``, so a scope does not reach other threads. Like the frameworks' own scopes, it
-does reach tasks that are interleaved in one thread.
+It is ``threading.local``, so a scope does not affect other threads. Like the frameworks' own
+scopes, it does affect asynchronous tasks that interleave in one thread.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Stack(threading.local):
 
 
 stack = _Stack()
-"""Its ``scopes``, innermost last, are this thread's own. Only this module changes them."""
+"""``stack.scopes`` are this thread's own, innermost last. Only this module changes them."""
 
 
 def innermost_device(backend: str) -> Device | None:
@@ -56,14 +56,14 @@ def innermost_device(backend: str) -> Device | None:
 
 
 def enter_scope(scope: Scope) -> None:
-    """Push ``scope``, after the framework's own, which may refuse."""
+    """Push ``scope``, after entering the framework's own scope, which may raise."""
     if scope.native is not None:
         scope.native.__enter__()
     stack.scopes.append(scope)
 
 
 def enter_device(device: Device) -> None:
-    """Enter ``with device:``, in the framework's own scope where its default is a thread's."""
+    """Enter ``with device:``, and the framework's own scope if its default is per thread."""
     from unidev.contract.optional import Unsupported
 
     native_scope = registry.load_backend(device.backend).native_scope
@@ -72,12 +72,12 @@ def enter_device(device: Device) -> None:
 
 
 def leave_scope(owner: object, *exc_info: Any) -> None:
-    """Take out the innermost scope that ``owner`` entered, and leave the framework's own.
+    """Remove the innermost scope that ``owner`` entered, and exit the framework's own.
 
-    It need not be the last: a generator that stopped inside a ``with`` may be closed late.
+    It need not be the last one: a generator suspended inside a ``with`` may be closed late.
 
     Raises:
-        ScopeError: ``owner`` is in no scope of this thread.
+        ScopeError: ``owner`` has no open scope in this thread.
     """
     scopes = stack.scopes
     for position in reversed(range(len(scopes))):
@@ -88,7 +88,8 @@ def leave_scope(owner: object, *exc_info: Any) -> None:
                 scope.native.__exit__(*exc_info)
             return
     raise ScopeError(
-        f"`with {shown(owner)}:` is left, but was not entered in this thread, or was left before."
+        f"exit from `with {shown(owner)}:`, which was not entered in this thread or has already "
+        "been exited."
     )
 
 

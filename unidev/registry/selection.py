@@ -1,4 +1,4 @@
-"""Which backend is meant where no tensor and no device says so."""
+"""Selects the backend for calls where no tensor and no device determines it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EMBEDDED = "numpy"
 
 
 class Choice:
-    """A backend's name, and why it is that one."""
+    """A backend's name, and why it was selected."""
 
     __slots__ = ("name", "reason")
 
@@ -36,16 +36,16 @@ _reason = ""
 
 
 def active_backend() -> Backend:
-    """The backend that is used where no tensor and no device says which.
+    """The backend that is used where no tensor and no device determines it.
 
-    The innermost ``with device:`` or ``with use_backend(name):`` of this thread, else
-    ``set_backend``, else ``UNIDEV_BACKEND``, else the one framework that is imported and has a
-    plugin, else the one that is installed with its plugin, else NumPy. What was read from the
-    environment or chosen automatically stays for the process.
+    In this order: the innermost ``with device:`` or ``with use_backend(name):`` of this thread;
+    ``set_backend``; ``UNIDEV_BACKEND``; the one framework that is imported and has a plugin; the
+    one that is installed with its plugin; NumPy. A choice from the environment or an automatic one
+    remains for the process.
 
     Raises:
-        AmbiguousBackendError: two frameworks are candidates; lists them, and says how to choose.
-        BackendError: the backend named is not there or does not load.
+        AmbiguousBackendError: several frameworks are candidates; lists them and how to choose.
+        BackendError: the named backend does not exist or does not load.
 
     >>> import unidev
     >>> with unidev.use_backend("numpy"):
@@ -61,9 +61,9 @@ def active_backend() -> Backend:
 
 
 def list_backends() -> list[str]:
-    """Names of the backends whose plugins work; their frameworks need not be installed.
+    """Names of the backends with working plugins; their frameworks need not be installed.
 
-    Imports the plugins, and no framework.
+    Imports the plugins, but no framework.
 
     >>> import unidev
     >>> "numpy" in unidev.list_backends()
@@ -78,7 +78,7 @@ def set_backend(name: str) -> None:
     """Select ``name`` for the whole process, and import its framework.
 
     Raises:
-        BackendError: it is not there or does not load; what was selected before stays.
+        BackendError: it does not exist or does not load; the selection does not change.
     """
     global _chosen, _reason
     backend = _named(name)
@@ -90,7 +90,7 @@ class use_backend:  # noqa: N801  reads as the verb that it is
     """``with use_backend(name):`` selects a backend for this thread, until the block ends.
 
     Raises:
-        BackendError: it is not there or does not load; raised at once, not inside the block.
+        BackendError: it does not exist or does not load; raised by the call, before ``with``.
     """
 
     def __init__(self, name: str) -> None:
@@ -108,7 +108,7 @@ def backend_choice() -> Choice:
     """What ``active_backend`` would select, and why; imports no framework.
 
     Raises:
-        AmbiguousBackendError: two frameworks are candidates.
+        AmbiguousBackendError: several frameworks are candidates.
     """
     if stack.scopes:
         return Choice(stack.scopes[-1].backend, "the innermost `with`")
@@ -120,8 +120,8 @@ def backend_choice() -> Choice:
 def _named(name: object) -> Backend:
     if not isinstance(name, str):
         raise BackendNotFoundError(
-            f"the name of a backend is a string such as 'numpy', not {shown(name)}; there are: "
-            f"{', '.join(list_backends())}."
+            f"the name of a backend must be a string such as 'numpy', not {shown(name)}; there "
+            f"are: {', '.join(list_backends())}."
         )
     return load_backend(name)
 
@@ -131,7 +131,7 @@ def _choose() -> Backend:
     choice = _default_choice()
     try:
         backend = load_backend(choice.name)
-    except BackendNotFoundError as error:  # whoever reads this may not know who asked for it
+    except BackendNotFoundError as error:  # the reader may not know where the name came from
         raise BackendNotFoundError(f"{choice.reason}: {error}", backend=choice.name) from None
     with _lock:
         if _chosen is None:
@@ -143,7 +143,7 @@ def _default_choice() -> Choice:
     named = os.environ.get("UNIDEV_BACKEND", "").strip()
     if named:
         return Choice(named, f"UNIDEV_BACKEND={named}")
-    # Only now: metadata of plugins is read when there is something to decide.
+    # Imported only now: the plugins' metadata is read only when there is something to decide.
     from unidev.registry.discovery import backend_specs
 
     frameworks = {

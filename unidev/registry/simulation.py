@@ -1,4 +1,4 @@
-"""Simulated GPUs: how many were asked for, and a place in the user's cache for what they need."""
+"""Simulated GPUs: how many were requested."""
 
 from __future__ import annotations
 
@@ -15,30 +15,32 @@ MOST = 64
 
 
 def simulate(count: int) -> None:
-    """Give every backend that is loaded from now on ``count`` simulated GPUs in place of real ones.
+    """Replace real GPUs with ``count`` simulated ones in every backend loaded from now on.
 
-    ``count`` is 1 to 64. The same as ``UNIDEV_SIMULATE`` in the environment, which child processes
-    inherit. To the framework they are devices like any other, with memory of their own on the host.
+    ``count`` is 1 to 64. Sets ``UNIDEV_SIMULATE`` in the environment, which child processes
+    inherit. To the framework these are devices like any other, each with its own memory on the
+    host.
 
     Raises:
-        SimulationError: out of range, or a backend is loaded already with another number.
+        SimulationError: ``count`` is out of range, or a backend is already loaded with another
+            number.
     """
     if type(count) is not int or not 1 <= count <= MOST:
         raise SimulationError(_out_of_range(shown(count)))
-    with loading_lock:  # so that no backend is being loaded with the number before
+    with loading_lock:  # so that no backend is being loaded with the previous number
         for name, backend in loaded_backends.items():
             if backend.simulated_count != count:
                 has = backend.simulated_count or "no"
                 raise SimulationError(
-                    f"backend {name!r} is in use already, with {has} simulated GPUs: call "
-                    f"unidev.simulate({count}) before anything else of unidev, or start Python "
-                    f"with {VARIABLE}={count}."
+                    f"backend {name!r} is already in use with {has} simulated GPUs: call "
+                    f"unidev.simulate({count}) before any other function of unidev, or start "
+                    f"Python with {VARIABLE}={count}."
                 )
         os.environ[VARIABLE] = str(count)
 
 
 def simulated_count() -> int:
-    """How many simulated GPUs a backend that is loaded now gets; 0 for the machine's own devices.
+    """The number of simulated GPUs for a backend loaded now; 0 for the machine's own devices.
 
     Raises:
         SimulationError: ``UNIDEV_SIMULATE`` is not an integer from 0 to 64.

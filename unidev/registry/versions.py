@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def framework_version(backend: Backend) -> str:
-    """What the framework calls its version, else its distribution's, else ``unknown``."""
+    """The framework's ``__version__``, else its distribution's version, else ``unknown``."""
     module = sys.modules.get(backend.spec.framework)
     found = getattr(module, "__version__", None)
     if isinstance(found, str):

@@ -1,1 +1,1 @@
-"""What any program could use: it knows nothing of devices."""
+"""General helpers that do not depend on devices or frameworks."""

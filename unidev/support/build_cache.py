@@ -1,4 +1,4 @@
-"""Files built once for a user and kept: under a lock, whole or not at all."""
+"""Files built once per user and kept: under a lock, completely or not at all."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ def build_once(name: str, key: str, filename: str, build: Callable[[Path], None]
     """A file that a simulator needs, built the first time and then kept in the user's cache.
 
     Args:
-        name: whose it is, such as ``torch``; in messages, and the folder's name.
+        name: the backend it belongs to, such as ``torch``; used in messages and in the folder name.
         key: everything that the file depends on (versions, a hash of the source, the compiler).
         filename: the file's name. It is alone in its folder.
-        build: makes the file at the path that it gets, or raises ``SimulationError``.
+        build: creates the file at the given path, or raises ``SimulationError``.
 
-    Processes that come at the same time wait for one of them. A build that was cut short leaves
-    nothing that could be taken for the file: it is built beside it, then renamed.
+    If several processes call this at once, one builds and the others wait. An interrupted build
+    leaves nothing that could be mistaken for the file: it is built under another name, then
+    renamed.
     """
     digest = hashlib.sha256(key.encode()).hexdigest()[:16]
     root = cache_folder()
@@ -47,13 +48,13 @@ def build_once(name: str, key: str, filename: str, build: Callable[[Path], None]
     except OSError as error:
         raise SimulationError(
             f"the simulated devices of {name} cannot be built in {root} ({error}): set UNIDEV_CACHE"
-            " to a folder that can be written to and has room."
+            " to a writable folder with enough free space."
         ) from error
     return folder / filename
 
 
 def cache_folder() -> Path:
-    """Where built files are kept: ``UNIDEV_CACHE``, else the platform's place for caches."""
+    """Where built files are kept: ``UNIDEV_CACHE``, else the platform's cache folder."""
     named = os.environ.get("UNIDEV_CACHE")
     return Path(named or platformdirs.user_cache_dir("unidev")).expanduser().absolute()
 
@@ -61,7 +62,7 @@ def cache_folder() -> Path:
 @contextlib.contextmanager
 def _locked(path: Path, name: str) -> Iterator[None]:
     lock = filelock.FileLock(path)
-    with progress(f"waiting for another process that builds the simulated devices of {name}"):
+    with progress(f"waiting for another process to build the simulated devices of {name}"):
         lock.acquire()
     try:
         yield
@@ -70,8 +71,8 @@ def _locked(path: Path, name: str) -> Iterator[None]:
 
 
 def _build(folder: Path, filename: str, build: Callable[[Path], None]) -> None:
-    # Renaming is what makes it whole: a process killed before it leaves a temporary folder, which
-    # nobody takes for the result, and which the next build of the same thing clears away.
+    # Renaming completes the build: a process killed earlier leaves a temporary folder, which is
+    # never mistaken for the result and which the next build of the same file deletes.
     for left in folder.parent.glob(f"{folder.name}.part-*"):
         shutil.rmtree(left, ignore_errors=True)
     shutil.rmtree(folder, ignore_errors=True)
@@ -79,7 +80,7 @@ def _build(folder: Path, filename: str, build: Callable[[Path], None]) -> None:
     try:
         build(part / filename)
         if not (part / filename).exists():
-            raise SimulationError(f"the build of {filename} ended without making it.")
+            raise SimulationError(f"the build of {filename} ended without creating the file.")
         part.chmod(0o755)
         _checksum_file(folder).write_text(_checksum(part / filename))
         part.rename(folder)
@@ -99,5 +100,5 @@ def _checksum(path: Path) -> str:
 
 
 def _checksum_file(folder: Path) -> Path:
-    # Beside the folder, not in it: a framework may take every file in there for its own.
+    # Beside the folder, not in it: a framework may read every file in there.
     return folder.with_name(folder.name + ".sha256")

@@ -1,6 +1,6 @@
-"""Child processes that leave nothing behind: each leads a group of its own, which is ended whole.
+"""Child processes that leave nothing behind: each leads its own group, which ends as one.
 
-Used where a framework is asked or judged, because frameworks crash, hang and print what they like.
+Used to query or judge a framework, because frameworks may crash, hang and print anything.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FATAL = "Fatal Python error"
 
 
 class Interruption:
-    """Whether somebody asked us to stop. Looked at, so that no child is forgotten half started."""
+    """Whether a signal requested a stop. Polled, so that no half-started child is forgotten."""
 
     signal: int | None = None
 
@@ -33,16 +33,16 @@ class Interruption:
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects of a process that a signal ended: 130 for Ctrl-C."""
+        """The exit code that a shell expects after a signal: 130 for Ctrl-C."""
         return 128 + (self.signal or signal.SIGINT)
 
 
 @contextlib.contextmanager
 def noticing_interruption() -> Iterator[Interruption]:
-    """Within the block Ctrl-C and the like are noted instead of raised; the block must look."""
+    """In the block, Ctrl-C and the like are noted instead of raised; the block must poll them."""
     noted = Interruption()
     if threading.current_thread() is not threading.main_thread():
-        yield noted  # signals reach the main thread alone, and only it may handle them
+        yield noted  # only the main thread receives signals and may handle them
         return
 
     def note(number: int, _frame: object) -> None:
@@ -62,9 +62,9 @@ def noticing_interruption() -> Iterator[Interruption]:
 def start(
     command: Sequence[str], *, environment: Mapping[str, str], folder: Path, out: Path, err: Path
 ) -> subprocess.Popen[bytes]:
-    """Start ``command`` in ``folder`` as the leader of a new group; what it prints goes to files.
+    """Start ``command`` in ``folder`` as the leader of a new group; its output goes to files.
 
-    Files, not pipes: a grandchild that keeps a pipe open would keep us waiting for its end.
+    Not to pipes: a grandchild that keeps a pipe open would make us wait for its end.
     """
     options: dict[str, Any] = {}
     if sys.platform == "win32":
@@ -84,10 +84,10 @@ def start(
 
 
 def import_path(given: str) -> str:
-    """``PYTHONPATH`` for a child in another folder, where modules are to be found as they are here.
+    """``PYTHONPATH`` for a child in another folder that must find the same modules as this process.
 
-    Relative entries would mean something else there; and ``python -m unidev`` finds an author's
-    module in the current folder, so that the child must, too.
+    Relative entries would point elsewhere there; and ``python -m unidev`` finds an author's module
+    in the current folder, so the child must too.
     """
     entries = [str(Path(entry).absolute()) for entry in given.split(os.pathsep) if entry]
     here = str(Path.cwd())
@@ -97,18 +97,18 @@ def import_path(given: str) -> str:
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """End the process, if it still runs, and all that it started."""
+    """End the process, if it is still running, and every process that it started."""
     if sys.platform == "win32":
         tree = ["taskkill", "/F", "/T", "/PID", str(process.pid)]
         subprocess.run(tree, check=False, capture_output=True)  # noqa: S603
     else:
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left in it
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # no process is left in it
             os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
 def ask_for_traceback(process: subprocess.Popen[bytes], wait_s: float = 2.0) -> None:
-    """Let a process that hangs print where, if Python's faulthandler is on in it; it then ends."""
+    """Make a hanging process print its traceback, if its faulthandler is on; this also ends it."""
     if sys.platform != "win32":
         process.send_signal(signal.SIGABRT)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -126,7 +126,7 @@ def describe_exit(code: int) -> str:
 
 
 def tail(*paths: Path, lines: int = TAIL_LINES) -> str:
-    """The last lines of the first of these files that has any, or what Python said as it died."""
+    """The last lines of the first non-empty file, or Python's report of its fatal error in it."""
     for path in paths:
         text = _end_of(path)
         if text:
@@ -146,6 +146,6 @@ def _end_of(path: Path) -> str:
 
 
 def _printable(line: str) -> str:
-    # Colours and cursor transfers of a framework's log must not reach a report or a terminal.
+    # Colours and cursor movements in a framework's log must not reach a report or a terminal.
     shown = "".join(c if c.isprintable() or c == "\t" else "�" for c in line.rstrip())
     return shown if len(shown) <= _MOST_CHARACTERS else shown[: _MOST_CHARACTERS - 1] + "…"

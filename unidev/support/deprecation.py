@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def deprecated(old: str, new: str) -> None:
-    """Warn that ``old`` is now spelled ``new``; the warning names the line that uses it."""
+    """Warn that ``old`` is now spelled ``new``; the warning points at the line that uses it."""
     import warnings
 
     warnings.warn(

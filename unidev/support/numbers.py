@@ -1,4 +1,4 @@
-"""Numbers that a caller gives: indexes, sizes, seeds, rates."""
+"""Checks for numbers that a caller passes: indexes, sizes, seeds, rates."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from unidev.support.wording import shown
 
 
 def non_negative_integer(value: object, most: int = sys.maxsize) -> int | None:
-    """``value`` as an int from 0 to ``most``, or None, as for a bool.
+    """``value`` as an int from 0 to ``most``, or None for anything else, including a bool.
 
-    Takes NumPy's integers, and every type that has ``__index__``.
+    Accepts NumPy's integers, and every type that has ``__index__``.
     """
     if isinstance(value, bool):
         return None
     try:
-        number = operator.index(value)  # type: ignore[arg-type]  # TypeError is the question
-    except Exception:  # noqa: BLE001  a stranger's __index__ may raise anything
+        number = operator.index(value)  # type: ignore[arg-type]  # a TypeError is expected
+    except Exception:  # noqa: BLE001  a third-party __index__ may raise anything
         return None
     return number if 0 <= number <= most else None
 
 
 def sizes_of(shape: object) -> tuple[int, ...]:
-    """A shape, given as a number or a tuple or list of them, as a tuple of ints.
+    """A shape, given as an integer or a tuple or list of integers, as a tuple of ints.
 
     Raises:
-        InvalidDataError: it is not a shape, or has more elements than there can be.
+        InvalidDataError: it is not a shape, or has too many elements.
     """
     given = shape if isinstance(shape, (tuple, list)) else (shape,)
     sizes = tuple(size for size in map(non_negative_integer, given) if size is not None)
     if len(sizes) < len(given) or math.prod(sizes) > sys.maxsize:
         raise InvalidDataError(
-            "a shape must be a non-negative integer, or a tuple of them, of 2**63 - 1 elements at "
-            f"most, not {shown(shape)}."
+            "a shape must be a non-negative integer or a tuple of them, with at most 2**63 - 1 "
+            f"elements, not {shown(shape)}."
         )
     return sizes
 
 
 def real_number(value: object) -> int | float | None:
-    """``value`` as a Python int or float, or None, as for a bool, a complex number and a tensor.
+    """``value`` as a Python int or float, or None, for example for a bool, a complex or a tensor.
 
-    Takes NumPy's numbers, and every other type of Python's ``numbers.Real``; None also for what
-    lies beyond the range of a float.
+    Accepts NumPy's numbers and every other ``numbers.Real``. None also for a number beyond the
+    range of a float.
     """
     from numbers import Integral, Real
 

@@ -1,4 +1,4 @@
-"""Progress of what takes long, on stderr: the one shape for all of unidev."""
+"""Progress of long operations, on stderr: the one format for all of unidev."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ BEAT_S = 2.0
 
 @contextlib.contextmanager
 def progress(title: str) -> Iterator[Callable[[str], None]]:
-    """Report every two seconds that ``title`` is still going on, and then how long it took.
+    """Report every two seconds that ``title`` is still running, and at the end how long it took.
 
-    Nothing is printed unless it takes two seconds. Whole lines on stderr read the same in a
-    terminal, a pipe and a log. The thread that prints them ends with the block, also after an
-    exception and after Ctrl-C.
+    Prints nothing if the block takes less than two seconds. Complete lines on stderr read the same
+    in a terminal, a pipe and a log. The thread that prints them ends with the block, also after an
+    exception or Ctrl-C.
 
-    Gives a function that takes the step that is going on, which then stands in place of the title.
-    A block that reports steps has results of its own, so that its end is not reported.
+    Yields a function that sets the current step, which replaces the title. The end of a block that
+    sets steps is not reported, because it reports its own results.
     """
     reporter = _Reporter(title)
     reporter.start()
@@ -43,7 +43,7 @@ def progress(title: str) -> Iterator[Callable[[str], None]]:
 
 
 class _Reporter(threading.Thread):
-    """Prints the step that is going on, every two seconds until it is ended."""
+    """Prints the current step every two seconds until ``end`` is called."""
 
     def __init__(self, title: str) -> None:
         super().__init__(name="unidev-progress", daemon=True)
@@ -64,7 +64,7 @@ class _Reporter(threading.Thread):
 
     def report(self, state: str) -> None:
         self.has_reported = True
-        # Work must not fail because a program has closed its stderr, or its reader has gone.
+        # Work must not fail because the program has closed its stderr, or its reader is gone.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             sys.stderr.write(f"unidev: {self.step}: {state}\n")
             sys.stderr.flush()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def shown(value: object) -> str:
-    """``repr(value)`` for a message: short, and whatever a stranger's ``__repr__`` does."""
+    """``repr(value)`` for a message: short, and safe even if a third-party ``__repr__`` raises."""
     from reprlib import Repr
 
     short = Repr()
@@ -12,7 +12,7 @@ def shown(value: object) -> str:
     short.maxstring = short.maxother = short.maxlong = 100
     try:
         return short.repr(value)
-    except Exception:  # noqa: BLE001  an int of 5000 digits raises here, and so may a stranger
+    except Exception:  # noqa: BLE001  an int of 5000 digits raises; third-party code may too
         return f"<{kind_of(value)}>"
 
 
@@ -35,8 +35,8 @@ def count_text(count: int, noun: str) -> str:
 def bytes_text(count: int) -> str:
     """``1 byte``, ``512 bytes``, ``1.5 KiB``, ``64 MiB``, ``1,024 GiB``.
 
-    Binary, as the frameworks count; rounded to one decimal, which is left out where it is 0. The
-    one way in which unidev shows bytes to people; attributes and JSON have the exact number.
+    Binary units, as the frameworks use; rounded to one decimal, which is omitted if it is 0. This
+    is how unidev shows bytes everywhere; attributes and JSON have the exact number.
     """
     if count < 2**10:
         return count_text(count, "byte")
@@ -48,7 +48,7 @@ def bytes_text(count: int) -> str:
 
 
 def seconds_text(seconds: float) -> str:
-    """``12.3 ms``: three digits, in s, ms, µs or ns."""
+    """``12.3 ms``: three significant digits, in s, ms, µs or ns."""
     for scale, unit in ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")):  # noqa: B007
         number = seconds / scale
         if number < 999.5:
@@ -57,5 +57,5 @@ def seconds_text(seconds: float) -> str:
 
 
 def number_text(number: float) -> str:
-    """Three digits: ``0.123``, ``12.3``, ``123``; all of them from 100 on: ``1,234``."""
+    """Three significant digits: ``0.123``, ``12.3``; from 100, all integer digits: ``1,234``."""
     return f"{number:,.0f}" if number >= 99.95 else f"{number:.3g}"

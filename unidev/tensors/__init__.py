@@ -1,1 +1,1 @@
-"""Tensors and containers of them: made, moved, compared."""
+"""Making, moving and comparing tensors and nested containers of them."""

@@ -1,4 +1,4 @@
-"""Where tensors are, and whether they are together."""
+"""Where tensors are, and whether they are on one device."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
 _MOST_NAMED = 20
-"""A message names so many tensors; the error's ``devices`` has them all."""
+"""The most tensors that a message names; the error's ``devices`` has all."""
 
 
 def device_of(x: object, /) -> Device:
-    """The device that holds ``x``, or that all tensors of a container or a model share.
+    """The device that holds tensor ``x``, or all tensors of container or model ``x``.
 
-    Neither copies nor waits.
+    Does not copy or block.
 
     Raises:
-        NotATensorError: ``x`` is no tensor, or holds none.
-        DeviceMismatchError: the tensors in it are on several devices; names each by its path.
-        UnsupportedOperation: a graph is being traced, or the tensor lies on several devices.
+        NotATensorError: ``x`` is not a tensor and contains none.
+        DeviceMismatchError: its tensors are on several devices; names each by its path.
+        UnsupportedOperation: a graph is being traced, or one tensor is spread over several devices.
 
     >>> import unidev
     >>> str(unidev.device_of({"x": unidev.zeros(3), "y": [unidev.ones(3)]}))
@@ -35,26 +35,24 @@ def device_of(x: object, /) -> Device:
     """
     try:
         return device_getters[type(x)](x)
-    except KeyError:  # a container, or a type that is met for the first time
+    except KeyError:  # a container, or a type seen for the first time
         backend = backend_of_type(type(x))
     if backend is not None:
         return backend.device_of(x)
     found = _devices([("", x)])
     if not found:
-        raise NotATensorError(
-            f"there is no tensor in this {type(x).__name__}, so it has no device."
-        )
+        raise NotATensorError(f"this {type(x).__name__} contains no tensor, so it has no device.")
     _check_one(found, x)
     return found[0][1]
 
 
 def same_device(*xs: object) -> bool:
-    """Whether all tensors, in all arguments, their containers and models, are on one device.
+    """Whether all tensors in the arguments, also inside containers and models, share a device.
 
-    Tensors of two frameworks never are. True of no tensors at all.
+    Tensors of two frameworks never do. True if there are no tensors.
 
     Raises:
-        NotATensorError: an argument is neither a tensor nor a container.
+        NotATensorError: an argument is not a tensor, a container or a model.
 
     >>> import unidev
     >>> unidev.same_device(unidev.zeros(3), {"y": unidev.ones(3)})
@@ -66,8 +64,8 @@ def same_device(*xs: object) -> bool:
 def check_same_device(*xs: object, **named: object) -> None:
     """Raise DeviceMismatchError unless all tensors are on one device.
 
-    The message names each argument (or path in a container or model) and its device; arguments
-    without a name are ``args[0]``, ``args[1]``.
+    The message names each argument (or path in a container or model) and its device; positional
+    arguments are ``args[0]``, ``args[1]``.
 
     >>> import unidev
     >>> unidev.check_same_device(x=unidev.zeros(3), y=unidev.ones(3))
@@ -76,14 +74,13 @@ def check_same_device(*xs: object, **named: object) -> None:
 
 
 def shares_memory(a: object, b: object, /) -> bool:
-    """Whether tensors ``a`` and ``b`` stand on common memory: one storage, or a part of one.
+    """Whether tensors ``a`` and ``b`` share memory: the same storage, or part of it.
 
-    Two views of one storage share it even where they do not overlap.
-    An empty tensor shares nothing.
+    Two views of one storage share it even if they do not overlap. An empty tensor shares nothing.
 
     Raises:
-        NotATensorError: one of them is no tensor.
-        UnsupportedOperation: the framework tells no address of such a tensor.
+        NotATensorError: ``a`` or ``b`` is not a tensor.
+        UnsupportedOperation: the framework does not report the address of such a tensor.
 
     >>> import unidev
     >>> x = unidev.zeros((2, 3))
@@ -123,25 +120,25 @@ def _check_one(found: list[tuple[str, Device]], *xs: object) -> None:
     several = len({device.backend for _, device in found}) > 1
     lines = [
         f"{name}: {device}" + (f" of {device.backend}" if several else "")
-        for name, device in _most_telling(found)
+        for name, device in _representative(found)
     ]
     if len(lines) < len(found):
-        lines.append(f"and {len(found) - len(lines)} more, all in the error's `devices`")
+        lines.append(f"and {len(found) - len(lines)} more (the error's `devices` lists all)")
     if several:
         remedy = (
-            "They are of different frameworks: unidev.array(unidev.to_numpy(x), device=...) brings "
-            "values across."
+            "They belong to different frameworks: unidev.array(unidev.to_numpy(x), device=...) "
+            "converts a tensor."
         )
     else:
-        remedy = "Bring them together with as_in_device(x, device)"
+        remedy = "Move them to one device with as_in_device(x, device)"
         remedy += ", and a model with place(model, device)." if any(map(is_model, xs)) else "."
     raise DeviceMismatchError(
         f"tensors on different devices: {', '.join(lines)}. {remedy}", devices=_by_name(found)
     )
 
 
-def _most_telling(found: list[tuple[str, Device]]) -> list[tuple[str, Device]]:
-    """So many as a message names, in their order: some of each device, all of those on few."""
+def _representative(found: list[tuple[str, Device]]) -> list[tuple[str, Device]]:
+    """As many as a message names, in order: some on every device, all where a device holds few."""
     if len(found) <= _MOST_NAMED:
         return found
     positions: dict[Device, list[int]] = {}
@@ -158,6 +155,6 @@ def _most_telling(found: list[tuple[str, Device]]) -> list[tuple[str, Device]]:
 def _by_name(found: list[tuple[str, Device]]) -> dict[str, Device]:
     devices: dict[str, Device] = {}
     for position, (name, device) in enumerate(found):
-        # Keys of a dict may look alike, and an argument may be named "args[0]".
+        # Different keys of a dict may look alike, and an argument may be named "args[0]".
         devices[f"{name} (tensor {position})" if name in devices else name] = device
     return devices

@@ -1,4 +1,4 @@
-"""What is this object: a tensor, a model, a container, or something else?"""
+"""Classifies an object: a tensor, a model, a container, or something else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
 """Leaves that are never tensors."""
 
 _LAZY = (Generator, map, filter, zip, enumerate, reversed)
-"""May yield tensors, once: looking would use them up."""
+"""May yield tensors, but only once: looking would consume them."""
 
 _HARMLESS = (str, bytes, bytearray, memoryview, range)
 """Sequences whose items cannot be tensors."""
@@ -27,7 +27,7 @@ _HARMLESS = (str, bytes, bytearray, memoryview, range)
 def classify(x: object) -> tuple[str, Backend | None]:
     """``TENSOR`` or ``MODEL`` with the backend, or ``CONTAINER`` or ``OTHER`` with None.
 
-    Of a container only its own type is looked at, not what it holds.
+    Looks only at the type of a container, not at its items.
     """
     cls = type(x)
     if cls in PLAIN:
@@ -42,8 +42,8 @@ def classify(x: object) -> tuple[str, Backend | None]:
 
 
 def is_container(x: object) -> bool:
-    """Whether ``x`` holds, or may hold, other objects, known to unidev or not."""
-    if isinstance(x, tuple):  # a stranger's: torch.Size, for one, holds only numbers
+    """Whether ``x`` holds, or may hold, other objects; unidev may or may not be able to look in."""
+    if isinstance(x, tuple):  # also a subclass: torch.Size, for one, holds only numbers
         return not PLAIN.issuperset(map(type, x))
     if isinstance(x, (*_LAZY, MappingView)):
         return True
@@ -51,7 +51,7 @@ def is_container(x: object) -> bool:
         from array import array  # numbers only, and since Python 3.10 a Sequence
 
         return not isinstance(x, (*_HARMLESS, array))
-    # dataclasses.is_dataclass, whose module takes longer to import than all of unidev.
+    # Not dataclasses.is_dataclass: importing that module takes longer than all of unidev.
     return hasattr(type(x), "__dataclass_fields__")
 
 
@@ -64,7 +64,7 @@ def backend_of_tensor(x: object) -> Backend:
     """The backend of tensor ``x``.
 
     Raises:
-        NotATensorError: ``x`` is not a tensor; names its type and what to do.
+        NotATensorError: ``x`` is not a tensor; states its type and what to do.
     """
     backend = backend_of_type(type(x))
     if backend is None:
@@ -73,16 +73,16 @@ def backend_of_tensor(x: object) -> Backend:
 
 
 def not_a_tensor(x: object) -> NotATensorError:
-    """The error for an object that should have been a tensor."""
+    """The error for an object that must be a tensor, and is not."""
     from unidev.registry.discovery import backend_specs
 
     if is_model(x):
         hint = (
             "It is a model: copy_to and as_in_device move tensors. unidev.place(model, device) "
-            "moves a model, in place."
+            "moves a model in place."
         )
     else:
-        hint = f"Tensors here are those of {', '.join(sorted(backend_specs()))}."
+        hint = f"The backends here: {', '.join(sorted(backend_specs()))}."
         if isinstance(x, (int, float, complex, list, tuple)):
-            hint = "unidev.array(...) makes one of numbers and lists of them. " + hint
-    return NotATensorError(f"a tensor is needed, and this is of type {kind_of(x)}. {hint}")
+            hint = "unidev.array(...) makes a tensor from numbers and lists of them. " + hint
+    return NotATensorError(f"a tensor is needed, not an object of type {kind_of(x)}. {hint}")

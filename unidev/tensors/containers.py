@@ -1,4 +1,4 @@
-"""Nested containers: dicts, lists, tuples, namedtuples, and what is registered, through optree."""
+"""Nested containers: dicts, lists, tuples, namedtuples and registered classes, through optree."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ def register_container(
     flatten: Callable[[T], tuple[Sequence[Any], Any]] | None = None,
     unflatten: Callable[[Any, Sequence[Any]], T] | None = None,
 ) -> type[T]:
-    """Tell unidev how to look into containers of class ``cls``, for the whole process.
+    """Register how to take apart and rebuild containers of class ``cls``, in this process.
 
     Args:
-        cls: the class itself; its subclasses are other classes.
-        flatten: gives ``(children, rest)``: what may be or hold tensors, and whatever else is
-            needed to build another one.
-        unflatten: builds one from ``(rest, children)``. For a dataclass, frozen or not, both may
-            be left out: its fields are the children, and ``__init__`` is not called again.
+        cls: exactly this class; subclasses are registered separately.
+        flatten: takes a container and returns ``(children, rest)``: the items that may be or hold
+            tensors, and whatever else is needed to rebuild the container.
+        unflatten: takes ``rest, children`` and returns a new container. A dataclass, frozen or not,
+            needs neither function: its fields are the children, and ``__init__`` is not called
+            again.
 
     Returns:
-        ``cls``, so that it can stand as a decorator over a dataclass.
+        ``cls``, so that it can be used as a decorator on a dataclass.
 
     Raises:
-        UnsupportedContainerError: ``cls`` is no class, or a tensor's, or known already; or it is no
-            dataclass, and a function is missing.
+        UnsupportedContainerError: ``cls`` is not a class, is a class of tensors, or is registered
+            already; or a function is missing, and ``cls`` is not a dataclass.
 
     >>> import dataclasses, unidev
     >>> @unidev.register_container
@@ -54,9 +55,9 @@ def register_container(
     import optree
 
     if not isinstance(cls, type):
-        raise UnsupportedContainerError(f"{shown(cls)} of type {kind_of(cls)} is no class.")
+        raise UnsupportedContainerError(f"{shown(cls)} of type {kind_of(cls)} is not a class.")
     if backend_of_type(cls) is not None:
-        raise UnsupportedContainerError(f"{shown(cls)} is the class of a tensor, no container's.")
+        raise UnsupportedContainerError(f"{shown(cls)} is a class of tensors, not of containers.")
     entry: type[Any] = optree.AutoEntry
     if flatten is None and unflatten is None and hasattr(cls, "__dataclass_fields__"):
         functions: Any = _dataclass_functions(cls)
@@ -65,8 +66,8 @@ def register_container(
         functions = _checked_flatten(cls, flatten), unflatten
     else:
         raise UnsupportedContainerError(
-            f"register_container({shown(cls)}, {shown(flatten)}, {shown(unflatten)}): it has to be "
-            "told both how to take one apart and how to build one; neither, for a dataclass."
+            f"register_container({shown(cls)}, {shown(flatten)}, {shown(unflatten)}): pass both "
+            "flatten and unflatten, or neither for a dataclass."
         )
     try:
         optree.register_pytree_node(cls, *functions, path_entry_type=entry, namespace=NAMESPACE)  # type: ignore[arg-type]  # optree asks for its own protocol
@@ -78,13 +79,14 @@ def register_container(
 def map_tensors(function: Callable[[Any, Backend], Any], tree: T) -> T:
     """``tree`` with ``function(tensor, backend)`` in place of each tensor in it.
 
-    A tensor that stands twice is given once, and stays one. What is no tensor is left as it is, and
-    a tree none of whose tensors changes is returned itself.
+    A tensor that occurs twice is mapped once and stays one object. Non-tensor leaves pass through
+    unchanged. If no tensor changes, ``tree`` itself is returned.
 
     Raises:
-        NotATensorError: ``tree`` is neither a tensor nor a container, or a model is in it.
-        UnsupportedContainerError: a container in it is not known, or cannot be taken apart.
-        CircularContainerError: a container in it contains itself.
+        NotATensorError: ``tree`` is neither a tensor nor a container, or contains a model.
+        UnsupportedContainerError: it contains an unknown container, or one that cannot be taken
+            apart.
+        CircularContainerError: it contains a container that contains itself.
     """
     leaves, structure = _flatten(tree)
     done: dict[int, Any] = {}
@@ -98,16 +100,16 @@ def map_tensors(function: Callable[[Any, Backend], Any], tree: T) -> T:
             done[id(leaf)] = function(leaf, backend)
         moved = done[id(leaf)]
         if moved is not leaf:
-            # The old leaf stays alive in `tree`, so that no other leaf can get its id.
+            # The old leaf stays alive in `tree`, so no other leaf can get its id.
             leaves[position] = moved
             changed = True
     return _unflatten(structure, leaves, tree) if changed else tree
 
 
 def tensors_of(tree: object) -> list[tuple[Any, Backend]]:
-    """Each tensor of ``tree`` with its backend, in order; one that stands twice is given twice.
+    """Each tensor of ``tree`` with its backend, in order; one that occurs twice is listed twice.
 
-    Raises as ``map_tensors`` does.
+    Raises the same errors as ``map_tensors``.
     """
     leaves, _ = _flatten(tree)
     found = []
@@ -123,7 +125,7 @@ def tensors_of(tree: object) -> list[tuple[Any, Backend]]:
 def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]:
     """Each tensor of ``tree`` with its path, such as ``batch['mask']``, and its backend.
 
-    Those of a model in it, or of a model that it is, too: ``model.encoder.weight``.
+    Includes the tensors of models in ``tree``: ``model.encoder.weight``.
     """
     leaves, _ = _flatten(tree)
     paths: list[str] | None = None
@@ -150,17 +152,17 @@ def _flatten(tree: object) -> tuple[list[Any], Any]:
     import optree
 
     try:
-        # None is a leaf as any other: at the root, it is no empty container.
+        # None is a leaf like any other: at the root it is not an empty container.
         return optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)  # type: ignore[arg-type]
     except RecursionError as error:
         raise CircularContainerError(
             f"the {kind_of(tree)} contains itself, or is nested deeper than "
-            f"{optree.MAX_RECURSION_DEPTH} levels: it cannot be copied piece by piece. Pass the "
+            f"{optree.MAX_RECURSION_DEPTH} levels, so it cannot be copied item by item. Pass the "
             "parts that hold the tensors."
         ) from error
     except UnidevError:
         raise
-    except Exception as error:  # a container's own functions, and its keys', can raise anything
+    except Exception as error:  # functions of the container and its keys can raise anything
         raise UnsupportedContainerError(
             f"this {kind_of(tree)} cannot be taken apart: {kind_of(error)}: {error}"
         ) from error
@@ -173,7 +175,7 @@ def _unflatten(structure: Any, leaves: list[Any], tree: T) -> T:
         return optree.tree_unflatten(structure, leaves)  # type: ignore[return-value]
     except Exception as error:  # as above
         raise UnsupportedContainerError(
-            f"another {kind_of(tree)} cannot be built: {kind_of(error)}: {error}"
+            f"this {kind_of(tree)} cannot be rebuilt: {kind_of(error)}: {error}"
         ) from error
 
 
@@ -188,15 +190,14 @@ def _paths(tree: object) -> list[str]:
 
 
 def _check_leaf(leaf: object, kind: str, tree: object, position: int) -> None:
-    """Raise unless this leaf, of that kind, may pass through unchanged."""
+    """Raise unless this leaf of this kind may pass through unchanged."""
     if kind == CONTAINER:
         at = path_of(tree, position)
         raise UnsupportedContainerError(
-            f"{kind_of(leaf)}{f' at {at}' if at else ''} is a "
-            "container that unidev does not know: its tensors would stay where they are. Register "
-            "how to look into it: unidev.register_container(cls, flatten, unflatten), or, for a "
-            "dataclass, unidev.register_container(cls). For a generator or another iterator, pass "
-            "list(...)."
+            f"{kind_of(leaf)}{f' at {at}' if at else ''} is a container that is not registered "
+            "with unidev, so its tensors would not be moved. Register its class: "
+            "unidev.register_container(cls, flatten, unflatten), or unidev.register_container(cls) "
+            "for a dataclass. Instead of a generator or another iterator, pass list(...)."
         )
     if kind == MODEL or leaf is tree:
         raise not_a_tensor(leaf)
@@ -207,7 +208,8 @@ def _checked_flatten(cls: type[Any], flatten: Callable[[Any], Any]) -> Callable[
         parts = flatten(value)
         if not isinstance(parts, tuple) or len(parts) != 2:
             raise UnsupportedContainerError(
-                f"the flatten function of {shown(cls)} gave {shown(parts)}, not (children, rest)."
+                f"the flatten function of {shown(cls)} returned {shown(parts)}, not a tuple "
+                "(children, rest)."
             )
         return parts
 
@@ -224,7 +226,7 @@ def _dataclass_functions(cls: type[Any]) -> tuple[Callable[..., Any], Callable[.
         return [getattr(value, name) for name in there], (value, there), there
 
     def unflatten(rest: Any, children: Sequence[Any]) -> Any:
-        # Not cls(**fields): __init__ may take other arguments, and __post_init__ has run already.
+        # Not cls(**fields): __init__ may take other arguments, and __post_init__ has already run.
         import copy
 
         template, there = rest

@@ -1,4 +1,4 @@
-"""Making tensors, and reading them back."""
+"""Making tensors, and reading their values."""
 
 from __future__ import annotations
 
@@ -31,22 +31,24 @@ if TYPE_CHECKING:
 
 
 def array(data: object, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
-    """Make a tensor of ``data``, always in new memory.
+    """Make a tensor from ``data``, always in new memory.
 
     Args:
-        data: numbers, nested lists or tuples of them, a NumPy array, or a tensor of the framework.
-        dtype: a portable name, a NumPy dtype or the framework's own. By default Python floats
-            become float32, ints int64, bools bool, and arrays and tensors keep theirs.
-        device: where; by default the innermost ``with device:``, else ``cpu:0``.
+        data: a number, nested lists or tuples of numbers, a NumPy array, or a tensor of the
+            framework.
+        dtype: a portable name, a NumPy dtype or the framework's own. By default, Python floats
+            become float32, ints int64 and bools bool; arrays and tensors keep their dtype.
+        device: where to put it; by default the innermost ``with device:``, else ``cpu:0``.
 
-    Blocks until the values are there. Whether a gradient flows through is left
-    to the framework; through ``copy_to`` it does.
+    Blocks until the values have arrived. Whether gradients flow back to a tensor ``data`` depends
+    on the framework; use ``copy_to`` where they must.
 
     Raises:
+        NotATensorError: ``data`` contains something other than numbers.
         InvalidDataError: ragged lists, or a value that the dtype cannot hold.
-        UnsupportedDtypeError: the framework cannot hold values of that dtype.
-        BackendMismatchError: ``data`` is a tensor of another framework than ``device``.
-        DeviceError: the device makes no sense or is not there.
+        UnsupportedDtypeError: the framework does not have that dtype.
+        BackendMismatchError: ``data`` and ``device`` belong to different frameworks.
+        DeviceError: ``device`` is invalid or not available.
 
     >>> import unidev
     >>> with unidev.use_backend("numpy"):
@@ -79,7 +81,7 @@ def _array_of_data(operation: str, data: object, dtype: object, device: DeviceLi
 
 
 def zeros(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
-    """A tensor of zeros (float32 by default), made on the device itself.
+    """A tensor of zeros (float32 by default), made on the device, without a transfer.
 
     >>> import unidev
     >>> unidev.to_numpy(unidev.zeros((2, 2))).tolist()
@@ -89,19 +91,19 @@ def zeros(shape: Shape, *, dtype: object = None, device: DeviceLike | None = Non
 
 
 def ones(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
-    """A tensor of ones (float32 by default), made on the device itself."""
+    """A tensor of ones (float32 by default), made on the device, without a transfer."""
     return _new("full", shape, (1,), dtype, device)
 
 
 def full(
     shape: Shape, value: object, *, dtype: object = None, device: DeviceLike | None = None
 ) -> Any:
-    """A tensor filled with one number, made on the device itself.
+    """A tensor filled with one number, made on the device, without a transfer.
 
-    ``dtype`` is by default that of the number: float32, int64 or bool.
+    By default, ``dtype`` follows the number: float32, int64, bool or complex64.
 
     Raises:
-        InvalidDataError: no number, or one that the dtype cannot hold.
+        InvalidDataError: ``value`` is not a number, or one that the dtype cannot hold.
     """
     target = default_device(device)
     backend = load_backend(target.backend)
@@ -111,7 +113,7 @@ def full(
 
 
 def empty(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
-    """A tensor of whatever was in memory (float32 by default)."""
+    """A tensor with undefined values (float32 by default), made on the device."""
     return _new("empty", shape, (), dtype, device)
 
 
@@ -119,12 +121,14 @@ def arange(
     start: float, stop: float | None = None, step: float = 1, *,
     dtype: object = None, device: DeviceLike | None = None,
 ) -> Any:  # fmt: skip
-    """Numbers from ``start`` (0, if it stands alone) up to and without ``stop``, by ``step``.
+    """Evenly spaced numbers from ``start`` to ``stop`` (exclusive), ``step`` apart.
 
-    int64 if all three are ints, else float32. Made on the host, then moved.
+    With one argument, from 0 to it. int64 if all three are ints, else float32. Made on the host,
+    then moved to the device.
 
     Raises:
-        InvalidDataError: no numbers, a step of 0, or values that the dtype cannot hold.
+        InvalidDataError: an argument is not a real number, ``step`` is 0, or the dtype cannot hold
+            the values.
 
     >>> import unidev
     >>> unidev.to_numpy(unidev.arange(3)).tolist()
@@ -140,7 +144,7 @@ def arange(
     try:
         values = np.arange(*bounds, dtype=np.int64 if is_int else np.float64)
     except MemoryError as error:
-        raise framework_error(error, "the host", f"arange{shown(given)}") from error
+        raise framework_error(error, "the host", f"making arange{shown(given)}") from error
     except (ValueError, OverflowError) as error:
         raise InvalidDataError(f"arange{shown(given)} cannot be made: {error}") from error
     narrow = "int64" if is_int else "float32"
@@ -160,39 +164,39 @@ def _bound(value: object) -> int | float:
 def rand(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
     """Uniform random numbers in [0, 1), float32 by default, from unidev's generator on the host.
 
-    After ``seed(n)`` the same numbers on every backend and device.
+    The same numbers on every backend and device after ``seed(n)``.
     """
     return _random("rand", "random", shape, dtype, device)
 
 
 def randn(shape: Shape, *, dtype: object = None, device: DeviceLike | None = None) -> Any:
-    """Standard normal random numbers; the rest as ``rand``."""
+    """Standard normal random numbers; otherwise like ``rand``."""
     return _random("randn", "standard_normal", shape, dtype, device)
 
 
 def zeros_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
-    """Zeros of the shape and dtype of ``x``, on its device unless another is given."""
+    """Zeros with the shape and dtype of ``x``, on its device unless another is given."""
     return _new_like("zeros", x, (), device)
 
 
 def ones_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
-    """Ones of the shape and dtype of ``x``, on its device unless another is given."""
+    """Ones with the shape and dtype of ``x``, on its device unless another is given."""
     return _new_like("full", x, (1,), device)
 
 
 def empty_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
-    """Whatever was in memory, in the shape and dtype of ``x``, on its device unless another."""
+    """Undefined values in the shape and dtype of ``x``, on its device unless another is given."""
     return _new_like("empty", x, (), device)
 
 
 def to_numpy(x: Any, /) -> np.ndarray[Any, Any]:
-    """The values of ``x`` as a new NumPy array: writable, shared with nothing, cut from autograd.
+    """The values of ``x`` as a new NumPy array: writable, sharing no memory, without gradients.
 
-    From any device; blocks until the values are there.
+    ``x`` may be on any device. Blocks until the values have arrived.
 
     Raises:
-        NotATensorError: ``x`` is no tensor.
-        UnsupportedDtypeError: NumPy has no such dtype; says how to read it.
+        NotATensorError: ``x`` is not a tensor.
+        UnsupportedDtypeError: NumPy does not have the dtype; states how to read the values.
     """
     backend = backend_of_tensor(x)
     return call(
@@ -211,7 +215,7 @@ def _new(
     target = device if type(device) is Device else default_device(device)
     backend = load_backend(target.backend)
     wanted = native_dtype("float32" if dtype is None else dtype, backend)
-    _ = target.native  # asks, the first time, whether it is there
+    _ = target.native  # checks, the first time, that the device is available
     return call(
         backend, getattr(backend, maker), sizes, *rest, wanted, target,
         doing=lambda: _making("making a tensor", sizes, wanted, target),
@@ -237,7 +241,8 @@ def _random(
     sizes = sizes_of(shape)
     if name not in ("float16", "bfloat16", "float32", "float64"):
         raise UnsupportedDtypeError(
-            f"random numbers are float16, bfloat16, float32 or float64, not {shown(dtype)}."
+            "the dtype of random numbers must be float16, bfloat16, float32 or float64, not "
+            f"{shown(dtype)}."
         )
     try:
         drawn = draw(distribution, sizes, name)
@@ -255,7 +260,7 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
             target = resolve_device(device, backend)
         except BackendMismatchError as error:
             raise BackendMismatchError(
-                f"{error} (array makes tensors of the framework that its data comes from.)",
+                f"{error} (array keeps a tensor in its own framework.)",
                 backend=error.backend,
             ) from None
 
@@ -265,7 +270,7 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
         making = (backend.cast, x, wanted, target)
     return call(
         backend, *making,
-        doing=lambda: _making("a copy of a tensor", tuple(x.shape), wanted, target, "to"),
+        doing=lambda: _making("copying a tensor", tuple(x.shape), wanted, target, "to"),
         operation="array",
         transfers=lambda: of_tensor("array", x, target, backend),
         is_explicit=device is not None or innermost_device(backend.name) is not None,
@@ -273,12 +278,12 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
 
 
 def _is_host_array(data: object) -> bool:
-    """Whether ``data`` is plain NumPy, which every backend takes in."""
+    """Whether ``data`` is plain NumPy, which every backend accepts."""
     return str(getattr(type(data), "__module__", "")).partition(".")[0] == "numpy"
 
 
 def _making(
     what: str, shape: tuple[int, ...], dtype: object, target: Device, where: str = "on"
 ) -> Doing:
-    """What an error reports of a tensor that could not be made."""
+    """What an error reports about a tensor that could not be made."""
     return f"{what} of shape {shape} {where} {target}", target, (shape, dtype)

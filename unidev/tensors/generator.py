@@ -21,12 +21,12 @@ _generator: np.random.Generator | None = None
 
 
 def seed(n: int, /) -> None:
-    """Start ``rand`` and ``randn`` anew: after one seed, the same numbers on every backend.
+    """Seed ``rand`` and ``randn``: the same seed gives the same numbers on every backend.
 
-    ``n`` is a non-negative integer. The frameworks' own generators are left alone.
+    ``n`` is a non-negative integer below 2**63. The frameworks' own generators are not changed.
 
     Raises:
-        InvalidDataError: ``n`` is no such number.
+        InvalidDataError: ``n`` is not such an integer.
 
     >>> import unidev
     >>> unidev.seed(1)
@@ -44,7 +44,7 @@ def seed(n: int, /) -> None:
 
 
 def draw(distribution: str, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
-    """Numbers of ``random`` (in [0, 1)) or ``standard_normal``: float64 if asked, else float32."""
+    """Draw from ``random`` (in [0, 1)) or ``standard_normal``, as float64 or else float32."""
     global _generator  # noqa: PLW0603  one generator a process
     with _lock:
         if _generator is None:

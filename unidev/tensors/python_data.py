@@ -1,4 +1,4 @@
-"""Numbers and lists of them, as NumPy arrays of the dtype that unidev gives them."""
+"""Numbers and lists of numbers, as NumPy arrays of the dtype that unidev gives them."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     import numpy as np
 
 _NARROW = {"float64": "float32", "complex128": "complex64"}
-"""What NumPy makes of Python's numbers, and what unidev does."""
+"""The dtypes of Python's numbers in NumPy, and in unidev."""
 
 _NUMBERS = (bool, int, float, complex)
 _DEEPEST = 64
-"""NumPy knows no more dimensions."""
+"""NumPy's largest number of dimensions."""
 _LARGEST_BFLOAT16 = 3.3895313892515355e38
 
 
 def as_numpy(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
-    """``data`` in native byte order; shares memory with ``data`` where that is an array.
+    """``data`` as an array in native byte order; shares memory with ``data`` if that is an array.
 
-    ``dtype`` is the name that the values are going to have, if that is known: then lists are read
-    as that, so that nothing is lost on the way.
+    ``dtype`` is the name of the final dtype, if known: lists are then read with it, so that no
+    precision is lost.
 
     Raises:
-        NotATensorError: something in ``data`` is no number.
-        UnsupportedDtypeError: an array of what tensors do not hold.
+        NotATensorError: ``data`` contains something other than numbers.
+        UnsupportedDtypeError: an array of a dtype that tensors do not have.
         InvalidDataError: ragged or circular lists, or a value that ``dtype`` cannot hold.
     """
     import numpy as np
@@ -47,12 +47,12 @@ def as_numpy(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
 
 
 def refuse_masked(data: object) -> None:
-    """Raise InvalidDataError for a masked array: NumPy would quietly drop the mask."""
-    masked = sys.modules.get("numpy.ma")  # where it was never imported, there is none
+    """Raise InvalidDataError for a masked array: NumPy would silently drop the mask."""
+    masked = sys.modules.get("numpy.ma")  # if never imported, there are no masked arrays
     if masked is not None and isinstance(data, masked.MaskedArray):
         raise InvalidDataError(
-            f"this {kind_of(data)} has elements without a value: give x.filled(value), or x.data "
-            "if what is masked counts as well."
+            f"this {kind_of(data)} has masked elements: pass x.filled(value), or x.data to use the "
+            "values under the mask."
         )
 
 
@@ -60,7 +60,7 @@ def default_dtype(value: object) -> str:
     """The dtype of one number: float32, int64, bool or complex64; a NumPy scalar keeps its own.
 
     Raises:
-        InvalidDataError: it is no number.
+        InvalidDataError: ``value`` is not a number.
     """
     import numpy as np
 
@@ -73,10 +73,10 @@ def default_dtype(value: object) -> str:
 
 
 def checked_number(value: Any, dtype: str | None) -> Any:
-    """``value`` as a Python number that ``dtype`` holds.
+    """``value`` as a Python number that ``dtype`` can hold.
 
     Raises:
-        InvalidDataError: it is no number, or not one that ``dtype`` holds.
+        InvalidDataError: it is not a number, or ``dtype`` cannot hold it.
     """
     import numpy as np
 
@@ -114,7 +114,7 @@ def _from_python(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
     _check_types(types)
     is_int = int in types and types <= {bool, int}
     if dtype is None and is_int:
-        dtype = "int64"  # on its own, NumPy takes larger ones for uint64 or float64
+        dtype = "int64"  # by default, NumPy makes larger ones uint64 or float64
     try:
         values = np.array(data)
         if dtype is None and not any(issubclass(cls, (np.ndarray, np.generic)) for cls in types):
@@ -131,13 +131,13 @@ def _from_python(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
         if isinstance(error, (UnsupportedDtypeError, InvalidDataError)):
             raise
         raise InvalidDataError(
-            "a tensor needs numbers in rows of equal length that fit its dtype"
-            f"{f' ({dtype})' if dtype else ''}: {error}"
+            "a tensor needs rows of equal length, of numbers that its dtype"
+            f"{f' ({dtype})' if dtype else ''} can hold: {error}"
         ) from error
 
 
 def _types_in(data: object) -> set[type]:
-    """The types of what is in nested lists and tuples, or of ``data`` itself."""
+    """The types of the items in nested lists and tuples, or of ``data`` itself."""
     found: set[type] = set()
     if isinstance(data, (list, tuple)):
         _collect_types(data, found, [])
@@ -171,26 +171,26 @@ def _check_types(types: set[type]) -> None:
         if issubclass(cls, _NUMBERS):
             continue
         module = str(getattr(cls, "__module__", ""))  # types made in C may have none
-        is_numpy = module.partition(".")[0] == "numpy"  # and no simulated array
+        is_numpy = module.partition(".")[0] == "numpy"  # excludes simulated arrays
         if is_numpy and issubclass(cls, (np.generic, np.ndarray)):
             continue
         backend = backend_of_type(cls)
         if backend is not None:
             raise NotATensorError(
-                f"a list of {backend.name} tensors is no tensor: stack them with the framework's "
-                "own call, or pass the list to copy_to."
+                f"cannot make a tensor from a list of {backend.name} tensors: stack them with the "
+                "framework's own function, or pass the list to copy_to."
             )
         raise NotATensorError(
-            "a tensor is made of numbers, nested lists of them, NumPy arrays and the framework's "
-            f"own tensors, not of {type_name(cls)}."
+            "a tensor is made from numbers, nested lists of numbers, NumPy arrays or the "
+            f"framework's own tensors, not from {type_name(cls)}."
         )
 
 
 def _check_fits(values: np.ndarray[Any, Any], dtype: str | None) -> None:
-    """Raise InvalidDataError where a conversion to ``dtype`` would make another value of one.
+    """Raise InvalidDataError if a conversion to ``dtype`` would silently corrupt a value.
 
-    Floats are rounded and cut off, as everywhere; what lies beyond the dtype's range, and an
-    imaginary part, would silently become something else.
+    Rounding and truncating floats is allowed, as elsewhere; a value beyond the dtype's range and
+    an imaginary part are not.
     """
     import numpy as np
 
@@ -198,27 +198,26 @@ def _check_fits(values: np.ndarray[Any, Any], dtype: str | None) -> None:
         return
     kind = np.dtype(dtype).kind
     if values.dtype.kind == "c" and kind != "c":
-        raise InvalidDataError(f"{dtype} cannot hold complex numbers: give their real parts.")
+        raise InvalidDataError(f"{dtype} cannot hold complex numbers: pass their real parts.")
     if kind in "iu" and values.dtype.kind in "iuf":
         limits = np.iinfo(dtype)
         for extreme in (values.min().item(), values.max().item()):  # NaN, if there is one
             if not (math.isfinite(extreme) and limits.min <= int(extreme) <= limits.max):
                 raise InvalidDataError(
-                    f"{dtype} cannot hold {extreme!r}: it reaches from {limits.min} to "
-                    f"{limits.max}."
+                    f"{dtype} cannot hold {extreme!r}: its range is {limits.min} to {limits.max}."
                 )
     elif kind in "fc":
         with np.errstate(all="ignore"):
             lost = np.isfinite(values) & ~np.isfinite(values.astype(dtype))
         if lost.any():
             raise InvalidDataError(
-                f"{dtype} cannot hold {values[lost].flat[0]!r}; float64 reaches 1.8e308."
+                f"{dtype} cannot hold {values[lost].flat[0]!r}; float64 goes up to 1.8e308."
             )
 
 
 def _refuse_objects(values: np.ndarray[Any, Any], data: object) -> None:
     if values.dtype.kind not in "biufc" and str(values.dtype) != "bfloat16":
         raise UnsupportedDtypeError(
-            f"{kind_of(data)} of {values.dtype} holds no numbers of a dtype that tensors "
-            "have; rows of unequal length and numbers beyond int64 end here, too."
+            f"{kind_of(data)} of {values.dtype}: tensors have no such dtype. (Rows of unequal "
+            "length and integers beyond int64 also give this error.)"
         )

@@ -1,4 +1,4 @@
-"""The two verbs: ``copy_to``, which always copies, and ``as_in_device``, which does if it must."""
+"""The two transfer verbs: ``copy_to`` always copies, ``as_in_device`` only if it must."""
 
 from __future__ import annotations
 
@@ -25,30 +25,32 @@ if TYPE_CHECKING:
 
 
 def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
-    """Copy ``x`` into newly allocated memory on ``device``, also if it is there already.
+    """Copy ``x`` into newly allocated memory on ``device``, even if it is on that device already.
 
-    Values, dtype and shape are kept to the bit; strides are not promised. No byte is shared with
-    ``x``. The gradient flows back to ``x`` wherever the framework has autograd.
+    Shape, dtype and values are identical, bit for bit; strides may differ. The copy shares no
+    memory with ``x``. Gradients flow back to ``x`` if the framework has autograd.
 
     Args:
-        x: a tensor of any shape and dtype, or a nested container of them. What in a container is no
-            tensor is passed through, and a tensor that stands twice stays one.
+        x: a tensor of any shape and dtype, or a nested container of tensors. Non-tensor leaves pass
+            through unchanged; a tensor that occurs twice is copied once.
         device: a ``Device``, a string such as ``gpu:1``, or the framework's own device.
-        non_blocking: may return before the bytes have arrived (``synchronize`` waits), never before
-            ``x`` may be changed or dropped safely. Without it, blocks as the framework's own
-            copies do: what reads the result waits.
+        non_blocking: if True, may return before the bytes have arrived (``synchronize`` waits for
+            them), but never before ``x`` can safely be changed or freed. If False, blocks as the
+            framework's own copies do: any code that reads the result waits for it.
 
     Returns:
-        A tensor of the same framework, or a container of the same make.
+        A tensor of the same framework, or a container of the same structure and types.
 
     Raises:
-        DeviceError: ``device`` makes no sense, or is not there.
-        BackendMismatchError: ``device`` belongs to another framework than ``x``.
-        NotATensorError, ContainerError: ``x`` is nothing that can be copied; says what to do.
-        OutOfDeviceMemoryError: the copy does not fit. Nothing is changed, whatever is raised.
+        DeviceError: ``device`` is invalid or not available.
+        BackendMismatchError: ``device`` and ``x`` belong to different frameworks.
+        NotATensorError, ContainerError: ``x`` cannot be copied; states what to do instead.
+        OutOfDeviceMemoryError: the copy does not fit.
 
-    Semantics: d2l's "Copying", ``copyto`` in MXNet; ``x.clone()`` in PyTorch where the device is
-    the same, ``x.to(device, copy=True)`` where it is not.
+    After any error, nothing has changed.
+
+    Semantics: d2l's "Copying", ``copyto`` in MXNet; in PyTorch ``x.clone()`` on the same device,
+    ``x.to(device, copy=True)`` on another.
 
     >>> import unidev
     >>> x = unidev.arange(6)
@@ -60,20 +62,20 @@ def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
         copied = copiers[type(x)](x, device)
         if copied is not None:
             return copied  # type: ignore[no-any-return]
-    except Exception:  # noqa: BLE001, S110  whatever it was, the thorough way meets it again
+    except Exception:  # noqa: BLE001, S110  the slow path below raises it again
         pass
     return _each(x, device, non_blocking, _copy)
 
 
 def as_in_device(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
-    """``x`` itself if it is on ``device`` already, else what ``copy_to(x, device)`` gives.
+    """``x`` itself if it is on ``device`` already, else ``copy_to(x, device)``.
 
-    "Itself" means the same object: ``as_in_device(x, d) is x``, nothing allocated, on every
-    framework. Of a container, tensors that are there already stay themselves, and a container none
-    of whose tensors moves is returned itself.
+    "Itself" means the same object: ``as_in_device(x, d) is x``, and nothing is allocated, on every
+    framework. In a container, tensors that are already on ``device`` stay the same objects; if no
+    tensor moves, the container itself is returned.
 
-    Arguments, errors and the rest are ``copy_to``'s. Where a framework traces a graph
-    (``tf.function``) a tensor has no device yet: ``UnsupportedOperation``.
+    Arguments, blocking, gradients and errors are those of ``copy_to``. While a framework traces a
+    graph (``tf.function``), tensors have no device yet: raises ``UnsupportedOperation``.
 
     Semantics: ``as_in_ctx`` in MXNet, ``x.to(device)`` in PyTorch.
 
@@ -85,9 +87,9 @@ def as_in_device(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
     try:
         if device_getters[type(x)](x) is device:
             return x
-    except KeyError:  # a container, or a type that is met for the first time
+    except KeyError:  # a container, or a type seen for the first time
         if type(device) is Device and _is_all_there(x, device):
-            _ = device.native  # asks, the first time, whether it is there: `x` may hold no tensor
+            _ = device.native  # checks that the device is available: `x` may hold no tensor
             return x
     return _each(x, device, non_blocking, _move)
 
@@ -113,7 +115,7 @@ def _move(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> A
 
 
 def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T:
-    """``transfer`` for ``x``, whose type was not seen yet, or for each tensor in it."""
+    """Apply ``transfer`` to ``x``, whose type is new, or to each tensor in it."""
     backend = backend_of_type(type(x))
     if backend is not None:
         return transfer(x, device, backend, non_blocking)  # type: ignore[no-any-return]
@@ -123,8 +125,9 @@ def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T
         nonlocal seen
         if seen is not None and backend is not seen:
             raise BackendMismatchError(
-                f"tensors of two backends, {seen.name} and {backend.name}, in one container. Make "
-                f"them one framework's first: unidev.array(unidev.to_numpy(x), device=...).",
+                f"one container holds tensors of two backends, {seen.name} and {backend.name}. "
+                "Convert them to one framework first: unidev.array(unidev.to_numpy(x), "
+                "device=...).",
                 backend=backend.name,
             )
         seen = backend
@@ -132,14 +135,14 @@ def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T
 
     moved = map_tensors(one, x)
     if seen is None:
-        as_device(device)  # no tensor in it has asked yet whether this device makes sense
+        as_device(device)  # `x` holds no tensor, so the device has not been checked yet
     return moved
 
 
 def _is_all_there(tree: object, device: Device) -> bool:
-    """Whether a quick look finds all tensors of plain dicts, lists and tuples on ``device``.
+    """Whether all tensors in plain dicts, lists and tuples are on ``device``, by a quick look.
 
-    False also where it would take optree to know.
+    False also where only optree could decide.
     """
     if type(tree) is dict:
         items: Any = tree.values()
@@ -161,14 +164,14 @@ def _is_all_there(tree: object, device: Device) -> bool:
 def _is_nested_all_there(tree: object, device: Device) -> bool:
     try:
         return _is_all_there(tree, device)
-    except RecursionError:  # very deep, or a cycle: the thorough way says which
+    except RecursionError:  # very deep, or a cycle: the slow path reports which
         return False
 
 
 def _copying(x: Any, device: Device) -> Doing:
     try:
         shape = tuple(x.shape)
-    except (AttributeError, TypeError, ValueError):  # a tensor of several, or of unknown rank
-        return f"a copy of a tensor to {device}", device
-    doing = f"a copy of a tensor of shape {shape} to {device}"
+    except (AttributeError, TypeError, ValueError):  # a composite tensor, or of unknown rank
+        return f"copying a tensor to {device}", device
+    doing = f"copying a tensor of shape {shape} to {device}"
     return doing, device, (shape, getattr(x, "dtype", None))

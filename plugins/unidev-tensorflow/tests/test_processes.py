@@ -88,7 +88,7 @@ def test_without_devices_a_gpu_is_an_error_and_try_gpu_falls_back(python):
     )
     message, fallback, count = result(done)
     if count == 0:
-        assert "gpu:0 is not there" in message
+        assert "gpu:0 is not available" in message
         assert fallback == "cpu:0"
 
 

@@ -26,7 +26,7 @@ def test_every_spelling_of_torch_means_one_device() -> None:
 
 def test_cpu_1_is_an_error_though_torch_takes_it() -> None:
     for spec in ("cpu:1", torch.device("cpu:1")):
-        with pytest.raises(unidev.DeviceNotFoundError, match="cpu:1 is not there"):
+        with pytest.raises(unidev.DeviceNotFoundError, match="cpu:1 is not available"):
             unidev.as_device(spec)
 
 

@@ -1,7 +1,7 @@
 """The functions behind ``unidev.nn`` in plain NumPy, forward only.
 
-They work on arrays and simulated ones alike: each step is one that the latter follow, so that the
-result is where the operands are, and operands of two devices are refused.
+They work on plain and simulated arrays: every step keeps a simulated array's device, so the result
+is on the device of the operands, and operands on two devices are refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def linear(x: Array, weight: Array, bias: Array | None) -> Array:
     """``x @ weight.T + bias``."""
     if x.ndim < 1 or weight.ndim != 2 or x.shape[-1] != weight.shape[1]:
         raise InvalidDataError(
-            f"a weight of shape {weight.shape}, (outputs, inputs), does not fit an x of shape "
+            f"a weight of shape {weight.shape}, (outputs, inputs), does not match an x of shape "
             f"{x.shape}, (…, inputs)."
         )
     product: Array = x @ weight.T
@@ -30,10 +30,10 @@ def linear(x: Array, weight: Array, bias: Array | None) -> Array:
 
 
 def conv2d(x: Array, weight: Array, bias: Array | None, stride: Pair, padding: Pair) -> Array:
-    """Each window of the images with each kernel: one product of matrices."""
+    """Every window of the images times every kernel, as one matrix product."""
     if x.ndim != 4 or weight.ndim != 4 or x.shape[1] != weight.shape[1]:
         raise InvalidDataError(
-            f"a weight of shape {weight.shape}, (out, in, height, width), does not fit images of "
+            f"a weight of shape {weight.shape}, (out, in, height, width), does not match images of "
             f"shape {x.shape}, (batch, in, height, width)."
         )
     down, right = padding
@@ -57,7 +57,7 @@ def max_pool2d(x: Array, kernel_size: Pair, stride: Pair) -> Array:
 
 
 def windows_of(x: Array, kernel_size: Pair, stride: Pair) -> Array:
-    """A view of ``x``: ``(batch, channels, rows, columns, height, width)``, of whole windows."""
+    """A view of ``x``: ``(batch, channels, rows, columns, height, width)``, complete windows."""
     if x.ndim != 4 or x.shape[2] < kernel_size[0] or x.shape[3] < kernel_size[1]:
         raise InvalidDataError(
             f"a window of {kernel_size[0]} by {kernel_size[1]} does not fit images of shape "
@@ -69,7 +69,7 @@ def windows_of(x: Array, kernel_size: Pair, stride: Pair) -> Array:
 
 
 def relu(x: Array) -> Array:
-    """``max(x, 0)``, of the dtype of ``x``."""
+    """``max(x, 0)``, in the dtype of ``x``."""
     larger: Array = np.maximum(x, x.dtype.type(0))
     return larger
 
@@ -89,16 +89,16 @@ def mean_squared_error(predictions: Array, targets: Array) -> Array:
 
 
 def _check_labels(labels: Array, classes: int) -> None:
-    # NumPy counts negative ones from the end, and says nothing.
+    # NumPy would silently count negative ones from the end.
     if labels.size and not (labels.min() >= 0 and labels.max() < classes):
         raise InvalidDataError(
-            f"labels of {classes} classes are from 0 to {classes - 1}; these go from "
+            f"labels for {classes} classes must be from 0 to {classes - 1}; these range from "
             f"{labels.min()} to {labels.max()}."
         )
 
 
 def _zero_d(number: Any) -> Array:
-    """An array: NumPy's own scalars are no tensors."""
+    """An array: NumPy's scalars are not tensors."""
     return number if isinstance(number, np.ndarray) else np.asarray(number)
 
 

@@ -21,33 +21,33 @@ if TYPE_CHECKING:
 
 
 class Buffers(dict[str, "Array"]):
-    """Arrays that belong to a layer, and that training does not change by gradients."""
+    """Arrays of a layer that training does not change by gradients."""
 
 
 class Layer:
-    """A layer of NumPy: ``layer(x)``. Where its arrays are is where it computes."""
+    """A NumPy layer, called as ``layer(x)``. Computes on the device of its arrays."""
 
     def __init__(self, **parameters: Array | None) -> None:
         self.parameters = {
             name: np.array(array) for name, array in parameters.items() if array is not None
         }
-        """What training would change. Placing puts other arrays here."""
+        """The arrays that training would change. Placing replaces them here."""
         self.buffers = Buffers()
         self.is_training = True
 
     def entries(self) -> Iterator[tuple[str, Any, Any]]:
-        """Names of arrays and layers, each with the container that it stands in and its key."""
+        """Names of arrays and layers, each with the container that holds it and its key."""
         for container in (self.parameters, self.buffers):
             yield from ((name, container, name) for name in container)
 
     def set_mode(self, is_training: bool) -> None:
-        """Training, or inference."""
+        """Set training or inference mode."""
         self.is_training = is_training
 
     def __call__(self, x: Array) -> Array:
-        """What the layer computes of ``x``."""
+        """Apply the layer to ``x``."""
         if not isinstance(x, np.ndarray):
-            raise NotATensorError(f"a layer of NumPy takes an array, not a {kind_of(x)}.")
+            raise NotATensorError(f"a NumPy layer takes an array, not a {kind_of(x)}.")
         return self._forward(x)
 
     def __repr__(self) -> str:
@@ -101,7 +101,7 @@ class Flatten(Layer):
     """``(batch, …)`` to ``(batch, rest)``."""
 
     def _forward(self, x: Array) -> Array:
-        # Not reshape(n, -1), which cannot tell how many -1 are in an empty batch.
+        # Not reshape(n, -1), which cannot infer the size for an empty batch.
         return x.reshape(x.shape[0], int(np.prod(x.shape[1:])))
 
 
@@ -121,7 +121,7 @@ class Tanh(Layer):
 
 
 class BatchNorm(Layer):
-    """Normalises axis 1; the running variance is that of the batch, not of its population."""
+    """Normalises axis 1; the running variance is the biased one, divided by n, not n - 1."""
 
     def __init__(self, features: int, momentum: float, epsilon: float) -> None:
         super().__init__(weight=np.ones(features, "f4"), bias=np.zeros(features, "f4"))
@@ -134,8 +134,8 @@ class BatchNorm(Layer):
         weight = self.parameters["weight"]
         if x.ndim not in (2, 4) or x.shape[1] != len(weight):
             raise InvalidDataError(
-                f"batch_norm of {len(weight)} features takes (batch, {len(weight)}), or images of "
-                f"so many channels, and this is {x.shape}."
+                f"batch_norm of {len(weight)} features takes (batch, {len(weight)}), or images "
+                f"with {len(weight)} channels, not shape {x.shape}."
             )
         means, variances = self._statistics(x)
         along = (slice(None), *(None,) * (x.ndim - 2))
@@ -149,7 +149,7 @@ class BatchNorm(Layer):
             return kept
         others = (0, *range(2, x.ndim))
         new: tuple[Array, Array] = x.mean(others), x.var(others)
-        # All is computed, and so known to be on one device, before anything is changed.
+        # Compute everything first, which proves that all is on one device, then change anything.
         mixed = [
             self.momentum * old + (1 - self.momentum) * now
             for old, now in zip(kept, new, strict=True)
@@ -160,7 +160,7 @@ class BatchNorm(Layer):
 
 
 class Dropout(Layer):
-    """Which elements are dropped is drawn by unidev's generator."""
+    """unidev's generator selects the elements to drop."""
 
     def __init__(self, rate: float) -> None:
         super().__init__()
@@ -184,11 +184,11 @@ class Sequential(Layer):
         self.layers = list(layers)
 
     def entries(self) -> Iterator[tuple[str, Any, Any]]:
-        """The layers, by their positions."""
+        """The layers, named by their positions."""
         return ((str(position), self.layers, position) for position in range(len(self.layers)))
 
     def set_mode(self, is_training: bool) -> None:
-        """Of every layer."""
+        """Set the mode of every layer."""
         super().set_mode(is_training)
         for layer in self.layers:
             layer.set_mode(is_training)
@@ -246,11 +246,11 @@ class NumpyLayers(Layers):
         return Sequential(layers)
 
     def set_mode(self, model: Any, is_training: bool) -> None:
-        """Of layers; a container of arrays has no mode."""
+        """Set the mode of a layer; a container of arrays has none."""
         if not isinstance(model, Layer):
             raise UnsupportedOperation(
                 "switching between training and inference",
-                f"a {kind_of(model)} of arrays has no such mode; the functions that compute with "
-                "it are told by an argument of yours",
+                f"a {kind_of(model)} of arrays has no mode; pass the mode as an argument to your "
+                "own functions that compute with it",
             )
         model.set_mode(is_training)

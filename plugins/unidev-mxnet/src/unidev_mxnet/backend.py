@@ -96,7 +96,7 @@ class MxnetBackend(Backend):
             return int(mx.context.num_gpus())
         except mx.MXNetError as error:
             raise FrameworkError(
-                f"mxnet failed in counting GPUs. {type(error).__name__}: {error}"
+                f"mxnet failed while counting GPUs. {type(error).__name__}: {error}"
             ) from error
 
     def native_device(self, kind: str, index: int) -> devices.SharedContext:
