@@ -90,9 +90,9 @@ def test_operands_on_two_devices_are_refused_by_name() -> None:
     [
         (lambda: F.linear(normal(2, 3), normal(4, 5)), "does not fit an x of shape (2, 3)"),
         (lambda: F.conv2d(normal(1, 1, 4, 4), normal(1, 2, 3, 3)), "(1, 2, 3, 3)"),
-        (lambda: F.linear(normal(2, 3), normal(3)), "a weight is (outputs, inputs)"),
-        (lambda: F.linear(normal(2, 3), normal(4, 3), normal(1)), "a bias (1,) does not fit"),
-        (lambda: F.linear(normal(2, 3), normal(4, 3), normal(2, 4)), "a bias (2, 4) does not fit"),
+        (lambda: F.linear(normal(2, 3), normal(3)), "a weight must be (outputs, inputs)"),
+        (lambda: F.linear(normal(2, 3), normal(4, 3), normal(1)), "a bias (1,) does not match"),
+        (lambda: F.linear(normal(2, 3), normal(4, 3), normal(2, 4)), "a bias (2, 4) does not"),
         (lambda: F.conv2d(normal(1, 2, 4, 4), normal(2, 1, 3, 3)), "images (1, 2, 4, 4)"),
         (lambda: F.conv2d(normal(2, 4, 4), normal(1, 2, 3, 3)), "images (2, 4, 4)"),
         (lambda: F.conv2d(normal(1, 1, 4, 2), normal(1, 1, 3, 3)), "a window of (3, 3) does not"),

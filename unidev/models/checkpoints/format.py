@@ -82,7 +82,7 @@ def nbytes(entry: Entry) -> int:
 
 
 def pieces(array: Array) -> Iterator[memoryview]:
-    """Yield the bytes of ``array`` in the file's order, converted a few rows at a time if needed."""
+    """Yield the bytes of ``array`` in the file's order, converting a few rows at a time."""
     stored = array.dtype.newbyteorder("<")
     if array.size == 0:
         return
