@@ -46,9 +46,7 @@ def test_advice_is_about_what_was_done(two_gpus):
     assert "decide there" in advice_of(lambda: bool((x == 1).all()))
     assert "print less often" in advice_of(lambda: str(x))
     assert "keep the results on gpu:0" in advice_of(lambda: unidev.to_numpy(x))
-    assert "move what does not change to gpu:1 once" in advice_of(
-        lambda: unidev.copy_to(y, "gpu:1")
-    )
+    assert "what does not change to gpu:1 once" in advice_of(lambda: unidev.copy_to(y, "gpu:1"))
     assert "compute on gpu:0, where the data is" in advice_of(lambda: unidev.copy_to(x, "gpu:1"))
     assert advice_of(lambda: unidev.copy_to(x, "gpu:1"), times=9) == ""  # too few
 

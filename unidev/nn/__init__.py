@@ -124,7 +124,7 @@ def tanh() -> Model:
 
 
 def batch_norm(features: int, *, momentum: float = 0.9, epsilon: float = 1e-5) -> Model:
-    """Batch normalisation over axis 1: of ``(batch, features)``, or images of ``features`` channels.
+    """Batch normalisation over axis 1: of ``(batch, features)``, or of images with these channels.
 
     In training mode, ``running = momentum * running + (1 - momentum) * batch``. Whether the running
     variance is the biased or the unbiased one depends on the framework.
