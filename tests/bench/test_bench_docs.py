@@ -43,7 +43,7 @@ def test_the_report_in_the_documents_is_what_is_printed(two_gpus: None) -> None:
         trials=(trial("cpu", 5e-6, 80e-6, 3e-6), trial("gpu:0", 70e-6, 20e-6, 35e-6)), left_out={}
     )
     printed = str(report).replace(". gpu:0 computes", ".\ngpu:0 computes")
-    assert block("bench.md", "report: made up") == printed.replace(": it pays", ":\nit pays") + "\n"
+    assert block("bench.md", "report: made up") == printed.replace(": keep", ":\nkeep") + "\n"
 
 
 def test_every_option_of_the_command_is_documented() -> None:

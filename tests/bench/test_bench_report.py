@@ -31,10 +31,10 @@ def test_a_machine_with_only_a_cpu_is_told_that_there_is_nothing_to_compare() ->
     said = findings(ONLY_CPU)
     assert said[0].startswith("gpu:1 is simulated and left out")
     assert said[1].startswith("There is no real GPU here, so there is nothing to compare cpu:0")
-    assert said[2].startswith("The machine was busy when this began (a load of 3.5 on 2 cores)")
+    assert said[2].startswith("The machine was busy at the start (a load of 3.5 on 2 cores)")
     assert said[3] == (
-        "The least that an operation takes on cpu:0: 1.5 µs queued among others, 2 µs waited for, "
-        "10 µs read into Python."
+        "Minimum time of an operation on cpu:0: 1.5 µs queued among others, 2 µs if waited for, "
+        "10 µs if read into Python."
     )
     assert said[4] == (
         "Logging each of 1,000 norms on cpu:0 takes 3 times as long as keeping them there and "
@@ -45,11 +45,9 @@ def test_a_machine_with_only_a_cpu_is_told_that_there_is_nothing_to_compare() ->
 
 def test_crossovers_are_told_with_and_without_the_journey() -> None:
     said = "\n".join(findings(WITH_GPU))
-    assert (
-        "A product of square matrices, where the data is there: gpu:0 is faster than cpu:0 from 512"
-        in said
-    )
-    assert "with the data's journey: gpu:0 is faster than cpu:0 from 512 rows on" in said
+    product = "A product of square matrices, with the data on the device"
+    assert f"{product}: gpu:0 is faster than cpu:0 from 512 rows on" in said
+    assert "including transfers: gpu:0 is faster than cpu:0 from 512 rows on" in said
     assert "nothing to compare" not in said
     assert "busy" not in said
     assert crossovers(WITH_GPU)["product, gpu:0, on the device"] == 512
@@ -62,13 +60,14 @@ def test_a_gpu_that_is_never_faster_is_told_up_to_which_size() -> None:
         for size in SIZES
     ]
     said = "\n".join(findings(bench((*ONLY_CPU.real[:1], GPU), of_cpu() + slow)))
-    assert "gpu:0 is not faster than cpu:0 up to 4,096 rows, beyond the spread." in said
+    assert "gpu:0 is not significantly faster than cpu:0 up to 4,096 rows." in said
 
 
 def test_a_tiny_net_that_is_slower_on_the_gpu_is_told_why() -> None:
     (said,) = (each for each in findings(WITH_GPU) if "tiny net" in each)
     assert said.endswith(
-        "takes 10 times as long as cpu:0 (1 ms against 100 µs): too little work for its floor."
+        "takes 10 times as long as cpu:0 (1 ms against 100 µs): too little work for the "
+        "fixed cost of its operations."
     )
 
 

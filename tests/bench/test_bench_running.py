@@ -55,7 +55,7 @@ def test_a_simulated_device_is_named_and_never_timed(two_gpus: None, brief: None
 def test_what_time_is_too_short_for_is_left_out_and_says_so(brief: None, monkeypatch) -> None:
     monkeypatch.setattr(running, "QUICK_S", -1.0)
     bench = run(load_backend("numpy"), is_full=False, progress=silent)
-    assert {each.reason for each in bench.results} == {"time was up: --full takes more"}
+    assert {each.reason for each in bench.results} == {"out of time: --full allows more"}
 
 
 def test_what_a_framework_fails_at_is_a_reason_and_the_rest_goes_on(brief, monkeypatch) -> None:

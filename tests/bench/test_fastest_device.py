@@ -63,9 +63,9 @@ def test_a_gpu_that_wins_only_without_the_journey_is_told_apart(two_gpus: None) 
     told = report(trial("cpu", 0, 1.0, 0), trial("gpu:0", 2.0, 0.1, 0.4))
     assert told.device is unidev.cpu()
     assert told.conclusion == (
-        "cpu:0 is 2.5 times as fast as gpu:0. gpu:0 computes 10 times as fast as cpu:0, but the "
-        "data's journey costs more than that gains: it pays to keep the data on gpu:0 where it is "
-        "used there several times."
+        "cpu:0 is 2.5 times as fast as gpu:0. gpu:0 computes 10 times as fast as cpu:0, but "
+        "moving the data costs more than that gains: keep the data on gpu:0 if it is used several "
+        "times."
     )
 
 
@@ -80,7 +80,7 @@ def test_a_report_prints_as_a_table_with_the_journey_named_apart(two_gpus: None)
         left_out={"gpu:1": "it fell"},
     )
     assert str(told).splitlines()[:4] == [
-        "device  there  computing                 back    in all",
+        "device  there  computing                 back    total",
         "cpu:0   0 ns   1 s (900 ms to 1.1 s)     0 ns    1 s (900 ms to 1.1 s)",
         "gpu:0   2 s    100 ms (90 ms to 110 ms)  400 ms  2.5 s (2.25 s to 2.75 s)",
         "gpu:1 is left out: it fell",
@@ -113,7 +113,7 @@ def test_a_machine_with_a_cpu_alone_has_nothing_to_compare() -> None:
 
 @pytest.mark.parametrize("devices", ["cpu", 3])
 def test_devices_that_are_no_list_are_refused(devices) -> None:
-    with pytest.raises(unidev.InvalidDataError, match="devices is a list of devices"):
+    with pytest.raises(unidev.InvalidDataError, match="devices must be a list of devices"):
         unidev.fastest_device(lambda x: x, unidev.ones(3), devices=devices)
 
 

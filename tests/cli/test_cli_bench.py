@@ -49,7 +49,7 @@ def test_a_table_is_printed_and_four_files_are_written(given: Path) -> None:
     assert names(given / "unidev-bench") == ALL
     assert "There is no real GPU here" in done.stdout
     assert "x @ y" in done.stdout
-    assert done.stderr.startswith("unidev: written: unidev-bench/bench.txt, ")
+    assert done.stderr.startswith("unidev: wrote unidev-bench/bench.txt, ")
     told = (given / "unidev-bench" / "bench.txt").read_text(encoding="utf-8")
     assert "There is no real GPU here" in told
     assert (given / "unidev-bench" / "bench.png").read_bytes()[:4] == b"\x89PNG"
@@ -87,7 +87,7 @@ def test_what_files_need_is_named_before_anything_is_measured(
     monkeypatch.setattr(cli_bench, "_measure", lambda *_, **__: pytest.fail("it measured"))
     done = CliRunner().invoke(command, [])
     assert done.exit_code == 2
-    assert f"need {missing}. In unidev's repository: pip install '.[bench]'." in done.stderr
+    assert f"need {missing}. In unidev's repository, run: pip install '.[bench]'." in done.stderr
     assert names(given) == set()
 
 

@@ -59,7 +59,7 @@ def test_selected_checks_are_run_and_written_in_every_form(unidev, tmp_path) -> 
 
     verified = unidev("conform", "--verify", "r.json")
     assert (verified.returncode, verified.stderr) == (3, "")  # whole, and of a selection only
-    assert "r.json: whole. numpy: the selected checks pass" in verified.stdout
+    assert "r.json: intact. numpy: the selected checks pass" in verified.stdout
 
 
 def test_a_report_with_a_line_cut_out_is_refused_and_says_what_is_wrong(unidev, tmp_path) -> None:
@@ -69,7 +69,7 @@ def test_a_report_with_a_line_cut_out_is_refused_and_says_what_is_wrong(unidev, 
     (tmp_path / "r.json").write_text("".join(lines[:cut] + lines[cut + 1 :]))
     done = unidev("conform", "--verify", "r.json")
     assert done.returncode == 3
-    assert "r.json is not a whole report" in done.stderr
+    assert "r.json is not an intact report" in done.stderr
     assert "timeout_s" in done.stderr
     assert "Traceback" not in done.stderr
 
@@ -168,17 +168,17 @@ def test_a_backend_without_a_simulator_is_judged_without(unidev, tmp_path) -> No
     [
         (["conform"], 2, "which backend?"),
         (["conform", "numpy", "--simulate", "65"], 2, "0<=x<=64"),
-        (["conform", "numpy", "--profile", "nope"], 2, "no profile 'nope'; there are: tensor"),
+        (["conform", "numpy", "--profile", "nope"], 2, "no profile 'nope'; choose from: tensor"),
         (["conform", "numpy", "--only", "copy.zero"], 2, "Did you mean copy.zero"),
         (["conform", "numpy", "--only", ","], 2, "names no check"),
         (["conform", "numpy", "--report", "no/such/r.json"], 2, "the folder of"),
         (["conform", "numpy", "--timeout", "0"], 2, "x>0"),
-        (["conform", "numpy", "--verify", "r.json"], 2, "give no NAME"),
+        (["conform", "numpy", "--verify", "r.json"], 2, "do not give a NAME"),
         (["conform", "--verify", "gone.json"], 2, "cannot be read"),
-        (["conform", "numpy", "--timeout", "nan"], 2, "no number of seconds"),
-        (["conform", "numpy", "--report", "r", "--html", "./r"], 2, "--html are the same file"),
-        (["conform", "--verify", "r.json", "--simulate", "2"], 2, "give no --simulate with it"),
-        (["conform", "--verify", "r.json", "--html", "r.html"], 2, "give no --html with it"),
+        (["conform", "numpy", "--timeout", "nan"], 2, "not a finite number of seconds"),
+        (["conform", "numpy", "--report", "r", "--html", "./r"], 2, "--html name the same file"),
+        (["conform", "--verify", "r.json", "--simulate", "2"], 2, "do not give --simulate"),
+        (["conform", "--verify", "r.json", "--html", "r.html"], 2, "do not give --html"),
         (["conform", "--verify", "."], 2, "is a directory"),
         (["conform", "nope"], 4, "there is no backend 'nope'; there are: numpy"),
         (["confrom"], 2, "No such command"),
@@ -240,11 +240,11 @@ def test_what_is_no_text_or_no_file_is_no_report(unidev, tmp_path) -> None:
     (tmp_path / "r.bin").write_bytes(b"\x7fELF\xff\x00")
     done = unidev("conform", "--verify", "r.bin")
     assert (done.returncode, done.stdout) == (3, "")
-    assert "r.bin is no report: it is not text in UTF-8" in done.stderr
+    assert "r.bin is not a report: it is not UTF-8 text" in done.stderr
     os.mkfifo(tmp_path / "pipe")
     done = unidev("conform", "--verify", "pipe")
     assert done.returncode == 2
-    assert "pipe is no regular file" in done.stderr
+    assert "pipe is not a regular file" in done.stderr
 
 
 def test_a_report_to_a_device_does_not_replace_the_device(tmp_path) -> None:

@@ -130,27 +130,27 @@ def test_all_is_well_only_if_every_framework_sees_every_gpu(faked) -> None:
 
 def test_the_verdict_says_who_sees_less(faked) -> None:
     assert faked(case(WORKING, torch(2), tensorflow(1)))[1].startswith(
-        "There are 2 GPUs, and tensorflow does not see all.\n"
+        "There are 2 GPUs, but tensorflow does not see all.\n"
     )
     assert faked(case(EMPTY, torch(0)))[1].startswith("No GPU can be used: no driver sees one.\n")
     assert faked(case(WORKING, NUMPY))[1].startswith(
-        "There are 2 GPUs, and no framework to use them.\n"
+        "There are 2 GPUs, but no framework to use them.\n"
     )
 
 
 def test_a_gpu_that_only_a_framework_knows_of_is_said_to_be_that(faked) -> None:
     code, text = faked(case(EMPTY, torch(1)))
     assert code == 0
-    assert text.startswith("Every framework sees a GPU, of which no driver that was asked tells.")
+    assert text.startswith("Every framework sees a GPU, but no driver reports one.")
     code, text = faked(case(EMPTY, torch(1), tensorflow(0, FOR_THE_CPU)))
     assert code == 1
-    assert text.startswith("Not every framework sees a GPU, of which no driver")
+    assert text.startswith("Not every framework sees a GPU, but no driver reports one.")
 
 
 def test_a_note_about_memory_leaves_the_exit_code_alone(faked) -> None:
     code, text = faked(case(with_gpus(FULL), torch(1)))
     assert code == 0
-    assert "1. The memory of GPU 0 is taken by process 4242 (python)." in text
+    assert "1. The memory of GPU 0 is used by process 4242 (python)." in text
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_a_pipe_gets_plain_text_and_whole_lines(doctor, plugin) -> None:
     done = doctor(UNIDEV_PLUGINS=plugin())
     assert "\x1b" not in done.stdout
     assert without_progress(done.stderr) == []
-    assert "array is a build for the CPU alone." in done.stdout
+    assert "array is a CPU-only build." in done.stdout
 
 
 def test_a_terminal_gets_colours_unless_they_are_not_wanted(tmp_path) -> None:

@@ -87,7 +87,7 @@ def test_the_table_shows_devices_and_which_is_chosen_and_why(unidev) -> None:
     assert done.returncode == 0
     assert "cpu:0, gpu:0 to gpu:2 (simulated)" in done.stdout
     assert "chosen: numpy (UNIDEV_BACKEND=numpy)" in done.stdout
-    assert "UNIDEV_SIMULATE=3 (how many simulated GPUs there are)" in done.stdout
+    assert "UNIDEV_SIMULATE=3 (the number of simulated GPUs)" in done.stdout
     assert "\x1b" not in done.stdout
 
 
@@ -159,7 +159,7 @@ def test_a_plugin_switched_off_is_shown_as_such(unidev, tmp_path) -> None:
     name = plugin(tmp_path)
     done = unidev("info", UNIDEV_PLUGINS=name, UNIDEV_DISABLED_PLUGINS=name)
     assert "strange (strange): disabled" in done.stdout
-    assert "take it out of there" in done.stdout
+    assert "remove it from there" in done.stdout
 
 
 def test_a_number_of_simulated_devices_that_cannot_be_is_said_not_raised(unidev) -> None:
@@ -174,13 +174,12 @@ def test_the_other_distribution_named_unidev_is_noticed(unidev, tmp_path) -> Non
     folder.mkdir()
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: unidev\nVersion: 0.9\n")
     done = unidev("info")
-    assert "notice: the distribution `unidev` 0.9" in done.stdout
+    assert "notice: the PyPI distribution `unidev` 0.9" in done.stdout
 
 
 def test_a_misspelt_variable_is_noticed(unidev) -> None:
-    assert (
-        "not variables of unidev's own: UNIDEV_BACKED" in unidev("info", UNIDEV_BACKED="x").stdout
-    )
+    shown = unidev("info", UNIDEV_BACKED="x").stdout
+    assert "unidev does not use these variables: UNIDEV_BACKED" in shown
 
 
 def test_the_capability_table_is_read_off_the_backends(unidev, tmp_path) -> None:
@@ -221,7 +220,7 @@ def test_the_table_in_a_file_is_updated_and_checked(unidev, tmp_path) -> None:
     )
     check = ["info", "--capabilities", "--check", "page.md"]
     stale = unidev(*check)
-    assert (stale.returncode, "not current" in stale.stderr) == (1, True)
+    assert (stale.returncode, "is outdated" in stale.stderr) == (1, True)
     assert "old" in page.read_text()
     assert unidev("info", "--capabilities", "--update", "page.md").returncode == 0
     assert page.read_text().startswith("before\n<!-- capabilities -->\n| | numpy |")
@@ -248,7 +247,7 @@ def test_a_file_without_markers_is_wrong_usage(unidev, tmp_path) -> None:
 
 def test_options_that_need_another_say_so(unidev) -> None:
     done = unidev("info", "--markdown")
-    assert (done.returncode, "go with --capabilities" in done.stderr) == (2, True)
+    assert (done.returncode, "require --capabilities" in done.stderr) == (2, True)
 
 
 def test_an_interruption_ends_every_child(tmp_path) -> None:

@@ -28,4 +28,4 @@ def test_a_timeout_that_is_no_number_of_seconds_is_wrong_usage(seconds) -> None:
         [sys.executable, "-m", "unidev", "info", "--timeout", seconds],
         stderr=subprocess.PIPE, text=True, check=False,
     )  # fmt: skip
-    assert (done.returncode, "no number of seconds" in done.stderr) == (2, True)
+    assert (done.returncode, "not a finite number of seconds" in done.stderr) == (2, True)

@@ -201,7 +201,7 @@ def test_a_program_that_is_no_python_is_said_as_python_says_it(program):
     assert done.returncode == 1
     assert done.stderr.startswith(f'  File "{program}", line 1\n')
     assert "SyntaxError: invalid syntax" in done.stderr
-    assert "no transfer between devices was seen" in done.stderr
+    assert "no transfers between devices were seen" in done.stderr
 
 
 def test_ctrl_c_ends_the_program_and_the_table_comes_all_the_same(program):

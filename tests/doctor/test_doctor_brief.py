@@ -39,16 +39,16 @@ def refusal(index: int = 0) -> str:
 def test_the_error_names_the_first_cause_its_remedy_and_the_doctor(on) -> None:
     on(EMPTY)
     assert refusal().endswith(
-        "Why: This machine has no GPU. Run on a machine that has one; a virtual machine has one "
-        "only if it is given one. `unidev doctor` says more."
+        "Why: This machine has no GPU. Run on a machine with a GPU; virtual machines must have one "
+        "assigned to them. For details, run `unidev doctor`."
     )
 
 
 def test_a_command_is_given_as_it_is_to_be_typed(on) -> None:
     on(WORKING)
     assert refusal().endswith(
-        "Why: numpy is a build for the CPU alone. Install its build for CUDA 12.6: "
-        "`pip install torch-cu126`. `unidev doctor` says more."
+        "Why: numpy is a CPU-only build. Install its build for CUDA 12.6: "
+        "`pip install torch-cu126`. For details, run `unidev doctor`."
     )
     on(UNDRIVEN)
     assert "`sudo ubuntu-drivers install && sudo reboot`" in refusal()
@@ -64,7 +64,7 @@ def test_the_environment_is_read_anew_each_time(on, monkeypatch) -> None:
 
 def test_numpy_is_told_as_the_cause_where_there_are_gpus(monkeypatch) -> None:
     monkeypatch.setattr(brief, "_machine", lambda: WORKING)
-    assert "There is no build of numpy that uses GPUs." in refusal()
+    assert "There is no build of numpy with GPU support." in refusal()
 
 
 def test_one_gpu_too_many_is_no_case_for_the_doctor(two_gpus) -> None:
@@ -76,7 +76,7 @@ def test_whatever_goes_wrong_the_error_itself_comes(on) -> None:
         raise RuntimeError("a stranger's backend")
 
     on(WORKING, broken)
-    assert refusal().endswith("simulates GPUs. `unidev doctor` says why.")
+    assert refusal().endswith("simulates GPUs. Run `unidev doctor` to find out why.")
 
 
 def test_a_driver_that_takes_too_long_is_left_to_the_doctor(monkeypatch) -> None:
@@ -85,7 +85,7 @@ def test_a_driver_that_takes_too_long_is_left_to_the_doctor(monkeypatch) -> None
     monkeypatch.setattr(brief, "read_machine", lambda _, *, wait_s: waited.append(wait_s) or silent)
     brief._machine.cache_clear()
     for _ in range(3):
-        assert refusal().endswith("`unidev doctor` says why.")
+        assert refusal().endswith("Run `unidev doctor` to find out why.")
     brief._machine.cache_clear()
     assert waited == [3.0]
 
@@ -93,7 +93,7 @@ def test_a_driver_that_takes_too_long_is_left_to_the_doctor(monkeypatch) -> None
 def test_nothing_to_find_still_points_to_the_doctor(monkeypatch) -> None:
     backend = unidev.active_backend()
     monkeypatch.setattr(brief, "_first", lambda _: None)
-    assert brief.why_no_gpu(backend) == "`unidev doctor` says why."
+    assert brief.why_no_gpu(backend) == "Run `unidev doctor` to find out why."
 
 
 def test_the_machine_is_looked_at_once_and_no_process_is_started(run_python) -> None:
@@ -121,4 +121,6 @@ def test_the_machine_is_looked_at_once_and_no_process_is_started(run_python) -> 
 
 def test_where_there_is_no_command_there_is_the_frameworks_page(on) -> None:
     on(WORKING, lambda: replace(FOR_THE_CPU, wheels=FOR_THE_CPU.wheels[2:]))
-    assert "its own page: https://pytorch.org/get-started/locally/ `unidev" in refusal()
+    assert (
+        "own page: https://pytorch.org/get-started/locally/ For details, run `unidev" in refusal()
+    )

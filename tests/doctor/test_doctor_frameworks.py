@@ -40,7 +40,7 @@ OLD_DRIVER = {"version": "470.256.02", "cuda_version": "11.4"}
 def test_a_build_for_the_cpu_names_the_published_command_and_page() -> None:
     (first,) = found(WORKING, torch(0, FOR_THE_CPU))
     assert first.cause == "cpu-only-wheel"
-    assert first.title == "torch 2.13.0 is a build for the CPU alone."
+    assert first.title == "torch 2.13.0 is a CPU-only build."
     assert first.link == "https://pytorch.org/get-started/locally/"
     assert first.remedies[0].command == "pip install torch-cu126"  # the driver runs CUDA 12
 
@@ -55,7 +55,7 @@ def test_the_command_fits_the_maker_and_the_driver() -> None:
 def test_a_maker_for_whom_there_is_no_build_is_said_so() -> None:
     only_cuda = replace(FOR_THE_CPU, wheels=FOR_THE_CPU.wheels[:2])
     (first,) = found(AMD, torch(0, only_cuda))
-    assert "no build of torch for AMD is known" in first.evidence
+    assert "there is no known build of torch for AMD" in first.evidence
     assert first.remedies[0].command is None
 
 
@@ -76,8 +76,8 @@ def test_a_build_for_another_makers_gpus_is_told_with_the_right_one() -> None:
 def test_a_driver_older_than_cuda_is_told_with_both_numbers_and_both_ways_out() -> None:
     (first,) = found(with_gpus(gpu(0), **OLD_DRIVER), torch(0))
     assert first.cause == "driver-too-old"
-    assert "driver 470.256.02 runs CUDA up to 11.4" in first.evidence
-    assert "torch has CUDA 12.6, which needs driver 525.60.13 or newer" in first.evidence
+    assert "driver 470.256.02 supports CUDA up to 11.4" in first.evidence
+    assert "torch uses CUDA 12.6, which needs driver 525.60.13 or newer" in first.evidence
     assert "sudo ubuntu-drivers install" in everything(first)
     assert "build for CUDA 11: https://pytorch.org" in everything(first)
 
@@ -115,7 +115,7 @@ def test_cudnn_that_tensorflow_does_not_find_is_named() -> None:
     (first,) = found(WORKING, tensorflow(0, build))
     assert first.cause == "library-missing"
     assert first.title == "tensorflow 2.13.0 does not find cuDNN."
-    assert "no libcudnn.so.9 is found" in first.evidence
+    assert "libcudnn.so.9 was not found" in first.evidence
     assert "tensorflow was built with cuDNN 9" in first.evidence
 
 
@@ -123,9 +123,9 @@ def test_a_gpu_for_which_the_wheel_has_no_code_is_named_with_both_lists() -> Non
     machine = with_gpus(gpu(0), gpu(1, name="Tesla P100", architecture="sm_60"))
     (first,) = found(machine, torch(2))
     assert first.cause == "no-code"
-    assert first.title == "torch 2.13.0 has no code for Tesla P100."
+    assert first.title == "torch 2.13.0 was not compiled for Tesla P100."
     assert "GPU 1, Tesla P100, is sm_60" in first.evidence
-    assert "torch has code for sm_80, sm_90" in first.evidence
+    assert "torch was compiled for sm_80, sm_90" in first.evidence
     assert not is_healthy(case(machine), [first])
 
 
@@ -199,7 +199,7 @@ def test_gpus_and_no_framework_that_uses_them_is_a_cause() -> None:
     assert "unidev-torch[framework]" in everything(first)
     assert not is_healthy(Case(WORKING), [first])
     (first,) = found(WORKING, NUMPY)
-    assert first.title == "There is no build of numpy that uses GPUs."
+    assert first.title == "There is no build of numpy with GPU support."
 
 
 # -- memory ----------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_gpus_and_no_framework_that_uses_them_is_a_cause() -> None:
 def test_memory_that_another_process_has_is_told_with_its_pid_name_and_bytes() -> None:
     (first,) = found(with_gpus(FULL), torch(1))
     assert first.cause == "memory-taken"
-    assert first.title == "The memory of GPU 0 is taken by process 4242 (python)."
+    assert first.title == "The memory of GPU 0 is used by process 4242 (python)."
     assert "process 4242: python: 139 GiB" in first.evidence
     assert first.evidence[0].startswith("139 GiB of 140 GiB")
     assert first.evidence.index("process 7: Xorg: 128 MiB") == 2
@@ -222,7 +222,7 @@ def test_a_gpu_whose_memory_is_taken_is_seen_all_the_same() -> None:
 
 def test_memory_taken_by_nobody_whom_the_driver_knows_is_told_as_such() -> None:
     (first,) = found(with_gpus(replace(FULL, processes=())), torch(1))
-    assert "another container, or user" in everything(first)
+    assert "another container or user" in everything(first)
     assert "kill" not in everything(first)
 
 
@@ -240,7 +240,7 @@ def test_of_two_frameworks_the_one_that_has_taken_all_is_named_and_stopped() -> 
     (first,) = found(with_gpus(replace(FULL, processes=(both,))), torch(1))
     assert first.cause == "two-frameworks"
     assert first.title == (
-        "PyTorch and TensorFlow share GPU 0, and TensorFlow has taken its memory."
+        "PyTorch and TensorFlow share GPU 0, and TensorFlow has allocated its memory."
     )
     assert "export TF_FORCE_GPU_ALLOW_GROWTH=true" in everything(first)
 
@@ -259,7 +259,7 @@ def test_two_frameworks_in_two_processes_are_two_frameworks_too() -> None:
 def test_of_two_frameworks_that_take_what_they_need_none_is_blamed() -> None:
     both = replace(TAKEN, frameworks=("PyTorch", "PaddlePaddle"))
     (first,) = found(with_gpus(replace(FULL, processes=(both,))), torch(1))
-    assert first.title == "PyTorch and PaddlePaddle share GPU 0, and its memory is taken."
+    assert first.title == "PyTorch and PaddlePaddle share GPU 0, and its memory is full."
 
 
 def test_one_framework_that_takes_all_is_told_how_not_to() -> None:

@@ -123,8 +123,8 @@ def test_an_empty_variable_comes_first_and_is_to_be_taken_away(value) -> None:
 def test_an_index_out_of_range_is_told_with_the_gpus_that_there_are() -> None:
     (first,) = found(with_environment(WORKING, CUDA_VISIBLE_DEVICES="0,2,1"), torch(1))
     assert first.title == (
-        "CUDA_VISIBLE_DEVICES names GPU 2, and there are 2, from 0, and what comes after '2' is "
-        "not read."
+        "CUDA_VISIBLE_DEVICES names GPU 2, but the highest index is 1; entries after '2' are "
+        "ignored."
     )
     assert f"GPU 1: NVIDIA H200, {B}" in first.evidence
     assert first.remedies[1].command == "export CUDA_VISIBLE_DEVICES=0,1"
@@ -132,7 +132,8 @@ def test_an_index_out_of_range_is_told_with_the_gpus_that_there_are() -> None:
 
 def test_a_uuid_that_is_not_there_is_named() -> None:
     (first,) = found(with_environment(WORKING, CUDA_VISIBLE_DEVICES="GPU-dddd"), torch(0))
-    assert first.title == "CUDA_VISIBLE_DEVICES names 'GPU-dddd', which is no GPU of this machine."
+    title = "CUDA_VISIBLE_DEVICES names 'GPU-dddd', which is not a GPU of this machine."
+    assert first.title == title
 
 
 def test_some_of_the_gpus_are_not_all() -> None:

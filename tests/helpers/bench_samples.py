@@ -15,15 +15,15 @@ from unidev.bench.results import (
     SUM,
     TEXTBOOK,
     Bench,
-    DeviceTold,
+    DeviceRecord,
     Result,
 )
 from unidev.bench.spread import Summary
 
 SIZES = (8, 64, 512, 4096)
-CPU = DeviceTold(device="cpu:0", name="a CPU", is_simulated=False)
-GPU = DeviceTold(device="gpu:0", name="a GPU", is_simulated=False)
-PRETENDED = DeviceTold(device="gpu:1", name="simulated GPU 1", is_simulated=True)
+CPU = DeviceRecord(device="cpu:0", name="a CPU", is_simulated=False)
+GPU = DeviceRecord(device="gpu:0", name="a GPU", is_simulated=False)
+PRETENDED = DeviceRecord(device="gpu:1", name="simulated GPU 1", is_simulated=True)
 
 
 def timed(median_s: float, spread: float = 0.1) -> Summary:
@@ -31,7 +31,7 @@ def timed(median_s: float, spread: float = 0.1) -> Summary:
     return Summary(median_s, median_s * (1 - spread), median_s * (1 + spread), 9)
 
 
-def bench(devices: tuple[DeviceTold, ...], results: list[Result], **changed: Any) -> Bench:
+def bench(devices: tuple[DeviceRecord, ...], results: list[Result], **changed: Any) -> Bench:
     told: dict[str, Any] = {
         "backend": "theirs", "framework": "theirs", "framework_version": "1.2",
         "unidev_version": "0.1.0", "python": "3.11.7", "platform": "Linux", "cores": 2,

@@ -67,7 +67,7 @@ def test_a_tie_in_the_model_alone_takes_entries_that_are_equal(file: Path) -> No
     assert x.tolist() == [0, 1, 2]
     safetensors.numpy.save_file({"a": np.arange(3.0), "b": np.ones(3)}, file)
     assert problems_of(model, file) == [
-        "a = b: one tensor in the model, with different values in the file"
+        "a = b: tied in the model, but their values differ in the file"
     ]
     safetensors.numpy.save_file({"b": np.ones(3)}, file)  # as programs store what is tied
     unidev.load_parameters(model, file)
@@ -92,7 +92,7 @@ def test_arrays_that_share_memory_refuse_values_that_differ(file: Path) -> None:
     x = np.zeros(3)
     safetensors.numpy.save_file({"a": np.arange(3.0), "b": np.ones(3)}, file)
     assert problems_of({"a": x, "b": x[:]}, file) == [
-        "a: shares memory with another tensor, with other values in the file"
+        "a: shares memory with another tensor whose values differ in the file"
     ]
 
 

@@ -96,11 +96,11 @@ def test_the_function_that_is_given_keeps_its_name_and_words() -> None:
 @pytest.mark.parametrize(
     ("loss_of", "words"),
     [
-        (lambda w: w * w, r"one element, and is a tensor of shape \(2,\)"),
-        (lambda w: 3.0, "one element, and is float"),
-        (lambda w: None, "one element, and is NoneType"),
-        (lambda w: np.float32(3), "one element, and is numpy.float32"),
-        (lambda w: unidev.zeros(()), "depends on none of the parameters"),
+        (lambda w: w * w, r"one element, not a tensor of shape \(2,\)"),
+        (lambda w: 3.0, "one element, not float"),
+        (lambda w: None, "one element, not NoneType"),
+        (lambda w: np.float32(3), "one element, not numpy.float32"),
+        (lambda w: unidev.zeros(()), "does not depend on any parameter"),
     ],
 )
 def test_a_loss_that_is_none_is_refused(autograd: None, loss_of: Any, words: str) -> None:
@@ -110,14 +110,16 @@ def test_a_loss_that_is_none_is_refused(autograd: None, loss_of: Any, words: str
 
 @pytest.mark.parametrize("nothing", [{}, [], {"name": "first"}, ()])
 def test_what_holds_no_tensor_cannot_be_differentiated_by(autograd: None, nothing: Any) -> None:
-    with pytest.raises(unidev.NotATensorError, match="no tensor in this"):
+    with pytest.raises(unidev.NotATensorError, match="contains no tensors"):
         unidev.value_and_grad(total_square)(nothing)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int64", "uint8"])
 def test_integers_have_no_gradients(autograd: None, dtype: str) -> None:
     parameters = {"w": unidev.ones((1, 1)), "steps": unidev.zeros(2, dtype=dtype)}
-    with pytest.raises(unidev.UnsupportedDtypeError, match=f"no gradient by a tensor of {dtype}"):
+    with pytest.raises(
+        unidev.UnsupportedDtypeError, match=f"no gradient with respect to a {dtype} tensor"
+    ):
         unidev.value_and_grad(total_square)(parameters)
 
 
@@ -147,8 +149,8 @@ def test_a_step_goes_down_in_place_and_leaves_what_is_no_tensor(autograd: None) 
 @pytest.mark.parametrize(
     ("gradients", "words"),
     [
-        ({"w": [1.0]}, "1 tensors among the parameters, and 0"),
-        ({}, "1 tensors among the parameters, and 0"),
+        ({"w": [1.0]}, r"gradients \(0\) differs from the number of parameters \(1\)"),
+        ({}, r"gradients \(0\) differs from the number of parameters \(1\)"),
         (None, "a tensor is needed"),
     ],
 )
@@ -160,8 +162,8 @@ def test_gradients_that_are_none_are_refused(autograd: None, gradients: Any, wor
 @pytest.mark.parametrize(
     ("gradients", "words"),
     [
-        (lambda g, h: {"w": g, "u": h}, r"at \['v'\], and its gradient at \['u'\]"),
-        (lambda g, h: [g, h], r"at \['v'\], and its gradient at \[0\]"),
+        (lambda g, h: {"w": g, "u": h}, r"at \['v'\], but its gradient at \['u'\]"),
+        (lambda g, h: [g, h], r"at \['v'\], but its gradient at \[0\]"),
     ],
 )
 def test_gradients_by_other_names_are_refused_and_nothing_is_changed(
@@ -170,7 +172,7 @@ def test_gradients_by_other_names_are_refused_and_nothing_is_changed(
     parameters = {"w": unidev.ones(2), "v": unidev.ones(2)}
     with pytest.raises(unidev.InvalidDataError, match=words):
         unidev.sgd(parameters, gradients(unidev.ones(2), unidev.ones(2)), lr=0.1)
-    with pytest.raises(unidev.InvalidDataError, match="at the top, and its gradient at"):
+    with pytest.raises(unidev.InvalidDataError, match="at the top, but its gradient at"):
         unidev.sgd(parameters["w"], [unidev.ones(2)], lr=0.1)
     assert unidev.to_numpy(parameters["w"]).tolist() == [1.0, 1.0]
 
@@ -185,9 +187,9 @@ def test_gradients_of_another_shape_or_device_are_refused_and_nothing_is_changed
     autograd: None,
 ) -> None:
     v, w = unidev.ones(2), unidev.ones(2)
-    with pytest.raises(unidev.InvalidDataError, match=r"shape \(2,\), and its gradient \(3,\)"):
+    with pytest.raises(unidev.InvalidDataError, match=r"shape \(2,\), but its gradient \(3,\)"):
         unidev.sgd([v, w], [unidev.ones(2), unidev.ones(3)], lr=0.1)
-    with pytest.raises(unidev.InvalidDataError, match="on cpu:0, and its gradient on gpu:1"):
+    with pytest.raises(unidev.InvalidDataError, match="on cpu:0, but its gradient on gpu:1"):
         unidev.sgd([v, w], [unidev.ones(2), unidev.ones(2, device="gpu:1")], lr=0.1)
     assert unidev.to_numpy(v).tolist() == unidev.to_numpy(w).tolist() == [1.0, 1.0]
 
@@ -220,7 +222,7 @@ def test_of_a_model_gradients_go_by_name_and_unknown_names_are_refused(autograd:
     assert not np.array_equal(before["bias"], after["bias"])
     with pytest.raises(unidev.InvalidDataError, match="no parameter 'offset'; it has: weight"):
         unidev.sgd(net, {"offset": gradients["bias"]}, lr=0.1)
-    with pytest.raises(unidev.InvalidDataError, match="a dict, by its parameters' names"):
+    with pytest.raises(unidev.InvalidDataError, match="a dict by parameter name"):
         unidev.sgd(net, list(gradients.values()), lr=0.1)
 
 

@@ -34,14 +34,14 @@ def on_numpy(two_gpus: None) -> None:
         (lambda: nn.batch_norm(None), "features must be a positive integer, not None"),
         (
             lambda: nn.batch_norm(2, momentum=1),
-            "momentum must be a number from 0 to below 1",
+            "momentum must be at least 0 and less than 1",
         ),
         (
             lambda: nn.batch_norm(2, epsilon="x"),
-            "epsilon must be a number from 0 to below 1",
+            "epsilon must be at least 0 and less than 1",
         ),
-        (lambda: nn.dropout(1.0), "rate must be a number from 0 to below 1, not 1.0"),
-        (lambda: nn.dropout(float("nan")), "rate must be a number from 0 to below 1, not nan"),
+        (lambda: nn.dropout(1.0), "rate must be at least 0 and less than 1, not 1.0"),
+        (lambda: nn.dropout(float("nan")), "rate must be at least 0 and less than 1, not nan"),
     ],
 )
 def test_an_argument_that_cannot_be_is_refused_by_name(make: Any, said: str) -> None:

@@ -26,7 +26,7 @@ def test_the_most_expensive_line_comes_first_with_what_to_do(two_gpus):
     text = str(trace).splitlines()
     assert text[0].startswith("1,001 transfers between devices, 7.8 KiB, ")
     assert re.search(r", [\d.]+ [mµ]?s, from 2 lines$", text[0])
-    assert text[1] == "the seconds are of simulated devices: no speed of any GPU"
+    assert text[1] == "times are of simulated devices, not of a real GPU"
     assert text[3].split() == ["transfers", "bytes", "time", "between", "by", "line"]
     assert text[4].split()[:3] == ["1,000", "3.9", "KiB"]
     assert text[5:7] == [f"    {first.line.source}", f"    {first.advice}"]
@@ -46,8 +46,8 @@ def test_advice_is_about_what_was_done(two_gpus):
     assert "decide there" in advice_of(lambda: bool((x == 1).all()))
     assert "print less often" in advice_of(lambda: str(x))
     assert "keep the results on gpu:0" in advice_of(lambda: unidev.to_numpy(x))
-    assert "send to gpu:1 once, before" in advice_of(lambda: unidev.copy_to(y, "gpu:1"))
-    assert "compute where the data is" in advice_of(lambda: unidev.copy_to(x, "gpu:1"))
+    assert "what does not change to gpu:1 once" in advice_of(lambda: unidev.copy_to(y, "gpu:1"))
+    assert "compute on gpu:0, where the data is" in advice_of(lambda: unidev.copy_to(x, "gpu:1"))
     assert advice_of(lambda: unidev.copy_to(x, "gpu:1"), times=9) == ""  # too few
 
 

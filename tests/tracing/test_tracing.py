@@ -92,7 +92,7 @@ def test_what_stays_on_its_device_is_no_transfer(two_gpus, tmp_path):
         x.sum()
         copy.deepcopy(x)
     assert told(trace) == []
-    assert str(trace).startswith("no transfer between devices was seen")
+    assert str(trace).startswith("no transfers between devices were seen")
 
 
 def test_what_raises_moves_nothing(two_gpus):
@@ -169,7 +169,7 @@ def test_one_object_can_be_entered_again(two_gpus):
     with scope as later:
         pass
     assert [len(each.transfers) for each in (outer, inner, later)] == [1, 1, 0]
-    with pytest.raises(unidev.ScopeError, match="was left before"):
+    with pytest.raises(unidev.ScopeError, match="was already exited"):
         scope.__exit__(None, None, None)
 
 
@@ -181,7 +181,7 @@ def test_other_threads_are_not_traced(two_gpus):
         other.join()
     assert told(trace) == []
     assert trace.blind_spots["unidev"] == {
-        "other threads": "a trace sees the thread that opened it"
+        "other threads": "a trace sees only the thread that opened it"
     }
 
 
@@ -234,7 +234,7 @@ def test_what_is_not_seen_is_part_of_the_trace(two_gpus, monkeypatch):
     )
     with unidev.trace_transfers() as trace:
         assert trace.not_seen["numpy"] == "nobody has written it"
-    assert "  numpy: all that is not unidev's own: nobody has written it" in str(trace)
+    assert "  numpy: all transfers except unidev's own: nobody has written it" in str(trace)
 
 
 # -- nothing outside the block -------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`transfer_guard`: what nobody asked for is stopped, or logged, with its line and what to do."""
+"""`transfer_guard`: implicit transfers are stopped or logged, with their line and a remedy."""
 
 import logging
 import pickle
@@ -55,11 +55,11 @@ def test_the_loop_that_logs_the_loss_is_stopped_at_the_first_item(two_gpus):
     assert seen == []
     error = caught.value
     assert str(error).startswith(
-        "`.item()` would move a tensor of shape (), 4 bytes, from gpu:0 to cpu:0, and nobody asked "
-        "for that; at "
+        "implicit transfer: `.item()` would move a tensor of shape (), 4 bytes, from gpu:0 to "
+        "cpu:0; at "
     )
     assert " in log: seen.append(" in str(error)
-    assert "Keep it on gpu:0, and read it once, outside of the guard." in str(error)
+    assert "Keep it on gpu:0 and read it once, outside the guard; or make the" in str(error)
     assert 'unidev.copy_to(x, "cpu:0")' in str(error)
     assert error.line.source.startswith("seen.append(float(loss.item()))")
     assert error.line.file == __file__
@@ -127,7 +127,7 @@ def test_one_guard_can_be_entered_again_and_left_once_for_each(two_gpus):
     guard = unidev.transfer_guard("forbid")
     with guard, guard:
         pass
-    with pytest.raises(unidev.ScopeError, match="was left before"):
+    with pytest.raises(unidev.ScopeError, match="was already exited"):
         guard.__exit__(None, None, None)
 
 
@@ -265,7 +265,7 @@ def test_the_mark_and_the_fixture_of_pytest(tmp_path, run_python):
         "test_wrong": "FAILED",
     }
     assert said.count("TransferForbiddenError") >= 4
-    assert "a guard's mode is allow, log, forbid, not 'sometimes'" in said
+    assert "transfer_guard's mode must be one of allow, log, forbid, not 'sometimes'" in said
 
 
 def test_pytest_knows_the_mark_and_loads_no_more_of_unidev_than_it_needs(tmp_path, run_python):

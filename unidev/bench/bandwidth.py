@@ -1,4 +1,4 @@
-"""How fast bytes get from one device to another."""
+"""Transfer bandwidth between devices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIZES = tuple(2**10 * 4**power for power in range(10))
 
 
 def tasks(host: Host) -> Iterator[Task]:
-    """Every route there is, the small sizes first."""
+    """Every route between two devices, smallest sizes first."""
     for size in SIZES:
         for source, target in _routes(host):
             variants = [PAGEABLE]

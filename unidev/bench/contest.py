@@ -1,4 +1,4 @@
-"""Running a function on one device after the other, journeys and computing timed apart."""
+"""Runs a function on one device after another; times transfers and computation separately."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from unidev.devices.finding import DeviceLike
 
 _WARM_UPS = 2
-"""In the first call a framework compiles, chooses algorithms and takes memory."""
+"""During the first call a framework compiles, chooses algorithms and allocates memory."""
 
-_SIMULATED = "it is simulated: it computes on the CPU, and its seconds say nothing of a GPU"
+_SIMULATED = "it is simulated: it computes on the CPU, so its timings do not represent a GPU"
 
 
 def run_contest(
@@ -39,7 +39,7 @@ def run_contest(
     repeat: int,
     devices: Sequence[DeviceLike] | None,
 ) -> DeviceReport:
-    """What ``fastest_device`` promises."""
+    """The implementation of ``fastest_device``."""
     runner = _Runner(function, args)
     trials: list[Trial] = []
     left_out: dict[str, str] = {}
@@ -58,7 +58,7 @@ def run_contest(
     if not trials:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise DeviceNotFoundError(
-            f"there is no device to compare. {reasons or 'devices is empty'}."
+            f"there is no device to compare: {reasons or 'devices is empty'}."
         )
     return DeviceReport(trials=tuple(trials), left_out=left_out)
 
@@ -68,13 +68,13 @@ def _candidates(backend: Backend, devices: Sequence[DeviceLike] | None) -> list[
         return devices_of(backend)
     if isinstance(devices, str) or not isinstance(devices, Iterable):
         raise InvalidDataError(
-            f"devices is a list of devices, such as ['cpu', 'gpu:0'], not {shown(devices)}."
+            f"devices must be a list of devices, such as ['cpu', 'gpu:0'], not {shown(devices)}."
         )
     return list(dict.fromkeys(resolve_device(each, backend) for each in devices))
 
 
 class _Runner:
-    """The function with its arguments, and where they are now."""
+    """The function, its arguments and their original devices."""
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self._function = function
@@ -90,7 +90,7 @@ class _Runner:
             self._home = models[0][1] if models else self.backend.cpu
 
     def trial(self, device: Device, repeat: int) -> Trial:
-        """Run it there ``repeat`` times, and put the models back."""
+        """Run it on ``device`` ``repeat`` times, then move the models back."""
         try:
             placing_s = self._place(device)
             with without_collecting():
@@ -124,7 +124,7 @@ class _Runner:
         return time.perf_counter() - began
 
     def _once(self, device: Device) -> tuple[float, float, float]:
-        """Seconds for the way there, for computing, and for the way back."""
+        """Seconds for moving the arguments there, for computing, and for moving the result back."""
         synchronize = self.backend.synchronize
         began = time.perf_counter()
         moved = iter(as_in_device(self._movable(), device))
@@ -141,5 +141,5 @@ class _Runner:
         return arrived - began, computed - arrived, back - computed
 
     def _movable(self) -> tuple[Any, ...]:
-        """The arguments that are no models; in a tuple anything may stand beside tensors."""
+        """The arguments that are not models; a tuple may contain non-tensors as well."""
         return tuple(x for x in self._args if not is_model(x))

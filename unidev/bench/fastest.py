@@ -1,4 +1,4 @@
-"""``fastest_device``: on which device a function should run, the data's journey counted."""
+"""``fastest_device``: on which device a function runs fastest, transfers included."""
 
 from __future__ import annotations
 
@@ -22,32 +22,33 @@ def fastest_device(
     repeat: int = 11,
     devices: Sequence[DeviceLike] | None = None,
 ) -> DeviceReport:
-    """Run ``function(*args)`` on each real device, and say where it is fastest.
+    """Run ``function(*args)`` on each real device, and report where it is fastest.
 
-    On each device, ``repeat`` times: the tensors in ``args`` are brought there, the function runs
-    inside ``with device:``, and the tensors in its result are brought back to where those of
-    ``args`` were. The three are timed apart; what decides is their sum. A model among ``args`` is
-    placed once a device, which is timed by itself, and is back where it was in the end. The
-    function runs twice on each device before anything is timed, and blocks until all is done. A
-    tensor that is there already is not copied: what the function writes into it stays.
+    For each device, ``repeat`` times: the tensors in ``args`` are moved there, the function runs
+    inside ``with device:``, and the tensors in its result are moved back to the original device of
+    ``args``. The three steps are timed separately; their sum decides. Models in ``args`` are placed
+    once per device, timed separately, and moved back at the end. Before timing, the function runs
+    twice on each device. Blocks until everything is done. Tensors that are on the device already
+    are not copied, so if the function writes to them, they stay changed.
 
     Args:
-        function: computes on the tensors that it is given.
-        args: tensors, nested containers of them, models; anything else is passed on as it is.
-        repeat: how often it is timed on each device, from 3.
-        devices: those to compare; by default all of the backend. A simulated one computes on the
-            CPU, and is left out.
+        function: computes on the tensors that it receives.
+        args: tensors, nested containers of them, models; anything else is passed unchanged.
+        repeat: the number of timings for each device, at least 3.
+        devices: the devices to compare; by default all devices of the backend. Simulated devices
+            compute on the CPU and are left out.
 
     Returns:
-        A report. ``print(report)`` prints a table; ``report.device`` is the fastest, or, where
-        ``report.is_too_close`` to call, the first of those that cannot be told apart (the CPU
-        before GPUs); ``report.trials`` has the timings, ``report.left_out`` whom it left out.
+        A report. ``print(report)`` prints a table; ``report.device`` is the fastest device. If
+        ``report.is_too_close`` to call, it is the first of the contenders (the CPU before GPUs).
+        ``report.trials`` has the timings, and ``report.left_out`` the devices left out, and why.
 
     Raises:
-        InvalidDataError: ``repeat`` is less than 3, or ``devices`` is no list.
-        DeviceError: one of ``devices`` makes no sense or is not there, or all are simulated.
-        Whatever ``function`` raises. A device that has too little memory is left out, unless all
-        have.
+        InvalidDataError: ``repeat`` is less than 3, or ``devices`` is not a list.
+        DeviceError: one of ``devices`` is invalid or not available, or all are simulated.
+        OutOfDeviceMemoryError: no device has enough memory; if only some lack it, they are left
+            out.
+        Whatever ``function`` raises.
 
         report = unidev.fastest_device(train, net, X, y)
         print(report)

@@ -1,4 +1,4 @@
-"""The files of one bench, each whole or not there."""
+"""The files of one bench, each written atomically."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ NAME = "bench"
 
 
 def to_json(bench: Bench, findings: list[str]) -> str:
-    """For later: everything that was measured."""
+    """Everything that was measured, as JSON."""
     document = to_document(bench, findings, crossovers(bench))
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
 
 def contents(bench: Bench, findings: list[str], table: str) -> dict[str, bytes]:
-    """Each file's name and bytes."""
+    """The name and content of each file."""
     return {
         f"{NAME}.txt": table.encode(),
         f"{NAME}.json": to_json(bench, findings).encode(),
@@ -38,7 +38,7 @@ def contents(bench: Bench, findings: list[str], table: str) -> dict[str, bytes]:
 
 
 def write(folder: Path, made: dict[str, bytes]) -> Interruption:
-    """Write them all; a Ctrl-C that comes meanwhile is told afterwards, so that none is missing."""
+    """Write all files; Ctrl-C is deferred and returned, so that no file is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     with noticing_interruption() as stop:
         for name, data in made.items():

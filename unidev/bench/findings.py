@@ -1,4 +1,4 @@
-"""What the timings say, in sentences: pure functions of the results."""
+"""Conclusions from the timings, as sentences: pure functions of the results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CPU = "cpu:0"
 
 
 def findings(bench: Bench) -> list[str]:
-    """All of them, the most general first."""
+    """All conclusions, the most general first."""
     return [
         *_about_devices(bench),
         *_about_floors(bench),
@@ -36,18 +36,18 @@ def _about_devices(bench: Bench) -> Iterator[str]:
         names = ", ".join(each.device for each in bench.simulated)
         verb = "is" if len(bench.simulated) == 1 else "are"
         yield (
-            f"{names} {verb} simulated and left out: simulated GPUs compute on the CPU, and their "
-            "seconds say nothing of a GPU."
+            f"{names} {verb} simulated and left out: simulated GPUs compute on the CPU, so their "
+            "timings do not represent a GPU."
         )
     if not bench.gpus:
         yield (
             f"There is no real GPU here, so there is nothing to compare {_CPU} with. "
-            "`unidev doctor` says why there is none."
+            "Run `unidev doctor` to find out why."
         )
     if bench.load is not None and bench.load > 0.5 * bench.cores:
         yield (
-            f"The machine was busy when this began (a load of {bench.load:.1f} on {bench.cores} "
-            "cores): timings are larger, and wider spread, than on a quiet one."
+            f"The machine was busy at the start (a load of {bench.load:.1f} on {bench.cores} "
+            "cores): timings are longer and vary more than on an idle machine."
         )
 
 
@@ -58,10 +58,10 @@ def _about_floors(bench: Bench) -> Iterator[str]:
         read = bench.timing(FLOOR, what=floors.READ, device=device)
         if waited and queued and read:
             yield (
-                f"The least that an operation takes on {device}: "
+                f"Minimum time of an operation on {device}: "
                 f"{seconds_text(queued.median_s / floors.QUEUED_COUNT)} queued among others, "
-                f"{seconds_text(waited.median_s)} waited for, "
-                f"{seconds_text(read.median_s)} read into Python."
+                f"{seconds_text(waited.median_s)} if waited for, "
+                f"{seconds_text(read.median_s)} if read into Python."
             )
 
 
@@ -72,13 +72,13 @@ def _about_crossovers(bench: Bench, gpu: str) -> Iterator[str]:
             if not pairs:
                 continue
             size, largest = crossover(pairs), max(size for size, _, _ in pairs)
-            how = "where the data is there" if variant == HERE else "with the data's journey"
+            how = "with the data on the device" if variant == HERE else "including transfers"
             yield (
                 f"A {noun} of square matrices, {how}: {gpu} is "
                 + (
                     f"faster than {_CPU} from {size:,} rows on."
                     if size is not None
-                    else f"not faster than {_CPU} up to {largest:,} rows, beyond the spread."
+                    else f"not significantly faster than {_CPU} up to {largest:,} rows."
                 )
             )
 
@@ -86,7 +86,7 @@ def _about_crossovers(bench: Bench, gpu: str) -> Iterator[str]:
 def _pairs(
     bench: Bench, subject: str, gpu: str, variant: str
 ) -> list[tuple[int, Summary, Summary]]:
-    """Sizes at which both the CPU and the GPU were measured."""
+    """Sizes for which both the CPU and the GPU were measured."""
     on_cpu = {each.size: each.summary for each in bench.find(subject, device=_CPU, variant=HERE)}
     found = []
     for each in bench.find(subject, device=gpu, variant=variant):
@@ -97,7 +97,7 @@ def _pairs(
 
 
 def crossovers(bench: Bench) -> dict[str, int | None]:
-    """For the JSON: rows from which a GPU is faster than the CPU, by what, GPU and variant."""
+    """For the JSON: the number of rows from which a GPU is faster, by subject, GPU and variant."""
     return {
         f"{subject}, {gpu}, {variant}": crossover(pairs)
         for gpu in bench.gpus
@@ -138,8 +138,8 @@ def _about_forums(bench: Bench, gpu: str) -> Iterator[str]:
         on_gpu = bench.timing(FORUM, what=what, device=gpu, variant=variant)
         if on_cpu and on_gpu:
             named = what if variant == HERE else f"{what}, {variant}"
-            told = f"{gpu}, {named}: " + _against(on_gpu, on_cpu, f"{_CPU}")
-            yield told.removesuffix(".") + f": {why}." if is_faster(on_cpu, on_gpu) else told
+            finding = f"{gpu}, {named}: " + _against(on_gpu, on_cpu, f"{_CPU}")
+            yield finding.removesuffix(".") + f": {why}." if is_faster(on_cpu, on_gpu) else finding
 
 
 def _against(a: Summary, b: Summary, other: str) -> str:

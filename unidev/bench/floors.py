@@ -1,4 +1,4 @@
-"""The floor: what the smallest operation costs, before there is anything to compute."""
+"""The floor: what the smallest operation costs, however little it computes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUEUED_COUNT = 100
 
 
 def tasks(host: Host) -> Iterator[Task]:
-    """Three for each device."""
+    """Three tasks for each device."""
     for device in host.devices:
         for what, prepare in ((WAITED, _waited), (QUEUED, _queued), (READ, _read)):
             yield Task(

@@ -1,6 +1,6 @@
-"""The questions of forums, as functions: a tiny net, a Jacobian, matrices that go back and forth.
+"""Frequent forum questions, as functions: a tiny net, a Jacobian, matrices moved back and forth.
 
-``unidev bench`` times them; ``examples/why_is_my_gpu_slow.py`` gives them to ``fastest_device``.
+``unidev bench`` times them; ``examples/why_is_my_gpu_slow.py`` passes them to ``fastest_device``.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ MATRIX_ROWS = 200
 
 
 class Question(NamedTuple):
-    """A computation of which forums ask why it is slow on a GPU."""
+    """A computation that, according to forum questions, is slow on a GPU."""
 
     what: str
     compute: Callable[..., Any]
     arguments: Callable[[], tuple[Any, ...]]
-    """Makes what ``compute`` is called with: tensors, lists of them, models."""
+    """Makes the arguments of ``compute``: tensors, lists of them, models."""
     why: str
-    """What makes it slow."""
+    """Why it is slow."""
     advice: str
 
 
@@ -62,7 +62,7 @@ def _tiny_net() -> tuple[Any, ...]:
 
 
 def jacobian(x: Any, inner: Any, outer: Any, column: Any, rows: list[Any]) -> list[Any]:
-    """Row by row, each a way back through the whole batch, as PyTorch's ``jacobian`` does it.
+    """Row by row, each with a backward pass through the entire batch, like PyTorch's ``jacobian``.
 
     https://docs.pytorch.org/docs/stable/generated/torch.autograd.functional.jacobian.html
     """
@@ -90,9 +90,9 @@ def _jacobian_at(batch: int) -> Question:
         f"{JACOBIAN_ROWS} rows of a net's Jacobian at a batch of {batch:,}",
         jacobian,
         arguments,
-        "many small steps, each with its floor",
-        "A larger batch makes the steps larger; all rows at once (vectorize=True in PyTorch, vmap) "
-        "make them few.",
+        "many small steps, each with a fixed cost",
+        "A larger batch makes the steps larger; computing all rows at once (vectorize=True in "
+        "PyTorch, vmap) makes them fewer.",
     )
 
 
@@ -100,24 +100,23 @@ TINY = Question(
     "a tiny net, 10 to 10 to 1, takes a step at a batch of 10",
     train_tiny_net,
     _tiny_net,
-    "too little work for its floor",
-    "Every operation costs some microseconds, however small it is. Take larger batches, or stay on "
+    "too little work for the fixed cost of its operations",
+    "Every operation costs some microseconds, however small it is. Use larger batches, or stay on "
     "the CPU.",
 )
 MATRICES = Question(
     f"a product of {MATRIX_ROWS} by {MATRIX_ROWS}",
     product,
     lambda: (rand((MATRIX_ROWS, MATRIX_ROWS)), rand((MATRIX_ROWS, MATRIX_ROWS))),
-    "the journey costs more than it saves",
-    "Keep the matrices on the GPU, compute there all that is to be computed, and bring back the "
-    "last result.",
+    "the transfers cost more than the GPU saves",
+    "Keep the matrices on the GPU, compute everything there, and move only the final result back.",
 )
 WITH_GRADIENTS = (TINY, *map(_jacobian_at, BATCHES))
 QUESTIONS = (*WITH_GRADIENTS, MATRICES)
 
 
 def tasks(host: Host) -> Iterator[Task]:
-    """All questions, on each device; of the matrices also the journey."""
+    """All questions on each device; the matrices also with their transfers."""
     operation = Operation(FORUM, MATRICES.what, product)
     for device in host.devices:
         for question in WITH_GRADIENTS:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Operation(NamedTuple):
-    """What is done with two matrices, and what it is called."""
+    """An operation on two matrices, and its name."""
 
     subject: str
     what: str
@@ -26,12 +26,12 @@ SIZES = tuple(2**power for power in range(3, 13))
 
 
 def product(x: Any, y: Any) -> Any:
-    """The framework's own product of matrices."""
+    """The framework's own matrix product."""
     return x @ y
 
 
 def total(x: Any, y: Any) -> Any:
-    """The framework's own sum, element by element."""
+    """The framework's own elementwise sum."""
     return x + y
 
 
@@ -40,7 +40,7 @@ SUMS = Operation(SUM, "x + y", total)
 
 
 def tasks(host: Host) -> Iterator[Task]:
-    """Both, on each device, the small sizes first."""
+    """Both operations on each device, smallest sizes first."""
     for size in SIZES:
         for operation in (PRODUCTS, SUMS):
             for device in host.devices:
@@ -50,7 +50,7 @@ def tasks(host: Host) -> Iterator[Task]:
 
 
 def matrix_task(host: Host, operation: Operation, device: Device, size: int) -> Task:
-    """Two matrices that are on ``device`` already."""
+    """An operation on two matrices that are on ``device`` already."""
 
     def prepare() -> Callable[[], object]:
         x, y = host.make((size, size), device), host.make((size, size), device)
@@ -60,7 +60,7 @@ def matrix_task(host: Host, operation: Operation, device: Device, size: int) -> 
 
 
 def journey_task(host: Host, operation: Operation, device: Device, size: int) -> Task:
-    """Two matrices of the host, and the result brought back to it."""
+    """An operation on two matrices from the host, with the result moved back to it."""
 
     def prepare() -> Callable[[], object]:
         x, y = host.make((size, size), host.cpu), host.make((size, size), host.cpu)

@@ -1,4 +1,4 @@
-"""Timing one call: repeated until there is enough, or the time that it may take is over."""
+"""Timing one call: repeated until there are enough timings or the budget is used up."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _SAMPLE_S = 1e-3
-"""What takes less is called several times for one timing, so that the clock itself is not seen."""
+"""Shorter calls are repeated within one timing, so that the clock's own cost is negligible."""
 _MOST_CALLS = 1000
 
 
 class Effort(NamedTuple):
-    """How long one thing is measured."""
+    """How much time to spend on one measurement."""
 
     budget_s: float = 0.4
     most: int = 30
-    """Timings are taken until there are so many, or the budget is used up."""
+    """The most timings to take; fewer if the budget is used up."""
     least: int = 5
     few: int = 3
-    """Where one call takes longer than the budget, so many timings are enough."""
+    """The number of timings if one call takes longer than the budget."""
 
 
 QUICK = Effort()
@@ -37,9 +37,10 @@ def measure(
     effort: Effort = QUICK,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Summary:
-    """Seconds a call; ``call`` itself waits until its work is done.
+    """Seconds per call; ``call`` itself must wait until its work is done.
 
-    The first call warms up: a framework compiles, chooses algorithms and takes memory in it.
+    The first call is a warm-up: a framework compiles, chooses algorithms and allocates memory in
+    it.
     """
     call()
     began = clock()
@@ -59,7 +60,7 @@ def measure(
 
 @contextlib.contextmanager
 def without_collecting() -> Iterator[None]:
-    """Within the block Python's collector does not come in between; before it, it cleans up."""
+    """Disable Python's garbage collector inside the block, after one collection."""
     gc.collect()
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""The results as one HTML page that needs no other file: pictures inside, no script, no link."""
+"""The results as one self-contained HTML page: embedded pictures, no scripts, no links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def to_html(bench: Bench, findings: list[str]) -> str:
-    """The page; all is escaped, since errors in it hold what a framework said."""
+    """The page; everything is escaped, since it can contain error messages of frameworks."""
     import jinja2
 
     environment = jinja2.Environment(

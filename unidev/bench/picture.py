@@ -1,4 +1,4 @@
-"""The plots as pictures, by matplotlib: one PNG of all of them, or one SVG of each."""
+"""The plots drawn with matplotlib: one PNG with all of them, or one SVG each."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from unidev.bench.results import Bench
 
 COLOURS = ("#0b6e99", "#d9580d", "#2a7f3f", "#8e3fa8", "#b58900", "#c0325a", "#556270", "#00807a")
-"""They differ in print, and for most people who see colours otherwise; the legend names them."""
+"""Distinguishable in print, and by most people with a colour vision deficiency."""
 _WIDTH, _HEIGHT = 8, 4.5
 """Of one plot, in inches."""
 
 
 def to_png(bench: Bench) -> bytes:
-    """One picture of all plots."""
+    """One picture with all plots."""
     title = f"unidev bench: {bench.backend}, {bench.framework} {bench.framework_version}"
     return _saved(figure_of(plots(bench), f"{title}, {bench.date}"), format="png", dpi=110)
 
@@ -36,7 +36,7 @@ def to_svg(plot: Plot) -> bytes:
 
 def figure_of(found: list[Plot], title: str = "") -> Figure:
     """The plots, one below the other."""
-    # Not pyplot: that would choose a backend of its own and keep the figure.
+    # Not pyplot: that would choose a GUI backend and keep a reference to the figure.
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(_WIDTH, _HEIGHT * max(len(found), 1)), layout="constrained")

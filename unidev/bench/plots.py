@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Point(NamedTuple):
-    """A median, and the quartiles about it."""
+    """A median with its quartiles."""
 
     x: float
     y: float
@@ -31,7 +31,7 @@ class Series(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """Both axes are logarithmic, the one of sizes to base 2."""
+    """A plot with logarithmic axes; the base of the x axis is 2."""
 
     name: str
     title: str
@@ -44,7 +44,7 @@ class Plot(NamedTuple):
 
 
 def plots(bench: Bench) -> list[Plot]:
-    """Bandwidth, products and sums: those of which there are points."""
+    """Bandwidth, products and sums; plots without points are left out."""
     return [plot for plot in (_bandwidth(bench), *_matrices(bench)) if plot.series]
 
 
@@ -54,9 +54,9 @@ def _bandwidth(bench: Bench) -> Plot:
 
     return Plot(
         "bandwidth",
-        "How fast bytes get from one device to another",
+        "Transfer bandwidth between devices",
         "bytes of a tensor",
-        "bytes a second",
+        "bytes per second",
         _series(bench.find(BANDWIDTH), name, is_rate=True),
         lambda value: bytes_text(round(value)),
         rate,
@@ -91,7 +91,7 @@ def _series(
             continue
         median, low, high, _ = each.summary
         point = Point(each.size, median, low, high)
-        if is_rate:  # the fastest takes the least time
+        if is_rate:  # the highest rate belongs to the shortest time
             point = Point(each.size, each.size / median, each.size / high, each.size / low)
         found.setdefault(name(each), []).append(point)
     return tuple(Series(name, tuple(sorted(points))) for name, points in found.items())

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def spread(given: Summary) -> str:
-    """``12.3 ms (12.1 ms to 12.9 ms)``: the median, and between which half of all timings lie."""
+    """``12.3 ms (12.1 ms to 12.9 ms)``: the median and the quartiles."""
     low, high = seconds_text(given.low_s), seconds_text(given.high_s)
     return f"{seconds_text(given.median_s)} ({low} to {high})"
 

@@ -1,4 +1,4 @@
-"""``DeviceReport``: which device a function should run on. Pure functions of timings."""
+"""``DeviceReport``: which device runs a function fastest. Pure functions of timings."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """What a function took on one device."""
+    """A function's timings on one device."""
 
     device: Device
     total: Summary
-    """The journey there, computing, and the journey back."""
+    """Moving the data there, computing, and moving the result back."""
     there: Summary
     computing: Summary
     back: Summary
     placing_s: float | None = None
-    """Placing the models among the arguments, once; None: there are none. Not in ``total``."""
+    """Placing the models among the arguments, once; None: no models. Not in ``total``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,28 +34,28 @@ class DeviceReport:
     """What ``fastest_device`` found."""
 
     trials: tuple[Trial, ...]
-    """In the order of the devices; at least one."""
+    """One for each device, in order; at least one."""
     left_out: Mapping[str, str]
     """Devices that were not timed, by name, and why."""
 
     @property
     def device(self) -> Device:
-        """The fastest with the data's journey; of several too close to call, the first."""
+        """The fastest device, transfers included; the first of several too close to call."""
         return self._trial(self.ranking.best).device
 
     @property
     def is_too_close(self) -> bool:
-        """Whether the spread of the timings is larger than the difference."""
+        """Whether the timings of the fastest devices overlap."""
         return self.ranking.is_too_close
 
     @property
     def ranking(self) -> Ranking:
-        """By the sum of journeys and computing."""
+        """Ranking by the sum of transfers and computation."""
         return rank({str(each.device): each.total for each in self.trials})
 
     @property
     def computing_ranking(self) -> Ranking:
-        """As it would be if the data were there already, and the result stayed."""
+        """Ranking by computation alone, as if no data had to be moved."""
         return rank({str(each.device): each.computing for each in self.trials})
 
     @property
@@ -68,7 +68,7 @@ class DeviceReport:
 
     def __str__(self) -> str:
         """A table, and the conclusion."""
-        columns = ["device", "there", "computing", "back", "in all"]
+        columns = ["device", "there", "computing", "back", "total"]
         has_models = any(each.placing_s is not None for each in self.trials)
         rows = [[*columns, "placing, once"] if has_models else columns]
         for each in self.trials:
@@ -110,7 +110,7 @@ class DeviceReport:
             return ""
         factor = times(ratio(best.computing, quickest.computing))
         return (
-            f" {quickest.device} computes {factor} as fast as {best.device}, but the data's "
-            f"journey costs more than that gains: it pays to keep the data on {quickest.device} "
-            "where it is used there several times."
+            f" {quickest.device} computes {factor} as fast as {best.device}, but moving the data "
+            f"costs more than that gains: keep the data on {quickest.device} if it is used "
+            "several times."
         )

@@ -1,4 +1,4 @@
-"""What was measured, as plain data: made by ``running``, read by everything that shows it."""
+"""The measurements, as plain data: made by ``running``, read by everything that presents them."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 from unidev.bench.spread import Summary
 
 FORMAT_VERSION = 1
-"""Of the JSON."""
+"""The version of the JSON format."""
 
 FLOOR, BANDWIDTH, PRODUCT, SUM, TEXTBOOK, FORUM = (
     "floor", "bandwidth", "product", "sum", "textbook", "forum",
 )  # fmt: skip
-"""The subjects, in the order in which they are shown."""
+"""The subjects, in display order."""
 
 HERE = "on the device"
-"""The data is there, and what is computed stays there."""
+"""The data is on the device, and the result stays there."""
 JOURNEY = "with the journey"
-"""The data comes from the host, and the result goes back there."""
+"""The data is moved from the host, and the result back to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One thing, on one device or from one to another."""
+    """One measurement, on one device or from one to another."""
 
     subject: str
     what: str
@@ -31,15 +31,15 @@ class Result:
     """``gpu:0``, or a route, ``cpu:0 to gpu:0``."""
     variant: str = HERE
     size: int | None = None
-    """Rows of the square matrices, or bytes that are moved; None: there is one size."""
+    """Rows of the square matrices, or bytes moved; None: the size is fixed."""
     summary: Summary | None = None
     reason: str | None = None
     """Why there is no timing."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeviceTold:
-    """A device, and whether its seconds mean anything."""
+class DeviceRecord:
+    """A device, and whether it is simulated, in which case it is not timed."""
 
     device: str
     name: str
@@ -48,7 +48,7 @@ class DeviceTold:
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """All of it."""
+    """All measurements, with the circumstances."""
 
     backend: str
     framework: str
@@ -58,21 +58,21 @@ class Bench:
     platform: str
     cores: int
     load: float | None
-    """How many processes wanted to run when this began; None: the system does not tell."""
+    """The system's load average at the start; None: the system does not report it."""
     date: str
     is_full: bool
     seconds: float
-    devices: tuple[DeviceTold, ...]
+    devices: tuple[DeviceRecord, ...]
     results: tuple[Result, ...]
 
     @property
-    def real(self) -> list[DeviceTold]:
+    def real(self) -> list[DeviceRecord]:
         """The devices that were measured."""
         return [each for each in self.devices if not each.is_simulated]
 
     @property
-    def simulated(self) -> list[DeviceTold]:
-        """Those that were left out."""
+    def simulated(self) -> list[DeviceRecord]:
+        """The devices that were left out."""
         return [each for each in self.devices if each.is_simulated]
 
     @property
@@ -81,7 +81,7 @@ class Bench:
         return [each.device for each in self.real if each.device.startswith("gpu")]
 
     def find(self, subject: str, **wanted: Any) -> list[Result]:
-        """Results of a subject whose attributes are as wanted."""
+        """The results of a subject whose attributes match ``wanted``."""
         return [
             each
             for each in self.results
@@ -90,14 +90,14 @@ class Bench:
         ]
 
     def timing(self, subject: str, **wanted: Any) -> Summary | None:
-        """The one timing of that description; None: there is none."""
+        """The timing that matches; None: there is none."""
         return next((each.summary for each in self.find(subject, **wanted) if each.summary), None)
 
 
 def to_document(
     bench: Bench, findings: list[str], crossovers: dict[str, int | None]
 ) -> dict[str, Any]:
-    """The JSON; seconds by name."""
+    """The JSON document; timings are objects with named fields."""
     document = asdict(bench)
     document["results"] = [
         {**asdict(each), "summary": None if each.summary is None else each.summary._asdict()}
@@ -107,14 +107,17 @@ def to_document(
 
 
 def from_document(document: dict[str, Any]) -> Bench:
-    """What ``to_document`` made the JSON of."""
+    """The inverse of ``to_document``."""
     if document["format"] != FORMAT_VERSION:
-        raise ValueError(f"format {document['format']} of unidev bench; this is {FORMAT_VERSION}")
+        raise ValueError(
+            f"the document has format {document['format']} of unidev bench, but this unidev reads "
+            f"only format {FORMAT_VERSION}"
+        )
     concluded = ("format", "crossovers", "findings")
-    told = {key: value for key, value in document.items() if key not in concluded}
-    told["devices"] = tuple(DeviceTold(**each) for each in told["devices"])
-    told["results"] = tuple(
+    fields = {key: value for key, value in document.items() if key not in concluded}
+    fields["devices"] = tuple(DeviceRecord(**each) for each in fields["devices"])
+    fields["results"] = tuple(
         Result(**{**each, "summary": each["summary"] and Summary(**each["summary"])})
-        for each in told["results"]
+        for each in fields["results"]
     )
-    return Bench(**told)
+    return Bench(**fields)

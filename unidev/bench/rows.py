@@ -1,4 +1,4 @@
-"""The table: one row for each thing that was measured, as text; for the terminal and the page."""
+"""The table, as text: one row for each measurement; for the terminal and the page."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 TITLES = {
     FLOOR: "The floor: one small operation",
-    BANDWIDTH: "From one device to another, by copy_to",
+    BANDWIDTH: "Transfers between devices, with copy_to",
     PRODUCT: "Products of square matrices, float32",
     SUM: "Sums of square matrices, float32",
     TEXTBOOK: "The textbook's exercises",
-    FORUM: "What forums ask",
+    FORUM: "Questions from forums",
 }
 """Each subject, in order."""
 
@@ -25,7 +25,7 @@ COLUMNS = ("what", "device", "size", "median", "half of all", "remark")
 
 
 class Row(NamedTuple):
-    """One line of the table; empty where there is nothing to say."""
+    """One row of the table; cells may be empty."""
 
     what: str
     device: str
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
 
 def rows(bench: Bench, subject: str) -> list[Row]:
-    """What was measured of one subject; why there is no timing stands where it would."""
+    """The rows of one subject; a missing timing is replaced by the reason."""
     return [_row(each) for each in bench.find(subject)]
 
 

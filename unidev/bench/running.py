@@ -1,4 +1,4 @@
-"""Running all tasks on one backend, within the time that they may take."""
+"""Runs all tasks on one backend, within a time limit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from unidev.bench import bandwidth, floors, forum, matrices, textbook
 from unidev.bench.measuring import FULL, QUICK, measure
-from unidev.bench.results import BANDWIDTH, Bench, DeviceTold, Result
+from unidev.bench.results import BANDWIDTH, Bench, DeviceRecord, Result
 from unidev.bench.tasks import Host
 from unidev.calls.boundary import errors_of
 from unidev.devices.finding import devices_of
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
     Progress = Callable[[int, int, Task], None]
-    """Is told how many tasks are done, of how many, and the one that begins."""
+    """Called with the number of finished tasks, the number of all tasks, and the next task."""
 
 QUICK_S, FULL_S = 80.0, 1800.0
-"""After so many seconds no further task is begun."""
+"""After this many seconds no further task is started."""
 
 
 def run(backend: Backend, *, is_full: bool, progress: Progress) -> Bench:
-    """Measure everything on ``backend``. A simulated device is named, and never timed."""
+    """Measure everything on ``backend``. Simulated devices are listed but never timed."""
     devices, load = devices_of(backend), _load()
     tasks = list(all_tasks(Host(backend, [each for each in devices if not each.is_simulated])))
     began = time.monotonic()
@@ -55,13 +55,13 @@ def run(backend: Backend, *, is_full: bool, progress: Progress) -> Bench:
         date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         is_full=is_full,
         seconds=time.monotonic() - began,
-        devices=tuple(_told(each) for each in devices),
+        devices=tuple(_record(each) for each in devices),
         results=tuple(results),
     )
 
 
 def all_tasks(host: Host) -> Iterator[Task]:
-    """The short ones first, so that what is left out where time is short are the largest sizes."""
+    """Short tasks first, so that only the largest sizes are left out when time runs out."""
     yield from floors.tasks(host)
     yield from forum.tasks(host)
     yield from textbook.tasks(host)
@@ -70,7 +70,7 @@ def all_tasks(host: Host) -> Iterator[Task]:
 
 
 def _work(task: Task) -> int:
-    """Bytes read: of matrices 8 for each element."""
+    """Bytes read; for the two float32 matrices, 8 per element."""
     assert task.size is not None
     return task.size if task.subject == BANDWIDTH else 8 * task.size**2
 
@@ -79,7 +79,7 @@ def _result(task: Task, backend: Backend, *, is_full: bool, is_late: bool) -> Re
     timing: Summary | None = None
     reason: str | None = None
     if is_late:
-        reason = "time was up: --full takes more"
+        reason = "out of time: --full allows more"
     else:
         try:
             timing = _measured(task, backend, is_full=is_full)
@@ -101,8 +101,8 @@ def _measured(task: Task, backend: Backend, *, is_full: bool) -> Summary:
         return measure(task.prepare(), FULL if is_full else QUICK)
 
 
-def _told(device: Device) -> DeviceTold:
-    return DeviceTold(device=str(device), name=device.name, is_simulated=device.is_simulated)
+def _record(device: Device) -> DeviceRecord:
+    return DeviceRecord(device=str(device), name=device.name, is_simulated=device.is_simulated)
 
 
 def _load() -> float | None:

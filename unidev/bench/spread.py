@@ -1,4 +1,4 @@
-"""Medians with their spread, and what may be concluded from them: pure functions of timings."""
+"""Medians with their spread, and what follows from them: pure functions of timings."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _FEW = 5
-"""Of fewer timings the spread is all of them: their quartiles would say more than is known."""
+"""With fewer timings, the spread is their full range: quartiles would be meaningless."""
 
 
 class Summary(NamedTuple):
-    """Several timings of one thing, in seconds."""
+    """The summary of several timings, in seconds."""
 
     median_s: float
     low_s: float
-    """The lower quartile; of fewer than five timings the least."""
+    """The lower quartile; with fewer than five timings, the minimum."""
     high_s: float
-    """The upper quartile; of fewer than five timings the most."""
+    """The upper quartile; with fewer than five timings, the maximum."""
     timings: int
-    """How many there were."""
+    """The number of timings."""
 
 
 def summary(seconds: Sequence[float]) -> Summary:
-    """Median and quartiles: one timing that was disturbed moves neither."""
+    """Median and quartiles, which are robust against single outliers."""
     count = len(seconds)
     if count < _FEW:
         return Summary(statistics.median(seconds), min(seconds), max(seconds), count)
@@ -34,26 +34,26 @@ def summary(seconds: Sequence[float]) -> Summary:
 
 
 def is_faster(a: Summary, b: Summary) -> bool:
-    """Whether ``a`` takes less time than ``b``, and not only by its spread."""
+    """Whether ``a`` takes less time than ``b``, with quartile ranges that do not overlap."""
     return a.high_s < b.low_s
 
 
 class Ranking(NamedTuple):
-    """Who is fastest, and who cannot be told from it."""
+    """The fastest, and those too close to it to call."""
 
     best: str
-    """The first, in the order given, of those that cannot be told apart from the fastest."""
+    """The first of the contenders."""
     contenders: tuple[str, ...]
-    """The fastest, and those that cannot be told apart from it, in the order given."""
+    """The fastest and those too close to it to call, in the given order."""
 
     @property
     def is_too_close(self) -> bool:
-        """Whether the spread is larger than the difference."""
+        """Whether there is more than one contender."""
         return len(self.contenders) > 1
 
 
 def rank(summaries: Mapping[str, Summary]) -> Ranking:
-    """The fastest by its median, and those whose spread reaches down to its own."""
+    """The fastest by median, and those whose spread overlaps with its own."""
     fastest = min(summaries.values(), key=lambda each: each.median_s)
     contenders = tuple(
         name for name, each in summaries.items() if each is fastest or not is_faster(fastest, each)
@@ -62,10 +62,10 @@ def rank(summaries: Mapping[str, Summary]) -> Ranking:
 
 
 def crossover(pairs: Iterable[tuple[int, Summary, Summary]]) -> int | None:
-    """From which size on the second of each pair is faster, up to the largest; None: at none.
+    """The size from which on the second of each pair is faster; None: there is none.
 
-    ``pairs`` are ``(size, first, second)`` in any order. A size at which the spread hides who is
-    faster does not end the streak, nor does it begin one.
+    ``pairs`` are ``(size, first, second)`` in any order. A size that is too close to call neither
+    begins nor ends the streak.
     """
     start = None
     for size, first, second in sorted(pairs, key=lambda pair: pair[0], reverse=True):
@@ -77,5 +77,5 @@ def crossover(pairs: Iterable[tuple[int, Summary, Summary]]) -> int | None:
 
 
 def ratio(a: Summary, b: Summary) -> float:
-    """How many times as long as ``b`` the median of ``a`` takes."""
+    """The median of ``a`` divided by that of ``b``."""
     return a.median_s / b.median_s if b.median_s > 0 else float("inf")

@@ -19,14 +19,14 @@ _WIDTH = 10_000
 
 
 def to_text(bench: Bench, findings: list[str]) -> str:
-    """As it is printed, without colours."""
+    """The printed text, without colours."""
     file = io.StringIO()
     print_table(bench, findings, Console(file=file, width=_WIDTH, highlight=False, emoji=False))
     return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
 
 
 def print_table(bench: Bench, findings: list[str], console: Console) -> None:
-    """Print the tables, and what they say."""
+    """Print the tables and the findings."""
     for line in heading(bench):
         console.print(Text(line))
     for subject, title in TITLES.items():

@@ -1,4 +1,4 @@
-"""``Task``: one thing to measure, and what all subjects make tensors and wait with."""
+"""``Task``: one thing to measure; ``Host``: makes tensors and waits, for all subjects."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One thing to measure; its words are those of ``Result``."""
+    """One thing to measure; fields have the same meaning as in ``Result``."""
 
     subject: str
     what: str
     device: str
     prepare: Callable[[], Callable[[], object]]
-    """Makes what is needed, and gives the call to time, which waits until its work is done.
+    """Prepares the data and returns the call to time, which waits until its work is done.
 
-    What it raises of unidev's is why there is no timing. Both run inside ``with scope:``.
+    If it raises a ``UnidevError``, that is the reason for a missing timing. Both run inside
+    ``with scope:``.
     """
     scope: Device
     variant: str = HERE
@@ -36,7 +37,7 @@ class Task:
 
 
 class Host:
-    """The backend's devices whose seconds mean something, and the tensors to measure on."""
+    """The backend's real devices, and the tensors to measure with."""
 
     def __init__(self, backend: Backend, devices: list[Device]) -> None:
         self.backend = backend
@@ -49,17 +50,17 @@ class Host:
         return [each for each in self.devices if each.kind == "gpu"]
 
     def make(self, shape: tuple[int, ...], device: Device, value: float = 0.5) -> Tensor:
-        """A tensor whose memory has been written to; untouched pages would cost nothing to read."""
+        """A tensor whose memory has been written to: reading untouched pages would cost nothing."""
         x = full(shape, value, dtype="float32", device=device)
         self.backend.synchronize(device)
         return x
 
     def waited(self, device: Device, compute: Callable[[], object]) -> Callable[[], object]:
-        """A call of ``compute`` that waits for ``device``."""
+        """A function that calls ``compute`` and waits for ``device``."""
         synchronize = self.backend.synchronize
 
         def call() -> None:
-            kept = compute()  # dropped only once it is there
+            kept = compute()  # kept alive until it has been computed
             synchronize(device)
             del kept
 
@@ -68,7 +69,7 @@ class Host:
     def journey(
         self, device: Device, compute: Callable[..., Tensor], *xs: Tensor
     ) -> Callable[[], object]:
-        """A call that brings ``xs`` from the host to ``device``, computes, and brings it back."""
+        """A function that moves ``xs`` from the host to ``device``, computes, and moves it back."""
 
         def call() -> Tensor:
             return copy_to(compute(*(copy_to(x, device) for x in xs)), self.cpu)

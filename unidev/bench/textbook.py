@@ -1,4 +1,4 @@
-"""The textbook's exercises on GPUs: what logging costs, and what two devices at once save.
+"""The textbook's exercises on GPUs: the cost of logging, and the gain from two devices at once.
 
 "Dive into Deep Learning", section "GPUs": https://d2l.ai/chapter_builders-guide/use-gpu.html
 """
@@ -31,7 +31,7 @@ ONE_BY_ONE = f"{TWO_PRODUCTS} products of {TWO_ROWS:,} on each of two devices, o
 
 
 def tasks(host: Host) -> Iterator[Task]:
-    """Logging on each device; two devices once."""
+    """Logging on each device, and one pair of devices."""
     for device in host.devices:
         for what, prepare in ((LOGGED, _logged), (KEPT, _kept)):
             yield Task(
@@ -52,7 +52,7 @@ def tasks(host: Host) -> Iterator[Task]:
 
 
 def _norm_of(host: Host, device: Device) -> Callable[[Tensor], Tensor]:
-    """The Frobenius norm, of shape (1, 1), by operators that every framework has."""
+    """The Frobenius norm, of shape (1, 1), using operators that every framework has."""
     row, column = host.make((1, ROWS), device, 1.0), host.make((ROWS, 1), device, 1.0)
     return lambda x: (row @ (x * x) @ column) ** 0.5
 
@@ -81,7 +81,7 @@ def _kept(host: Host, device: Device) -> Callable[[], object]:
 
 
 def _two(host: Host) -> list[Device]:
-    """Two GPUs; else the GPU, whose work is queued first, and the CPU."""
+    """Two GPUs; with one GPU, the GPU (whose work is queued first) and the CPU."""
     return [*host.gpus, host.cpu][:2]
 
 

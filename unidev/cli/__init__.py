@@ -1,4 +1,4 @@
-"""The command line, ``unidev``: a file for each command, imported when that command is called."""
+"""The command line, ``unidev``: one module per command, imported only when the command is used."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _COMMANDS = {
     "bench": "What are this machine's devices worth?",
     "conform": "Judge a backend: does it keep unidev's promises?",
     "doctor": "Why is there no GPU, or why is it not used?",
-    "info": "Show the plugins, frameworks and devices there are, and what is chosen.",
-    "trace": "Run a program and show what it moves between devices, by line, and what to do.",
+    "info": "Show plugins, frameworks and devices, and which backend is chosen.",
+    "trace": "Run a program and show what it moves between devices, by line, with advice.",
 }
-"""Each command and its line in the help, so that listing them imports none."""
+"""Each command with its help line, so that listing them does not import them."""
 
 _HELP = """
 One device layer for PyTorch, TensorFlow, PaddlePaddle, MXNet and NumPy.
@@ -34,28 +34,28 @@ Examples:
 """
 
 _NO_OUTPUT = 2
-"""Where the output goes takes none: as when a report cannot be written."""
+"""Output cannot be written; the same exit code as for a report that cannot be written."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 _SIGPIPE = 141
-"""What a shell sees of a program that a closed pipe ended."""
+"""The exit code that a shell reports for a program killed by SIGPIPE."""
 
 
 class _LazyGroup(click.Group):
-    """A group whose commands stand in modules of their names."""
+    """A group whose commands are in modules of the same name."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
-        """All of them, imported or not."""
+        """All commands, imported or not."""
         return sorted(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """Import the one that is called."""
+        """Import the requested command."""
         if cmd_name not in _COMMANDS:
             return None
         command: click.Command = import_module(f"unidev.cli.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """The list in the help."""
+        """Write the list of commands in the help text."""
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
 
@@ -63,18 +63,18 @@ class _LazyGroup(click.Group):
 @click.group(cls=_LazyGroup, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="unidev-core", prog_name="unidev")
 def cli() -> None:
-    """Every command's parent."""
+    """The parent of all commands."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; ends the process with the command's exit code."""
+    """Run the command line, then exit with the command's exit code."""
     given = sys.argv[1:] if arguments is None else arguments
-    if sys.stdout is None:  # closed by who called, as by `>&-`; Python then has no stream for it
-        click.echo("unidev: stdout is closed, so there is nowhere to print to.", err=True)
+    if sys.stdout is None:  # closed by the caller, as with `>&-`
+        click.echo("unidev: stdout is closed, so nothing can be printed.", err=True)
         sys.exit(_NO_OUTPUT)
     try:
         code: Any = cli.main(given, prog_name="unidev", standalone_mode=False, obj=given)
-        if not getattr(sys.stdout, "closed", True):  # as a program may leave it that was traced
+        if not getattr(sys.stdout, "closed", True):  # a traced program may close it
             sys.stdout.flush()  # here, where a closed pipe is handled
     except click.Abort:
         sys.exit(130)
@@ -82,7 +82,7 @@ def main(arguments: list[str] | None = None) -> None:
         error.show(sys.stderr)
         sys.exit(error.exit_code)
     except BrokenPipeError:
-        # The reader, such as `head`, has had enough. Python would complain once more at its end.
+        # The reader, such as `head`, has exited. Without this, Python would report it at exit.
         _drop_output()
         sys.exit(_SIGPIPE)
     except OSError as error:

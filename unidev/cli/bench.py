@@ -17,17 +17,18 @@ _FOLDER = Path("unidev-bench")
 _NEEDED = ("jinja2", "matplotlib")
 
 _HELP = """
-What this machine's devices are worth, on one framework: the floor of one small operation, transfers
-from 1 KiB to 256 MiB, products and sums of matrices from 8 to 4,096 rows with and without moving
-the data, the textbook's exercises, and what forums ask.
+Measure this machine's devices with one framework: the minimum time of one small operation,
+transfers from 1 KiB to 256 MiB, products and sums of matrices from 8 to 4,096 rows with and without
+moving the data, the textbook's exercises, and frequent questions from forums.
 
-Writes a table, a page, a picture and JSON: bench.txt, bench.html, bench.png and bench.json. A
-simulated device is named, and never timed. Takes under two minutes; Ctrl-C writes nothing.
+Writes a table, a page, a picture and JSON: bench.txt, bench.html, bench.png and bench.json.
+Simulated devices are listed but never timed. Takes less than two minutes; after Ctrl-C, no files
+are written.
 
 \b
 Exit codes:
   0    done
-  1    the backend cannot be had
+  1    the backend is not available
   2    wrong usage, or the files cannot be written
   130  interrupted by Ctrl-C
 
@@ -40,30 +41,30 @@ Examples:
 
 
 @click.command(name="bench", help=_HELP, short_help="What are this machine's devices worth?")
-@click.option("--backend", metavar="NAME", help="The backend; by default the one that is chosen.")
-@click.option("--full", "is_full", is_flag=True, help="More timings, up to half an hour.")
+@click.option("--backend", metavar="NAME", help="The backend; by default the selected one.")
+@click.option("--full", "is_full", is_flag=True, help="Take more timings, for up to half an hour.")
 @click.option(
     "--output", "folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
-    help="Where the files go.  [default: unidev-bench; with --json nowhere]",
+    help="The folder for the files.  [default: unidev-bench; none with --json]",
 )  # fmt: skip
-@click.option("--json", "is_json", is_flag=True, help="Print JSON in place of the table.")
+@click.option("--json", "is_json", is_flag=True, help="Print JSON instead of the table.")
 def command(*, backend: str | None, is_full: bool, folder: Path | None, is_json: bool) -> int:
-    """Measure, then tell."""
+    """Measure, then report."""
     if folder is None and not is_json:
         folder = _FOLDER
     chosen = _select(backend)
     if folder is not None:
         _check(folder)
-    return _tell(_measure(chosen, is_full=is_full), folder, is_json=is_json)
+    return _report(_measure(chosen, is_full=is_full), folder, is_json=is_json)
 
 
 def _check(folder: Path) -> None:
-    """Before minutes are spent on what cannot be written."""
+    """Check that the files can be written, before minutes are spent on measuring."""
     missing = [each for each in _NEEDED if find_spec(each) is None]
     if missing:
         raise click.UsageError(
-            f"the page and the picture need {', '.join(missing)}. In unidev's repository: "
-            "pip install '.[bench]'. --json without --output needs neither."
+            f"the page and the picture need {', '.join(missing)}. In unidev's repository, run: "
+            "pip install '.[bench]'. --json without --output does not need them."
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +92,7 @@ def _measure(backend: Backend, *, is_full: bool) -> Bench:
         return run(backend, is_full=is_full, progress=report)
 
 
-def _tell(bench: Bench, folder: Path | None, *, is_json: bool) -> int:
+def _report(bench: Bench, folder: Path | None, *, is_json: bool) -> int:
     from unidev.bench.files import contents, to_json, write
     from unidev.bench.findings import findings
     from unidev.bench.table import print_table, to_text
@@ -112,5 +113,5 @@ def _tell(bench: Bench, folder: Path | None, *, is_json: bool) -> int:
     else:
         print_table(bench, found, console())
     if folder is not None:
-        click.echo(f"unidev: written: {', '.join(str(folder / each) for each in made)}", err=True)
+        click.echo(f"unidev: wrote {', '.join(str(folder / each) for each in made)}", err=True)
     return 0

@@ -1,4 +1,4 @@
-"""The table of what each backend can do, made of what the backends themselves say."""
+"""The table of what each backend supports, as reported by the backends themselves."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ BEGIN, END = "<!-- capabilities -->", "<!-- /capabilities -->"
 LABELS = {
     "simulator": "simulated GPUs",
     "probe": "can be judged by the conformance suite",
-    "native_scope": "`with device:` steers the framework's own new tensors",
-    "extents": "addresses and lengths of a tensor's memory",
+    "native_scope": "`with device:` applies to the framework's own new tensors",
+    "extents": "addresses and sizes of a tensor's memory",
     "memory": "`memory(device)`: bytes used and free",
     "pinned": "`unidev bench`: transfers from pinned memory",
-    "peaks": "`track_memory(device)`: the most bytes that were in use",
+    "peaks": "`track_memory(device)`: peak memory",
     "probe.write": "tensors can be written to",
     "probe.gradient": "gradients, also through `copy_to`",
     "probe.deleted": "tensors that the framework deletes while in use",
@@ -33,29 +33,29 @@ LABELS = {
     "installation": "`unidev doctor`: what the framework was built for",
     "probe.autograd": "gradients that the conformance suite can judge",
     "probe.autograd.second_order": "gradients of gradients",
-    "probe.autograd.is_differentiable": "tensors have a flag that says whether they are "
-    "differentiable",
+    "probe.autograd.is_differentiable": "tensors have a flag for being differentiable",
     "tracer": "the framework's own transfers: `trace_transfers`, `transfer_guard`",
     "probe.models": "models that the conformance suite can judge",
-    "probe.models.earlier_optimizer": "an optimizer made before `place(model, device)` trains on",
+    "probe.models.earlier_optimizer": "existing optimizers keep working after "
+    "`place(model, device)`",
     "probe.models.add_hook": "models have hooks",
-    "probe.models.unbuilt": "models whose parameters come into being at the first call",
+    "probe.models.unbuilt": "models whose parameters are created at the first call",
     "probe.models.spread": "models mirrored on several devices",
 }
-"""Words for readers; an ability that has none here is shown by its own name."""
+"""Descriptions for readers; an ability without one is shown by its name."""
 
 
 class MarkersError(ValueError):
-    """A file has no place for the table."""
+    """A file has no markers for the table."""
 
 
 def working(document: Answer) -> list[Answer]:
-    """The plugins whose backend loaded, so that it can be read."""
+    """The plugins whose backend could be loaded."""
     return [each for each in document["plugins"] if each["state"] == "works"]
 
 
 def abilities(document: Answer) -> list[str]:
-    """Every ability that a backend says something of."""
+    """Every ability that at least one backend reports."""
     return list(dict.fromkeys(name for each in working(document) for name in each["capabilities"]))
 
 
@@ -76,9 +76,9 @@ def to_markdown(document: Answer) -> str:
 
 
 def update(path: Path, table: str, *, is_check: bool) -> bool:
-    """Put ``table`` between the markers in a file; whether what stood there was this already.
+    """Put ``table`` between the markers in a file; returns whether it was there already.
 
-    With ``is_check`` nothing is written.
+    With ``is_check``, nothing is written.
 
     Raises:
         MarkersError: the file has no markers.
@@ -87,7 +87,7 @@ def update(path: Path, table: str, *, is_check: bool) -> bool:
     before, begin, rest = text.partition(BEGIN)
     _old, end, after = rest.partition(END)
     if not begin or not end:
-        raise MarkersError(f"{path} has no lines {BEGIN} and {END} for the table to stand between.")
+        raise MarkersError(f"{path} has no lines {BEGIN} and {END} to put the table between.")
     new = f"{before}{BEGIN}\n{table}{END}{after}"
     if new != text and not is_check:
         path.write_text(new, encoding="utf-8", newline="\n")
@@ -96,7 +96,7 @@ def update(path: Path, table: str, *, is_check: bool) -> bool:
 
 def _cell(capability: Answer | None, notes: list[str]) -> str:
     if capability is None:
-        return "?"  # it has no probe to ask
+        return "?"  # it has no probe that could report it
     if capability["supported"]:
         return "yes"
     link = f" (<{capability['link']}>)" if capability["link"] else ""

@@ -1,4 +1,4 @@
-"""``unidev conform``: judge a backend, or verify a report of that."""
+"""``unidev conform``: judge a backend, or verify a report."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ _HELP = """
 Judge backend NAME: does it keep unidev's promises, and above all, does it copy?
 
 The checks run in child processes, first on the host's own devices, then on 1 and on 4 simulated
-GPUs; with --simulate N on the host's own devices and on N (0: on the host's own alone). A child
-knows nothing of the current folder's pytest.ini and conftest.py, nor of PYTEST_ADDOPTS. One that
-crashes or hangs is a result like any other; the rest of the checks goes on.
+GPUs; with --simulate N, on the host's own devices and on N simulated GPUs (0: on the host's own
+only). pytest.ini and conftest.py in the current folder, and PYTEST_ADDOPTS, are ignored. A child
+that crashes or hangs counts as a result; the remaining checks still run.
 
 \b
 Exit codes:
   0    the backend conforms (with --only: the selected checks pass)
-  1    it does not: a check failed, or errs, or a known failure passes
+  1    it does not: a check fails or raises an error, or a known failure passes
   2    wrong usage
-  3    incomplete: a check crashed, hung or was not run; or the report is not whole
+  3    incomplete: a check crashed, hung or was not run; or the report is incomplete or damaged
   4    there is no such backend, or it does not load
-  130  interrupted by Ctrl-C; the report, if asked for, holds what was known (143: by SIGTERM)
+  130  interrupted by Ctrl-C; a requested report holds the results so far (143: by SIGTERM)
 
---verify runs nothing: it says whether a report is whole and its verdict follows from its results,
-and then exits as the run did (a selection of checks counts as incomplete).
+--verify runs nothing: it checks that a report is intact and that its verdict follows from its
+results, then exits like the run (a selection of checks counts as incomplete).
 
 \b
 Examples:
@@ -59,9 +59,9 @@ Examples:
 )
 @click.option(
     "--simulate", type=click.IntRange(0, 64), metavar="N",
-    help="Host and N simulated GPUs, in place of host, 1 and 4; 0: the host's own devices alone.",
+    help="Host and N simulated GPUs, instead of host, 1 and 4; 0: the host's own devices only.",
 )  # fmt: skip
-@click.option("--only", metavar="ID,ID…", help="These checks alone, such as copy.zero_d.")
+@click.option("--only", metavar="ID,ID…", help="Only these checks, such as copy.zero_d.")
 @click.option("--list", "is_list", is_flag=True, help="List the profile's checks; run nothing.")
 @click.option("--report", type=_FILE, metavar="FILE", help="Write the report as JSON.")
 @click.option("--html", type=_FILE, metavar="FILE", help="Write it as one HTML page.")
@@ -71,10 +71,10 @@ Examples:
 @click.option(
     "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=120.0,
     callback=finite,
-    show_default=True, metavar="S", help="Seconds without a sign of life that end a check.",
+    show_default=True, metavar="S", help="Seconds without progress after which a check is hung.",
 )  # fmt: skip
 @click.option("--verify", type=_FILE, metavar="FILE", help="Verify a report; run nothing.")
-@click.option("-v", "--verbose", is_flag=True, help="Print every check, passes too.")
+@click.option("-v", "--verbose", is_flag=True, help="Print all checks, including those that pass.")
 def command(  # noqa: PLR0913  one for each option
     *,
     name: str | None,
@@ -96,7 +96,7 @@ def command(  # noqa: PLR0913  one for each option
     _need_profile(profile)
     if verify is not None:
         if name is not None:
-            raise click.UsageError("--verify reads a report: give no NAME with it.")
+            raise click.UsageError("--verify reads a report: do not give a NAME.")
         _need_alone("--verify")
         return _verify(verify, verbose=verbose)
     if is_list:
@@ -139,7 +139,7 @@ def _run(plan: object, outputs: dict[str, Path], *, verbose: bool) -> int:
     assert isinstance(plan, Plan)
     with noticing_interruption() as stop, progress("loading the backend") as step:
         report = run(plan, on_progress=lambda at: step(_step(at)), stop=stop)
-    print_report(report, console(), verbose=verbose)  # first: it cannot get lost on a full disk
+    print_report(report, console(), verbose=verbose)  # first: a full disk cannot lose it
     try:
         for kind, path in outputs.items():
             write_file(path, _renderer(kind)(report))
@@ -177,24 +177,24 @@ def _verify(path: Path, *, verbose: bool) -> int:
     from unidev.conformance.reports.report import ReportError
     from unidev.conformance.reports.terminal import print_report
 
-    if path.exists() and not path.is_file():  # a pipe that nobody writes to would be waited for
-        raise click.UsageError(f"{path} is no regular file, so it is no report.")
+    if path.exists() and not path.is_file():  # reading a pipe without a writer would block
+        raise click.UsageError(f"{path} is not a regular file, so it cannot be a report.")
     try:
         report = verify(path.read_bytes().decode("utf-8"))
     except OSError as error:
         raise click.UsageError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        click.echo(f"unidev: {path} is no report: it is not text in UTF-8 ({error}).", err=True)
+        click.echo(f"unidev: {path} is not a report: it is not UTF-8 text ({error}).", err=True)
         return INCOMPLETE
     except ReportError as error:
-        click.echo(f"unidev: {path} is not a whole report:", err=True)
+        click.echo(f"unidev: {path} is not an intact report:", err=True)
         for line in str(error).splitlines():
             click.echo(f"  {line}", err=True)
         return INCOMPLETE
     if verbose:
         print_report(report, console(), verbose=True)
     verdict = judge(report)
-    click.echo(f"{path}: whole. {_in_short(report)}")
+    click.echo(f"{path}: intact. {_in_short(report)}")
     return INCOMPLETE if verdict.name == SELECTION_PASSES else verdict.exit_code
 
 
@@ -241,13 +241,15 @@ def _need_profile(profile: str) -> None:
     from unidev.conformance.running.catalog import PROFILES
 
     if profile not in PROFILES:
-        raise click.UsageError(f"there is no profile {profile!r}; there are: {', '.join(PROFILES)}")
+        raise click.UsageError(
+            f"there is no profile {profile!r}; choose from: {', '.join(PROFILES)}"
+        )
 
 
 def _need_folder(path: Path | None) -> None:
     # Before the run, not after minutes of it.
     if path is not None and not path.absolute().parent.is_dir():
-        raise click.UsageError(f"the folder of {path} is not there.")
+        raise click.UsageError(f"the folder of {path} does not exist.")
 
 
 def _need_different(outputs: dict[str, Path | None]) -> None:
@@ -257,7 +259,7 @@ def _need_different(outputs: dict[str, Path | None]) -> None:
             option = "--report" if kind == "json" else f"--{kind}"
             other = options.setdefault(path.resolve(), option)
             if other != option:
-                raise click.UsageError(f"{other} and {option} are the same file, {path}.")
+                raise click.UsageError(f"{other} and {option} name the same file, {path}.")
 
 
 def _need_alone(option: str) -> None:
@@ -266,7 +268,7 @@ def _need_alone(option: str) -> None:
         given = context.get_parameter_source(parameter.name or "")
         is_idle = parameter.opts[0] not in (option, "-v") and given == ParameterSource.COMMANDLINE
         if is_idle:
-            raise click.UsageError(f"{option} runs nothing: give no {parameter.opts[0]} with it.")
+            raise click.UsageError(f"{option} runs nothing: do not give {parameter.opts[0]}.")
 
 
 def _need_extra() -> None:
@@ -275,6 +277,6 @@ def _need_extra() -> None:
     missing = [each for each in _NEEDED if find_spec(each) is None]
     if missing:
         raise click.UsageError(
-            f"the conformance suite needs {', '.join(missing)}. In unidev's repository: "
+            f"the conformance suite needs {', '.join(missing)}. In unidev's repository, run: "
             "pip install '.[conformance]'"
         )

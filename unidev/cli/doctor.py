@@ -10,16 +10,15 @@ import click
 from unidev.cli.options import finite
 
 _HELP = """
-Why is there no GPU, or why is it not used? The causes, the first thing to mend first, each with
-what was found and what to do.
+Why is there no GPU, or why is it not used? Prints the causes in the order in which to fix them,
+each with the evidence and what to do.
 
-The drivers and the machine are asked here; each framework is asked in a process of its own, all at
-once, and none of them touches a GPU.
+Each framework is imported in its own process, all at the same time. No GPU is used or initialised.
 
 \b
 Exit codes:
-  0    every framework that is installed sees every GPU that the driver sees
-  1    not so; also where there is no GPU
+  0    every installed framework sees every GPU that the driver sees
+  1    some GPU is not seen, or there is no GPU
   2    wrong usage
   130  interrupted by Ctrl-C
 
@@ -32,15 +31,15 @@ Examples:
 
 
 @click.command(name="doctor", help=_HELP, short_help="Why is there no GPU, or is it not used?")
-@click.option("--json", "is_json", is_flag=True, help="Everything, as JSON.")
-@click.option("--backend", metavar="NAME", help="Look at this backend's framework alone.")
+@click.option("--json", "is_json", is_flag=True, help="Print everything as JSON.")
+@click.option("--backend", metavar="NAME", help="Check only this backend's framework.")
 @click.option(
     "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=180.0,
     callback=finite,
-    show_default=True, metavar="S", help="Seconds after which a framework hangs.",
+    show_default=True, metavar="S", help="Seconds after which a framework counts as hung.",
 )  # fmt: skip
 def command(*, is_json: bool, backend: str | None, timeout_s: float) -> int:
-    """Ask, then tell."""
+    """Examine, then report."""
     from unidev.doctor.diagnosis import diagnose, is_healthy
     from unidev.doctor.examination import UnknownBackendError, examine
     from unidev.support.child_processes import noticing_interruption

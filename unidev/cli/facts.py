@@ -1,4 +1,4 @@
-"""What ``unidev info`` finds out, put together as one document."""
+"""Gathers what ``unidev info`` shows, as one document."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     Answer = dict[str, Any]
 
 VARIABLES = {
-    "UNIDEV_BACKEND": "the backend that is used where nothing else says which",
-    "UNIDEV_SIMULATE": "how many simulated GPUs there are",
-    "UNIDEV_PLUGINS": "plugins that are not installed",
-    "UNIDEV_DISABLED_PLUGINS": "plugins that are switched off",
-    "UNIDEV_CACHE": "the folder of what simulators build",
+    "UNIDEV_BACKEND": "the default backend",
+    "UNIDEV_SIMULATE": "the number of simulated GPUs",
+    "UNIDEV_PLUGINS": "plugins to load that are not installed",
+    "UNIDEV_DISABLED_PLUGINS": "plugins to disable",
+    "UNIDEV_CACHE": "the folder for compiled simulators",
 }
 
 _FOREIGN = "unidev"
-"""A distribution of this name on PyPI is somebody else's; ours is ``unidev-core``."""
+"""The PyPI distribution of this name is an unrelated project; ours is ``unidev-core``."""
 
 
 def gather(timeout_s: float, stop: Interruption) -> Answer:
-    """Ask every plugin; what there is to know, as plain values."""
+    """Query every plugin; returns everything as plain values."""
     overview, plugins = ask_all(timeout_s, stop)
     choice = overview.get("choice") or {
         "name": None,
-        "reason": f"cannot be said: a plugin breaks the process ({overview.get('problem')})",
+        "reason": f"unknown: a plugin breaks the process ({overview.get('problem')})",
         "problem": None,
     }
     completed = [_completed(each, overview.get("plugins", [])) for each in plugins]
@@ -48,7 +48,7 @@ def gather(timeout_s: float, stop: Interruption) -> Answer:
 
 
 def environment() -> dict[str, str]:
-    """Variables of unidev's that are set, and their values."""
+    """The ``UNIDEV_`` variables that are set, and their values."""
     return {
         name: value
         for name, value in sorted(os.environ.items())
@@ -57,7 +57,7 @@ def environment() -> dict[str, str]:
 
 
 def notices() -> list[str]:
-    """What is wrong with the installation itself."""
+    """Problems of the installation itself."""
     found = []
     try:
         version = importlib.metadata.version(_FOREIGN)
@@ -65,49 +65,48 @@ def notices() -> list[str]:
         pass
     else:
         found.append(
-            f"the distribution `{_FOREIGN}` {version} of PyPI is installed here. It is somebody "
-            "else's, and has the same import name: one may have overwritten files of the other. "
-            f"`pip uninstall {_FOREIGN}`, then install unidev-core again."
+            f"the PyPI distribution `{_FOREIGN}` {version} is installed here. It is an unrelated "
+            "project with the same import name: one may have overwritten files of the other. Run "
+            f"`pip uninstall {_FOREIGN}`, then reinstall unidev-core."
         )
     unknown = [name for name in environment() if name not in VARIABLES]
     if unknown:
         known = ", ".join(VARIABLES)
-        found.append(f"not variables of unidev's own: {', '.join(unknown)} (those are {known})")
+        found.append(f"unidev does not use these variables: {', '.join(unknown)} (it uses {known})")
     return found
 
 
 def _completed(answer: Answer, together: list[Answer]) -> Answer:
-    """The plugin's own answer; what only shows beside the others, such as a name taken, wins."""
+    """The plugin's own answer; problems that arise only among others, such as name clashes, win."""
     answer = dict(answer)
     for other in together:
         if other["source"] == answer["source"]:
-            for name in ("backend", "framework", "install"):  # a crash did not leave time for them
+            for name in ("backend", "framework", "install"):  # missing after a crash
                 answer[name] = answer[name] or other[name]
             if other["state"] in ("broken", "disabled"):
-                told = ("state", "problem", "traceback")
-                answer |= {name: other[name] for name in told}
+                answer |= {name: other[name] for name in ("state", "problem", "traceback")}
     answer["remedy"] = _remedy(answer)
     return answer
 
 
 def _problem_of(choice: Answer, plugins: list[Answer]) -> str | None:
-    """Why the backend that is chosen cannot be used, as its plugin's own process told."""
+    """Why the selected backend cannot be used, as its plugin's own process reported."""
     for each in plugins:
         if each["backend"] == choice["name"] is not None and each["state"] != "works":
-            told = [each["problem"], each["remedy"]]
-            return " ".join([f"{each['state']}:", *(said for said in told if said)])
+            details = [each["problem"], each["remedy"]]
+            return " ".join([f"{each['state']}:", *(text for text in details if text)])
     return None
 
 
 def _remedy(answer: Answer) -> str | None:
-    off = f"switch it off with UNIDEV_DISABLED_PLUGINS={answer['plugin']}"
+    off = f"disable it with UNIDEV_DISABLED_PLUGINS={answer['plugin']}"
     framework, install = answer["framework"], answer["install"]
     if answer["state"] in ("crashes", "hangs"):
-        whole = f"see whether `python -c 'import {framework}'` works; " if framework else ""
-        again = f"install it again ({install}); " if install else ""
-        return f"{whole}{again}or {off}."
+        check = f"check whether `python -c 'import {framework}'` works; " if framework else ""
+        again = f"reinstall it ({install}); " if install else ""
+        return f"{check}{again}or {off}."
     if answer["state"] == "broken":
         return f"Reinstall or update {answer['distribution'] or answer['source']}, or {off}."
     if answer["state"] == "disabled":
-        return "UNIDEV_DISABLED_PLUGINS names it; take it out of there to have it back."
-    return None  # the problem's own message, unidev's, says what to do
+        return "UNIDEV_DISABLED_PLUGINS names it; remove it from there to enable it."
+    return None  # unidev's own error message already includes the remedy

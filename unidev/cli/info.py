@@ -1,4 +1,4 @@
-"""``unidev info``: which plugins, frameworks and devices there are, and what is chosen."""
+"""``unidev info``: plugins, frameworks and devices, and which backend is chosen."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from unidev.cli.options import finite
 
 _HELP = """
 Show every plugin, its framework and its devices, which backend is chosen and why, and what fails
-to load and how to mend it.
+to load and how to fix it.
 
-Each framework is imported in a process of its own, all at once, so that one that crashes, hangs or
-prints garbage is a line in the table.
+Each framework is imported in its own process, all at the same time, so that one that crashes, hangs
+or prints garbage affects only its own line.
 
 \b
 Exit codes:
-  0    shown; also if a plugin is broken, as --json and the table say
-  1    --check: the table in FILE is not current, or a plugin did not load
+  0    shown; also if a plugin is broken, which --json and the table report
+  1    --check: the table in FILE is outdated, or a plugin did not load
   2    wrong usage
   130  interrupted by Ctrl-C
 
 \b
 Examples:
   unidev info
-  unidev info --verbose                        with tracebacks of what fails
+  unidev info --verbose                        with tracebacks of failures
   UNIDEV_SIMULATE=4 unidev info --json
   unidev info --capabilities                   what each backend can and cannot do
   unidev info --capabilities --markdown
@@ -38,20 +38,23 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command(name="info", help=_HELP, short_help="Show what is installed and chosen.")
-@click.option("--json", "is_json", is_flag=True, help="Everything, as JSON.")
-@click.option("--capabilities", is_flag=True, help="What each backend can and cannot do.")
+@click.option("--json", "is_json", is_flag=True, help="Print everything as JSON.")
+@click.option("--capabilities", is_flag=True, help="Show what each backend can and cannot do.")
 @click.option("--markdown", is_flag=True, help="With --capabilities: as a Markdown table.")
 @click.option(
     "--update", type=_FILE, metavar="FILE",
     help="With --capabilities: put the table into FILE, between <!-- capabilities --> markers.",
 )  # fmt: skip
 @click.option(
-    "--check", type=_FILE, metavar="FILE", help="As --update, but only say whether it is current."
+    "--check",
+    type=_FILE,
+    metavar="FILE",
+    help="Like --update, but only check whether it is up to date.",
 )
 @click.option(
     "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=180.0,
     callback=finite,
-    show_default=True, metavar="S", help="Seconds after which a framework hangs.",
+    show_default=True, metavar="S", help="Seconds after which a framework counts as hung.",
 )  # fmt: skip
 @click.option("-v", "--verbose", is_flag=True, help="Print tracebacks.")
 def command(  # noqa: PLR0913  one for each option
@@ -64,9 +67,9 @@ def command(  # noqa: PLR0913  one for each option
     timeout_s: float,
     verbose: bool,
 ) -> int:
-    """Ask, then print."""
+    """Gather, then print."""
     if (markdown or update or check) and not capabilities:
-        raise click.UsageError("--markdown, --update and --check go with --capabilities.")
+        raise click.UsageError("--markdown, --update and --check require --capabilities.")
     from unidev.cli.facts import gather
     from unidev.support.child_processes import noticing_interruption
 
@@ -93,7 +96,7 @@ def _print_capabilities(document: dict[str, Any], *, markdown: bool) -> None:
     from unidev.cli.info_table import print_capabilities
     from unidev.cli.output import console
 
-    _say_left_out(document)
+    _report_left_out(document)
     if markdown:
         click.echo(to_markdown(document), nl=False)
     else:
@@ -104,9 +107,9 @@ def _in_file(document: dict[str, Any], path: Path | None, *, is_check: bool) -> 
     from unidev.cli.capability_table import MarkersError, to_markdown, update
 
     assert path is not None
-    if _say_left_out(document):
-        # A table without a backend that is broken today would wipe out what is known of it.
-        click.echo(f"unidev: {path} is left as it is.", err=True)
+    if _report_left_out(document):
+        # Updating without a backend that fails to load now would erase its column.
+        click.echo(f"unidev: {path} was not changed.", err=True)
         return 1
     try:
         was_current = update(path, to_markdown(document), is_check=is_check)
@@ -114,7 +117,7 @@ def _in_file(document: dict[str, Any], path: Path | None, *, is_check: bool) -> 
         raise click.UsageError(str(error)) from error
     if is_check and not was_current:
         click.echo(
-            f"unidev: the table in {path} is not current: "
+            f"unidev: the table in {path} is outdated; run: "
             f"unidev info --capabilities --update {path}",
             err=True,
         )
@@ -122,7 +125,7 @@ def _in_file(document: dict[str, Any], path: Path | None, *, is_check: bool) -> 
     return 0
 
 
-def _say_left_out(document: dict[str, Any]) -> bool:
+def _report_left_out(document: dict[str, Any]) -> bool:
     left_out = [each for each in document["plugins"] if each["state"] not in ("works", "disabled")]
     for each in left_out:
         name = each["backend"] or each["plugin"]

@@ -1,4 +1,4 @@
-"""``unidev info`` for people."""
+"""The text output of ``unidev info``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLOURS = {"works": "green", "no framework": "yellow", "disabled": "yellow"}
 
 
 def print_info(document: Answer, console: Console, *, verbose: bool) -> None:
-    """Print the table, the choice, what is wrong and what is set."""
+    """Print the table, the choice, problems and environment variables."""
     console.print(
         Text(f"unidev {document['unidev']}, Python {document['python']}, {document['platform']}")
     )
@@ -42,16 +42,16 @@ def print_info(document: Answer, console: Console, *, verbose: bool) -> None:
 
 
 def print_capabilities(document: Answer, console: Console) -> None:
-    """Print what each backend can do, and below it why not."""
+    """Print what each backend supports, and below it the reasons for what it does not."""
     plugins = working(document)
     table = _table("ability", *(each["backend"] for each in plugins))
     reasons: list[str] = []
     for ability in abilities(document):
-        told = [each["capabilities"].get(ability) for each in plugins]
-        table.add_row(ability, *("?" if t is None else _yes_or_no(t) for t in told))
+        reported = [each["capabilities"].get(ability) for each in plugins]
+        table.add_row(ability, *("?" if t is None else _yes_or_no(t) for t in reported))
         reasons += [
             f"{each['backend']} {ability}: {t['reason']}" + (f" ({t['link']})" if t["link"] else "")
-            for each, t in zip(plugins, told, strict=True)
+            for each, t in zip(plugins, reported, strict=True)
             if t is not None and not t["supported"]
         ]
     console.print(table)
@@ -61,7 +61,7 @@ def print_capabilities(document: Answer, console: Console) -> None:
 
 
 def devices_in_short(devices: list[Answer]) -> str:
-    """``cpu:0, gpu:0 to gpu:3 (simulated)``; a GPU that is none simulated by its name."""
+    """``cpu:0, gpu:0 to gpu:3 (simulated)``; real GPUs with their names."""
     parts = []
     for described, group in groupby(devices, key=_described):
         names = [each["device"] for each in group]
@@ -109,15 +109,15 @@ def _print_problem(answer: Answer, console: Console, *, verbose: bool) -> None:
         if verbose:
             console.print(Text(indent(answer["traceback"].rstrip(), "    ")))
         else:
-            console.print(Text("  `unidev info --verbose` shows where."))
+            console.print(Text("  For the traceback, run `unidev info --verbose`."))
 
 
 def _print_environment(variables: dict[str, str], console: Console) -> None:
     console.print()
     if not variables:
-        console.print(Text("environment: no variable of unidev's is set"))
+        console.print(Text("environment: no UNIDEV_ variables are set"))
     for name, value in variables.items():
-        meaning = VARIABLES.get(name, "not one of unidev's own")
+        meaning = VARIABLES.get(name, "not used by unidev")
         console.print(Text(f"environment: {name}={value} ({meaning})"))
 
 

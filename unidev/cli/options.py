@@ -1,4 +1,4 @@
-"""What options of several commands have in common."""
+"""Checks shared by the options of several commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 
 def finite(_context: object, _option: object, seconds: float) -> float:
-    """A callback for options: refuses ``nan``, which any comparison lets through, and ``inf``."""
+    """An option callback that rejects ``inf`` and ``nan``, which passes any range check."""
     if not math.isfinite(seconds):
-        raise click.BadParameter(f"{seconds} is no number of seconds.")
+        raise click.BadParameter(f"{seconds} is not a finite number of seconds.")
     return seconds

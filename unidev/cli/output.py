@@ -1,4 +1,4 @@
-"""Where output goes: coloured and as wide as the terminal, or plain and unwrapped in a pipe."""
+"""Output: coloured and wrapped in a terminal, plain and unwrapped in a pipe."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PIPE_WIDTH = 10_000
-"""In a pipe nothing is wrapped or cut: a program, or a person with `less -S`, reads it."""
+"""In a pipe nothing is wrapped or cut, for programs and for `less -S`."""
 
 
 def console() -> Console:
-    """The console for results; rich itself heeds NO_COLOR."""
-    with contextlib.suppress(AttributeError, ValueError):  # replaced by something that cannot
+    """The console for results; rich itself respects NO_COLOR."""
+    with contextlib.suppress(AttributeError, ValueError):  # stdout was replaced
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     is_terminal = sys.stdout.isatty()
     return Console(
@@ -33,8 +33,8 @@ def console() -> Console:
 
 
 def write_file(path: Path, text: str) -> None:
-    """Write ``text`` whole or not at all, so that a full disk leaves no half report behind."""
-    if path.exists() and not path.is_file():  # a device or a pipe is written to, never replaced
+    """Write ``text`` atomically, so that a full disk does not leave half a report."""
+    if path.exists() and not path.is_file():  # write to a device or a pipe, do not replace it
         path.write_text(text, encoding="utf-8", newline="\n")
         return
     part = path.with_name(f"{path.name}.part")

@@ -1,4 +1,4 @@
-"""``unidev trace``: what a program moves between devices, from which line, and what to do."""
+"""``unidev trace``: what a program moves between devices, from which line, with advice."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ _INTERRUPTED = 130
 _WRONG_USAGE = 2
 
 _HELP = """
-Run a Python program, which need not know of unidev, and print on stderr what it moves between
-devices: by line, the most expensive first, with what to do about it, and what is not seen.
+Run a Python program and print on stderr what it moves between devices: by line, the most expensive
+first, with advice, and with what cannot be seen. The program need not use unidev.
 
-The program runs in this process as `python PROGRAM ARGUMENTS` would run it, and its exit code is
-this one's. Frameworks are watched from the moment that they are imported; with UNIDEV_SIMULATE they
-have simulated GPUs. The table is printed also after an error and after Ctrl-C, not after
-os._exit().
+The program runs in this process as with `python PROGRAM ARGUMENTS`, and its exit code is passed on.
+Frameworks are traced from the moment that they are imported; with UNIDEV_SIMULATE they have
+simulated GPUs. The table is also printed after an error and after Ctrl-C, but not after os._exit().
 
 \b
 Examples:
@@ -47,12 +46,14 @@ Examples:
     short_help="What a program moves between devices.",
     context_settings={"allow_interspersed_args": False},
 )
-@click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Also write it as JSON.")
+@click.option(
+    "--json", "json_file", type=click.Path(dir_okay=False), help="Also write the trace as JSON."
+)
 @click.option(
     "--chrome", "chrome_file", type=click.Path(dir_okay=False),
     help="Also write a file for https://ui.perfetto.dev and chrome://tracing.",
 )  # fmt: skip
-@click.option("-m", "is_module", is_flag=True, help="PROGRAM is a module, as of `python -m`.")
+@click.option("-m", "is_module", is_flag=True, help="PROGRAM is a module, as with `python -m`.")
 @click.argument("program")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(
@@ -63,43 +64,45 @@ def command(
     program: str,
     arguments: tuple[str, ...],
 ) -> int:
-    """Run it, then tell."""
+    """Run the program, then report."""
     from unidev.tracing.trace_transfers import trace_transfers
 
     if not is_module and not os.path.exists(program):
-        raise click.UsageError(f"there is no file {program!r}. A module is run by `-m {program}`.")
+        raise click.UsageError(
+            f"there is no file {program!r}. To run a module, use `-m {program}`."
+        )
     _check_folders(json_file, chrome_file)
-    folder, stderr = Path.cwd(), sys.stderr  # the program may go elsewhere, and write elsewhere
+    folder, stderr = Path.cwd(), sys.stderr  # the program may change both
     process = os.getpid()
     with trace_transfers() as trace:
         code = _run(program, arguments, is_module=is_module)
-    if os.getpid() != process:  # a fork of the program's: the table is its parent's
+    if os.getpid() != process:  # a fork made by the program: only its parent prints
         return code
     if not getattr(sys.stdout, "closed", True):
-        with suppress(OSError):  # `| head` has had enough: that is no reason to say nothing
+        with suppress(OSError):  # after `| head` exits, the table is still printed
             sys.stdout.flush()
     try:
         _say(f"\n{trace}", stderr)
-    finally:  # also where nobody reads the table
+    finally:  # also if the table cannot be printed
         failure = _write(trace, folder, json_file, chrome_file, stderr)
     return failure or code
 
 
 def _check_folders(*files: str | None) -> None:
-    """Before hours are spent on a trace that cannot be written."""
+    """Check the folders first, before hours are spent on a trace that cannot be written."""
     for file in files:
         if file is not None and not Path(file).parent.is_dir():
             raise click.UsageError(f"{file}: there is no folder {str(Path(file).parent)!r}.")
 
 
 def _say(text: str, stream: TextIO | None) -> None:
-    """Nothing, where the program or who called has closed the stream."""
+    """Print ``text``, unless the program or the caller has closed the stream."""
     if not getattr(stream, "closed", True):
         click.echo(text, file=stream)
 
 
 def _run(program: str, arguments: tuple[str, ...], *, is_module: bool) -> int:
-    """The exit code that Python would end with."""
+    """Run the program; returns the exit code that Python would use."""
     sys.argv[:] = [program, *arguments]
     if not getattr(sys.flags, "safe_path", False):  # Python 3.11
         sys.path[0] = os.getcwd() if is_module else str(Path(program).resolve().parent)
@@ -112,7 +115,7 @@ def _run(program: str, arguments: tuple[str, ...], *, is_module: bool) -> int:
             _run_source(os.path.abspath(program))
     except SystemExit as stop:
         return _exit_code(stop.code)
-    except BaseException as error:  # noqa: BLE001  said as Python says it, and then the table
+    except BaseException as error:  # noqa: BLE001  reported as Python does, before the table
         _say_error(error.with_traceback(_of_program(error.__traceback__)))
         return _INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
     return 0
@@ -120,14 +123,14 @@ def _run(program: str, arguments: tuple[str, ...], *, is_module: bool) -> int:
 
 def _is_source(program: str) -> bool:
     if not os.path.isfile(program):
-        return not os.path.isdir(program)  # a pipe, which can be read but once
+        return not os.path.isdir(program)  # a pipe, which can be read only once
     return not program.endswith(".pyc") and not is_zipfile(program)
 
 
 def _run_source(path: str) -> None:
-    """As Python does, and runpy does not: ``__file__`` is absolute, ``sys.argv[0]`` as given.
+    """Run like Python and unlike runpy: ``__file__`` is absolute, ``sys.argv[0]`` as given.
 
-    The module stays ``__main__`` also for what the program does at exit.
+    The module also stays ``__main__`` for the program's exit handlers.
     """
     with io.open_code(path) as file:
         code = compile(file.read(), path, "exec", dont_inherit=True)
@@ -140,20 +143,20 @@ def _run_source(path: str) -> None:
 def _exit_code(code: object) -> int:
     if code is None or isinstance(code, int):
         return code or 0
-    _say(str(code), sys.stderr)  # as of `sys.exit("message")`
+    _say(str(code), sys.stderr)  # as with `sys.exit("message")`
     return 1
 
 
 def _say_error(error: BaseException) -> None:
     try:
         sys.excepthook(type(error), error, error.__traceback__)
-    except Exception as failure:  # noqa: BLE001  a program may have a hook of its own
+    except Exception as failure:  # noqa: BLE001  the program's own hook may fail
         sys.__excepthook__(type(failure), failure, failure.__traceback__)
         sys.__excepthook__(type(error), error, error.__traceback__)
 
 
 def _of_program(found: TracebackType | None) -> TracebackType | None:
-    """The part of a traceback below what runs the program; None where it did not begin."""
+    """The program's own part of a traceback; None if the program did not start."""
     ours = (__file__, runpy.__file__)
     last = found
     while last is not None and (

@@ -1,7 +1,7 @@
-"""The first cause and its remedy, for the error of ``unidev.gpu()`` where there is no GPU.
+"""The first cause and its remedy, for the error that ``unidev.gpu()`` raises without a GPU.
 
-Asked in the user's process, so only what is harmless and quick: files, variables, NVIDIA's driver
-(not CUDA), and what the loaded framework was built for. Starts no process.
+Runs in the user's process, so it checks only what is harmless and quick: files, variables, NVIDIA's
+driver (not CUDA), and what the loaded framework was built for. Starts no process.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ def why_no_gpu(backend: Backend) -> str:
     """Two sentences and a pointer to ``unidev doctor``; never raises."""
     try:
         finding = _first(backend)
-    except Exception:  # noqa: BLE001  it stands in an error message, which must come in any case
-        return "`unidev doctor` says why."
-    return "`unidev doctor` says why." if finding is None else in_short(finding)
+    except Exception:  # noqa: BLE001  used in an error message, which must be raised in any case
+        return "Run `unidev doctor` to find out why."
+    return "Run `unidev doctor` to find out why." if finding is None else in_short(finding)
 
 
 def in_short(finding: Finding) -> str:
-    """The cause, its first remedy, and who says more."""
+    """The cause, its first remedy, and a pointer to ``unidev doctor``."""
     remedy = finding.remedies[0]
-    told = f"{finding.title} {remedy.text}"
+    reason = f"{finding.title} {remedy.text}"
     if remedy.command:
-        told = f"{told.rstrip('.')}: `{remedy.command}`."
-    elif finding.link and finding.backend:  # then the remedy speaks of the framework's page
-        told = f"{told.rstrip('.')}: {finding.link}"
-    return f"Why: {told} `unidev doctor` says more."
+        reason = f"{reason.rstrip('.')}: `{remedy.command}`."
+    elif finding.link and finding.backend:  # then the remedy refers to the framework's page
+        reason = f"{reason.rstrip('.')}: {finding.link}"
+    return f"Why: {reason} For details, run `unidev doctor`."
 
 
 def _first(backend: Backend) -> Finding | None:
     machine = replace(_machine(), environment=relevant(os.environ))
     if machine.driver("cuda").state == NO_ANSWER:
-        return None  # whether it answers at all is the doctor's to find out
+        return None  # left to the doctor, which waits longer for an answer
     case = Case(machine, (_as_installed(backend),), this_process())
     return next(iter(diagnose(case)), None)
 
@@ -67,5 +67,5 @@ def _as_installed(backend: Backend) -> Framework:
 
 @lru_cache(maxsize=1)
 def _machine() -> Machine:
-    """Asked once a process: a driver can take a second to wake up."""
+    """Read once per process: a driver can take a second to wake up."""
     return read_machine(os.environ, wait_s=_WAIT_S)

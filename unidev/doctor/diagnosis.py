@@ -1,4 +1,4 @@
-"""From a case to its causes, the first thing to mend first."""
+"""Finds the causes in a case, in the order in which to fix them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ RANKING = (
     "no-framework", "framework-broken", "cpu-only-wheel", "other-wheel", "driver-too-old",
     "library-missing", "no-code", "unexplained", "two-frameworks", "memory-taken",
 )  # fmt: skip
-"""What lies below comes first: nothing above it works before it is mended.
+"""Causes from the lowest layer up: fixing a later one has no effect before the earlier ones.
 
-Among what is blocking, that is; what is only worth knowing follows after, in the same order.
+Blocking findings come first; the others follow in the same order.
 """
 
 _CAUSES = (simulated, fork, no_gpu, driver, variables, frameworks, memory)
 
 
 def diagnose(case: Case) -> list[Finding]:
-    """Every cause, the first thing to mend first."""
+    """Every cause, in the order in which to fix them."""
     found = [finding for cause in _CAUSES for finding in cause(case)]
     found += unexplained(case, found)
     return sorted(
@@ -48,7 +48,7 @@ def is_healthy(case: Case, findings: Sequence[Finding]) -> bool:
 
 
 def _sees_all(case: Case, framework: Framework) -> bool:
-    # At least one: a framework that is not expected to see any has no GPU to use.
+    # At least one: a framework that is expected to see none has no GPU to use.
     return framework.state == WORKS and (framework.gpus_seen or 0) >= max(
         case.expected(framework), 1
     )

@@ -1,4 +1,4 @@
-"""The diagnosis as JSON: the schema that ``docs/doctor.md`` describes."""
+"""The diagnosis as JSON; the schema is described in ``docs/doctor.md``."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from unidev.doctor.facts import Case, Finding, Framework
 
 SCHEMA = 1
-"""Raised when a field goes away or changes its meaning; new fields may come without."""
+"""Raised when a field is removed or changes its meaning, not when one is added."""
 
 
 def to_document(case: Case, findings: Sequence[Finding]) -> dict[str, Any]:
-    """Everything, as plain values."""
+    """The complete diagnosis, as plain values."""
     return {
         "schema": SCHEMA,
         "unidev": __version__,
@@ -84,7 +84,7 @@ def _machine(case: Case) -> dict[str, Any]:
 
 
 def _listed(value: Any) -> Any:
-    """Tuples as the lists that JSON makes of them."""
+    """Convert tuples to lists, as JSON does."""
     if isinstance(value, dict):
         return {name: _listed(each) for name, each in value.items()}
     return [_listed(each) for each in value] if isinstance(value, (list, tuple)) else value

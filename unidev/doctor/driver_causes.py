@@ -1,4 +1,4 @@
-"""A GPU is there, and its driver is not, or does not answer."""
+"""There is a GPU, but its driver is missing or does not answer."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _KERNEL_DRIVERS = {"cuda": ("nvidia",), "rocm": ("amdgpu",), "xpu": ("i915", "xe
 
 
 def driver(case: Case) -> Iterator[Finding]:
-    """The first thing that is wrong between the bus and the driver's own library."""
+    """The first problem between the bus and the driver's own library."""
     machine = case.machine
     if case.is_seen_by_frameworks_alone:
-        return  # as where a container has CUDA's library, and not NVML's
+        return  # such as in a container with CUDA's library but without NVML
     for accelerator in _concerned(machine):
         if machine.is_wsl:
             found = _wsl(machine)
@@ -48,7 +48,7 @@ def driver(case: Case) -> Iterator[Finding]:
 
 
 def _concerned(machine: Machine) -> list[str]:
-    """The maker to look at: a laptop's own graphics matter only where there is nothing better."""
+    """The vendor to check: integrated graphics matter only if there is no better GPU."""
     for accelerator in ("cuda", "rocm", "xpu"):
         if has_gpu(machine, accelerator):
             works = bool(machine.driver(accelerator).gpus) and _reached(machine, accelerator)
@@ -57,7 +57,7 @@ def _concerned(machine: Machine) -> list[str]:
 
 
 def _reached(machine: Machine, accelerator: str) -> bool:
-    """Of AMD's and Intel's GPUs the kernel tells even where programs cannot reach them."""
+    """Whether programs can reach the GPUs; the kernel lists AMD's and Intel's even if not."""
     if accelerator == "cuda":
         return True
     return all(
@@ -69,15 +69,15 @@ def _wsl(machine: Machine) -> Finding | None:
     if machine.gpus:
         return None
     has_file = bool(machine.files("/dev/dxg"))
-    told = machine.driver("cuda")
     return Finding(
         "wsl",
-        "Windows does not lend its GPU to this WSL.",
-        (f"/dev/dxg is {'there' if has_file else 'not there'}", *_words(told)),
+        "Windows does not share its GPU with this WSL.",
+        (f"/dev/dxg {'exists' if has_file else 'does not exist'}",
+         *_answer(machine.driver("cuda"))),
         (
-            Remedy("Update WSL, from Windows; only WSL 2 has GPUs.", "wsl --update"),
-            Remedy("Install NVIDIA's driver in Windows, and none inside WSL: it would cover the "
-                   "one that Windows lends."),
+            Remedy("Update WSL from Windows; only WSL 2 supports GPUs.", "wsl --update"),
+            Remedy("Install NVIDIA's driver in Windows, but none inside WSL: it would hide the "
+                   "one that Windows provides."),
         ),
         _WSL_PAGE,
     )  # fmt: skip
@@ -91,7 +91,7 @@ def _reserved(machine: Machine, accelerator: str) -> Finding | None:
         "reserved",
         "The GPU is reserved for a virtual machine.",
         tuple(f"{each.address}: kernel driver vfio-pci" for each in on_bus),
-        (Remedy(f"Run in that virtual machine, or give the GPU back to {_kernel(accelerator)}."),),
+        (Remedy(f"Run in that virtual machine, or return the GPU to {_kernel(accelerator)}."),),
     )
 
 
@@ -101,7 +101,7 @@ def _nouveau(machine: Machine, accelerator: str) -> Finding | None:
         return None
     return Finding(
         "nouveau",
-        "The GPU is driven by nouveau, which cannot compute with CUDA.",
+        "The GPU uses the nouveau driver, which does not support CUDA.",
         tuple(f"{each.address}: kernel driver nouveau" for each in taken),
         install_driver(machine, "cuda"),
         _NOUVEAU_PAGE,
@@ -115,13 +115,13 @@ def _no_files(machine: Machine, accelerator: str) -> Finding | None:
     if not is_loaded or not absent:
         return None
     evidence = (
-        f"the kernel has {MAKERS[accelerator]}'s driver"
+        f"the kernel has loaded {MAKERS[accelerator]}'s driver"
         + (f" {machine.nvidia_kernel}" if accelerator == "cuda" and machine.nvidia_kernel else ""),
-        f"no file {' or '.join(each + '*' for each in absent)} is there",
+        f"there is no file {' or '.join(each + '*' for each in absent)}",
     )
     if machine.container:
-        asked = machine.environment.get("NVIDIA_VISIBLE_DEVICES")
-        more = [f"NVIDIA_VISIBLE_DEVICES={asked}"] if asked is not None else []
+        requested = machine.environment.get("NVIDIA_VISIBLE_DEVICES")
+        more = [f"NVIDIA_VISIBLE_DEVICES={requested}"] if requested is not None else []
         return Finding(
             "container",
             "This container was started without the GPU's device files.",
@@ -129,11 +129,11 @@ def _no_files(machine: Machine, accelerator: str) -> Finding | None:
             start_container(accelerator),
             CONTAINER_PAGES[accelerator],
         )
-    remedy = Remedy("Make them: NVIDIA's own helper does.", "sudo nvidia-modprobe -u -c=0")
+    remedy = Remedy("Create them with NVIDIA's helper.", "sudo nvidia-modprobe -u -c=0")
     if accelerator != "cuda":
-        remedy = Remedy("Load the driver again.", f"sudo modprobe {_kernel(accelerator)}")
+        remedy = Remedy("Reload the driver.", f"sudo modprobe {_kernel(accelerator)}")
     return Finding(
-        "no-device-files", "The GPU's device files are not there.", evidence, (remedy,),
+        "no-device-files", "The GPU's device files are missing.", evidence, (remedy,),
         DRIVER_PAGES[accelerator],
     )  # fmt: skip
 
@@ -149,38 +149,38 @@ def _no_permission(machine: Machine, accelerator: str) -> Finding | None:
         return None
     groups = "render,video"
     remedy = Remedy(
-        "Let this user use them, and log in again.", f'sudo usermod -aG {groups} "$USER"'
+        "Give this user access, then log in again.", f'sudo usermod -aG {groups} "$USER"'
     )
     if accelerator == "cuda":
-        remedy = Remedy("Let every user use them.", "sudo chmod 0666 /dev/nvidia*")
+        remedy = Remedy("Give all users access.", "sudo chmod 0666 /dev/nvidia*")
     if machine.container:
         remedy = start_container(accelerator)[0]
     return Finding(
         "no-permission",
-        "This user may not use the GPU's device files.",
-        tuple(f"{each.path} cannot be read and written" for each in shut),
+        "This user has no permission to use the GPU's device files.",
+        tuple(f"no permission to read and write {each.path}" for each in shut),
         (remedy,),
         DRIVER_PAGES[accelerator],
     )
 
 
 def _no_kernel_driver(machine: Machine, accelerator: str) -> Finding | None:
-    told = machine.driver(accelerator)
+    found = machine.driver(accelerator)
     is_loaded = _is_driven(machine, accelerator) or (
         accelerator == "cuda" and machine.nvidia_kernel is not None
     )
-    if told.gpus or is_loaded:
+    if found.gpus or is_loaded:
         return None
     names = [each.address for each in machine.on_bus(accelerator)]
     return Finding(
         "no-driver",
-        f"{MAKERS[accelerator]}'s driver is not installed, or not loaded.",
+        f"{MAKERS[accelerator]}'s driver is not installed or not loaded.",
         (
             *(
-                f"{name}: a GPU of {MAKERS[accelerator]}, with no driver of its own"
+                f"{name}: {MAKERS[accelerator]} GPU without {MAKERS[accelerator]}'s driver"
                 for name in names
             ),
-            *_words(told),
+            *_answer(found),
         ),
         install_driver(machine, accelerator),
         DRIVER_PAGES[accelerator],
@@ -188,48 +188,48 @@ def _no_kernel_driver(machine: Machine, accelerator: str) -> Finding | None:
 
 
 def _nvidia_library(machine: Machine, accelerator: str) -> Finding | None:
-    told = machine.driver("cuda")
-    if accelerator != "cuda" or told.gpus:
+    found = machine.driver("cuda")
+    if accelerator != "cuda" or found.gpus:
         return None
-    if told.state == NOT_ASKED:
+    if found.state == NOT_ASKED:
         return Finding(
             "driver-fails",
-            "NVIDIA's driver cannot be asked.",
-            _words(told),
-            (Remedy("Install what asks it.", "pip install nvidia-ml-py"),),
+            "NVIDIA's driver cannot be queried.",
+            _answer(found),
+            (Remedy("Install the package that queries it.", "pip install nvidia-ml-py"),),
         )
     loaded = (f"kernel module {machine.nvidia_kernel}",) if machine.nvidia_kernel else ()
-    if told.state == MISMATCH:
+    if found.state == MISMATCH:
         return Finding(
             "driver-mismatch",
-            "NVIDIA's driver was updated, and the old one is still loaded.",
-            (*_words(told), *loaded),
+            "NVIDIA's driver was updated, but the old version is still loaded.",
+            (*_answer(found), *loaded),
             (Remedy("Restart the machine.", "sudo reboot"),),
         )
-    if told.state == NO_LIBRARY and machine.container:
+    if found.state == NO_LIBRARY and machine.container:
         return Finding(
             "container",
             "This container was started without the libraries of NVIDIA's driver.",
-            (f"this is a container ({machine.container})", *_words(told), *loaded),
+            (f"this is a container ({machine.container})", *_answer(found), *loaded),
             start_container("cuda"),
             CONTAINER_PAGES["cuda"],
         )
     return Finding(
         "driver-fails",
         "NVIDIA's driver does not answer.",
-        (*_words(told), *loaded),
+        (*_answer(found), *loaded),
         (
-            Remedy("See what it says itself.", "nvidia-smi"),
+            Remedy("See what its own tool reports.", "nvidia-smi"),
             *install_driver(machine, "cuda"),
         ),
         DRIVER_PAGES["cuda"],
     )  # fmt: skip
 
 
-def _words(told: Driver) -> tuple[str, ...]:
-    if told.message:
-        return (f"NVML: {told.message}",)
-    return ("NVML finds no GPU",) if told.accelerator == "cuda" and told.state != FAILS else ()
+def _answer(driver: Driver) -> tuple[str, ...]:
+    if driver.message:
+        return (f"NVML: {driver.message}",)
+    return ("NVML finds no GPU",) if driver.accelerator == "cuda" and driver.state != FAILS else ()
 
 
 def _is_driven(machine: Machine, accelerator: str) -> bool:

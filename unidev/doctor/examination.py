@@ -1,4 +1,4 @@
-"""Gathering all facts of a case: the frameworks while the machine is looked at."""
+"""Gathers the facts of a case, querying machine and frameworks at the same time."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 
 
 class UnknownBackendError(LookupError):
-    """No plugin that is installed has a backend of that name."""
+    """No installed plugin has a backend of that name, or its framework is not installed."""
 
 
 def examine(
     environment: Mapping[str, str], backend: str | None, timeout_s: float, stop: Interruption
 ) -> Case:
-    """Ask the machine, its drivers and the frameworks.
+    """Query the machine, its drivers and the frameworks.
 
     Raises:
         UnknownBackendError: there is no ``backend``, or its framework is not installed.
     """
     with ThreadPoolExecutor(1) as pool:
-        # NVIDIA's driver may take seconds to wake up, and the frameworks to be imported.
+        # NVIDIA's driver may take seconds to wake up; importing the frameworks takes as long.
         machine = pool.submit(read_machine, environment, wait_s=timeout_s)
         frameworks = ask_frameworks(backend, timeout_s, stop)
         if backend is not None and not frameworks and not stop:
             there = ", ".join(sorted(point.name for point in plugin_points()))
             raise UnknownBackendError(
                 f"there is no backend {backend!r} whose framework is installed; plugins: {there}. "
-                "`unidev info` says what is missing."
+                "Run `unidev info` to see what is missing."
             )
         return Case(machine.result(), frameworks, this_process())

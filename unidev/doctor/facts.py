@@ -1,4 +1,4 @@
-"""What is known of a machine, its drivers and its frameworks: plain data, which tests make up."""
+"""Facts about a machine, its drivers and its frameworks: plain data, easy to make up in tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Framework:
-    """A framework that is installed, as its own process told."""
+    """An installed framework, as reported by its own process."""
 
     backend: str
     framework: str
@@ -23,11 +23,11 @@ class Framework:
     version: str | None = None
     problem: str | None = None
     build: Build | None = None
-    """None: its backend does not say."""
+    """None: its backend does not report it."""
     gpus_seen: int | None = None
-    """None: nobody asked, or it did not answer."""
+    """None: not queried, or it did not answer."""
     said: str = ""
-    """The last lines that it printed."""
+    """The last lines of its output."""
 
     @property
     def takes_gpus(self) -> bool:
@@ -37,7 +37,7 @@ class Framework:
 
 @dataclass(frozen=True)
 class Case:
-    """All that a diagnosis is made of."""
+    """All facts that a diagnosis is based on."""
 
     machine: Machine
     frameworks: tuple[Framework, ...] = ()
@@ -46,7 +46,7 @@ class Case:
     def accelerator_of(self, framework: Framework) -> str | None:
         """Which of the machine's GPUs the framework should see.
 
-        Those of its build, else those for which there is a build, else any.
+        The vendor that its build supports, else one for which there is a build, else any.
         """
         there = [gpu.accelerator for gpu in self.machine.gpus]
         build = framework.build
@@ -56,16 +56,16 @@ class Case:
         return next((each for each in [*wanted, *there] if each in there), None)
 
     def expected(self, framework: Framework) -> int:
-        """How many GPUs the driver sees that the framework should see, too."""
+        """How many of the GPUs that the driver sees the framework should see, too."""
         accelerator = self.accelerator_of(framework)
         gpus = [gpu for gpu in self.machine.gpus if gpu.accelerator == accelerator]
-        # Of GPUs that are divided, a process sees one part, whatever there is besides:
+        # Where GPUs are partitioned (MIG), a process sees one partition and nothing else:
         # https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html#cuda-visible-devices
         return 1 if any(gpu.mig_uuids for gpu in gpus) else len(gpus)
 
     @property
     def is_seen_by_frameworks_alone(self) -> bool:
-        """Whether a framework sees a GPU of which no driver told: Jetson's, or a plug-in device."""
+        """Whether a framework sees a GPU that no driver reports: Jetson's, or a plug-in device."""
         return not self.machine.gpus and any(each.gpus_seen for each in self.frameworks)
 
 
@@ -88,6 +88,6 @@ class Finding:
     remedies: tuple[Remedy, ...]
     link: str | None = None
     is_blocking: bool = True
-    """Whether it keeps a GPU from being used; else it is worth knowing."""
+    """Whether it prevents the use of a GPU; otherwise it is a note."""
     backend: str | None = None
-    """The backend that it is about; None: all."""
+    """The backend that it concerns; None: all."""

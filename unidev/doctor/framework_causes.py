@@ -1,4 +1,4 @@
-"""GPUs and drivers that work, and a framework that cannot use them as it was built."""
+"""GPU and driver work, but the installed build of a framework cannot use them."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _MINOR_VERSIONS = (
     "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html"
 )
 _OLDEST_DRIVER = {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
-"""The oldest driver of Linux for each major version of CUDA, from the page above."""
+"""The oldest Linux driver for each major version of CUDA, from the page above."""
 _CODE = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
 
 
 def frameworks(case: Case) -> Iterator[Finding]:
-    """What is wrong with each framework; nothing where none is installed but that."""
+    """The problems of each framework; or that none is installed."""
     able = [each for each in case.frameworks if each.takes_gpus]
     if not able:
         yield _none(case)
@@ -43,18 +43,18 @@ def _none(case: Case) -> Finding:
         names = ", ".join(each.framework for each in case.frameworks)
         return Finding(
             "no-framework",
-            f"There is no build of {names} that uses GPUs.",
+            f"There is no build of {names} with GPU support.",
             tuple(f"backend {each.backend}" for each in case.frameworks),
-            (Remedy("Choose a backend whose framework does; this lists them.", "unidev info"),),
+            (Remedy("Choose a backend whose framework supports GPUs; list them.", "unidev info"),),
             is_blocking=is_blocking,
         )
     return Finding(
         "no-framework",
-        "No framework that uses GPUs is installed with its plugin.",
-        ("NumPy alone is there",),
+        "No framework with GPU support is installed with its plugin.",
+        ("only NumPy is installed",),
         (
             Remedy(
-                "Install one, and its plugin, from unidev's repository.",
+                "Install one with its plugin, from unidev's repository.",
                 "pip install . './plugins/unidev-torch[framework]'",
             ),
         ),
@@ -65,7 +65,7 @@ def _none(case: Case) -> Finding:
 def _broken(framework: Framework) -> Finding:
     return Finding(
         "framework-broken",
-        f"{framework.framework} is installed, and does not load.",
+        f"{framework.framework} is installed but does not load.",
         tuple(part for part in (framework.problem, *framework.said.splitlines()[-3:]) if part),
         (Remedy("See where it fails.", "unidev info --verbose"),),
         backend=framework.backend,
@@ -85,9 +85,9 @@ def _built(case: Case, framework: Framework, build: Build) -> Iterator[Finding]:
 
 
 def _cpu_only(case: Case, framework: Framework, build: Build, there: Sequence[str]) -> Finding:
-    evidence = [f"{framework.framework} says that it was built with no accelerator"]
+    evidence = [f"{framework.framework} reports that it was built without an accelerator"]
     if there and not any(each.accelerator in there for each in build.wheels):
-        evidence.append(f"no build of {framework.framework} for {_makers(there)} is known")
+        evidence.append(f"there is no known build of {framework.framework} for {_makers(there)}")
     on_bus = [each.accelerator for each in case.machine.gpus_on_bus]
     wanted = there or on_bus or [each.accelerator for each in build.wheels[:1]]
     remedies = install_wheel(build, wanted, case.machine.driver("cuda").cuda_version)
@@ -97,7 +97,7 @@ def _cpu_only(case: Case, framework: Framework, build: Build, there: Sequence[st
         )
     return Finding(
         "cpu-only-wheel",
-        f"{_version(framework)} is a build for the CPU alone.",
+        f"{_version(framework)} is a CPU-only build.",
         tuple(evidence),
         remedies,
         build.page,
@@ -109,10 +109,10 @@ def _cpu_only(case: Case, framework: Framework, build: Build, there: Sequence[st
 def _for_another(case: Case, framework: Framework, build: Build, there: Sequence[str]) -> Finding:
     return Finding(
         "other-wheel",
-        f"{_version(framework)} is a build for GPUs of another maker.",
+        f"{_version(framework)} is a build for GPUs of another vendor.",
         (
             f"built for {build.accelerator} {build.version or ''}".rstrip(),
-            *(f"there is: {gpu.name} ({gpu.accelerator})" for gpu in case.machine.gpus),
+            *(f"this machine has: {gpu.name} ({gpu.accelerator})" for gpu in case.machine.gpus),
         ),
         install_wheel(build, there, case.machine.driver("cuda").cuda_version),
         build.page,
@@ -125,11 +125,11 @@ def _driver_too_old(case: Case, framework: Framework, build: Build) -> Iterator[
     if build.accelerator != "cuda" or not build.version or not driver.cuda_version:
         return
     wanted, known = major(build.version), major(driver.cuda_version)
-    # Before CUDA 11 each version asked for a driver of its own.
+    # Before CUDA 11, each minor version required its own driver.
     is_old = wanted > known or (
         wanted == known < 11 and _pair(build.version) > _pair(driver.cuda_version)
     )
-    # NVIDIA's forward compatibility packages let some cards run what is newer than their driver.
+    # NVIDIA's forward compatibility packages let some GPUs run a newer CUDA than their driver's.
     if not is_old or framework.gpus_seen:
         return
     oldest = _OLDEST_DRIVER.get(wanted)
@@ -138,8 +138,8 @@ def _driver_too_old(case: Case, framework: Framework, build: Build) -> Iterator[
         "driver-too-old",
         f"NVIDIA's driver is too old for {_version(framework)}.",
         (
-            f"driver {driver.version} runs CUDA up to {driver.cuda_version}",
-            f"{framework.framework} has CUDA {build.version}, which needs driver {needed}",
+            f"driver {driver.version} supports CUDA up to {driver.cuda_version}",
+            f"{framework.framework} uses CUDA {build.version}, which needs driver {needed}",
         ),
         (
             *install_driver(case.machine, "cuda"),
@@ -163,17 +163,17 @@ def _missing(framework: Framework, build: Build) -> Iterator[Finding]:
         return
     is_cudnn = any("cudnn" in each for each in build.missing)
     needs = f"{framework.framework} was built with cuDNN {build.cudnn}" if build.cudnn else ""
-    name = "cuDNN" if is_cudnn else "libraries of its accelerator"
+    name = "cuDNN" if is_cudnn else "its accelerator's libraries"
     best = [each for each in build.wheels if each.accelerator == build.accelerator]
     yield Finding(
         "library-missing",
         f"{_version(framework)} does not find {name}.",
         (
-            *(f"no {each} is found" for each in build.missing),
+            *(f"{each} was not found" for each in build.missing),
             *([needs] if is_cudnn and needs else []),
         ),
         (
-            Remedy("Install it with its libraries.", best[0].command)
+            Remedy("Reinstall it with its libraries.", best[0].command)
             if best
             else Remedy("Install the libraries where the loader finds them."),
         ),
@@ -194,10 +194,10 @@ def _no_code(case: Case, framework: Framework, build: Build) -> Iterator[Finding
         return
     yield Finding(
         "no-code",
-        f"{_version(framework)} has no code for {lacking[0].name}.",
+        f"{_version(framework)} was not compiled for {lacking[0].name}.",
         (
             *(f"GPU {gpu.index}, {gpu.name}, is {gpu.architecture}" for gpu in lacking),
-            f"{framework.framework} has code for {', '.join(build.architectures)}",
+            f"{framework.framework} was compiled for {', '.join(build.architectures)}",
         ),
         (_with_code(build, lacking[0].architecture or ""),),
         build.page,
@@ -206,11 +206,11 @@ def _no_code(case: Case, framework: Framework, build: Build) -> Iterator[Finding
 
 
 def _with_code(build: Build, wanted: str) -> Remedy:
-    """A newer build has code for newer GPUs, and an older one for those that were dropped."""
+    """Newer builds support newer GPUs; older builds support GPUs that have been dropped since."""
     wheels = [each for each in build.wheels if each.accelerator == build.accelerator]
     newest = max((_number(each) for each in build.architectures), default=0)
     is_newer = _number(wanted) > newest
-    text = f"Install {'a newer' if is_newer else 'an older'} build, that has code for it."
+    text = f"Install {'a newer' if is_newer else 'an older'} build that supports it."
     if not wheels:
         return Remedy(text)
     return Remedy(text, wheels[0 if is_newer else -1].command)
@@ -222,16 +222,17 @@ def _number(architecture: str) -> int:
 
 
 def has_code(architectures: Sequence[str], wanted: str) -> bool:
-    """Whether a build for these has code that runs on a GPU of architecture ``wanted``.
+    """Whether a build for ``architectures`` runs on a GPU of architecture ``wanted``.
 
-    A cubin runs on its own major version from its minor version on; PTX is compiled for anything
-    newer. What ends in ``a`` runs on just that, in ``f`` on its family.
+    A cubin runs on the same major version with an equal or higher minor version; PTX is compiled
+    for any newer architecture. The suffix ``a`` restricts code to exactly that architecture, ``f``
+    to its family.
     https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#compute-capability-compatibility
     """
     if not architectures:
-        return True  # nobody knows
+        return True  # unknown
     own = _CODE.fullmatch(wanted)
-    if own is None:  # AMD's are compared as they stand, but for features such as :xnack-
+    if own is None:  # AMD's are compared literally, without features such as :xnack-
         return wanted in {each.partition(":")[0] for each in architectures}
     target = int(own[2]), int(own[3])
     for each in architectures:
@@ -251,21 +252,21 @@ def has_code(architectures: Sequence[str], wanted: str) -> bool:
 
 
 def unexplained(case: Case, found: Sequence[Finding]) -> Iterator[Finding]:
-    """A framework sees fewer GPUs than the driver, and nothing that was found says why."""
+    """A framework sees fewer GPUs than the driver, and no other finding explains it."""
     for each in case.frameworks:
-        is_told = any(
+        is_explained = any(
             finding.is_blocking and finding.backend in (None, each.backend) for finding in found
         )
-        if is_told or not each.takes_gpus or each.state != WORKS or each.gpus_seen is None:
+        if is_explained or not each.takes_gpus or each.state != WORKS or each.gpus_seen is None:
             continue
         expected = case.expected(each)
         if each.gpus_seen < expected:
             yield Finding(
                 "unexplained",
-                f"{_version(each)} sees {each.gpus_seen} of {expected} GPUs, and nothing that was "
-                "looked at says why.",
+                f"{_version(each)} sees {each.gpus_seen} of {expected} GPUs, and no check explains "
+                "why.",
                 tuple(each.said.splitlines()[-5:]) or ("it printed nothing",),
-                (Remedy("What it prints may say more."),),
+                (Remedy("Its output may contain the reason."),),
                 None if each.build is None else each.build.page,
                 backend=each.backend,
             )

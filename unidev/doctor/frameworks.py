@@ -1,4 +1,4 @@
-"""Asking the frameworks, each in a process of its own, all at once."""
+"""Queries the frameworks, each in its own process, all at the same time."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     Answer = dict[str, Any]
 
 _REAL = {"UNIDEV_SIMULATE": "0"}
-"""The machine's own devices are asked for; simulated ones follow from the variable alone."""
+"""Queries the machine's own devices; simulated ones follow from the variable itself."""
 _LEFT_OUT = ("no framework", "disabled")
 
 
 def ask_frameworks(
     backend: str | None, timeout_s: float, stop: Interruption
 ) -> tuple[Framework, ...]:
-    """Every framework that is installed with its plugin, or that of ``backend`` alone.
+    """Every framework that is installed with its plugin, or only that of ``backend``.
 
-    NumPy is asked only by name: it has no GPUs.
+    NumPy, which has no GPUs, is included only by name.
     """
     answers = ask_plugins("installation", _points(backend), timeout_s, stop, _REAL)
     found = [to_framework(each) for each in answers if each["state"] not in _LEFT_OUT]
@@ -37,13 +37,13 @@ def ask_frameworks(
 
 def _points(backend: str | None) -> list[EntryPoint]:
     points = list(plugin_points())
-    # An entry point has the backend's name, as a rule; else all are asked, and one is kept.
+    # An entry point usually has the backend's name; if not, query all and keep one.
     named = [each for each in points if each.name == backend]
     return named or [each for each in points if each.name != EMBEDDED]
 
 
 def to_framework(answer: Answer) -> Framework:
-    """What a plugin's process told."""
+    """The framework that a plugin's process reported."""
     version = answer["framework_version"]
     return Framework(
         backend=answer["backend"] or answer["plugin"],
@@ -57,9 +57,9 @@ def to_framework(answer: Answer) -> Framework:
     )
 
 
-def to_build(told: Answer | None) -> Build | None:
-    """A ``Build`` that came as JSON."""
-    if told is None:
+def to_build(answer: Answer | None) -> Build | None:
+    """Convert a ``Build`` from JSON."""
+    if answer is None:
         return None
-    lists = {name: tuple(told[name]) for name in ("architectures", "missing")}
-    return Build(**{**told, **lists, "wheels": tuple(Wheel(*each) for each in told["wheels"])})
+    lists = {name: tuple(answer[name]) for name in ("architectures", "missing")}
+    return Build(**{**answer, **lists, "wheels": tuple(Wheel(*each) for each in answer["wheels"])})

@@ -1,4 +1,4 @@
-"""No GPU at all: nothing on the bus, or simulated ones in place of the real."""
+"""No GPU at all: none on the bus, or simulated GPUs instead of real ones."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def no_gpu(case: Case) -> Iterator[Finding]:
     if not lacks_hardware(machine) or case.is_seen_by_frameworks_alone:
         return
     simulate = Remedy(
-        "To write and test code for GPUs here, simulate some.",
+        "To write and test GPU code here, simulate GPUs.",
         set_variable(machine, _SIMULATE, "2"),
     )
     if machine.pci_count is None:
         yield Finding(
             "no-gpu",
-            "No GPU is found here, and no driver of one.",
-            (f"no driver answers, and {machine.system} shows no PCI bus to look at",),
-            (Remedy("If this machine has a GPU, install its maker's driver."), simulate),
+            "No GPU or GPU driver was found.",
+            (f"no driver answers, and {machine.system} does not expose a PCI bus",),
+            (Remedy("If this machine has a GPU, install its vendor's driver."), simulate),
             DRIVER_PAGES["cuda"],
         )
         return
@@ -38,29 +38,27 @@ def no_gpu(case: Case) -> Iterator[Finding]:
         "no-gpu",
         "This machine has no GPU.",
         (
-            f"PCI devices on the bus: {machine.pci_count}, of NVIDIA, AMD or Intel GPUs: none",
-            "no device file of a GPU is there: /dev/nvidia*, /dev/kfd",
+            f"PCI devices on the bus: {machine.pci_count}; NVIDIA, AMD or Intel GPUs: none",
+            "there is no GPU device file: /dev/nvidia*, /dev/kfd",
         ),
         (
-            Remedy(
-                "Run on a machine that has one; a virtual machine has one only if it is given one."
-            ),
+            Remedy("Run on a machine with a GPU; virtual machines must have one assigned to them."),
             simulate,
         ),
     )
 
 
 def lacks_hardware(machine: Machine) -> bool:
-    """Whether nothing at all speaks for a GPU."""
+    """Whether there is no sign of a GPU."""
     makers = ("cuda", "rocm", "xpu")
     return not machine.gpus and not any(has_gpu(machine, accelerator) for accelerator in makers)
 
 
 def has_gpu(machine: Machine, accelerator: str) -> bool:
-    """Whether anything speaks for a GPU of that maker, used or not."""
+    """Whether there is any sign of a GPU of that vendor, used or not."""
     if machine.on_bus(accelerator) or machine.driver(accelerator).gpus:
         return True
-    # A machine without sysfs shows no bus; and under WSL the GPU is on the bus of Windows.
+    # Without sysfs, the bus is not visible; under WSL, the GPU is on the bus of Windows.
     if accelerator == "cuda":
         files = machine.files("/dev/nvidia")
         return bool(files or machine.nvidia_kernel or machine.is_wsl)
@@ -68,7 +66,7 @@ def has_gpu(machine: Machine, accelerator: str) -> bool:
 
 
 def simulated(case: Case) -> Iterator[Finding]:
-    """``UNIDEV_SIMULATE`` is set: what programs see as GPUs are none."""
+    """``UNIDEV_SIMULATE`` is set: the GPUs that programs see are not real."""
     value = case.machine.environment.get(_SIMULATE, "").strip()
     if not value.isdigit() or int(value) == 0:
         return
@@ -80,10 +78,10 @@ def simulated(case: Case) -> Iterator[Finding]:
         "simulated",
         title,
         (
-            f"{_SIMULATE}={value}: they are memory of the host, and compute on the CPU",
-            *(f"the real {gpu.name} is not used while that is set" for gpu in real),
+            f"{_SIMULATE}={value}: they use host memory and compute on the CPU",
+            *(f"the real {gpu.name} is not used while it is set" for gpu in real),
         ),
-        (Remedy("To have the machine's own devices, unset it.",
+        (Remedy("To use the machine's own devices, unset it.",
                 set_variable(case.machine, _SIMULATE, None)),),
         is_blocking=bool(real),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""GPUs that are seen, and whose memory somebody else has."""
+"""GPUs that are visible but whose memory is used by another process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from unidev.hardware.facts import Gpu, GpuProcess, Machine
 
 _LEAST_FREE = 0.1
-"""With less than this part of its memory free, a GPU is as good as taken."""
+"""With less than this fraction of its memory free, a GPU counts as full."""
 
 _GREEDY = {
     "TensorFlow": ("TF_FORCE_GPU_ALLOW_GROWTH", "true",
@@ -23,11 +23,11 @@ _GREEDY = {
     "JAX": ("XLA_PYTHON_CLIENT_PREALLOCATE", "false",
             "https://docs.jax.dev/en/latest/gpu_memory_allocation.html"),
 }  # fmt: skip
-"""Frameworks that take all of a GPU's memory when they first use it, and how to stop them."""
+"""Frameworks that allocate all of a GPU's memory at first use, and how to prevent it."""
 
 
 def memory(case: Case) -> Iterator[Finding]:
-    """A GPU's memory is taken, by a process that is named."""
+    """A GPU's memory is nearly full; names the processes that use it."""
     for gpu in case.machine.gpus:
         if gpu.used_bytes is None or not gpu.total_bytes:
             continue
@@ -41,17 +41,17 @@ def _taken(machine: Machine, gpu: Gpu) -> Finding:
     greedy = [name for name in frameworks if name in _GREEDY]
     assert gpu.used_bytes is not None
     evidence = (
-        f"{bytes_text(gpu.used_bytes)} of {bytes_text(gpu.total_bytes or 0)} are taken",
+        f"{bytes_text(gpu.used_bytes)} of {bytes_text(gpu.total_bytes or 0)} are in use",
         *(_holder(each) for each in holders),
-        *(() if holders else ("the driver does not say by whom: another container, or user",)),
+        *(() if holders else ("the driver does not report whose: another container or user",)),
     )
     is_between = len(frameworks) > 1
     return Finding(
         "two-frameworks" if is_between else "memory-taken",
         f"{' and '.join(frameworks)} share GPU {gpu.index}, and "
-        + (f"{greedy[0]} has taken its memory." if greedy else "its memory is taken.")
+        + (f"{greedy[0]} has allocated its memory." if greedy else "its memory is full.")
         if is_between
-        else f"The memory of GPU {gpu.index} is taken by {_whom(holders)}.",
+        else f"The memory of GPU {gpu.index} is used by {_whom(holders)}.",
         evidence,
         tuple(_remedies(machine, greedy, holders)),
         _GREEDY[greedy[0]][2] if greedy else None,
@@ -65,20 +65,20 @@ def _remedies(
     for name in greedy:
         variable, value, _ = _GREEDY[name]
         yield Remedy(
-            f"{name} takes all memory at once; let it take what it needs, from its start on.",
+            f"{name} allocates all memory at once; before starting it, make it allocate on demand.",
             set_variable(machine, variable, value),
         )
     if holders:
         stop = f"kill {holders[0].pid}"
         if machine.system == "Windows":
             stop = f"Stop-Process -Id {holders[0].pid}"
-        yield Remedy("Wait for that process, or end it if it is yours and no longer needed.", stop)
+        yield Remedy("Wait for that process, or end it if it is yours and not needed.", stop)
     yield Remedy("Or use another GPU.")
 
 
 def _whom(holders: Sequence[GpuProcess]) -> str:
     if not holders:
-        return "somebody else"
+        return "an unknown process"
     return f"process {holders[0].pid}" + (f" ({holders[0].name})" if holders[0].name else "")
 
 

@@ -1,4 +1,4 @@
-"""What to do about a cause: the words, and the exact command where there is one."""
+"""Remedies for causes: a sentence, and the exact command if there is one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DRIVER_COMMANDS = {
     "debian": "sudo apt install nvidia-driver && sudo reboot",
     "arch": "sudo pacman -S nvidia && sudo reboot",
 }
-"""Each distribution's own way to NVIDIA's driver."""
+"""Each distribution's own command to install NVIDIA's driver."""
 
 CONTAINER_PAGES = {
     "cuda": "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/",
@@ -38,8 +38,8 @@ _CONTAINER_OPTIONS = {
 
 
 def install_driver(machine: Machine, accelerator: str) -> tuple[Remedy, ...]:
-    """Install, or install anew, the driver of that maker's GPUs."""
-    text = f"Install {MAKERS[accelerator]}'s driver, and restart."
+    """Install, or reinstall, the driver for that vendor's GPUs."""
+    text = f"Install {MAKERS[accelerator]}'s driver and restart."
     if accelerator == "cuda" and not machine.container:
         return (Remedy(text, _DRIVER_COMMANDS.get(machine.distribution or "")),)
     return (
@@ -48,7 +48,7 @@ def install_driver(machine: Machine, accelerator: str) -> tuple[Remedy, ...]:
 
 
 def start_container(accelerator: str) -> tuple[Remedy, ...]:
-    """Give the container the GPUs."""
+    """Start the container with access to the GPUs."""
     found = [
         Remedy(
             "Start the container with the GPUs.",
@@ -57,8 +57,8 @@ def start_container(accelerator: str) -> tuple[Remedy, ...]:
     ]
     if accelerator == "cuda":
         found.append(
-            Remedy("The host needs the NVIDIA Container Toolkit; on Kubernetes the pod asks for "
-                   "the limit `nvidia.com/gpu: 1`.")
+            Remedy("The host needs the NVIDIA Container Toolkit; on Kubernetes, the pod needs the "
+                   "limit `nvidia.com/gpu: 1`.")
         )  # fmt: skip
     return tuple(found)
 
@@ -69,14 +69,14 @@ def install_wheel(
     """Install the framework's build for one of the accelerators.
 
     Args:
-        build: of the framework, as it is installed.
+        build: the framework's installed build.
         accelerators: those that the machine has.
-        newest: the newest CUDA that the driver can run; None: not known.
+        newest: the newest CUDA version that the driver supports; None: unknown.
     """
     there = list(accelerators)
     fitting = [each for each in build.wheels if each.accelerator in there and _runs(each, newest)]
     if not fitting:
-        return (Remedy("Take a build of it for this machine from its own page."),)
+        return (Remedy("Install a build for this machine from the framework's own page."),)
     first = fitting[0]
     words = f"{first.accelerator.upper()} {first.version}".replace("ROCM", "ROCm").strip()
     return (Remedy(f"Install its build for {words}.", first.command),)
@@ -85,7 +85,7 @@ def install_wheel(
 def _runs(wheel: Wheel, newest: str | None) -> bool:
     if wheel.accelerator != "cuda" or newest is None:
         return True
-    # Within a major version any driver does, from CUDA 11 on:
+    # From CUDA 11 on, any driver of the same major version works:
     # https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
     return major(wheel.version) <= major(newest)
 
@@ -96,7 +96,7 @@ def major(version: str) -> int:
 
 
 def set_variable(machine: Machine, name: str, value: str | None) -> str:
-    """The shell's command that sets a variable, or takes it away."""
+    """The shell command that sets a variable, or unsets it for None."""
     if machine.system == "Windows":
         return f"Remove-Item Env:{name}" if value is None else f'$env:{name} = "{value}"'
     return f"unset {name}" if value is None else f"export {name}={value}"

@@ -1,4 +1,4 @@
-"""The diagnosis for people: causes in their order, then what every framework sees."""
+"""The diagnosis as text: the causes in order, then what each framework sees."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def print_diagnosis(case: Case, findings: Sequence[Finding], console: Console) -> None:
-    """Print all of it."""
+    """Print the complete diagnosis."""
     healthy = is_healthy(case, findings)
     console.print(Text(_verdict(case, healthy=healthy), style="bold green" if healthy else "bold"))
     for number, finding in enumerate(findings, start=1):
@@ -40,12 +40,12 @@ def _verdict(case: Case, *, healthy: bool) -> str:
     count = len(case.machine.gpus)
     if case.is_seen_by_frameworks_alone:
         who = "Every framework sees" if healthy else "Not every framework sees"
-        return f"{who} a GPU, of which no driver that was asked tells."
+        return f"{who} a GPU, but no driver reports one."
     if healthy:
         return f"Every framework sees every GPU: {count}."
     if not count:
         return "No GPU can be used: no driver sees one."
-    return f"There {_are(count)}, and {_who_does_not(case, 'it' if count == 1 else 'them')}."
+    return f"There {_are(count)}, but {_who_does_not(case, 'it' if count == 1 else 'them')}."
 
 
 def _who_does_not(case: Case, them: str) -> str:
@@ -54,7 +54,7 @@ def _who_does_not(case: Case, them: str) -> str:
     if not able:
         return f"no framework to use {them}"
     if not short:
-        return f"something keeps {them} unused"
+        return f"a problem prevents {them} from being used"
     return f"{', '.join(short)} {'does' if len(short) == 1 else 'do'} not see {_all(case)}"
 
 
@@ -84,7 +84,7 @@ def _table(case: Case) -> Iterator[str]:
     for each in case.frameworks:
         seen = "?" if each.gpus_seen is None else str(each.gpus_seen)
         version = f"{each.framework} {each.version or ''}".rstrip()
-        count = f"{seen} of {case.expected(each)}" if each.takes_gpus else "none, ever"
+        count = f"{seen} of {case.expected(each)}" if each.takes_gpus else "not supported"
         rows.append((each.backend, version, built_for(each), count))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -92,14 +92,14 @@ def _table(case: Case) -> Iterator[str]:
 
 
 def built_for(framework: Framework) -> str:
-    """``CUDA 12.6``, ``the CPU alone``, or that it is not known."""
+    """``CUDA 12.6``, ``CPU only``, or ``unknown``."""
     build = framework.build
     if framework.state != WORKS:
         return framework.state
     if build is None:
-        return "not known"
+        return "unknown"
     if build.accelerator is None:
-        return "the CPU alone"
+        return "CPU only"
     name = {"rocm": "ROCm"}.get(build.accelerator, build.accelerator.upper())
     return f"{name} {build.version or ''}".rstrip()
 

@@ -1,1 +1,1 @@
-"""Models: placed, trained, saved."""
+"""Placing, training and saving models."""

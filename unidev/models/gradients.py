@@ -1,4 +1,4 @@
-"""Gradients by each framework's autograd, and the plainest step with them."""
+"""Gradients, computed by each framework's autograd, and plain gradient descent."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ if TYPE_CHECKING:
 
 
 def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, Any]]:
-    """A function that gives what ``function`` gives, and its gradient by the first argument.
+    """A function that returns the loss and its gradients with respect to the first argument.
 
     Args:
-        function: takes a model, or a tensor or nested container of floating-point tensors, and
-            whatever else; gives the loss, a tensor of one element.
+        function: takes a model, a floating-point tensor or a nested container of them, then any
+            other arguments; returns the loss, a tensor with one element.
 
     Returns:
-        A function of the same arguments that gives ``(loss, gradients)``. The loss is cut off from
-        autograd. Gradients are new tensors, each on the device of its parameter: of a container, in
-        one of the same make; of a model, in a dict by the names of ``parameters``, those that are
-        not frozen. Of what the loss does not depend on, the gradient is zeros. What the framework
-        keeps in the parameters themselves (``x.grad``) is left as it was.
+        A function of the same arguments that returns ``(loss, gradients)``. The loss is detached.
+        Gradients are new tensors, each on the device of its parameter. For a container, they come
+        in a container of the same structure; for a model, in a dict by parameter name, without
+        frozen parameters. Parameters that the loss does not depend on get zero gradients. Gradients
+        that the framework stores in the parameters (``x.grad``) are not changed.
 
-    Raises, when it is called:
-        InvalidDataError: the loss is not one number, or depends on none of the parameters.
-        NotATensorError: the first argument holds nothing to differentiate by.
-        UnsupportedDtypeError: it holds integers or booleans.
+    Raises, when that function is called:
+        InvalidDataError: the loss does not have one element, or depends on no parameter.
+        NotATensorError: the first argument contains nothing to differentiate with respect to.
+        UnsupportedDtypeError: it contains integer or boolean tensors.
         UnsupportedOperation: the framework has no autograd.
 
     Semantics: ``jax.value_and_grad``.
@@ -63,14 +63,14 @@ def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, 
         if kind == MODEL and backend is not None:
             named = backend.models.trainable(parameters)
             if not named:
-                raise NotATensorError(f"no parameter of this {kind_of(parameters)} can be trained.")
+                raise NotATensorError(f"this {kind_of(parameters)} has no trainable parameters.")
             loss, found = _gradients(
                 backend, lambda: function(parameters, *arguments, **options), list(named.values())
             )
             return loss, dict(zip(named, found, strict=True))
         unique, backend = _unique(parameters)
         leaves = {key: backend.autograd.leaf(x) for key, x in unique.items()}
-        for x in unique.values():  # a framework that refuses them has said so in its own words
+        for x in unique.values():  # after `leaf`, so that a framework's own error comes first
             _check_differentiable(x, backend)
         given = map_tensors(lambda x, _: leaves[id(x)], parameters)
         loss, found = _gradients(
@@ -83,22 +83,25 @@ def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, 
 
 
 def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
-    """Take a step down: each parameter less ``lr`` times its gradient.
+    """Take a step of gradient descent: subtract ``lr`` times its gradient from each parameter.
 
-    In place where tensors are mutable, and otherwise in new tensors, so that this holds everywhere:
+    Mutable tensors are updated in place; immutable ones are replaced by new tensors. Assigning the
+    result therefore works with every framework:
 
         parameters = unidev.sgd(parameters, gradients, lr=0.1)
 
     Args:
         parameters: a model, or a tensor or nested container of them.
-        gradients: as ``value_and_grad`` gives them; of a model, any of its names may be left out.
-        lr: the learning rate, a number.
+        gradients: as returned by ``value_and_grad``; for a model, names may be left out.
+        lr: the learning rate, a real number.
 
     Returns:
-        ``parameters`` itself; where tensors are immutable, a container of new ones.
+        ``parameters`` itself; if its tensors are immutable, a container of new ones.
 
     Raises:
-        InvalidDataError: names, shapes or devices differ; says which. Nothing is changed.
+        InvalidDataError: names, shapes or devices do not match; the message says which. Nothing is
+            changed.
+        NotATensorError: a gradient is not a tensor. Nothing is changed.
     """
     rate = real_number(lr)
     if rate is None:
@@ -118,12 +121,12 @@ def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
 
 
 def no_grad() -> AbstractContextManager[Any]:
-    """``with unidev.no_grad():`` records nothing for gradients, in this thread, until it ends.
+    """``with unidev.no_grad():`` does not record operations for autograd inside the block.
 
-    Of the selected backend.
+    Applies to the selected backend, in this thread.
 
     Raises:
-        UnsupportedOperation: it has no autograd.
+        UnsupportedOperation: the backend has no autograd.
     """
     return active_backend().autograd.no_grad()
 
@@ -142,7 +145,7 @@ def _gradients(
         is_tensor = backend_of_type(type(loss)) is backend
         if not is_tensor or any(size != 1 for size in loss.shape):
             found = f"a tensor of shape {tuple(loss.shape)}" if is_tensor else kind_of(loss)
-            raise InvalidDataError(f"the loss has to be a tensor of one element, and is {found}.")
+            raise InvalidDataError(f"the loss must be a tensor with one element, not {found}.")
         return loss
 
     try:
@@ -153,7 +156,7 @@ def _gradients(
         raise
     if all(gradient is None for gradient in found):
         raise InvalidDataError(
-            "the loss depends on none of the parameters: compute it from what the function gets."
+            "the loss does not depend on any parameter: compute it from the function's arguments."
         )
     return loss, [
         _zeros_like(backend, leaf) if gradient is None else gradient
@@ -162,7 +165,7 @@ def _gradients(
 
 
 def _differentiated(backend: Backend, loss_of: Callable[[], Any], leaves: Sequence[Any]) -> Any:
-    # Not through `call`: what the user's function moves is recorded as the user's own.
+    # Not through `call`: transfers made by the user's function are recorded as the user's own.
     with errors_of(backend, "computing gradients"):
         return backend.autograd.gradients(loss_of, leaves)
 
@@ -173,33 +176,33 @@ def _zeros_like(backend: Backend, x: Any) -> Any:
 
 
 def _unique(parameters: Any) -> tuple[dict[int, Any], Backend]:
-    """Each tensor once, by its id, and the backend that all are of."""
+    """Each tensor once, by its id, and the backend of all of them."""
     found = tensors_of(parameters)
     if not found:
-        raise NotATensorError(f"there is no tensor in this {kind_of(parameters)}.")
+        raise NotATensorError(f"this {kind_of(parameters)} contains no tensors.")
     backend = found[0][1]
     for _, other in found:
         if other is not backend:
             raise BackendMismatchError(
-                f"tensors of two backends, {backend.name} and {other.name}, among the parameters.",
+                f"the parameters are tensors of two backends, {backend.name} and {other.name}.",
                 backend=other.name,
             )
     return {id(x): x for x, _ in found}, backend
 
 
 def _check_differentiable(x: Any, backend: Backend) -> None:
-    # Some frameworks would give gradients of integers, too.
+    # Some frameworks would return gradients for integers as well.
     name = portable_name(x.dtype, backend) or ""
     if name == "bool" or "int" in name:
         raise UnsupportedDtypeError(
-            f"there is no gradient by a tensor of {name}: give floating-point tensors alone."
+            f"there is no gradient with respect to a {name} tensor: pass only floating-point ones."
         )
 
 
 def _by_name(named: Mapping[str, Any], gradients: Any) -> list[tuple[Any, Any]]:
     if not isinstance(gradients, dict):
         raise InvalidDataError(
-            f"the gradients of a model are a dict, by its parameters' names, not a "
+            "the gradients of a model must be a dict by parameter name, not a "
             f"{kind_of(gradients)}."
         )
     unknown = [name for name in gradients if name not in named]
@@ -214,14 +217,15 @@ def _in_order(parameters: Any, gradients: Any) -> list[tuple[Any, Any]]:
     xs, found = tensors_of(parameters), tensors_of(gradients)
     if len(xs) != len(found):
         raise InvalidDataError(
-            f"{len(xs)} tensors among the parameters, and {len(found)} among the gradients."
+            f"the number of gradients ({len(found)}) differs from the number of parameters "
+            f"({len(xs)})."
         )
     named = zip(named_tensors(parameters, ""), named_tensors(gradients, ""), strict=True)
     for (path, _, _), (other, _, _) in named:
         if path != other:
             raise InvalidDataError(
-                f"a parameter is at {path or 'the top'}, and its gradient at {other or 'the top'}: "
-                "gradients come in a container of the same make."
+                f"a parameter is at {path or 'the top'}, but its gradient at {other or 'the top'}: "
+                "gradients must come in a container of the same structure."
             )
     return [(x, gradient) for (x, _), (gradient, _) in zip(xs, found, strict=True)]
 
@@ -230,14 +234,14 @@ def _descend(backend: Backend, pairs: list[tuple[Any, Any]], lr: float) -> Seque
     device_of = backend.device_of
     for x, gradient in pairs:
         if type(x) is not type(gradient) and not isinstance(gradient, backend.tensor_types):
-            raise NotATensorError(f"a gradient is of type {kind_of(gradient)}, and no tensor.")
+            raise NotATensorError(f"a gradient must be a tensor, not {kind_of(gradient)}.")
         if tuple(x.shape) != tuple(gradient.shape):
             raise InvalidDataError(
-                f"a parameter has shape {tuple(x.shape)}, and its gradient {tuple(gradient.shape)}."
+                f"a parameter has shape {tuple(x.shape)}, but its gradient {tuple(gradient.shape)}."
             )
         if device_of(x) is not device_of(gradient):
             raise InvalidDataError(
-                f"a parameter is on {device_of(x)}, and its gradient on {device_of(gradient)}."
+                f"a parameter is on {device_of(x)}, but its gradient on {device_of(gradient)}."
             )
     xs, gradients = [x for x, _ in pairs], [gradient for _, gradient in pairs]
-    return call(backend, backend.autograd.descend, xs, gradients, lr, doing="taking a step of sgd")
+    return call(backend, backend.autograd.descend, xs, gradients, lr, doing="taking an sgd step")

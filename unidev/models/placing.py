@@ -1,4 +1,4 @@
-"""Models as a whole: ``place`` moves one, ``parameters`` names what is in it."""
+"""``place`` moves a model; ``parameters`` lists what it contains."""
 
 from __future__ import annotations
 
@@ -20,33 +20,34 @@ if TYPE_CHECKING:
 
 
 def place(model: Any, device: DeviceLike, /, *, optimizer: Any = None) -> Any:
-    """Move ``model`` to ``device`` in place, with all that hangs on it; returns the same object.
+    """Move ``model`` to ``device`` in place; returns the same object.
 
-    Parameters, buffers and gradients get new memory on ``device``; the parameter objects stay the
-    same ones, so that an optimizer made before still trains them. Tied weights stay tied, frozen
-    ones frozen, hooks and the mode (training or not) stay. A model that is there already is not
-    touched. All has arrived before anything is given up: what fails half way leaves the model where
-    it was, whole. The device needs room for the whole model meanwhile.
+    Parameters, buffers and gradients get new memory on ``device``. Parameter objects keep their
+    identity, so existing optimizers still train them. Tied weights stay tied and frozen ones
+    frozen; hooks and the training mode are kept. A model that is already on ``device`` is not
+    touched. Everything is copied before the old memory is released: the device needs room for the
+    complete model, and if anything fails, the model stays where it was, unchanged.
 
     Args:
-        model: a ``Module`` of PyTorch, a Keras ``Model`` or ``Layer``, a ``tf.Module``, a ``Layer``
-            of Paddle, a Gluon ``Block``, what ``unidev.nn`` makes; for NumPy also a dict or list of
-            arrays, nested or not, in which the arrays are replaced.
+        model: a PyTorch ``Module``, a Keras ``Model`` or ``Layer``, a ``tf.Module``, a Paddle
+            ``Layer``, a Gluon ``Block`` or a ``unidev.nn`` layer; with NumPy also a nested dict or
+            list of arrays, which are replaced in it.
         device: a ``Device``, a string such as ``gpu:1``, or the framework's own device.
-        optimizer: the framework's own, made for this model; its state moves along.
+        optimizer: the framework's optimizer of this model; its state moves along.
 
     Returns:
-        ``model``; with an optimizer ``(model, optimizer)``, the one to go on with.
+        ``model``; with an optimizer ``(model, optimizer)``, where ``optimizer`` is the one to use
+        from now on.
 
     Raises:
-        NotAModelError: ``model`` is none; says what to do with such a thing.
-        UnsupportedOperation: it cannot be moved (it is not built yet, it is spread over several
-            devices); says what to do.
-        DeviceError: ``device`` makes no sense, or is not there.
-        OutOfDeviceMemoryError: it does not fit. Nothing is changed, whatever is raised.
+        NotAModelError: ``model`` is not a model; the message says what to use instead.
+        UnsupportedOperation: the model cannot be moved (it is not built yet, or spread over several
+            devices); the message says what to do.
+        DeviceError: ``device`` is invalid or not available.
+        OutOfDeviceMemoryError: the model does not fit. Whatever is raised, nothing is changed.
 
-    Semantics: ``module.to(device)`` in PyTorch, which, between some kinds of device, makes new
-    parameters in place of the old ones.
+    Semantics: ``module.to(device)`` in PyTorch, except that PyTorch replaces the parameter objects
+    between some kinds of device.
 
     >>> import unidev
     >>> model = {"weight": unidev.zeros((3, 2)), "bias": unidev.zeros(3)}
@@ -64,8 +65,8 @@ def place(model: Any, device: DeviceLike, /, *, optimizer: Any = None) -> Any:
 def place_on(
     target: Device, model: Any, optimizer: Any, backend: Backend, operation: str = "place"
 ) -> Any:
-    """``place``, of which ``operation`` is what a trace calls it; gives the optimizer."""
-    doing = f"placing a {kind_of(model)} on {target}; it is where it was", target
+    """``place``, recorded in traces as ``operation``; returns the optimizer to use from now on."""
+    doing = f"placing a {kind_of(model)} on {target}; it was not moved", target
     models = backend.models
     with errors_of(backend, lambda: doing):
         if optimizer is None and models.is_placed(model, target):
@@ -81,12 +82,12 @@ def place_on(
 def parameters(model: Any, /) -> dict[str, Any]:
     """The parameters of ``model`` by name, frozen ones included, in the framework's order.
 
-    They are the framework's own tensors: what is written to one changes the model. A tied one
-    stands once, under its first name.
+    The tensors are the framework's own, not copies: writing to one changes the model. A tied
+    parameter is listed once, under its first name.
 
     Raises:
-        NotAModelError: ``model`` is none.
-        UnsupportedOperation: they do not exist before the model is built; says how.
+        NotAModelError: ``model`` is not a model.
+        UnsupportedOperation: the model is not built yet; the message says how to build it.
 
     >>> import unidev
     >>> list(unidev.parameters({"encoder": [unidev.zeros(3)], "bias": unidev.zeros(2)}))
@@ -96,11 +97,11 @@ def parameters(model: Any, /) -> dict[str, Any]:
 
 
 def backend_of_model(model: Any) -> Backend:
-    """The backend of ``model``, of which ``models`` is there.
+    """The backend of ``model``; its ``models`` is available.
 
     Raises:
-        NotAModelError: it is no model; says what to do.
-        UnsupportedOperation: its backend does not look into models.
+        NotAModelError: ``model`` is not a model; the message says what to use instead.
+        UnsupportedOperation: the backend does not support models.
     """
     kind, backend = classify(model)
     if kind == CONTAINER:
@@ -109,10 +110,10 @@ def backend_of_model(model: Any) -> Backend:
         return backend
     if kind == TENSOR:
         raise NotAModelError(
-            f"this is a tensor, of type {kind_of(model)}, not a model: copy_to(x, device) and "
-            "as_in_device(x, device) move tensors."
+            f"a {kind_of(model)} is a tensor, not a model: move tensors with copy_to(x, device) or "
+            "as_in_device(x, device)."
         )
-    raise NotAModelError(f"a model is needed, and this is of type {kind_of(model)}.")
+    raise NotAModelError(f"a model is required, not {kind_of(model)}.")
 
 
 def _backend_of_container(model: Any) -> Backend:
@@ -120,18 +121,19 @@ def _backend_of_container(model: Any) -> Backend:
         found = {backend.name: backend for _, backend in tensors_of(model)}
     except NotATensorError as error:  # a model in it
         raise NotAModelError(
-            f"this {kind_of(model)} holds a model, and is none: place each model by itself."
+            f"this {kind_of(model)} contains a model but is not one itself: pass each model on its "
+            "own."
         ) from error
     names = " and ".join(sorted(found)) or "none"
     if len(found) != 1:
         raise NotAModelError(
-            f"this {kind_of(model)} is no model: one that is a container holds tensors of one "
-            f"backend, and the tensors here are of {names}."
+            f"this {kind_of(model)} is not a model: a container can serve as one if all its "
+            f"tensors are of one backend, but these are of: {names}."
         )
     (backend,) = found.values()
     if not backend.models.takes_containers:
         raise NotAModelError(
-            f"a {kind_of(model)} of tensors of {names} is no model: as_in_device(x, device) gives "
-            "one whose tensors are there."
+            f"a {kind_of(model)} of {names} tensors is not a model: as_in_device(x, device) "
+            "returns one with its tensors on the device."
         )
     return backend

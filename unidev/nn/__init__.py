@@ -1,12 +1,12 @@
-"""Layers to build one model everywhere: the framework's own, with the same weights on each.
+"""Layers that build the same model with every framework, from the framework's own layers.
 
     net = unidev.nn.sequential(unidev.nn.dense(4, 8), unidev.nn.relu(), unidev.nn.dense(8, 2))
 
-Small on purpose: what an example needs. Images are ``(batch, channels, height, width)`` on every
-framework. Weights are drawn by unidev's generator, so that after one ``unidev.seed`` they are the
-same, to float32, on each; the layers are of the selected backend, and on the device of the
-innermost ``with device:``, else on ``cpu:0``. ``functional`` has the functions for writing a net by
-hand. A backend that has no layers says so with ``UnsupportedOperation``.
+Small on purpose: just enough for examples. Images are ``(batch, channels, height, width)`` with
+every framework. Weights are drawn by unidev's generator: after the same ``unidev.seed`` they are
+equal, in float32, with every framework. Layers belong to the selected backend and are made on the
+device of the innermost ``with device:``, or on ``cpu:0``. ``functional`` has the functions for
+writing a net by hand. Backends without layers raise ``UnsupportedOperation``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 def dense(inputs: int, outputs: int, *, bias: bool = True) -> Model:
     """A layer ``x @ weight.T + bias``: ``(batch, inputs)`` to ``(batch, outputs)``.
 
-    Weights are uniform, as Glorot has them, and biases zero.
+    Weights are drawn from Glorot's uniform distribution; biases are zero.
 
     Raises:
         InvalidDataError: a size is not a positive integer.
@@ -65,7 +65,7 @@ def dense(inputs: int, outputs: int, *, bias: bool = True) -> Model:
     return _made(lambda layers: layers.dense(weight, offset))
 
 
-def conv2d(  # noqa: PLR0913  what a convolution is told, everywhere
+def conv2d(  # noqa: PLR0913  the usual arguments of a convolution
     in_channels: int,
     out_channels: int,
     kernel_size: Pair,
@@ -76,11 +76,11 @@ def conv2d(  # noqa: PLR0913  what a convolution is told, everywhere
 ) -> Model:
     """A convolution: ``(batch, in_channels, height, width)`` to ``(batch, out_channels, …)``.
 
-    Weights are uniform, as Glorot has them, and biases zero. ``kernel_size``, ``stride`` and
-    ``padding`` (zeros on either side) are integers, or pairs ``(height, width)``.
+    Weights are drawn from Glorot's uniform distribution; biases are zero. ``kernel_size``,
+    ``stride`` and ``padding`` (zeros on each side) are integers, or pairs ``(height, width)``.
 
     Raises:
-        InvalidDataError: a size cannot be.
+        InvalidDataError: a size is not valid.
         UnsupportedOperation: the backend has no layers.
     """
     in_channels = size("in_channels", in_channels)
@@ -97,37 +97,37 @@ def conv2d(  # noqa: PLR0913  what a convolution is told, everywhere
 
 
 def avg_pool2d(kernel_size: Pair, *, stride: Pair | None = None) -> Model:
-    """Means of windows of ``kernel_size``, ``stride`` (by default as far as it is large) apart."""
+    """Average pooling over windows of ``kernel_size``; ``stride`` defaults to ``kernel_size``."""
     window, steps = _window(kernel_size, stride)
     return _made(lambda layers: layers.avg_pool2d(window, steps))
 
 
 def max_pool2d(kernel_size: Pair, *, stride: Pair | None = None) -> Model:
-    """Maxima of windows of ``kernel_size``, ``stride`` (by default as far as it is large) apart."""
+    """Max pooling over windows of ``kernel_size``; ``stride`` defaults to ``kernel_size``."""
     window, steps = _window(kernel_size, stride)
     return _made(lambda layers: layers.max_pool2d(window, steps))
 
 
 def flatten() -> Model:
-    """``(batch, …)`` to ``(batch, rest)``, in the order channels, height, width."""
+    """Flatten ``(batch, …)`` to ``(batch, rest)``, in the order channels, height, width."""
     return _made(lambda layers: layers.flatten())
 
 
 def relu() -> Model:
-    """``max(x, 0)``."""
+    """A layer ``max(x, 0)``."""
     return _made(lambda layers: layers.relu())
 
 
 def tanh() -> Model:
-    """``tanh(x)``."""
+    """A layer ``tanh(x)``."""
     return _made(lambda layers: layers.tanh())
 
 
 def batch_norm(features: int, *, momentum: float = 0.9, epsilon: float = 1e-5) -> Model:
-    """Batch normalisation of axis 1, of ``(batch, features)`` or images of ``features`` channels.
+    """Batch normalisation over axis 1: of ``(batch, features)``, or of images with these channels.
 
-    While training, ``running = momentum * running + (1 - momentum) * of this batch``. Whether the
-    running variance is that of the batch or of its population is the framework's own.
+    In training mode, ``running = momentum * running + (1 - momentum) * batch``. Whether the running
+    variance is the biased or the unbiased one depends on the framework.
     """
     count = size("features", features)
     kept, small = fraction("momentum", momentum), fraction("epsilon", epsilon)
@@ -135,28 +135,28 @@ def batch_norm(features: int, *, momentum: float = 0.9, epsilon: float = 1e-5) -
 
 
 def dropout(rate: float) -> Model:
-    """While training, zeros in place of ``rate`` of the elements; the others are scaled up.
+    """In training mode, set a fraction ``rate`` of the elements to zero and scale up the others.
 
-    Which ones is drawn by the framework's own generator.
+    The elements are drawn by the framework's own generator.
     """
     share = fraction("rate", rate)
     return _made(lambda layers: layers.dropout(share))
 
 
 def sequential(*layers: Model) -> Model:
-    """One layer after the other. The layers are those given, not copies of them.
+    """Apply the layers one after another. The layers themselves are used, not copies.
 
     Raises:
-        NotAModelError: something given is no layer.
-        BackendMismatchError: the layers are of different frameworks.
+        NotAModelError: an argument is not a layer.
+        BackendMismatchError: the layers belong to different frameworks.
     """
     if any(isinstance(layer, (list, tuple)) for layer in layers):
-        raise NotAModelError("sequential takes layers, not a list of them: sequential(*layers).")
+        raise NotAModelError("sequential takes layers, not a list: call sequential(*layers).")
     backends = [backend_of_model(layer) for layer in layers] or [active_backend()]
     for other in backends:
         if other is not backends[0]:
             raise BackendMismatchError(
-                f"layers of two backends, {backends[0].name} and {other.name}, in one sequential.",
+                f"sequential got layers of two backends, {backends[0].name} and {other.name}.",
                 backend=other.name,
             )
     with errors_of(backends[0], "making a sequential"):
@@ -164,19 +164,19 @@ def sequential(*layers: Model) -> Model:
 
 
 def train_mode(model: Model, /) -> Model:
-    """Make ``model`` train from now on, as a new one does: dropout drops, batch norm counts.
+    """Put ``model`` into training mode, the mode of new models; returns ``model``.
 
-    Returns ``model``.
+    Dropout drops elements, and batch normalisation updates its running statistics.
 
     Raises:
-        UnsupportedOperation: models of this kind have no such mode; says what to do.
+        UnsupportedOperation: this kind of model has no such mode; the message says what to do.
     """
     backend_of_model(model).layers.set_mode(model, is_training=True)
     return model
 
 
 def eval_mode(model: Model, /) -> Model:
-    """Make ``model`` infer from now on; returns it. As ``train_mode``, the other way round."""
+    """Put ``model`` into inference mode; returns it. The opposite of ``train_mode``."""
     backend_of_model(model).layers.set_mode(model, is_training=False)
     return model
 

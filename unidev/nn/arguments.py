@@ -1,4 +1,4 @@
-"""Sizes and fractions that layers take, checked."""
+"""Checks for the sizes and fractions that layers take."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from unidev.support.wording import shown
 
 if TYPE_CHECKING:
     Pair = int | tuple[int, int]
-    """An integer for both, or ``(height, width)``."""
+    """One integer for both, or ``(height, width)``."""
 
 
 def size(name: str, value: object, *, least: int = 1) -> int:
-    """``value`` as an integer, positive or, with a ``least`` of 0, non-negative.
+    """``value`` as a positive integer; with ``least=0``, as a non-negative one.
 
     Raises:
-        InvalidDataError: it is not one.
+        InvalidDataError: it is not such an integer.
     """
     number = non_negative_integer(value)
     if number is None or number < least:
@@ -27,10 +27,10 @@ def size(name: str, value: object, *, least: int = 1) -> int:
 
 
 def pair(name: str, value: object, *, least: int = 1) -> tuple[int, int]:
-    """``value``, or it twice, as ``(height, width)``.
+    """``value`` as ``(height, width)``; a single integer stands for both.
 
     Raises:
-        InvalidDataError: it is neither such an integer nor two of them.
+        InvalidDataError: it is neither a valid integer nor a pair of them.
     """
     if not isinstance(value, (tuple, list)):
         number = size(name, value, least=least)
@@ -41,12 +41,12 @@ def pair(name: str, value: object, *, least: int = 1) -> tuple[int, int]:
 
 
 def fraction(name: str, value: object) -> float:
-    """``value`` as a number from 0 to below 1.
+    """``value`` as a number with ``0 <= value < 1``.
 
     Raises:
-        InvalidDataError: it is not one.
+        InvalidDataError: it is not such a number.
     """
     number = real_number(value)
     if number is None or not 0 <= number < 1:
-        raise InvalidDataError(f"{name} must be a number from 0 to below 1, not {shown(value)}.")
+        raise InvalidDataError(f"{name} must be at least 0 and less than 1, not {shown(value)}.")
     return float(number)

@@ -1,8 +1,8 @@
-"""Functions for writing a net by hand: each framework's own, with one meaning.
+"""Functions for writing a net by hand: each framework's own, with the same semantics everywhere.
 
-Differentiable wherever the framework has autograd. Images are ``(batch, channels, height, width)``,
-weights have their outputs first. The result is on the device of ``x``, where the other tensors have
-to be as well: ``DeviceMismatchError``.
+Differentiable if the framework has autograd. Images are ``(batch, channels, height, width)``;
+weights have their outputs first. The result is on the device of ``x``. The other tensors must be
+on that device, too, or ``DeviceMismatchError`` is raised.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     ``weight`` is ``(outputs, inputs)``, ``bias`` ``(outputs,)``.
     """
     if len(_shape(weight)) != 2:
-        raise InvalidDataError(f"a weight is (outputs, inputs), and this one is {_shape(weight)}.")
+        raise InvalidDataError(f"a weight must be (outputs, inputs), not {_shape(weight)}.")
     _check_bias(bias, weight)
     return _call("linear", {"x": x, "weight": weight, "bias": bias})
 
@@ -54,17 +54,18 @@ def conv2d(
     stride: Pair = 1,
     padding: Pair = 0,
 ) -> Tensor:
-    """Cross-correlation of images with ``weight``, ``(out, in, height, width)``, and a ``bias``.
+    """Cross-correlate images with ``weight``, ``(out, in, height, width)``, and add ``bias``.
 
-    ``stride`` and ``padding`` (zeros on either side) are integers, or ``(height, width)``.
+    ``bias`` is ``(out,)``. ``stride`` and ``padding`` (zeros on each side) are integers, or pairs
+    ``(height, width)``.
     """
     steps, edge = pair("stride", stride), pair("padding", padding, least=0)
     images, kernel = _shape_of_images(x), _shape(weight)
-    # Frameworks take images without a batch, groups of channels, and windows that do not fit.
+    # Frameworks would accept images without a batch, groups of channels, or windows too large.
     if len(images) != 4 or len(kernel) != 4 or not _fit(images[1:2], kernel[1:2]):
         raise InvalidDataError(
-            f"a weight {kernel}, (out, in, height, width), does not fit images {images}, (batch, "
-            "in, height, width)."
+            f"a weight {kernel}, (out, in, height, width), does not match images {images}, "
+            "(batch, in, height, width)."
         )
     _check_window(kernel[2:], images, edge)
     _check_bias(bias, weight)
@@ -72,15 +73,14 @@ def conv2d(
 
 
 def avg_pool2d(x: Tensor, kernel_size: Pair, *, stride: Pair | None = None) -> Tensor:
-    """Means of windows of ``kernel_size``, ``stride`` (by default as far as it is large) apart."""
+    """Average pooling over windows of ``kernel_size``; ``stride`` defaults to ``kernel_size``."""
     window = pair("kernel_size", kernel_size)
     steps = window if stride is None else pair("stride", stride)
-    # Of a window that does not fit, one framework makes nothing, and one the mean of a part of it.
+    # For a window that does not fit, one framework returns nothing, another a partial mean.
     images = _shape_of_images(x)
     if len(images) != 4:
         raise InvalidDataError(
-            f"a window of {window} does not fit images of shape {images}: they are (batch, "
-            "channels, height, width)."
+            f"images must be (batch, channels, height, width), not of shape {images}."
         )
     _check_window(window, images)
     return _call("avg_pool2d", {"x": x}, window, steps)
@@ -97,24 +97,24 @@ def tanh(x: Tensor) -> Tensor:
 
 
 def softmax_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """The mean over the batch of -log softmax(logits)[label], zero-d.
+    """The mean over the batch of -log softmax(logits)[label], a scalar tensor of shape ``()``.
 
-    ``logits`` is ``(batch, classes)``, ``labels`` int64 of shape ``(batch,)``.
+    ``logits`` is ``(batch, classes)``; ``labels`` is int64, of shape ``(batch,)``.
     """
     outputs = _shape(logits)
     if len(outputs) != 2 or not _fit(_shape(labels), outputs[:1]):
         raise _misfit(logits=logits, labels=labels)
-    # Some frameworks take floats, and round them.
+    # Some frameworks accept floats and round them.
     backend = backend_of_tensor(labels)
     if labels.dtype != backend.dtypes["int64"]:
         found = portable_name(labels.dtype, backend) or labels.dtype
-        raise InvalidDataError(f"labels are int64, not {found}.")
+        raise InvalidDataError(f"labels must be int64, not {found}.")
     return _call("softmax_cross_entropy", {"logits": logits, "labels": labels})
 
 
 def mean_squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
-    """The mean over all elements of the squared difference, zero-d; both are of one shape."""
-    # A framework would broadcast (n, 1) against (n,) to (n, n), and say nothing.
+    """The mean squared difference over all elements, of shape ``()``; both shapes must be equal."""
+    # A framework would silently broadcast (n, 1) against (n,) to (n, n).
     if not _fit(_shape(predictions), _shape(targets)):
         raise _misfit(predictions=predictions, targets=targets)
     return _call("mean_squared_error", {"predictions": predictions, "targets": targets})
@@ -130,7 +130,7 @@ def _call(name: str, tensors: dict[str, Tensor], *options: Any) -> Tensor:
             backend, getattr(backend.functions, name), *tensors.values(), *options,
             doing=lambda: (_doing(name, given),),
         )  # fmt: skip
-    except IndexError as error:  # how PyTorch refuses a label that does not exist
+    except IndexError as error:  # PyTorch's error for a label out of range
         raise framework_error(error, backend.name, _doing(name, given)) from error
 
 
@@ -139,10 +139,10 @@ def _doing(name: str, given: dict[str, Tensor]) -> str:
 
 
 def _check_together(tensors: dict[str, Tensor]) -> None:
-    # Traced into a graph, a tensor has no device yet.
+    # While a graph is traced, tensors have no device yet.
     with contextlib.suppress(UnsupportedOperation):
         if len({backend_of_tensor(x).device_of(x) for x in tensors.values()}) > 1:
-            check_same_device(**tensors)  # raises, and says it well
+            check_same_device(**tensors)  # raises, with a detailed message
 
 
 def _check_window(
@@ -157,17 +157,17 @@ def _check_window(
 
 
 def _check_bias(bias: Tensor | None, weight: Tensor) -> None:
-    # Some frameworks would broadcast another one.
+    # Some frameworks would broadcast a bias of another shape.
     if bias is not None and not _fit(_shape(bias), _shape(weight)[:1]):
-        raise InvalidDataError(f"a bias {_shape(bias)} does not fit a weight {_shape(weight)}.")
+        raise InvalidDataError(f"a bias {_shape(bias)} does not match a weight {_shape(weight)}.")
 
 
 def _shape(x: Tensor) -> tuple[Any, ...]:
-    """The shape; None for a length that a graph does not know yet, which Paddle says is -1."""
+    """The shape; None for a size that is unknown while a graph is traced (-1 in Paddle)."""
     try:
         return tuple(None if isinstance(size, int) and size < 0 else size for size in x.shape)
     except AttributeError as error:
-        raise NotATensorError(f"a tensor is needed, and this is of type {kind_of(x)}.") from error
+        raise NotATensorError(f"a tensor is required, not {kind_of(x)}.") from error
 
 
 def _shape_of_images(x: Tensor) -> tuple[Any, ...]:
@@ -175,12 +175,12 @@ def _shape_of_images(x: Tensor) -> tuple[Any, ...]:
         return _shape(x)
     except UnidevError:
         raise
-    except ValueError:  # in a graph of TensorFlow's, of a tensor that may have any number of axes
+    except ValueError:  # in a TensorFlow graph, for a tensor of unknown rank
         return (None,) * 4
 
 
 def _fit(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    """Whether they are equal; a length that a graph does not know yet (None) may be any."""
+    """Whether the shapes are equal; an unknown size (None) matches any other."""
     return len(shape) == len(other) and all(
         None in (a, b) or a == b for a, b in zip(shape, other, strict=True)
     )
@@ -188,4 +188,4 @@ def _fit(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
 
 def _misfit(**tensors: Tensor) -> InvalidDataError:
     found = " and ".join(f"{name} {_shape(x)}" for name, x in tensors.items())
-    return InvalidDataError(f"these shapes do not fit together: {found}.")
+    return InvalidDataError(f"these shapes do not match: {found}.")

@@ -1,4 +1,4 @@
-"""What to do about transfers, in a line: of a trace's lines, and of what a guard stops."""
+"""Advice in one line: about a line of a trace, and about a transfer that a guard stops."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from unidev.tracing.trace import LineTotal, Transfer
 
 _MANY = 10
-"""A line that calls this often repeats itself; fewer calls cost too little to change a program."""
+"""The number of calls from which a line gets advice; fewer cost too little to matter."""
 _CHECKPOINTS = ("save_parameters", "load_parameters")
-"""Verbs that are meant to move the same parameters again and again."""
+"""Verbs that are expected to move the same parameters repeatedly."""
 _MODULES = ("keras", "mx", "mxnet", "np", "npx", "numpy", "paddle", "tf", "torch")
 _SHOWN = ("print", "repr", "str", "format")
 
 
 def advice(total: LineTotal) -> str:
-    """What to do about a line, by the most expensive of its kinds; "" where there is nothing."""
+    """What to do about a line, based on its most expensive kind of transfer; "" if nothing."""
     kind = max(_kinds(total.transfers), key=_cost)
     first, calls = kind[0], len({each.call for each in kind})
     if "operand" in first.operation:
         return (
-            f"{spoken(first.operation)}: bring them to one device, once, by "
+            f"{spoken(first.operation)}: move them to one device once, with "
             f'as_in_device(x, "{first.target}").'
         )
     if first.operation in _CHECKPOINTS or calls < _MANY:
@@ -35,14 +35,17 @@ def advice(total: LineTotal) -> str:
 
 
 def remedy(transfer: PlannedTransfer) -> str:
-    """What to do about one transfer that nobody asked for."""
+    """What to do about an implicit transfer."""
     source, target = transfer.source, transfer.target
     if target.kind == "cpu":
-        ask = f'What has to be read here, ask for first: unidev.copy_to(x, "{target}").'
         what = "it" if transfer.shape is None or _is_one_number(transfer.shape) else "the result"
-        return f"Keep {what} on {source}, and read it once, outside of the guard. {ask}"
+        return (
+            f"Keep {what} on {source} and read it once, outside the guard; or make the transfer "
+            f'explicit: unidev.copy_to(x, "{target}").'
+        )
     return (
-        f'Ask for it: unidev.as_in_device(x, "{target}"), once, before; or keep both on {source}.'
+        f'Make the transfer explicit, once and beforehand: unidev.as_in_device(x, "{target}"); '
+        f"or keep both on {source}."
     )
 
 
@@ -76,18 +79,19 @@ def _remedy_of_many(first: Transfer) -> str:
     if target.kind != "cpu":
         if source.kind == "cpu":
             return (
-                f"send to {target} once, before, what stays the same; and the rest in larger pieces"
+                f"move what does not change to {target} once, beforehand, and the rest in larger "
+                "pieces"
             )
-        return f"compute where the data is, on {source}, and send what comes of it"
+        return f"compute on {source}, where the data is, and move only the result"
     name = first.operation.lower()
     if any(word in name for word in _SHOWN):
-        return f"each waits for {source}: print less often, or gather there and print at the end"
+        return f"each waits for {source}: print less often, or collect there and print at the end"
     if "bool" in name:
-        return f"each waits for {source}: decide there (`where`), or look every hundred steps"
+        return f"each waits for {source}: decide there (`where`), or check every hundred steps"
     if _is_one_number(first.shape):
         return f"keep the sum on {source} and read it once"
     return (
-        f"keep the results on {source} and read them once, or read what is computed of them there"
+        f"keep the results on {source} and read them once, or reduce them there and read the result"
     )
 
 

@@ -1,4 +1,4 @@
-"""Whose line is it? The innermost frame that is neither unidev's nor a framework's."""
+"""Finds the user's line: the innermost frame outside unidev and the frameworks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _numbers = itertools.count(1)
 
 
 class Line(NamedTuple):
-    """A line of a user's program."""
+    """A line of the user's program."""
 
     file: str
     number: int
     function: str
     source: str
-    """Its text; empty where the file cannot be read."""
+    """Its text; empty if the file cannot be read."""
 
     def __str__(self) -> str:
         name = os.path.relpath(self.file) if self._is_near else self.file
@@ -38,26 +38,26 @@ class Line(NamedTuple):
     def _is_near(self) -> bool:
         try:
             return self.file.startswith(os.getcwd() + os.sep)
-        except FileNotFoundError:  # the folder is gone, as a temporary one may be
+        except FileNotFoundError:  # the current folder has been deleted
             return False
 
 
 class _Call:
-    """The number of a call; it stands in ``f_trace`` of the frame of the function that was called.
+    """The number of a call, stored in ``f_trace`` of the called function's frame.
 
-    A frame takes no other attribute. The number lives as long as the call: frames of later calls
-    are often at the same address, and keeping a frame would keep the tensors in it.
+    Frames accept no other attribute. The number must live exactly as long as the call: later frames
+    often reuse the address, and keeping a frame alive would keep its tensors alive.
     """
 
     def __init__(self) -> None:
         self.number = next(_numbers)
 
     def __call__(self, *_: object) -> None:
-        """What a debugger that starts meanwhile calls: it traces nothing in this frame."""
+        """Called by a debugger that starts meanwhile; disables tracing in this frame."""
 
 
 class CallSites:
-    """Finds the line that a call comes from, cheaply: files and lines are looked at once."""
+    """Finds the line that a call comes from; caches files and lines to stay cheap."""
 
     def __init__(self) -> None:
         self._passed_over = [os.path.dirname(os.path.dirname(__file__)) + os.sep]
@@ -66,7 +66,7 @@ class CallSites:
         self._lines: dict[tuple[str, int, str], Line] = {}
 
     def pass_over(self, backend: Backend) -> None:
-        """Take what is in the framework of ``backend``, and in its plugin, for nobody's line."""
+        """Do not attribute transfers to lines in the framework of ``backend`` or in its plugin."""
         plugin = type(backend).__module__.partition(".")[0]
         for name in (backend.spec.framework, *backend.spec.namespaces, plugin):
             self._packages.add(name)
@@ -77,11 +77,11 @@ class CallSites:
         self._is_users.clear()
 
     def here(self) -> tuple[Line, int]:
-        """The line that the running call comes from, and the number of that call."""
+        """The user's line that made the current call, and the number of that call."""
         start = frame = sys._getframe(1)
         called = None
         while not self._is_of_user(frame):
-            if frame.f_back is None:  # called by no line of a user's: by a callback of a framework
+            if frame.f_back is None:  # no user frame: called by a framework's callback
                 return self._line_of(start), _Call().number
             called, frame = frame, frame.f_back
         return self._line_of(frame), _number_of(called)
@@ -104,13 +104,13 @@ class CallSites:
                 file.startswith(("<frozen ", "<__array_function__", *self._passed_over))
                 or (file.startswith(_STANDARD) and not any(part in file for part in _SITE))
             )
-        if known and file.startswith("<"):  # <string>: of anybody; MXNet makes its calls so
+        if known and file.startswith("<"):  # <string>, for example: MXNet generates functions
             return str(frame.f_globals.get("__name__")).partition(".")[0] not in self._packages
         return known
 
 
 def _number_of(called: FrameType | None) -> int:
-    """The number of the call that runs in the frame ``called``; a debugger's frames have none."""
+    """The number of the call in frame ``called``; not stored in frames that are being debugged."""
     if called is not None and isinstance(called.f_trace, _Call):
         return called.f_trace.number
     call = _Call()

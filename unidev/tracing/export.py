@@ -1,4 +1,4 @@
-"""A trace as JSON, and in the trace event format, which Perfetto and ``chrome://tracing`` open.
+"""Exports a trace as JSON, and in the trace event format of Perfetto and ``chrome://tracing``.
 
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from unidev.tracing.trace import Trace, Transfer
 
 SCHEMA = 1
-"""The number of the JSON's form; it changes where a reader would have to."""
+"""The version of the JSON schema; raised by changes that break readers."""
 
 
 def to_json(trace: Trace, path: str | os.PathLike[str] | None) -> str:
@@ -69,7 +69,7 @@ def to_chrome_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
                 "args": {**_transfer(each, trace.start), "line": str(each.line)},
             }
         )
-    seconds = "real" if trace.is_seconds_real else "of simulated devices: no speed of any GPU"
+    seconds = "real" if trace.is_seconds_real else "of simulated devices, not of a real GPU"
     document = {
         "traceEvents": [
             _name("process_name", process, 0, "transfers between devices"),
@@ -87,7 +87,7 @@ def _transfer(transfer: Transfer, start: float) -> dict[str, Any]:
     is_explicit = fields.pop("is_explicit")
     return {
         **fields,
-        "is_asked": is_explicit,  # the schema's name for it
+        "is_asked": is_explicit,  # its name in the schema
         "source": str(transfer.source),
         "target": str(transfer.target),
         "backend": transfer.source.backend,

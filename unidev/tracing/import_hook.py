@@ -1,8 +1,8 @@
-"""Frameworks that are imported while a thread watches: seen from the moment they are imported.
+"""Records frameworks from the moment that they are imported in a recording thread.
 
-A finder in ``sys.meta_path``, as long as any thread watches. In such a thread a framework is
-imported the way that its backend imports it, with simulated devices where they are asked for, and
-is watched when the import statement returns. Nothing can have moved before.
+While any thread records, a finder is installed in ``sys.meta_path``. In such a thread, a framework
+is imported through its backend, with simulated devices if configured, and recorded by the time the
+import statement returns. Nothing can have moved before that.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _users = 0
 
 
 def start() -> None:
-    """Follow imports, until as many ``stop`` have been called as ``start``."""
-    global _users  # noqa: PLW0603  sys.meta_path is one for the process, too
+    """Install the finder until every ``start`` has been matched by a ``stop``."""
+    global _users  # noqa: PLW0603  sys.meta_path is global, too
     with _lock:
         _users += 1
         if _users == 1:
@@ -35,7 +35,7 @@ def start() -> None:
 
 
 def stop() -> None:
-    """The other half of ``start``."""
+    """Undo one ``start``; the last one removes the finder."""
     global _users  # noqa: PLW0603  as above
     with _lock:
         _users -= 1
@@ -44,7 +44,7 @@ def stop() -> None:
 
 
 class _Finder:
-    """Finds what the other finders find, and gives a framework a loader that also watches."""
+    """Delegates to the other finders, and wraps the loaders of frameworks."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -65,7 +65,7 @@ class _Finder:
 
 
 class _Loader:
-    """Loads a framework through its backend; where that does not work, as it is always loaded."""
+    """Loads a framework through its backend; if that fails, with its usual loader."""
 
     def __init__(self, backend: str, loader: Any) -> None:
         self._backend = backend
@@ -77,7 +77,7 @@ class _Loader:
         return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """The framework, if loading its backend has imported it; else a module to be filled."""
+        """The framework, if loading its backend has imported it; else an empty module."""
         _load(self._backend)
         self._loaded = sys.modules.get(spec.name)
         if self._loaded is not None:
@@ -87,7 +87,7 @@ class _Loader:
         return created
 
     def exec_module(self, module: ModuleType) -> None:
-        """Leave no trace of this loader in the module."""
+        """Execute the module if necessary, and restore its own loader and spec."""
         if self._loaded is not None:
             module.__spec__ = self._spec
             return
@@ -107,7 +107,7 @@ def _backend_of(module: str) -> str | None:
 
 
 def _load(backend: str) -> None:
-    # Another thread that loads a backend may wait for this import: not the other way round, too.
+    # Another thread that is loading a backend may wait for this import; waiting would deadlock.
     if not loading_lock.acquire(blocking=False):
         return
     try:

@@ -1,11 +1,11 @@
-"""For pytest: tests during which no tensor may change device unless that is asked for.
+"""For pytest: tests in which implicit transfers between devices are errors.
 
     @pytest.mark.transfer_guard("forbid")
     def test_a_step_reads_nothing_back(): ...
 
-The mark, or the fixture of the same name (which forbids), guards the test itself, not the fixtures
-that it needs. It loads in every pytest run of the environment: it imports nothing but pytest, and
-the guard only when a test has one.
+The mark, or the fixture of the same name (which forbids), guards the test itself, not its fixtures.
+The plugin is loaded in every pytest run of the environment, so it imports only pytest, and the
+guard when a test uses one.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def transfer_guard() -> type[guard_type]:
-    """``unidev.transfer_guard``; a test that has it runs in ``transfer_guard("forbid")``.
+    """``unidev.transfer_guard``; a test that uses it runs in ``transfer_guard("forbid")``.
 
-    ``with transfer_guard("allow"):`` is the way out. A mark says otherwise for the whole test.
+    ``with transfer_guard("allow"):`` permits transfers in a block; a mark, in the entire test.
     """
     from unidev.tracing.transfer_guard import transfer_guard
 
     return transfer_guard
 
 
-@pytest.hookimpl(hookwrapper=True)  # the old kind, which any pytest has
+@pytest.hookimpl(hookwrapper=True)  # the old kind, which every version of pytest supports
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Guard the test, where it asks for that."""
+    """Guard the test if it has the mark or the fixture."""
     mark = item.get_closest_marker(_NAME)
     if mark is None and _NAME not in getattr(item, "fixturenames", ()):
         yield

@@ -1,4 +1,4 @@
-"""``Recorder``: what one thread watches, for all traces and guards that are open in it."""
+"""``Recorder``: records one thread's transfers for all traces and guards open in it."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class _Begun(NamedTuple):
 
 
 class Recorder:
-    """The traces and guards of one thread, and the frameworks' tracers that tell them.
+    """The open traces and guards of one thread, and the framework tracers that report to them.
 
-    One for all that are open: a tracer's scope is opened once, by the first, and left by the last.
+    All of them share one recorder: the first opens each tracer's scope, and the last leaves it.
     """
 
     def __init__(self) -> None:
         self.traces: list[Trace] = []
         self.guards: list[transfer_guard] = []
-        """The innermost last: that one counts."""
+        """The innermost is last; only that one applies."""
         self.not_seen: dict[str, str] = {}
-        """Backends that tell nothing, and why."""
+        """Backends that cannot be traced, and why."""
         self.blind_spots: dict[str, Mapping[str, str]] = {}
-        """What the tracers in force do not see, by backend."""
+        """What the open tracers do not see, by backend."""
         self._scopes: list[AbstractContextManager[None]] = []
         self._verb: str | None = None
         self._lines = CallSites()
@@ -61,13 +61,13 @@ class Recorder:
     # -- which backends --------------------------------------------------------------------------
 
     def catch_up(self) -> None:
-        """See every backend that is loaded, and those whose framework is imported."""
+        """Trace every backend whose framework is imported."""
         for name, spec in backend_specs().items():
             if sys.modules.get(spec.framework) is not None:
                 self.see(name)
 
     def see(self, name: str) -> None:
-        """Load backend ``name`` and open its tracer; or keep what is in the way."""
+        """Load backend ``name`` and open its tracer; if that fails, keep the reason."""
         if name in self.blind_spots or name in self.not_seen:
             return
         try:
@@ -76,7 +76,7 @@ class Recorder:
             self.not_seen[name] = str(error)
 
     def add(self, backend: Backend) -> None:
-        """Open the tracer of ``backend``, from now on."""
+        """Open the tracer of ``backend``; if that fails, keep the reason."""
         if backend.name in self.blind_spots:
             return
         self._lines.pass_over(backend)
@@ -95,7 +95,7 @@ class Recorder:
         self.not_seen.pop(backend.name, None)
 
     def close(self) -> None:
-        """Leave every tracer's scope, the last one first, whatever one of them raises."""
+        """Leave every tracer's scope in reverse order, even if one of them raises."""
         while self._scopes:
             scope = self._scopes.pop()
             try:
@@ -105,9 +105,9 @@ class Recorder:
                 raise
 
     def missed(self) -> dict[str, str]:
-        """Backends that have told nothing at all, and why, as it stands now."""
+        """Backends that are not traced at the moment, and why."""
         late = {
-            name: f"{spec.framework} was imported by another thread, after this one began to record"
+            name: f"another thread imported {spec.framework} after this one began to record"
             for name, spec in backend_specs().items()
             if sys.modules.get(spec.framework) is not None
             and name not in self.blind_spots
@@ -125,14 +125,13 @@ class Recorder:
         function: Callable[..., T],
         *arguments: Any,
     ) -> T:
-        """What ``function(*arguments)`` gives, a call of unidev's own that moves ``transfers``.
+        """Call ``function(*arguments)``, part of a unidev verb, and record its ``transfers``.
 
-        What tracers tell meanwhile is not recorded again, nor what other verbs of unidev move that
-        this one calls.
+        Transfers that tracers or nested verbs report meanwhile are not recorded a second time.
         """
         outer = self._verb
-        is_told = outer is None or outer == operation
-        begun = [self._begin(moved, is_explicit, True) for moved in transfers] if is_told else []
+        is_own = outer is None or outer == operation
+        begun = [self._begin(moved, is_explicit, True) for moved in transfers] if is_own else []
         self._verb = operation if outer is None else outer
         start = time.perf_counter()
         try:
@@ -190,7 +189,7 @@ class Recorder:
 
 
 def join() -> Recorder:
-    """The recorder of this thread, from now on open for one more trace or guard."""
+    """The recorder of this thread, created if necessary, for one more trace or guard."""
     recorder = thread.recorder
     if recorder is not None:
         recorder.catch_up()
@@ -207,17 +206,18 @@ def join() -> Recorder:
 
 
 def leave(entered: Trace | transfer_guard | None, what: str) -> None:
-    """Take out the innermost ``entered`` of this thread; it need not be the last.
+    """Remove the innermost ``entered`` of this thread; it need not be the last one entered.
 
     Raises:
-        ScopeError: it was not entered in this thread, or was left before.
+        ScopeError: it was not entered in this thread, or has already been left.
     """
     recorder = thread.recorder
     if recorder is None or not (
         _take_out(recorder.traces, entered) or _take_out(recorder.guards, entered)
     ):
         raise ScopeError(
-            f"`with {what}:` is left, but was not entered in this thread, or was left before."
+            f"`with {what}:` was exited, but it was not entered in this thread, or was already "
+            "exited."
         )
     if isinstance(entered, Trace):
         entered.finish()

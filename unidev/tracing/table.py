@@ -1,4 +1,4 @@
-"""A trace as a table in the terminal: the most expensive line first, and what to do."""
+"""A trace as a text table: the most expensive line first, each with advice."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from unidev.tracing.trace import LineTotal, Trace
 
 _MOST_LINES = 20
-"""A table names so many lines; ``by_line()`` has them all."""
-_SIMULATED = "the seconds are of simulated devices: no speed of any GPU"
+"""The most lines that a table shows; ``by_line()`` has them all."""
+_SIMULATED = "times are of simulated devices, not of a real GPU"
 _HEADINGS = ("transfers", "bytes", "time", "between", "by", "line")
 _NUMBERS = 3
-"""So many columns are right-aligned."""
+"""The number of right-aligned columns."""
 
 
 def table(trace: Trace) -> str:
-    """The whole text: what was moved, by which line, what to do, and what is not seen."""
+    """The complete text: what was moved, by which line, advice, and what is not seen."""
     return "\n".join([*_moved(trace), *_unseen(trace)])
 
 
 def _moved(trace: Trace) -> Iterator[str]:
     totals = trace.by_line()
     if not totals:
-        yield "no transfer between devices was seen"
+        yield "no transfers between devices were seen"
         return
     yield (
         f"{count_text(len(trace.transfers), 'transfer')} between devices, "
@@ -50,9 +50,9 @@ def _moved(trace: Trace) -> Iterator[str]:
 
 
 def _unseen(trace: Trace) -> Iterator[str]:
-    yield from ("", "not seen (trace.blind_spots says why):")
+    yield from ("", "not seen (see trace.blind_spots for the reasons):")
     for name, why in trace.not_seen.items():
-        yield f"  {name}: all that is not unidev's own: {why}"
+        yield f"  {name}: all transfers except unidev's own: {why}"
     for name, spots in trace.blind_spots.items():
         yield from (f"  {name}: {what}" for what in spots)
 

@@ -1,4 +1,4 @@
-"""``Trace``: the transfers of one block, by line, and as a table, JSON or a file for Perfetto."""
+"""``Trace``: the transfers of one block, by line; as a table, JSON or a file for Perfetto."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
 
 class Transfer(NamedTuple):
-    """One transfer between two devices, as it was seen."""
+    """One recorded transfer between two devices."""
 
     operation: str
-    """What a user calls it: ``copy_to``, ``Tensor.item``."""
+    """The user's name for it: ``copy_to``, ``Tensor.item``."""
     source: Device
     target: Device
     nbytes: int
     shape: tuple[int, ...] | None
-    """Of the tensor; None of several in one, such as a model."""
+    """The tensor's shape; None if several tensors moved together, as for a model."""
     seconds: float
     """How long the call took."""
     thread: str
     line: Line
-    """The user's: file, number, function, source."""
+    """The user's line: file, number, function, source."""
     is_explicit: bool
-    """Whether a device was named for it, in a call of unidev's; what ``transfer_guard`` asks."""
+    """Whether a call of unidev named the device; ``transfer_guard`` stops implicit transfers."""
     is_seconds_real: bool
-    """Whether ``seconds`` says anything about hardware; not so on simulated devices."""
+    """Whether ``seconds`` reflects real hardware; false for simulated devices."""
     start: float
-    """When the call began, by ``time.perf_counter``."""
+    """When the call began, as given by ``time.perf_counter``."""
     call: int
-    """The number of the call in that line: transfers of one call have the same, such as those of
-    ``save_parameters`` or of ``Module.to``."""
+    """The number of the call: all transfers of one call, such as ``save_parameters`` or
+    ``Module.to``, share it."""
 
     @property
     def is_asked(self) -> bool:
@@ -60,32 +60,32 @@ class LineTotal:
 
     @property
     def count(self) -> int:
-        """How many."""
+        """The number of transfers."""
         return len(self.transfers)
 
     @cached_property
     def nbytes(self) -> int:
-        """Of all of them."""
+        """The sum over all transfers, in bytes."""
         return sum(each.nbytes for each in self.transfers)
 
     @cached_property
     def seconds(self) -> float:
-        """Of all of them."""
+        """The sum over all transfers, in seconds."""
         return sum(each.seconds for each in self.transfers)
 
     @cached_property
     def advice(self) -> str:
-        """What to do about it; empty where there is nothing to mend."""
+        """What to do about it; empty if nothing needs fixing."""
         from unidev.tracing.advice import advice
 
         return advice(self)
 
 
 class Trace:
-    """What ``trace_transfers`` saw.
+    """What ``trace_transfers`` recorded.
 
     Attributes:
-        transfers: each one, in the order in which they ended.
+        transfers: all transfers, in the order in which they ended.
     """
 
     def __init__(self, recorder: Recorder) -> None:
@@ -96,28 +96,28 @@ class Trace:
         self._not_seen: dict[str, str] = {}
 
     def finish(self) -> None:
-        """Keep what is known of the recorder, which is about to end."""
+        """Copy what is needed from the recorder, which is about to close."""
         self._blind_spots, self._not_seen = self.blind_spots, self.not_seen
         self._recorder = None
 
     @property
     def total_bytes(self) -> int:
-        """Of all transfers."""
+        """The bytes moved by all transfers."""
         return sum(each.nbytes for each in self.transfers)
 
     @property
     def total_seconds(self) -> float:
-        """Of all transfers."""
+        """The seconds taken by all transfers."""
         return sum(each.seconds for each in self.transfers)
 
     @property
     def is_seconds_real(self) -> bool:
-        """Whether all times say something about hardware; not so on simulated devices."""
+        """Whether all times reflect real hardware; false if any device is simulated."""
         return all(each.is_seconds_real for each in self.transfers)
 
     @property
     def blind_spots(self) -> dict[str, Mapping[str, str]]:
-        """What is not seen, and why, by backend; under ``unidev``, what holds of all."""
+        """What is not seen, and why, by backend; under ``unidev``, what applies to all backends."""
         if self._recorder is None:
             return self._blind_spots
         own = dict(_BLIND_SPOTS)
@@ -127,14 +127,14 @@ class Trace:
 
     @property
     def not_seen(self) -> dict[str, str]:
-        """Backends none of whose framework's own transfers are seen, and why."""
+        """Backends whose framework's own transfers are not seen at all, and why."""
         return self._not_seen if self._recorder is None else self._recorder.missed()
 
     def by_line(self) -> list[LineTotal]:
-        """The transfers by the line that made them, the most expensive line first.
+        """The transfers grouped by the line that made them, the most expensive line first.
 
-        By seconds; where those are simulated, by what a GPU on a usual bus would take: about 10 µs
-        for each transfer, and 0.1 ns for each byte.
+        Sorted by seconds; on simulated devices, by an estimate for a GPU on a typical bus: 10 µs
+        for each transfer plus 0.1 ns for each byte.
         """
         found: dict[tuple[str, int], list[Transfer]] = {}
         for each in self.transfers:
@@ -144,13 +144,13 @@ class Trace:
         return sorted(totals, key=lambda total: -_cost(total, is_real=is_real))
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The trace as JSON, as docs/tracing.md describes it; also written to ``path``."""
+        """The trace as JSON, described in docs/tracing.md; also written to ``path`` if given."""
         from unidev.tracing.export import to_json
 
         return to_json(self, path)
 
     def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
-        """Write a file that ``chrome://tracing`` and https://ui.perfetto.dev open."""
+        """Write a file for https://ui.perfetto.dev or ``chrome://tracing``."""
         from unidev.tracing.export import to_chrome_trace
 
         to_chrome_trace(self, path)
@@ -165,10 +165,10 @@ class Trace:
         return f"<Trace of {count}, {bytes_text(self.total_bytes)}>"
 
 
-_BLIND_SPOTS = {"other threads": "a trace sees the thread that opened it"}
+_BLIND_SPOTS = {"other threads": "a trace sees only the thread that opened it"}
 _BLIND_SPOTS_OF_PLACE = {
     "the state of an optimizer": "place(model, device, optimizer=...) moves it along with the "
-    "model, and only the model's bytes are counted",
+    "model, but counts only the model's bytes",
 }
 
 

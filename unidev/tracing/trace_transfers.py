@@ -1,4 +1,4 @@
-"""``trace_transfers``: what moves between devices, from which line, and what it costs."""
+"""``trace_transfers``: what moves between devices, from which line, at what cost."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ if TYPE_CHECKING:
 class trace_transfers:  # noqa: N801  used as a function, in a `with`
     """``with unidev.trace_transfers() as trace:`` records every transfer between devices.
 
-    Of this thread: unidev's own calls, and the framework's (``x.item()``, ``x.cpu()``, printing,
-    operands that it moves silently, …) of every framework that is imported, or will be. What a
-    framework does not let anyone see stands in ``trace.blind_spots``, and in ``print(trace)``.
-    Nothing is patched or slower outside the block. Traces nest; each has all that it sees.
+    Records this thread: unidev's own calls, and those of every framework that is imported before or
+    inside the block (``x.item()``, ``x.cpu()``, printing, operands moved silently, …). Transfers
+    that a framework does not expose are listed in ``trace.blind_spots`` and by ``print(trace)``.
+    Nothing is patched or slower outside the block. Traces can be nested; each records everything
+    inside its own block.
 
-    Gives a ``Trace``: ``transfers``, ``by_line()``, ``total_bytes``, ``to_json()``,
-    ``to_chrome_trace(path)``; ``print(trace)`` shows the most expensive line first, and what to do.
+    Yields a ``Trace``: ``transfers``, ``by_line()``, ``total_bytes``, ``to_json()``,
+    ``to_chrome_trace(path)``; ``print(trace)`` shows the most expensive line first, with advice.
 
-    A transfer's time is that of the call that makes it. Reading from a GPU waits for the work that
-    is queued there; that is part of what the line costs. On simulated devices it says nothing.
+    A transfer's time is that of the call that makes it. Reading from a GPU waits for the work
+    queued there, and the time includes that wait. Times on simulated devices mean nothing.
 
     >>> import unidev
     >>> with unidev.trace_transfers() as trace:

@@ -1,4 +1,4 @@
-"""``transfer_guard``: no transfer that nobody asked for."""
+"""``transfer_guard``: forbids or logs implicit transfers."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ MODES = ("allow", "log", "forbid")
 
 
 class transfer_guard:  # noqa: N801  used as a function, in a `with`
-    """``with unidev.transfer_guard("forbid"):`` no tensor changes device unless that is asked for.
+    """``with unidev.transfer_guard("forbid"):`` implicit transfers between devices are errors.
 
-    Asked for is what names a device: ``copy_to``, ``as_in_device``, ``place``, ``load_parameters``,
-    making a tensor for a device; and ``save_parameters``, which names a file. All else is not:
-    reading a tensor of a GPU into Python or NumPy, by ``to_numpy`` or by the framework's own calls,
-    and whatever the framework moves by its own calls or by itself.
+    Explicit transfers are those of calls that name a device: ``copy_to``, ``as_in_device``,
+    ``place``, ``load_parameters``, and making a tensor on a device; also ``save_parameters``, which
+    names a file. All others are implicit: reading a GPU tensor into Python or NumPy, with
+    ``to_numpy`` or the framework's own calls, and whatever else the framework moves.
 
-    In this thread. Guards nest, and the innermost one counts. What a framework does not let anyone
-    see is not stopped either: ``trace_transfers`` tells what that is.
+    Applies to this thread. Guards can be nested; the innermost one applies. Transfers that a
+    framework does not expose are not stopped: ``trace_transfers`` lists them.
 
     Args:
-        mode: ``forbid`` raises, before the data moves where the framework lets one; ``log`` logs a
-            warning of the logger ``unidev.transfers``; ``allow`` does nothing.
+        mode: ``forbid`` raises, before the data moves if the framework permits; ``log`` logs a
+            warning to the logger ``unidev.transfers``; ``allow`` does nothing.
 
     Raises:
-        InvalidDataError: no such mode.
-        TransferForbiddenError: from the call that would move a tensor; says where, and what to do.
+        InvalidDataError: ``mode`` is not one of these.
+        TransferForbiddenError: from the call that would move a tensor; the message says where, and
+            what to do.
 
     >>> import unidev
     >>> with unidev.transfer_guard("forbid"):
@@ -39,7 +40,9 @@ class transfer_guard:  # noqa: N801  used as a function, in a `with`
 
     def __init__(self, mode: str) -> None:
         if mode not in MODES:
-            raise InvalidDataError(f"a guard's mode is {', '.join(MODES)}, not {shown(mode)}.")
+            raise InvalidDataError(
+                f"transfer_guard's mode must be one of {', '.join(MODES)}, not {shown(mode)}."
+            )
         self.mode = mode
 
     def __enter__(self) -> transfer_guard:
@@ -55,20 +58,20 @@ class transfer_guard:  # noqa: N801  used as a function, in a `with`
 
 
 def check_guard(mode: str, transfer: PlannedTransfer, line: Line) -> None:
-    """Raise or log what nobody asked for, as the innermost guard has it."""
+    """Raise or log an implicit transfer, depending on the innermost guard's ``mode``."""
     from unidev.support.wording import bytes_text
     from unidev.tracing.advice import remedy, spoken
 
     size = "tensors" if transfer.shape is None else f"a tensor of shape {transfer.shape}"
     moves = "would move" if mode == "forbid" else "moves"
-    said = (
-        f"{spoken(transfer.operation)} {moves} {size}, {bytes_text(transfer.nbytes)}, from "
-        f"{transfer.source} to {transfer.target}, and nobody asked for that; at {line}"
+    message = (
+        f"implicit transfer: {spoken(transfer.operation)} {moves} {size}, "
+        f"{bytes_text(transfer.nbytes)}, from {transfer.source} to {transfer.target}; at {line}"
         + (f": {line.source}" if line.source else "")
         + f"\n{remedy(transfer)}"
     )
     if mode == "forbid":
-        raise TransferForbiddenError(said, transfer=transfer, line=line)
+        raise TransferForbiddenError(message, transfer=transfer, line=line)
     import logging
 
-    logging.getLogger("unidev.transfers").warning("%s", said)
+    logging.getLogger("unidev.transfers").warning("%s", message)

@@ -88,11 +88,11 @@ def test_what_the_loss_does_not_reach_has_zeros_and_nothing_reached_is_an_error(
     loss, slopes = unidev.value_and_grad(lambda xs: squares(xs[1]) + squares(xs[2]))(xs)
     assert float(loss) == 5
     assert [x.asnumpy().tolist() for x in slopes] == [[0], [2] * 2, [2] * 3, [0] * 4, [0] * 5]
-    with pytest.raises(InvalidDataError, match="depends on none"):
+    with pytest.raises(InvalidDataError, match="does not depend on any parameter"):
         unidev.value_and_grad(lambda x: mx.np.ones(1))(xs[1])
     other = mx.np.ones(2)
     other.attach_grad()
-    with pytest.raises(InvalidDataError, match="depends on none"):
+    with pytest.raises(InvalidDataError, match="does not depend on any parameter"):
         unidev.value_and_grad(lambda x: squares(other))(xs[1])
 
 

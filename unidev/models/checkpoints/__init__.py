@@ -1,1 +1,1 @@
-"""Parameters in files."""
+"""Saving parameters to files, and loading them."""

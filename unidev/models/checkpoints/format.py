@@ -1,6 +1,6 @@
-"""What is in the file of a checkpoint: safetensors' format, and what unidev adds in its metadata.
+"""The file format of checkpoints: safetensors, with unidev's own metadata.
 
-docs/checkpoints.md describes it.
+See docs/checkpoints.md.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 FORMAT = 1
-"""A file states the format that it has; a newer one is refused."""
+"""The version of the format. Each file records its own; newer versions are refused."""
 
 CODES = {
     "bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32",
     "int32": "I32", "uint64": "U64", "int64": "I64", "float16": "F16", "bfloat16": "BF16",
     "float32": "F32", "float64": "F64", "complex64": "C64",
 }  # fmt: skip
-"""dtypes by unidev's names, and by safetensors'."""
+"""safetensors' code for each of unidev's dtypes."""
 
 NAMES = {code: name for name, code in CODES.items()}
 UNFILLED = "0" * 32
-"""In the place of the digest, while the digest is made."""
-DIGEST_KEY = b'"unidev.digest":"'  # within a name, the quotes would have backslashes
+"""Placeholder for the digest while it is computed."""
+DIGEST_KEY = b'"unidev.digest":"'  # cannot match inside a name: JSON escapes its quotes
 PIECE = 4 * 2**20
-"""Bytes that are read, hashed or written at a time: they stay in the processor's cache."""
+"""Bytes read, hashed or written at a time; small enough to stay in the CPU's cache."""
 
-_deserialize: Any = safetensors.deserialize  # safetensors 0.8 has types, and none for this
+_deserialize: Any = safetensors.deserialize  # safetensors 0.8 is typed, except for this
 
 
 class Entry(NamedTuple):
-    """A tensor as the file has it."""
+    """A tensor as stored in the file."""
 
     name: str
     dtype: str
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
     @property
     def form(self) -> tuple[str, tuple[int, ...]]:
-        """What has to be the same for the values to fit."""
+        """Dtype and shape; both must match before values are loaded."""
         return self.dtype, self.shape
 
     def __str__(self) -> str:
@@ -59,12 +59,12 @@ class Entry(NamedTuple):
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """How the values of a dtype are held on the host: of bfloat16, the bits."""
+    """The NumPy dtype that holds these values on the host; for bfloat16, uint16 with its bits."""
     return np.dtype("uint16" if name == "bfloat16" else name)
 
 
 def can_hold(dtype: str | None) -> bool:
-    """Whether there is a code for it, which the safetensors that is installed knows."""
+    """Whether the format has a code for ``dtype`` and the installed safetensors supports it."""
     code = CODES.get(dtype or "")
     if code is None:
         return False
@@ -77,12 +77,12 @@ def can_hold(dtype: str | None) -> bool:
 
 
 def nbytes(entry: Entry) -> int:
-    """The length of its values in bytes."""
+    """The size of the entry's values in bytes."""
     return math.prod(entry.shape) * numpy_dtype(entry.dtype).itemsize
 
 
 def pieces(array: Array) -> Iterator[memoryview]:
-    """The bytes of ``array`` in the file's order; of one in another order, a few rows at a time."""
+    """Yield the bytes of ``array`` in the file's order, converting a few rows at a time."""
     stored = array.dtype.newbyteorder("<")
     if array.size == 0:
         return
@@ -97,7 +97,7 @@ def pieces(array: Array) -> Iterator[memoryview]:
 
 
 def content_digest(array: Array) -> bytes:
-    """Of the values, in the order in which a file has them."""
+    """The digest of the values, in the file's byte order."""
     digest = xxhash.xxh3_128()
     for piece in pieces(array):
         digest.update(piece)
@@ -105,6 +105,6 @@ def content_digest(array: Array) -> bytes:
 
 
 def read_metadata(path: str) -> dict[str, str]:
-    """What safetensors reads of it, once it has found that header and sizes are in order."""
+    """The file's metadata, after safetensors has validated its header and sizes."""
     with safe_open(path, framework="numpy") as opened:
         return dict(opened.metadata() or {})

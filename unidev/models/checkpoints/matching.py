@@ -1,4 +1,4 @@
-"""A model's tensors as a checkpoint has them, and what keeps a checkpoint from fitting a model."""
+"""Matching a model's tensors with the entries of a checkpoint, and reporting every mismatch."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-_MOST_SAID = 20
-"""A message names so many problems; the error's ``problems`` has them all."""
+_MOST_LISTED = 20
+"""The most problems that a message lists; the error's ``problems`` has them all."""
 
 
 class Slot(NamedTuple):
-    """One tensor of a model, under each of its names."""
+    """One tensor of a model, with all of its names."""
 
     names: tuple[str, ...]
     stored: Stored
     entry: Entry
-    """What the file has of it, under the first name."""
+    """How the file stores it, under the first name."""
 
 
 def slots_of(backend: Backend, model: Any) -> list[Slot]:
-    """What ``model`` stores, a tied tensor once."""
+    """The tensors of ``model``; a tied tensor appears once."""
     stored = backend.models.stored(model)
     tensors: dict[object, list[str]] = {}
-    for name, one in stored.items():  # one that the file has in two layouts is two
+    for name, one in stored.items():  # a tensor stored in two layouts gets two entries
         tensors.setdefault((id(one.tensor), one.axes), []).append(name)
     return [
         Slot(tuple(names), stored[names[0]], _entry(names[0], stored[names[0]], backend))
@@ -62,7 +62,7 @@ def _entry(name: str, stored: Stored, backend: Backend) -> Entry:
 
 
 def _dtype_name(dtype: Any, backend: Backend) -> str:
-    if isinstance(dtype, np.dtype):  # in whatever byte order
+    if isinstance(dtype, np.dtype):  # in any byte order
         return str(dtype.name)
     return portable_name(dtype, backend) or str(dtype)
 
@@ -71,26 +71,31 @@ def _dtype_name(dtype: Any, backend: Backend) -> str:
 
 
 def check_storable(slots: Iterable[Slot]) -> None:
-    """Raise what keeps these from being saved, of all of them at once."""
+    """Raise if a checkpoint cannot store these; the error lists every unsupported dtype.
+
+    Raises:
+        UnsupportedDtypeError: the format has no code for a dtype.
+        InvalidDataError: a name cannot be stored.
+    """
     held = [slot.entry for slot in slots]
     known = {dtype for dtype in {entry.dtype for entry in held} if can_hold(dtype)}
     refused = [f"{entry.name!r} is {entry.dtype}" for entry in held if entry.dtype not in known]
     if refused:
         raise UnsupportedDtypeError(
-            f"a checkpoint cannot hold these: {_shortened(refused, ', ')}. It holds "
-            f"{', '.join(CODES)} (complex64 from safetensors 0.7 on)."
+            f"a checkpoint cannot store these dtypes: {_shortened(refused, ', ')}. It can store "
+            f"{', '.join(CODES)} (complex64 requires safetensors 0.7)."
         )
     for name in (name for slot in slots for name in slot.names):
         if name == "__metadata__" or name.encode(errors="replace").decode() != name:
-            raise InvalidDataError(f"a tensor called {name!r} cannot be stored; name it otherwise.")
+            raise InvalidDataError(f"a tensor named {name!r} cannot be stored; rename it.")
 
 
 def merged(slots: Sequence[Slot], backend: Backend) -> list[Slot]:
-    """``slots``, of which those that are the same memory are one."""
+    """``slots``, with those that share the same memory and values merged into one."""
     alike: dict[object, list[Slot]] = {}
     for slot, extents in zip(slots, extents_of(slots, backend), strict=True):
         alike.setdefault((extents, slot.entry.form) if extents else id(slot), []).append(slot)
-    # Views of one storage look alike, too: they are merged only where they have the same values.
+    # Different views of one storage have equal extents, so the values are compared as well.
     return [
         same[0]._replace(names=tuple(name for slot in same for name in slot.names))
         for group in alike.values()
@@ -99,27 +104,31 @@ def merged(slots: Sequence[Slot], backend: Backend) -> list[Slot]:
 
 
 def values_of(slot: Slot, backend: Backend) -> Array:
-    """The values, in the layout that the file has."""
+    """The values in the file's layout.
+
+    Raises:
+        PluginError: the backend returned an array of the wrong shape.
+    """
     x, axes = slot.stored
     values = backend.models.read(x)
     if axes is not None:
         values = values.transpose(axes)
-    if values.shape != slot.entry.shape:  # the header is written already
+    if values.shape != slot.entry.shape:  # the header has already been written
         raise PluginError(
-            f"the {backend.name} backend reads {slot.entry.name!r}, which is {slot.entry}, as an "
-            f"array {values.shape}.",
+            f"the {backend.name} backend returned an array of shape {values.shape} for "
+            f"{slot.entry.name!r}, which is {slot.entry}.",
             backend=backend.name,
         )
     return values
 
 
 def extents_of(slots: Iterable[Slot], backend: Backend) -> list[tuple[Extent, ...]]:
-    """The memory behind each; nothing where the backend does not tell."""
+    """The memory behind each slot; empty if the backend does not report extents."""
 
     def of(slot: Slot) -> tuple[Extent, ...]:
         try:
             found = backend.extents(slot.stored.tensor)
-        except UnsupportedOperation:  # then only one object is known to be one memory
+        except UnsupportedOperation:  # then only identical objects count as shared
             return ()
         return tuple(extent for extent in found if extent.nbytes)
 
@@ -142,7 +151,7 @@ def fitted(
     """The entry of ``file`` for each slot.
 
     Raises:
-        CheckpointError: it does not fit; says all that is wrong.
+        CheckpointError: the file does not match the model; ``problems`` lists every mismatch.
     """
     names = {name: file.entries[first] for name, first in file.ties.items()} | file.entries
     wanted = {name for slot in slots for name in slot.names}
@@ -161,16 +170,16 @@ def fitted(
 def misfit(
     problems: Sequence[str], file: CheckpointFile, backend: Backend, model: Any
 ) -> CheckpointError:
-    """The error for a file that is whole, and not this model's."""
+    """The error for an intact file that does not match the model."""
     message = (
-        f"{file.path!r} does not fit this {kind_of(model)}; nothing was loaded:\n  "
+        f"{file.path!r} does not match this {kind_of(model)}; nothing was loaded:\n  "
         + _shortened(problems, "\n  ")
     )
     origin = file.metadata.get("unidev.framework")
     if origin not in (None, backend.name):
         message += (
-            f"\nIt was saved from {origin}, and this model is of {backend.name}: only layers that "
-            "unidev.nn made go by the same names on both."
+            f"\nIt was saved with {origin}, but this is a {backend.name} model. Only models built "
+            "from unidev.nn layers use the same names with both."
         )
     return CheckpointError(message, problems=problems)
 
@@ -183,18 +192,18 @@ def _problems(
         close = get_close_matches(slot.names[0], unknown[:100], 1)
         hint = f" (which has {close[0]!r})" if close else ""
         return [f"{name}: {wanted} in the model, not in the file{hint}"]
-    wrong = {entry: said for entry, said in found.items() if entry.form != wanted.form}
+    wrong = {entry: alias for entry, alias in found.items() if entry.form != wanted.form}
     if wrong:
         return [
-            f"{said}: {entry} in the file, {wanted} in the model" for entry, said in wrong.items()
+            f"{alias}: {entry} in the file, {wanted} in the model" for entry, alias in wrong.items()
         ]
     if len(found) > 1 and len({file.digest_of(entry) for entry in found}) > 1:
-        return [f"{name}: one tensor in the model, with different values in the file"]
+        return [f"{name}: tied in the model, but their values differ in the file"]
     return []
 
 
 def model_layout(slot: Slot, values: Array) -> Array:
-    """``values``, as the file has them, in the layout that the model has."""
+    """``values``, converted from the file's layout to the model's."""
     axes = slot.stored.axes
     return values if axes is None else values.transpose(np.argsort(axes))
 
@@ -206,11 +215,15 @@ def check_written(
     backend: Backend,
     model: Any,
 ) -> None:
-    """Raise if a tensor that shares memory with another one has not the values of the file."""
+    """Raise if a tensor that shares memory with another does not end up with the file's values.
+
+    Raises:
+        CheckpointError: the file has different values for tensors that share memory.
+    """
     extents = extents_of(slots, backend)
     shared = Counter(extents)
     problems = [
-        f"{slot.entry.name}: shares memory with another tensor, with other values in the file"
+        f"{slot.entry.name}: shares memory with another tensor whose values differ in the file"
         for slot, entry, memory in zip(slots, entries, extents, strict=True)
         if memory
         and shared[memory] > 1
@@ -221,7 +234,7 @@ def check_written(
 
 
 def _shortened(problems: Sequence[str], between: str) -> str:
-    said = list(problems[:_MOST_SAID])
-    if len(problems) > _MOST_SAID:
-        said.append(f"and {len(problems) - _MOST_SAID} more")
-    return between.join(said)
+    listed = list(problems[:_MOST_LISTED])
+    if len(problems) > _MOST_LISTED:
+        listed.append(f"and {len(problems) - _MOST_LISTED} more")
+    return between.join(listed)

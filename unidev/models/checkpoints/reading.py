@@ -1,4 +1,4 @@
-"""Reading the file of a checkpoint, once safetensors has found it in order."""
+"""Reading checkpoint files that safetensors has validated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class CheckpointFile:
-    """A file that is open, and in order as far as safetensors can say."""
+    """An open file that safetensors has accepted."""
 
     def __init__(self, file: IO[bytes], path: str, metadata: Mapping[str, str]) -> None:
         self._file = file
@@ -51,7 +51,7 @@ class CheckpointFile:
             for name, about in described.items()
         }
         self.ties: dict[str, str] = {}
-        """The names that have no entry of their own, and that of which they have the values."""
+        """Maps each tied name without an entry of its own to the name that has the entry."""
 
     @property
     def is_ours(self) -> bool:
@@ -60,39 +60,43 @@ class CheckpointFile:
 
     @property
     def nbytes(self) -> int:
-        """The length of the file."""
+        """The size of the file."""
         return os.fstat(self._file.fileno()).st_size
 
     def check(self) -> None:
-        """Read through the whole file: is it what unidev wrote? Another program's cannot be asked.
+        """Read the entire file and compare its digest; only files that unidev wrote have one.
 
         Raises:
-            CheckpointError: it is not, or of a format that is not known yet.
+            CheckpointError: the digest differs, or the file has a newer format.
         """
         if not self.is_ours:
             return
         version = self.metadata.get("unidev.format", "")
         if version.isdecimal() and version != str(FORMAT):
             raise self.damaged(
-                f"its format is {version}, of unidev {self.metadata.get('unidev.version')}, and "
-                f"this unidev reads {FORMAT}: a newer unidev reads it"
+                f"unidev {self.metadata.get('unidev.version')} wrote it in format {version}, but "
+                f"this unidev reads only format {FORMAT}; install a newer unidev"
             )
         if self._digest() != self.metadata.get("unidev.digest"):
-            raise self.damaged("its content is not what was saved: the digest differs")
+            raise self.damaged("its content has changed since it was saved: the digest differs")
         self.ties = self._ties()
 
     def read(self, entry: Entry, buffer: Array) -> Array:
-        """Its values, in ``buffer``: an array of uint8 that is large enough."""
+        """Read an entry's values into ``buffer``, a uint8 array that is large enough.
+
+        Raises:
+            CheckpointError: the file is too short.
+        """
         part = buffer[: nbytes(entry)]
         self._file.seek(entry.offset)
         if self._file.readinto(part.data) != len(part):  # type: ignore[attr-defined]
-            raise self.damaged(f"it ended while {entry.name!r} was read")
+            raise self.damaged(f"it ends in the middle of {entry.name!r}")
         held = numpy_dtype(entry.dtype)
         values: Array = part.view(held.newbyteorder("<")).reshape(entry.shape)
         return values.astype(held, copy=False)
 
     def digest_of(self, entry: Entry) -> bytes:
-        """The ``content_digest`` of its values."""
+        """The ``content_digest`` of an entry's values."""
         digest = xxhash.xxh3_128()
         for start in range(0, nbytes(entry), PIECE):
             size = min(PIECE, nbytes(entry) - start)
@@ -100,9 +104,8 @@ class CheckpointFile:
         return digest.digest()
 
     def damaged(self, problem: str) -> CheckpointError:
-        """The error for a file that is not to be trusted."""
-        said = f"{self.path!r} cannot be loaded, and nothing was: {problem}."
-        return CheckpointError(said, problems=[problem])
+        """The error for a file that cannot be trusted."""
+        return _unusable(self.path, problem)
 
     def _bytes(self, offset: int, size: int) -> bytes:
         self._file.seek(offset)
@@ -120,29 +123,33 @@ class CheckpointFile:
         return content.hexdigest()
 
     def _ties(self) -> dict[str, str]:
-        said = json.loads(self.metadata.get("unidev.ties", "{}"))
-        ties = {name: first for first, names in said.items() for name in names}
+        recorded = json.loads(self.metadata.get("unidev.ties", "{}"))
+        ties = {name: first for first, names in recorded.items() for name in names}
         if not set(ties.values()) <= set(self.entries) or set(ties) & set(self.entries):
-            raise self.damaged("the tied names in its metadata are not those of its entries")
+            raise self.damaged("the tied names in its metadata do not match its entries")
         return ties
 
 
 @contextlib.contextmanager
 def opened_checkpoint(path: str) -> Iterator[CheckpointFile]:
-    """The file at ``path``, which stays the one that it is if another takes its name meanwhile.
+    """The file at ``path``, validated; it stays the same one even if it is replaced meanwhile.
 
     Raises:
-        OSError: it cannot be opened.
-        CheckpointError: it is no safetensors file, or not the whole of one.
+        OSError: the file cannot be opened.
+        CheckpointError: it is not a safetensors file, or is truncated or damaged.
     """
     while True:
         with open(path, "rb") as file:
             try:
                 metadata = read_metadata(path)
             except SafetensorError as error:
-                problem = f"it is no safetensors file, or is cut short or damaged ({error})"
-                said = f"{path!r} cannot be loaded, and nothing was: {problem}."
-                raise CheckpointError(said, problems=[problem]) from error
+                problem = f"it is not a safetensors file, or is truncated or damaged ({error})"
+                raise _unusable(path, problem) from error
             if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 yield CheckpointFile(file, path, metadata)
                 return
+
+
+def _unusable(path: str, problem: str) -> CheckpointError:
+    message = f"{path!r} cannot be loaded: {problem}. Nothing was changed."
+    return CheckpointError(message, problems=[problem])

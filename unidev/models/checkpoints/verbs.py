@@ -29,23 +29,22 @@ if TYPE_CHECKING:
 def save_parameters(model: Any, /, path: str | os.PathLike[str]) -> None:
     """Write the parameters of ``model``, and the buffers saved with it, to a safetensors file.
 
-    The file takes its name when all of it is on the disk: whatever happens meanwhile (an error,
-    Ctrl-C, a crash), the old file is there, or the new one, whole. Tied weights are stored once, of
-    a view no more than it shows. Waits until the file is on the disk. Besides the model there is
-    one tensor at a time in the host's memory.
+    The write is atomic: after an error, Ctrl-C or a crash, ``path`` holds either the old file or
+    the complete new one. Blocks until the data is on the disk. Tied weights are stored once; a view
+    is stored without the rest of its storage. At most one tensor at a time is copied to the host.
 
     Args:
-        model: as for ``place``. It may be on any device; that is not stored.
-        path: of the file. A symbolic link stays one; a file that is there is replaced, and keeps
-            its permissions.
+        model: as for ``place``. It may be on any device; the device is not stored.
+        path: the file to write. An existing file is replaced and keeps its permissions; a symbolic
+            link is followed.
 
     Raises:
-        NotAModelError: ``model`` is none.
-        UnsupportedOperation: its parameters do not exist yet; says how they come into being.
-        UnsupportedDtypeError: the file cannot hold a dtype. Nothing is written.
-        OSError: the file cannot be written, as of ``open(path, "wb")``. The old one is as it was.
+        NotAModelError: ``model`` is not a model.
+        UnsupportedOperation: the parameters do not exist yet; the message says how to create them.
+        UnsupportedDtypeError: the file cannot store a dtype. Nothing is written.
+        OSError: the file cannot be written, as with ``open(path, "wb")``. The old one is unchanged.
 
-    Format: docs/checkpoints.md. Any program that reads safetensors reads it.
+    Format: docs/checkpoints.md. Any safetensors reader can read the file.
 
     >>> import os, tempfile, unidev
     >>> model = {"weight": unidev.ones((3, 2)), "bias": unidev.zeros(3)}
@@ -60,29 +59,29 @@ def save_parameters(model: Any, /, path: str | os.PathLike[str]) -> None:
 def load_parameters(
     model: Any, /, path: str | os.PathLike[str], *, device: DeviceLike | None = None
 ) -> Any:
-    """Put the values in a checkpoint into ``model``, in place; returns the same object.
+    """Load a checkpoint's values into ``model``, in place; returns the same object.
 
-    The parameter objects and their memory stay, so an optimizer made before still trains them.
-    Where the model is does not matter, nor where, or of which framework, it was when it was saved:
-    names, shapes and dtypes have to be the same, of each tensor, and no name may be left over.
-    What is tied in the model stays tied. All is checked, the file's content too, before anything is
-    changed; if writing then fails or is interrupted, the old values are put back, for which they
-    are kept on the host until all is written. The file is read one tensor at a time.
+    Parameter objects keep their identity and their memory, so existing optimizers still train them.
+    The model may be on any device, and the file may come from any device and framework: only the
+    names, shapes and dtypes must match, with no name missing or left over. Tied parameters stay
+    tied. Everything, including the file's content, is checked before the model is changed. If
+    writing then fails or is interrupted, the old values are restored; until then the host holds a
+    copy of them. The file is read one tensor at a time.
 
     Args:
         model: as for ``place``.
-        path: of a file that ``save_parameters`` wrote, or any other safetensors file that fits.
-        device: where to ``place`` the model first, once the file is known to fit; None: it stays
-            where it is.
+        path: a file written by ``save_parameters``, or any other safetensors file that matches.
+        device: where to ``place`` the model, once the file is known to match; None: leave it where
+            it is.
 
     Returns:
         ``model``.
 
     Raises:
-        NotAModelError: ``model`` is none.
-        CheckpointError: the file is damaged, or does not fit; ``problems`` lists all that is wrong.
-        UnsupportedOperation: the parameters do not exist yet; says how they come into being.
-        DeviceError: ``device`` makes no sense, or is not there.
+        NotAModelError: ``model`` is not a model.
+        CheckpointError: the file is damaged or does not match; ``problems`` lists every mismatch.
+        UnsupportedOperation: the parameters do not exist yet; the message says how to create them.
+        DeviceError: ``device`` is invalid or not available.
         OSError: the file cannot be read.
 
     >>> import os, tempfile, unidev
@@ -161,7 +160,7 @@ def _load(model: Any, path: str, backend: Backend, target: Any) -> None:
         entries = fitted(slots, file, backend, model)
         if target is not None:
             place_on(target, model, None, backend, "load_parameters")
-            slots = slots_of(backend, model)  # NumPy's are other arrays now
+            slots = slots_of(backend, model)  # NumPy's arrays have been replaced
         _write(slots, entries, file, backend, model)
 
 
@@ -212,13 +211,13 @@ def _write_one(x: Any, values: Array, backend: Backend, doing: str) -> None:
 
 def _put_back(before: list[tuple[Any, Array]], backend: Backend) -> None:
     try:
-        while before:  # the last one first, as some may share memory
+        while before:  # in reverse order, since some may share memory
             x, values = before[-1]
-            _write_one(x, values, backend, "putting back the values that it had")
+            _write_one(x, values, backend, "restoring the old values")
             before.pop()
-    except KeyboardInterrupt:  # one has brought us here; another is no reason to stop half way
+    except KeyboardInterrupt:  # a second Ctrl-C must not stop this half way
         _put_back(before, backend)
 
 
 def _loading(model: Any) -> str:
-    return f"loading a {kind_of(model)}; it has the values that it had"
+    return f"loading a {kind_of(model)}; its values are unchanged"

@@ -1,8 +1,8 @@
-"""Writing the file of a checkpoint.
+"""Writing checkpoint files.
 
-Here and not by safetensors' own ``save_file``, which wants all tensors in the host's memory at once
-and the metadata before it has seen them: here one tensor is held at a time, and the digest of all
-is filled in at the end. safetensors has the last word on what was written.
+safetensors' own ``save_file`` needs all tensors in host memory at once, and the metadata before
+them. This one holds a single tensor at a time and fills in the digest at the end; safetensors then
+validates the file.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def write_checkpoint(
     values: Callable[[Entry], Array],
     metadata: Mapping[str, str],
 ) -> None:
-    """Write all of ``entries``, asking for the ``values`` of one at a time.
+    """Write all ``entries``, calling ``values`` for one at a time.
 
     Raises:
-        UnsupportedOperation: safetensors does not take what was written.
+        UnsupportedOperation: safetensors does not accept the file.
     """
-    # Wide ones first, so that each begins at a multiple of its width, as safetensors' own do.
+    # Widest dtype first, so that every entry is aligned to its item size, as in safetensors' own.
     ordered = sorted(entries, key=lambda entry: -numpy_dtype(entry.dtype).itemsize)
     header = _header(ordered, {**metadata, "unidev.digest": UNFILLED})
     digest = xxhash.xxh3_128(header)
@@ -60,7 +60,9 @@ def write_checkpoint(
     try:
         read_metadata(file.name)
     except SafetensorError as error:
-        raise UnsupportedOperation("saving this model", f"safetensors says: {error}") from error
+        raise UnsupportedOperation(
+            "saving this model", f"safetensors does not accept the file: {error}"
+        ) from error
 
 
 def _header(entries: Sequence[Entry], metadata: Mapping[str, str]) -> bytes:
