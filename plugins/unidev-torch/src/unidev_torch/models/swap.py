@@ -71,8 +71,8 @@ def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
     if not all(map(torch._has_compatible_shallow_copy_type, part.memory, memory)):
         raise UnsupportedOperation(
             f"placing {part.name!r}",
-            f"torch cannot move the memory of a tensor from {first.device} to {native}: build the "
-            "model there, inside `with torch.device(...)`",
+            f"torch cannot move the memory of a tensor from {first.device} to {native}: "
+            "build the model there, inside `with torch.device(...)`",
         )
     return Part(part.name, (), memory)
 
