@@ -1,4 +1,4 @@
-"""What torch moves is recorded: each transfer once, by the user's call, with its bytes, in order."""
+"""What torch moves is recorded: each transfer once, with the user's call and bytes, in order."""
 
 from __future__ import annotations
 
