@@ -164,6 +164,6 @@ def test_cudas_own_failure_to_count_is_an_error_of_unidevs(python):
 
 
 def test_memory_of_a_cpu_is_unsupported_with_the_reason():
-    with pytest.raises(UnsupportedOperation, match="keeps no count"):
+    with pytest.raises(UnsupportedOperation, match="does not count"):
         unidev.memory("cpu")
     unidev.synchronize()

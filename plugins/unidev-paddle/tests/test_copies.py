@@ -124,7 +124,7 @@ def test_bfloat16_is_made_read_and_refused_as_what_it_is():
     x = unidev.array([1.0, 2.5], dtype="bfloat16", device=GPU)
     assert x.dtype == paddle.bfloat16
     assert unidev.to_numpy(unidev.array(x, dtype="float32")).tolist() == [1.0, 2.5]
-    with pytest.raises(unidev.UnsupportedDtypeError, match="bfloat16; read it as float32"):
+    with pytest.raises(unidev.UnsupportedDtypeError, match="bfloat16; convert it to float32"):
         unidev.to_numpy(x)
 
 

@@ -11,7 +11,7 @@ from unidev_paddle.devices import Accelerator, parse_name, real
 
 
 def machine(cuda=0, xpu=0, **custom):
-    """What Paddle's core tells of a machine with these devices."""
+    """What Paddle's core reports on a machine with these devices."""
     return SimpleNamespace(
         is_compiled_with_cuda=lambda: cuda > 0,
         get_cuda_device_count=lambda: cuda,

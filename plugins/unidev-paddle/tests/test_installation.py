@@ -3,7 +3,7 @@ from __future__ import annotations
 from unidev.registry.loading import load_backend
 
 
-def built(monkeypatch, **told):
+def built(monkeypatch, **reported):
     """What is said of a Paddle that was built so."""
     backend = load_backend("paddle")
     import paddle
@@ -12,11 +12,13 @@ def built(monkeypatch, **told):
     from unidev_paddle.installation import PaddleInstallation
 
     for name in ("cuda", "rocm", "xpu"):
-        monkeypatch.setattr(core, f"is_compiled_with_{name}", lambda name=name: name in told)
-        if name in told:
-            monkeypatch.setattr(paddle.version, name, lambda name=name: told[name], raising=False)
-    monkeypatch.setattr(paddle.version, "compiled_cuda_archs", told.get("archs"), raising=False)
-    monkeypatch.setattr(paddle.version, "cudnn", lambda: told.get("cudnn", "False"))
+        monkeypatch.setattr(core, f"is_compiled_with_{name}", lambda name=name: name in reported)
+        if name in reported:
+            monkeypatch.setattr(
+                paddle.version, name, lambda name=name: reported[name], raising=False
+            )
+    monkeypatch.setattr(paddle.version, "compiled_cuda_archs", reported.get("archs"), raising=False)
+    monkeypatch.setattr(paddle.version, "cudnn", lambda: reported.get("cudnn", "False"))
     return PaddleInstallation(backend).build()
 
 

@@ -182,7 +182,7 @@ def test_what_a_look_ahead_wraps_moves_along():
 
 def test_the_optimizer_of_another_model_is_refused():
     model = network()
-    with pytest.raises(unidev.UnsupportedOperation, match="none of its parameters"):
+    with pytest.raises(unidev.UnsupportedOperation, match="none of the model's parameters"):
         unidev.place(model, GPU, optimizer=OPTIMIZERS["SGD"](network().parameters()))
     assert unidev.device_of(model) is unidev.cpu()
 

@@ -63,9 +63,9 @@ def at_once(*acts):
 
 
 class Importer:
-    # A thread that has imported Paddle by itself, and is there until it is told to end.
+    # A thread that has imported Paddle itself, and runs until it is asked to end.
     def __init__(self):
-        self.imported, self.told = threading.Event(), threading.Event()
+        self.imported, self.may_end = threading.Event(), threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
         self.imported.wait()
@@ -73,10 +73,10 @@ class Importer:
     def run(self):
         dynamic()
         self.imported.set()
-        self.told.wait()
+        self.may_end.wait()
 
     def end(self):
-        self.told.set()
+        self.may_end.set()
         self.thread.join()
 """
 

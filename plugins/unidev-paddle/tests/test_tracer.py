@@ -1,4 +1,4 @@
-"""What the tracer tells of Paddle's own calls: operation, devices, bytes and shape, by hand."""
+"""What the tracer reports of Paddle's own calls: operation, devices, bytes and shape, by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import copy
 import numpy as np
 import paddle
 import pytest
-from tracing import CPU, GPU, GPU_1, VALUES, on, told, told_by
+from tracing import CPU, GPU, GPU_1, VALUES, on, recorded, recorded_by
 
 import unidev
 
@@ -38,7 +38,7 @@ def script():
 
 
 def test_a_script_is_told_to_the_byte_and_in_order(capsys):
-    assert told_by(script) == [
+    assert recorded_by(script) == [
         ("paddle.to_tensor", "cpu:0", "gpu:0", 24, (2, 3)),
         ("Tensor.item", "gpu:0", "cpu:0", 4, ()),
         ("Tensor.item", "gpu:0", "cpu:0", 4, ()),
@@ -84,12 +84,12 @@ READS = {
 @pytest.mark.parametrize("name", READS)
 def test_reading_a_value_is_told(name):
     read, operation, nbytes, shape = READS[name]
-    assert told_by(read, on(GPU)) == [(operation, "gpu:0", "cpu:0", nbytes, shape)]
+    assert recorded_by(read, on(GPU)) == [(operation, "gpu:0", "cpu:0", nbytes, shape)]
 
 
 @pytest.mark.parametrize("show", [print, str, repr, "{}".format])
 def test_printing_is_told_whatever_it_reads(show, capsys):
-    transfers = told_by(show, on(GPU))  # Paddle 3.2 also reads whether there is a sign
+    transfers = recorded_by(show, on(GPU))  # Paddle 3.2 also reads whether there is a sign
     name = "Tensor.__str__" if show in (print, str, repr) else "Tensor.__format__"
     assert transfers[0] == (name, "gpu:0", "cpu:0", 24, (2, 3))
     assert {each[0] for each in transfers} == {name}
@@ -98,8 +98,8 @@ def test_printing_is_told_whatever_it_reads(show, capsys):
 def test_each_comparison_of_max_and_in_is_told():
     x = on(GPU, VALUES[0])
     read = ("Tensor.__bool__", "gpu:0", "cpu:0", 1, ())
-    assert told_by(max, x) == [read] * 2
-    assert told_by(lambda: 1.0 in x) == [read] * 2
+    assert recorded_by(max, x) == [read] * 2
+    assert recorded_by(lambda: 1.0 in x) == [read] * 2
 
 
 @pytest.mark.filterwarnings("ignore:To copy construct from a tensor")
@@ -118,7 +118,7 @@ def test_each_comparison_of_max_and_in_is_told():
     ],
 )
 def test_moving_is_told(name, move):
-    transfers = told_by(move, on(GPU))
+    transfers = recorded_by(move, on(GPU))
     assert transfers[-1] == (name, "gpu:0", "gpu:1", 24, (2, 3))
     assert [each[1] for each in transfers[:-1]] in ([], ["cpu:0"])  # what it is moved to is made
 
@@ -126,7 +126,7 @@ def test_moving_is_told(name, move):
 def test_what_is_behind_a_tensor_is_told_as_well():
     x, made = on(GPU), paddle.base.core.DenseTensor()
     dense = x.value().get_tensor()
-    with told() as transfers:
+    with recorded() as transfers:
         dense._copy(GPU_1.native)
         made._copy_from(dense, CPU.native)
         assert dense._get_float_element(2) == made._get_float_element(2) == 2.0
@@ -140,7 +140,7 @@ def test_what_is_behind_a_tensor_is_told_as_well():
 
 
 def test_what_is_cast_on_the_way_moves_as_it_then_is():
-    assert told_by(lambda: on(GPU).to("cpu", dtype="float64"))[1:] == [
+    assert recorded_by(lambda: on(GPU).to("cpu", dtype="float64"))[1:] == [
         ("Tensor.to", "gpu:0", "cpu:0", 48, (2, 3))
     ]
 
@@ -148,18 +148,18 @@ def test_what_is_cast_on_the_way_moves_as_it_then_is():
 def test_parameters_layers_and_files_are_told(tmp_path, default_device):
     default_device("sim:0")
     net, path = paddle.nn.Linear(3, 2), str(tmp_path / "net")
-    assert told_by(net.weight._copy_to, GPU_1.native, True) == [
+    assert recorded_by(net.weight._copy_to, GPU_1.native, True) == [
         ("Tensor._copy_to", "gpu:0", "gpu:1", 24, (3, 2))
     ]
-    assert told_by(net.to, "sim:1") == [
+    assert recorded_by(net.to, "sim:1") == [
         ("Linear.to", "gpu:0", "gpu:1", 24, (3, 2)),
         ("Linear.to", "gpu:0", "gpu:1", 8, (2,)),
     ]
-    assert told_by(paddle.save, net.state_dict(), path) == [
+    assert recorded_by(paddle.save, net.state_dict(), path) == [
         ("paddle.save", "gpu:1", "cpu:0", 24, (3, 2)),
         ("paddle.save", "gpu:1", "cpu:0", 8, (2,)),
     ]
-    assert sorted(told_by(paddle.load, path)) == [
+    assert sorted(recorded_by(paddle.load, path)) == [
         ("paddle.load", "cpu:0", "gpu:0", 8, (2,)),
         ("paddle.load", "cpu:0", "gpu:0", 24, (3, 2)),
     ]
@@ -183,7 +183,7 @@ def test_parameters_layers_and_files_are_told(tmp_path, default_device):
 )
 def test_values_of_the_host_that_go_to_a_device_are_told(name, nbytes, shape, fill, default_device):
     default_device("sim:0")
-    assert told_by(fill, on(GPU)) == [(name, "cpu:0", "gpu:0", nbytes, shape)]
+    assert recorded_by(fill, on(GPU)) == [(name, "cpu:0", "gpu:0", nbytes, shape)]
 
 
 MIXED = {
@@ -211,7 +211,7 @@ MIXED = {
 def test_operands_that_are_moved_silently_are_told(name, here, there):
     mix, nbytes, shape = MIXED[name]
     x, y = on(here), on(there)
-    with told() as transfers:
+    with recorded() as transfers:
         result = mix(x, y)
     ((operation, source, target, size, dimensions),) = transfers
     assert operation == f"{name} of mixed operands"
@@ -221,7 +221,7 @@ def test_operands_that_are_moved_silently_are_told(name, here, there):
 
 
 def test_of_three_operands_those_are_told_that_are_elsewhere():
-    assert told_by(paddle.where, on(GPU) > 1, on(CPU), on(GPU_1)) == [
+    assert recorded_by(paddle.where, on(GPU) > 1, on(CPU), on(GPU_1)) == [
         ("where of mixed operands", "gpu:0", "gpu:1", 6, (2, 3)),
         ("where of mixed operands", "cpu:0", "gpu:1", 24, (2, 3)),
     ]
@@ -229,7 +229,7 @@ def test_of_three_operands_those_are_told_that_are_elsewhere():
 
 def test_several_indices_are_brought_together_by_the_first():
     x, rows, columns = on(CPU), on(CPU, np.array([0, 1])), on(GPU, np.array([1, 2]))
-    assert told_by(lambda: x[rows, columns]) == [
+    assert recorded_by(lambda: x[rows, columns]) == [
         ("getitem of mixed operands", "gpu:0", "cpu:0", 16, (2,))
     ]
 
@@ -238,7 +238,7 @@ def test_several_indices_are_brought_together_by_the_first():
 def test_sparse_tensors_move_with_their_indices():
     x = paddle.sparse.sparse_coo_tensor([[0, 1], [1, 2]], [1.0, 2.0], [2, 3], place=CPU.native)
     y = on(GPU, VALUES.T)
-    with told() as transfers, pytest.raises(RuntimeError, match="not registered"):
+    with recorded() as transfers, pytest.raises(RuntimeError, match="not registered"):
         paddle.sparse.matmul(x, y)  # Paddle looks for the kernel after that
     assert transfers == [("sparse_matmul of mixed operands", "cpu:0", "gpu:0", 32 + 8, (2, 3))]
 
@@ -276,12 +276,12 @@ def step_on_one_device(x):
 def test_what_stays_on_its_device_is_not_told(device, compute, default_device):
     x = on(device)
     default_device(device.native_name)
-    assert told_by(compute, x) == []
+    assert recorded_by(compute, x) == []
 
 
 def test_reading_and_copying_on_the_cpu_is_not_told():
     x = on(CPU)
-    with told() as transfers:
+    with recorded() as transfers:
         assert (x.sum().item(), float(x[0, 1]), x.tolist()) == (15.0, 1.0, VALUES.tolist())
         assert (x.numpy() == x.cpu().clone().numpy()).all()
         assert "2, 3" in f"{x}"
@@ -294,6 +294,6 @@ def test_an_optimizer_that_works_elsewhere_is_told(default_device):
     optimizer = paddle.optimizer.SGD(0.1, net.parameters())
     net(on(GPU_1)).sum().backward()
     default_device("sim:0")  # where it makes its learning rate
-    assert told_by(optimizer.step) == [
+    assert recorded_by(optimizer.step) == [
         ("sgd_ of mixed operands", "gpu:0", "gpu:1", 4, ()),
     ]

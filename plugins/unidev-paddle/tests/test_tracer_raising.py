@@ -15,8 +15,8 @@ from tracing import (
     forbidden,
     on,
     originals,
-    told,
-    told_by,
+    recorded,
+    recorded_by,
 )  # fmt: skip
 
 import unidev
@@ -150,7 +150,7 @@ def test_paddles_own_errors_stay_what_they_are(fail):
     x = on(GPU)
     with pytest.raises(Exception) as outside:  # noqa: PT011  of whatever kind
         fail(x)
-    with told(), pytest.raises(type(outside.value)) as inside:
+    with recorded(), pytest.raises(type(outside.value)) as inside:
         fail(x)
     assert type(inside.value) is type(outside.value)
     assert str(inside.value).splitlines()[:1] == str(outside.value).splitlines()[:1]
@@ -162,17 +162,17 @@ def test_paddles_own_errors_stay_what_they_are(fail):
 def test_a_gradient_that_comes_back_over_a_copy_is_told():
     x = on(GPU, stop_gradient=False)
     loss = (unidev.copy_to(x, GPU_1) ** 2).sum()
-    assert told_by(loss.backward) == [("Tensor.backward", "gpu:1", "gpu:0", 24, (2, 3))]
+    assert recorded_by(loss.backward) == [("Tensor.backward", "gpu:1", "gpu:0", 24, (2, 3))]
     assert unidev.device_of(x.grad) is GPU
     loss = (unidev.copy_to(x, GPU_1) ** 2).sum()
-    assert told_by(paddle.grad, loss, x)[0][0] == "paddle.grad"
+    assert recorded_by(paddle.grad, loss, x)[0][0] == "paddle.grad"
 
 
 def test_blind_spots_are_such():
     before = paddle.device.get_device()
     paddle.set_device("sim:1")
     try:
-        with told() as transfers:
+        with recorded() as transfers:
             batches = paddle.io.DataLoader([VALUES[0], VALUES[1]], batch_size=2)
             ((batch,),) = (batch if isinstance(batch, list) else [batch] for batch in batches)
         assert (transfers, unidev.device_of(batch)) == ([], GPU_1)  # "batches of a DataLoader"
@@ -180,7 +180,7 @@ def test_blind_spots_are_such():
         paddle.set_device(before)
     x = on(GPU, stop_gradient=False)
     loss = (x * on(GPU_1)).sum()
-    assert told_by(loss.backward) == []  # "what backward moves": x, saved on gpu:0, to gpu:1
+    assert recorded_by(loss.backward) == []  # "what backward moves": x, saved on gpu:0, to gpu:1
     assert unidev.device_of(x.grad) is GPU_1
-    assert told_by(on(GPU).numpy) == []  # "functions taken before the block"
+    assert recorded_by(on(GPU).numpy) == []  # "functions taken before the block"
     assert all(TRACER.blind_spots.values())

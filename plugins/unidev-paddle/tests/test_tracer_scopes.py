@@ -9,7 +9,7 @@ import types
 
 import paddle
 import pytest
-from tracing import CPU, GPU, GPU_1, changed, on, originals, told, told_by
+from tracing import CPU, GPU, GPU_1, changed, on, originals, recorded, recorded_by
 
 __all__ = ["originals"]  # a fixture, of every test here
 
@@ -18,14 +18,14 @@ __all__ = ["originals"]  # a fixture, of every test here
 
 def test_attributes_are_others_in_a_scope_and_the_originals_after_it(originals):
     assert changed(originals) == set()
-    with told():
+    with recorded():
         patched = {name for _, name in changed(originals)}
         assert {"numpy", "__add__", "_copy_to", "matmul", "run_backward", "__array__"} <= patched
     assert changed(originals) == set()
 
 
 def test_attributes_are_the_originals_after_an_exception(originals):
-    with pytest.raises(KeyError), told(), told():
+    with pytest.raises(KeyError), recorded(), recorded():
         raise KeyError
     assert changed(originals) == set()
 
@@ -34,12 +34,12 @@ def test_a_module_that_is_imported_in_a_scope_keeps_no_replacement():
     original = paddle._C_ops.multiply
     late = types.ModuleType("paddle.imported_late")
     try:
-        with told() as transfers:
+        with recorded() as transfers:
             late.multiply = paddle._C_ops.multiply
             sys.modules[late.__name__] = late
             assert late.multiply is not original
         assert late.multiply is original
-        with told() as transfers:
+        with recorded() as transfers:
             late.multiply(on(GPU), on(GPU_1))
         assert transfers[-1][0] == "multiply of mixed operands"
         assert late.multiply is original
@@ -49,17 +49,17 @@ def test_a_module_that_is_imported_in_a_scope_keeps_no_replacement():
 
 def test_scopes_nest_and_each_is_told():
     x = on(GPU).sum()
-    with told() as outer:
+    with recorded() as outer:
         x.item()
-        with told() as inner:
+        with recorded() as inner:
             x.item()
         x.item()
     assert (len(outer), len(inner)) == (3, 1)
-    assert told_by(x.item) == outer[:1]
+    assert recorded_by(x.item) == outer[:1]
 
 
 def test_scopes_may_end_in_another_order_than_they_began():
-    x, first, second = on(GPU).sum(), told(), told()
+    x, first, second = on(GPU).sum(), recorded(), recorded()
     transfers = first.__enter__(), second.__enter__()
     first.__exit__(None, None, None)
     x.item()
@@ -84,7 +84,7 @@ def test_other_threads_are_not_told_of():
     def mix():
         return (x + y.sum()).item()
 
-    with told() as transfers:
+    with recorded() as transfers:
         assert in_thread(x.item) == 15.0
         assert in_thread(mix) == 30.0
     assert transfers == []
@@ -96,7 +96,7 @@ def test_two_threads_have_scopes_of_their_own_and_the_last_one_restores(original
 
     def theirs():
         assert mine_is_open.wait(60)
-        with told() as transfers:
+        with recorded() as transfers:
             theirs_is_open.set()
             assert mine_is_closed.wait(60)
             on(GPU).tolist()
@@ -104,7 +104,7 @@ def test_two_threads_have_scopes_of_their_own_and_the_last_one_restores(original
 
     thread = threading.Thread(target=theirs)
     thread.start()
-    with told() as transfers:
+    with recorded() as transfers:
         mine_is_open.set()
         assert theirs_is_open.wait(60)
         on(GPU).numpy()
@@ -120,7 +120,7 @@ def test_many_threads_open_and_close_scopes_at_once():
         counts = set()
         x = on(GPU).sum()
         for _ in range(50):
-            with told() as transfers:
+            with recorded() as transfers:
                 x.item()
             counts.add(len(transfers))
         seen.append(counts)
@@ -146,7 +146,7 @@ def test_an_operation_costs_less_than_25_us_more_in_a_scope():
         x.sum,
     ):
         outside = min(timeit.repeat(function, number=100, repeat=30))
-        with told():
+        with recorded():
             inside = min(timeit.repeat(function, number=100, repeat=30))
         assert inside - outside < 100 * 25e-6
 

@@ -1,4 +1,4 @@
-"""Functions that write down what the tracer tells."""
+"""Functions that write down what the tracer records."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def plain(transfer):
 
 
 @contextmanager
-def told():
-    """A list of all that is told in the block."""
+def recorded():
+    """A list of all that is recorded in the block."""
     transfers = []
     with TRACER.watch(lambda moved: transfers.append(plain(moved)), lambda _: None):
         yield transfers
 
 
-def told_by(function, *arguments):
-    with told() as transfers:
+def recorded_by(function, *arguments):
+    with recorded() as transfers:
         function(*arguments)
     return transfers
 
@@ -78,7 +78,7 @@ def changed(before):
 @pytest.fixture(autouse=True)
 def originals():
     """Whatever a test does, everything is the original object again."""
-    told_by(lambda: None)  # has the tracer imported
+    recorded_by(lambda: None)  # has the tracer imported
     before = attributes_of_paddle()
     yield before
     assert changed(before) == set()

@@ -18,10 +18,10 @@ CUDA = {
 @pytest.fixture
 def build_info(monkeypatch):
     """What TensorFlow says of itself; the test fills it."""
-    told: dict[str, object] = {}
-    monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: told)
+    reported: dict[str, object] = {}
+    monkeypatch.setattr(tf.sysconfig, "get_build_info", lambda: reported)
     monkeypatch.setattr("platform.system", lambda: "Linux")
-    return told
+    return reported
 
 
 @pytest.fixture
@@ -40,16 +40,16 @@ def build():
 
 def test_a_build_for_the_cpu_is_told_as_such_with_the_published_command(build_info) -> None:
     build_info.update(is_cuda_build=False, is_rocm_build=False)
-    told = build()
-    assert (told.accelerator, told.page) == (None, PAGE)
-    assert "tensorflow[and-cuda]" in told.wheels[0].command
+    reported = build()
+    assert (reported.accelerator, reported.page) == (None, PAGE)
+    assert "tensorflow[and-cuda]" in reported.wheels[0].command
 
 
 def test_a_build_for_cuda_tells_its_versions_and_code(build_info) -> None:
     build_info.update(CUDA)
-    told = build()
-    assert (told.accelerator, told.version, told.cudnn) == ("cuda", "12.5.1", "9")
-    assert told.architectures == ("sm_60", "sm_70", "sm_80", "compute_90")
+    reported = build()
+    assert (reported.accelerator, reported.version, reported.cudnn) == ("cuda", "12.5.1", "9")
+    assert reported.architectures == ("sm_60", "sm_70", "sm_80", "compute_90")
 
 
 def test_a_cudnn_that_is_not_there_is_missing(build_info, no_cudnn) -> None:

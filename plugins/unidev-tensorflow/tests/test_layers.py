@@ -150,7 +150,7 @@ def test_a_net_is_traced_by_a_tf_function_and_gives_the_same():
     some = tf.function(net, input_signature=[tf.TensorSpec((None, 2, None, None))])
     np.testing.assert_allclose(some(IMAGES), net(IMAGES), atol=1e-6)
     blind = tf.function(nn.sequential(nn.flatten()), input_signature=[tf.TensorSpec(None)])
-    with pytest.raises(ValueError, match="how many axes"):
+    with pytest.raises(ValueError, match="number of axes"):
         blind(IMAGES)
 
 
@@ -261,11 +261,11 @@ def test_without_keras_on_tensorflow_layers_are_unsupported_and_say_so(python):
 @pytest.mark.parametrize(
     ("layer", "shape", "said"),
     [
-        (lambda: unidev.nn.conv2d(1, 2, 3), (1, 4, 4), "these are \\(1, 4, 4\\)"),
-        (lambda: unidev.nn.conv2d(1, 2, 3), (1, 2, 4, 5), "these are \\(1, 2, 4, 5\\)"),
+        (lambda: unidev.nn.conv2d(1, 2, 3), (1, 4, 4), "not \\(1, 4, 4\\)"),
+        (lambda: unidev.nn.conv2d(1, 2, 3), (1, 2, 4, 5), "not \\(1, 2, 4, 5\\)"),
         (lambda: unidev.nn.conv2d(1, 2, 3, padding=(0, 1)), (1, 1, 2, 4), "a window of \\(3, 3\\)"),
         (lambda: unidev.nn.avg_pool2d(3), (1, 1, 2, 4), "a window of \\(3, 3\\)"),
-        (lambda: unidev.nn.max_pool2d(3), (1, 4, 4), "these are \\(1, 4, 4\\)"),
+        (lambda: unidev.nn.max_pool2d(3), (1, 4, 4), "not \\(1, 4, 4\\)"),
         (lambda: unidev.nn.batch_norm(3), (2, 1), "this is \\(2, 1\\)"),
         (lambda: unidev.nn.batch_norm(3), (2, 4, 3), "this is \\(2, 4, 3\\)"),
     ],

@@ -92,11 +92,11 @@ class FullyShardedDataParallel(nn.Module):
 REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
     "meta": (lambda: nn.Linear(2, 2, device="meta"), r"'1.weight'.*to_empty\(device=\.\.\.\)"),
     "a frozen script": (frozen_script, r"torch\.jit\.load\(file, map_location"),
-    "quantized": (quantized, "quantize it then"),
+    "quantized": (quantized, "then quantize it"),
     "a buffer with a history": (with_history, r"'1.doubled'.*x\.detach\(\)"),
     "sparse": (with_sparse, "'1.adjacency'.*sparse_coo tensor: .*dense tensors only"),
     "a tensor that wraps others": (with_wrapper, "'1.wrapped'.*a Wrapper"),
-    "sharded": (FullyShardedDataParallel, "before it is sharded"),
+    "sharded": (FullyShardedDataParallel, "before sharding it"),
 }
 
 

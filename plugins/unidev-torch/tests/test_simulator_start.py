@@ -117,7 +117,7 @@ def test_without_a_compiler_the_error_says_what_to_install(python: Python, tmp_p
 
 def test_a_compiler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler -v")
-    with pytest.raises(SimulationError, match="'no-such-compiler' that CXX names is not there"):
+    with pytest.raises(SimulationError, match="'no-such-compiler' named by CXX was not found"):
         simulator._compiler()
 
 

@@ -81,7 +81,7 @@ def test_a_number_on_the_cpu_goes_with_a_tensor_and_changes_neither_device_nor_d
 
 def test_a_device_that_is_not_there_is_an_error() -> None:
     for make in (lambda: torch.empty(1, device="sim:4"), lambda: torch.ones(1).to("sim:9")):
-        with pytest.raises(RuntimeError, match=r"is not there: this process simulates 4 device"):
+        with pytest.raises(RuntimeError, match=r"does not exist: this process simulates 4 device"):
             make()
 
 

@@ -107,7 +107,7 @@ def test_torch_accelerator_sees_the_devices() -> None:
     with torch.accelerator.device_index(2):
         assert torch.empty(1, device="sim").device == torch.device("sim:2")
     assert torch.accelerator.current_device_index() == 0
-    with pytest.raises(RuntimeError, match="not there"):
+    with pytest.raises(RuntimeError, match="does not exist"):
         torch.accelerator.set_device_index(4)
 
 

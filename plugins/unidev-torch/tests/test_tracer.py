@@ -1,4 +1,4 @@
-"""What torch moves is told: each transfer once, by the user's call, with its bytes, in order."""
+"""What torch moves is recorded: each transfer once, with the user's call and bytes, in order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 import torch
-from told import told_of
+from recorded import recorded_of
 from torch import nn
 
 import unidev
@@ -16,7 +16,7 @@ import unidev
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from told import Told
+    from recorded import Recorded
 
 A, B = "sim:0", "sim:1"
 
@@ -31,11 +31,11 @@ def number(device: str = A) -> torch.Tensor:
     return torch.tensor(2.0, device=device)
 
 
-def reading(operation: str, nbytes: int, shape: tuple[int, ...] | None = ()) -> list[Told]:
+def reading(operation: str, nbytes: int, shape: tuple[int, ...] | None = ()) -> list[Recorded]:
     return [(operation, "gpu:0", "cpu:0", nbytes, shape)]
 
 
-def sending(operation: str, nbytes: int, shape: tuple[int, ...] | None) -> list[Told]:
+def sending(operation: str, nbytes: int, shape: tuple[int, ...] | None) -> list[Recorded]:
     return [(operation, "cpu:0", "gpu:0", nbytes, shape)]
 
 
@@ -52,7 +52,7 @@ def test_a_script_gives_exactly_its_transfers_in_order(capsys: pytest.CaptureFix
         values = x.tolist()  # 32
         x[0] = torch.tensor(values[0])  # 8
 
-    assert told_of(script) == [
+    assert recorded_of(script) == [
         ("Tensor.to", "cpu:0", "gpu:0", 32, (4, 2)),
         ("Module.to", "cpu:0", "gpu:0", 8, (1, 2)),
         ("Module.to", "cpu:0", "gpu:0", 4, (1,)),
@@ -90,8 +90,8 @@ def test_a_script_gives_exactly_its_transfers_in_order(capsys: pytest.CaptureFix
 def test_reading_a_number_is_told_by_the_call_that_reads_it(
     read: Callable[[torch.Tensor], object], name: str
 ) -> None:
-    assert told_of(read, number()) == reading(name, 4)
-    assert told_of(read, number("cpu")) == []
+    assert recorded_of(read, number()) == reading(name, 4)
+    assert recorded_of(read, number("cpu")) == []
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_reading_a_number_is_told_by_the_call_that_reads_it(
     ],
 )  # fmt: skip
 def test_reading_what_was_computed_is_told(
-    read: Callable[[torch.Tensor], object], expected: list[Told]
+    read: Callable[[torch.Tensor], object], expected: list[Recorded]
 ) -> None:
-    assert told_of(read, matrix()) == expected
+    assert recorded_of(read, matrix()) == expected
 
 
 @pytest.mark.parametrize(
@@ -127,17 +127,17 @@ def test_a_result_as_long_as_its_values_decide_reads_the_length(
     count: Callable[[torch.Tensor], object],
 ) -> None:
     x = torch.tensor([[0.0, 3, 1], [2, 4, 2]], device=A)
-    ((_, *rest),) = told_of(count, x)
+    ((_, *rest),) = recorded_of(count, x)
     assert rest == ["gpu:0", "cpu:0", 8, ()]
 
 
 def test_printing_is_told_once_with_the_values_that_are_shown() -> None:
     long = torch.arange(5000.0, device=A)
-    assert told_of(repr, matrix()) == reading("Tensor.__repr__", 24, (2, 3))
-    assert told_of(repr, nn.Parameter(matrix())) == reading("Tensor.__repr__", 24, (2, 3))
-    assert told_of(lambda: f"{matrix()}") == reading("Tensor.__format__", 24, (2, 3))
-    assert told_of(repr, long) == reading("Tensor.__repr__", 24, (5000,))
-    assert told_of(repr, [number(), number()]) == 2 * reading("Tensor.__repr__", 4)
+    assert recorded_of(repr, matrix()) == reading("Tensor.__repr__", 24, (2, 3))
+    assert recorded_of(repr, nn.Parameter(matrix())) == reading("Tensor.__repr__", 24, (2, 3))
+    assert recorded_of(lambda: f"{matrix()}") == reading("Tensor.__format__", 24, (2, 3))
+    assert recorded_of(repr, long) == reading("Tensor.__repr__", 24, (5000,))
+    assert recorded_of(repr, [number(), number()]) == 2 * reading("Tensor.__repr__", 4)
 
 
 @pytest.mark.parametrize(
@@ -161,9 +161,9 @@ def test_printing_is_told_once_with_the_values_that_are_shown() -> None:
     ],
 )  # fmt: skip
 def test_moving_is_told_by_every_spelling(
-    move: Callable[[torch.Tensor], object], expected: list[Told]
+    move: Callable[[torch.Tensor], object], expected: list[Recorded]
 ) -> None:
-    assert told_of(move, matrix("cpu")) == expected
+    assert recorded_of(move, matrix("cpu")) == expected
 
 
 @pytest.mark.parametrize(
@@ -186,27 +186,27 @@ def test_moving_is_told_by_every_spelling(
     ],
 )  # fmt: skip
 def test_making_a_tensor_of_python_data_is_told(
-    make: Callable[[], object], expected: list[Told]
+    make: Callable[[], object], expected: list[Recorded]
 ) -> None:
-    assert told_of(make) == expected
+    assert recorded_of(make) == expected
 
 
 def test_indices_on_the_cpu_are_operands_that_move_silently() -> None:
     x = matrix()
     name = "Tensor.__getitem__ of mixed operands"
     rows, mask = torch.tensor([0, 1]), torch.tensor([True, False])
-    assert told_of(lambda: x[rows]) == sending(name, 16, (2,))
-    assert told_of(lambda: x[rows, rows]) == sending(name, 32, None)
-    assert told_of(lambda: x[mask]) == sending(name, 8, (1,))  # the position of what is true
+    assert recorded_of(lambda: x[rows]) == sending(name, 16, (2,))
+    assert recorded_of(lambda: x[rows, rows]) == sending(name, 32, None)
+    assert recorded_of(lambda: x[mask]) == sending(name, 8, (1,))  # the position of what is true
     set_item = "Tensor.__setitem__ of mixed operands"
-    assert told_of(lambda: x.__setitem__(rows, x)) == sending(set_item, 16, (2,))
+    assert recorded_of(lambda: x.__setitem__(rows, x)) == sending(set_item, 16, (2,))
 
 
 def test_a_checkpoint_is_told_tensor_by_tensor() -> None:
     x, file = matrix(), io.BytesIO()
-    assert told_of(torch.save, x, file) == reading("torch.save", 24, (24,))
+    assert recorded_of(torch.save, x, file) == reading("torch.save", 24, (24,))
     file.seek(0)
-    assert told_of(torch.load, file) == sending("torch.load", 24, (24,))
+    assert recorded_of(torch.load, file) == sending("torch.load", 24, (24,))
 
 
 def test_what_stays_on_its_device_is_not_told() -> None:
@@ -226,7 +226,7 @@ def test_what_stays_on_its_device_is_not_told() -> None:
         list(y), hash(y), y.T.contiguous(), y.split(1), torch.stack([y, y]), y.untyped_storage()
 
     for device in (A, "cpu"):
-        assert told_of(stay, device) == []
+        assert recorded_of(stay, device) == []
 
 
 def test_what_has_no_memory_does_not_move() -> None:
@@ -236,9 +236,9 @@ def test_what_has_no_memory_does_not_move() -> None:
         with FakeTensorMode():
             torch.ones(3, device=A).cpu().sum()
 
-    assert told_of(fake) == []
-    assert told_of(lambda: torch.empty_like(torch.empty(2, device="meta"), device=A)) == []
-    assert told_of(repr, torch.empty(0, device=A)) == []
+    assert recorded_of(fake) == []
+    assert recorded_of(lambda: torch.empty_like(torch.empty(2, device="meta"), device=A)) == []
+    assert recorded_of(repr, torch.empty(0, device=A)) == []
 
 
 def test_a_net_that_moves_at_once_is_one_call_and_gets_no_advice() -> None:

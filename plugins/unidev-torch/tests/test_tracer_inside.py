@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from told import names_told_by, watch
+from recorded import names_recorded_by, watch
 from torch import nn
 
 import unidev
@@ -33,18 +33,18 @@ def _refuse(moved: PlannedTransfer) -> None:
 
 def test_gradients_that_cross_devices_are_told_in_the_users_thread() -> None:
     x = torch.ones(2, device=A, requires_grad=True)
-    told: list[tuple[str, str, str, bool]] = []
+    recorded: list[tuple[str, str, str, bool]] = []
     user = threading.current_thread()
 
     def begin(moved: PlannedTransfer) -> None:
         is_here = threading.current_thread() is user
-        told.append((moved.operation, str(moved.source), str(moved.target), is_here))
+        recorded.append((moved.operation, str(moved.source), str(moved.target), is_here))
 
     loss = (x.to(B) * 2).sum()
     with watch(begin):
         loss.backward(retain_graph=True)
         torch.autograd.grad(loss, x)
-    assert told == [
+    assert recorded == [
         ("Tensor.backward", "gpu:1", "gpu:0", True),
         ("torch.autograd.grad", "gpu:1", "gpu:0", True),
     ]
@@ -64,7 +64,7 @@ def test_a_users_own_code_in_backward_is_told_by_the_operators() -> None:
 
     y = Twice.apply(x)
     y.register_hook(lambda gradient: float(gradient.sum()) and None)
-    assert names_told_by(y.sum().backward) == [
+    assert names_recorded_by(y.sum().backward) == [
         "Tensor.item to cpu:0", "Tensor.to to cpu:0", "Tensor.to to gpu:0",
     ]  # fmt: skip
 
@@ -81,8 +81,8 @@ def test_saved_tensors_on_the_cpu_and_checkpoints_are_told() -> None:
         run = torch.utils.checkpoint.checkpoint
         run(lambda v: v.to(B).sin().sin(), x, use_reentrant=False).sum().backward()
 
-    assert names_told_by(save_on_cpu) == ["Tensor.sin to cpu:0", "Tensor.backward to gpu:0"]
-    assert names_told_by(recompute) == [
+    assert names_recorded_by(save_on_cpu) == ["Tensor.sin to cpu:0", "Tensor.backward to gpu:0"]
+    assert names_recorded_by(recompute) == [
         "Tensor.to to gpu:1", "Tensor.to to gpu:1", "Tensor.backward to gpu:0",
     ]  # fmt: skip
 
@@ -99,7 +99,7 @@ def test_inference_mode_is_seen_through() -> None:
             bool(x[0, 0])
             nn.functional.one_hot(x[0].long())
 
-    assert names_told_by(infer) == [
+    assert names_recorded_by(infer) == [
         "Tensor.cpu to cpu:0", "Tensor.item to cpu:0", "Tensor.__bool__ to cpu:0",
         "torch.nn.functional.one_hot to cpu:0",
     ]  # fmt: skip
@@ -121,13 +121,13 @@ def test_compiled_functions_stay_compiled_and_are_told_as_they_run() -> None:
     whole = torch.compile(lambda v: v.sin().to(B).cos(), backend=backend, fullgraph=True)
     broken = torch.compile(lambda v: (v * v.sum().item()).cpu(), backend=backend)
     try:
-        assert names_told_by(whole, x) == ["Tensor.to to gpu:1"]
-        assert names_told_by(whole, x) == ["Tensor.to to gpu:1"]
+        assert names_recorded_by(whole, x) == ["Tensor.to to gpu:1"]
+        assert names_recorded_by(whole, x) == ["Tensor.to to gpu:1"]
         assert compilations == 1
         whole(x)
         whole(x)
         assert compilations == 2  # torch compiles for the modes that are open
-        operations = names_told_by(broken, x)
+        operations = names_recorded_by(broken, x)
         assert operations == ["Tensor.item to cpu:0", "Tensor.cpu to cpu:0"]
         assert not [code for code in compiled_code() - before if "unidev_torch" in code.co_filename]
     finally:
@@ -141,8 +141,8 @@ def test_exported_programs_are_told_and_exporting_moves_nothing() -> None:
 
     x = torch.ones(2, device=A)
     exported: list[Any] = []
-    assert names_told_by(lambda: exported.append(torch.export.export(Reading(), (x,)))) == []
-    assert names_told_by(exported[0].module(), x) == ["Tensor.to to cpu:0"]
+    assert names_recorded_by(lambda: exported.append(torch.export.export(Reading(), (x,)))) == []
+    assert names_recorded_by(exported[0].module(), x) == ["Tensor.to to cpu:0"]
 
 
 def test_vmap_autocast_and_subclasses_are_told() -> None:
@@ -158,10 +158,12 @@ def test_vmap_autocast_and_subclasses_are_told() -> None:
         with torch.autocast("sim", dtype=torch.bfloat16):
             (x @ x.T).cpu()
 
-    assert names_told_by(torch.vmap(lambda v: v.to(B)), x) == ["Tensor.to to gpu:1"]
-    assert names_told_by(cast) == ["Tensor.cpu to cpu:0"]
-    assert names_told_by(x.as_subclass(Named).cpu) == ["Tensor.cpu to cpu:0"]
-    assert names_told_by(lambda: two.to("cpu")) == 2 * ["Tensor.to to cpu:0"]  # both that are in it
+    assert names_recorded_by(torch.vmap(lambda v: v.to(B)), x) == ["Tensor.to to gpu:1"]
+    assert names_recorded_by(cast) == ["Tensor.cpu to cpu:0"]
+    assert names_recorded_by(x.as_subclass(Named).cpu) == ["Tensor.cpu to cpu:0"]
+    assert names_recorded_by(lambda: two.to("cpu")) == 2 * [
+        "Tensor.to to cpu:0"
+    ]  # both that are in it
 
 
 def test_torchscript_is_told_and_stopped_in_torchs_own_words() -> None:
@@ -169,7 +171,7 @@ def test_torchscript_is_told_and_stopped_in_torchs_own_words() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # newer torch would rather not have it
         script = torch.jit.script(_to_the_cpu)
-    assert names_told_by(script, x) == ["Tensor.to to cpu:0"]
+    assert names_recorded_by(script, x) == ["Tensor.to to cpu:0"]
     with watch(_refuse), pytest.raises(RuntimeError, match="failed in the TorchScript interpreter"):
         script(x)
 
@@ -193,9 +195,9 @@ def test_a_model_that_moves_keeps_its_parameters() -> None:
 
 
 def test_unidevs_verbs_work_inside() -> None:
-    told: list[int] = []
-    with watch(lambda moved: told.append(moved.nbytes)):
+    recorded: list[int] = []
+    with watch(lambda moved: recorded.append(moved.nbytes)):
         x = unidev.array([1.0, 2.0], device="gpu:0")
         y = unidev.copy_to(x, "gpu:1")
         unidev.to_numpy(y)
-    assert told == [8, 8, 8]
+    assert recorded == [8, 8, 8]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from told import watch
+from recorded import watch
 from torch import nn, overrides
 from torch.utils import _python_dispatch as dispatching
 
@@ -130,11 +130,11 @@ def test_scopes_nest_and_each_is_told() -> None:
 
 
 def test_an_exception_ends_the_scope() -> None:
-    told: list[str] = []
-    with pytest.raises(KeyError), watch(lambda moved: told.append(moved.operation)):
+    recorded: list[str] = []
+    with pytest.raises(KeyError), watch(lambda moved: recorded.append(moved.operation)):
         raise KeyError
     torch.ones(2, device=A).cpu()
-    assert told == []
+    assert recorded == []
 
 
 def test_scopes_may_end_in_any_order_and_leave_other_modes_alone() -> None:
@@ -158,7 +158,7 @@ def test_scopes_may_end_in_any_order_and_leave_other_modes_alone() -> None:
 
 def test_each_thread_is_told_its_own() -> None:
     barrier = threading.Barrier(3, timeout=300)
-    told: dict[str, list[tuple[int, ...] | None]] = {"a": [], "b": []}
+    recorded: dict[str, list[tuple[int, ...] | None]] = {"a": [], "b": []}
     left: list[object] = []
 
     def work(length: int, name: str | None) -> None:
@@ -166,7 +166,7 @@ def test_each_thread_is_told_its_own() -> None:
         with ExitStack() as stack:
             barrier.wait()  # all have begun
             if name is not None:
-                stack.enter_context(watch(lambda moved: told[name].append(moved.shape)))
+                stack.enter_context(watch(lambda moved: recorded[name].append(moved.shape)))
             barrier.wait()
             for _ in range(20):
                 x.cpu()
@@ -181,7 +181,7 @@ def test_each_thread_is_told_its_own() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert told == {"a": 20 * [(1,)], "b": 20 * [(2,)]}
+    assert recorded == {"a": 20 * [(1,)], "b": 20 * [(2,)]}
     assert left == []
 
 

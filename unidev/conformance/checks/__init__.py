@@ -1,1 +1,1 @@
-"""The checks, a file a group. Each is a pytest function that gets a ``Workbench``."""
+"""The checks, one file per group. Each is a pytest function that receives a ``Workbench``."""

@@ -1,4 +1,4 @@
-"""``as_in_device``: the very object where it is there already, and a true copy where it is not."""
+"""``as_in_device``: the same object if it is on the device already, otherwise a true copy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _spellings(device: Device) -> list[Any]:
 
 @check(required=True)
 def test_same_object_when_there(workbench: Workbench) -> None:
-    """Where the tensor is already, the very object is returned, however the device is spelt."""
+    """A tensor already on the device is returned itself, however the device is spelt."""
     for device in workbench.devices:
         x = workbench.matrix(device)
         tensors = {
@@ -37,7 +37,7 @@ def test_same_object_when_there(workbench: Workbench) -> None:
 
 @check(required=True, needs=("probe.allocated_bytes",))
 def test_nothing_allocated(workbench: Workbench) -> None:
-    """Where the tensor is already, no memory is taken."""
+    """A tensor already on the device takes no new memory."""
     for device in workbench.devices:
         x = workbench.make(samples.big(), device)
         spellings = _spellings(device)
@@ -50,13 +50,13 @@ def test_nothing_allocated(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_disjoint_copy_when_not_there(workbench: Workbench) -> None:
-    """Where the tensor is not, the result is on the device, and shares nothing with the source."""
+    """A tensor on another device is copied: the result is on the device and shares no memory."""
     for source, target in workbench.pairs():
         for size in samples.SIZES:
             x = workbench.make(samples.counting((size,)), source)
             y = unidev.as_in_device(x, target)
             where = f"{size} elements, {source} to {target}"
-            # First of all: what has not moved is no copy either, but this says which it is.
+            # First: a tensor that was not moved is not a copy either, but this message is clearer.
             workbench.oracle.check_device(y, target, where)
             workbench.oracle.check_copy(x, y, target, where)
             workbench.oracle.check_device(x, source, f"the source of {where}")
@@ -64,18 +64,18 @@ def test_disjoint_copy_when_not_there(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_differs_from_copy_to(workbench: Workbench) -> None:
-    """On one device the two verbs differ: one gives the tensor, the other new memory."""
+    """On one device the two verbs differ: one returns the tensor, the other new memory."""
     for device in workbench.devices:
         x = workbench.matrix(device)
         same, copied = unidev.as_in_device(x, device), unidev.copy_to(x, device)
-        assert same is x, f"{device}: as_in_device gave another object"
-        assert copied is not x, f"{device}: copy_to gave the source itself"
+        assert same is x, f"{device}: as_in_device returned another object"
+        assert copied is not x, f"{device}: copy_to returned the source itself"
         workbench.oracle.check_copy(x, copied, device, f"copy_to on {device}")
 
 
 @check()
 def test_unmoved_tree_is_itself(workbench: Workbench) -> None:
-    """A container none of whose tensors moves is returned itself, and so are those in it."""
+    """A container of which no tensor moves is returned itself, and so are the containers in it."""
     for device in workbench.devices:
         x, y = workbench.matrix(device), workbench.matrix(device)
         trees = (
@@ -86,12 +86,12 @@ def test_unmoved_tree_is_itself(workbench: Workbench) -> None:
             for spelling in _spellings(device):
                 found = unidev.as_in_device(tree, spelling)
                 name = type(tree).__name__
-                assert found is tree, f"{name} on {device}, sent to {spelling!r}: another one"
+                assert found is tree, f"{name} on {device}, sent to {spelling!r}: another container"
 
 
 @check()
 def test_leaves_there_stay_themselves(workbench: Workbench) -> None:
-    """Of a container, tensors that are there already stay themselves; only the others move."""
+    """In a container, tensors already on the device stay the same objects; only the others move."""
     for source, target in workbench.all_pairs():
         moving, there, other = workbench.matrix(source), workbench.matrix(target), object()
         tree = {"a": moving, "b": [there, (there, other)], "c": Point(there, moving)}
@@ -99,7 +99,7 @@ def test_leaves_there_stay_themselves(workbench: Workbench) -> None:
         where = f"{source} to {target}"
         stayed = [found["b"][0], found["b"][1][0], found["c"].x]
         assert all(leaf is there for leaf in stayed), f"{where}: a leaf already there was replaced"
-        assert found["b"][1][1] is other, f"{where}: what is no tensor was replaced"
+        assert found["b"][1][1] is other, f"{where}: a non-tensor leaf was replaced"
         assert found["a"] is found["c"].y, f"{where}: one leaf became two"
         if source is target:
             assert found["a"] is moving, f"{where}: a leaf already there was replaced"

@@ -1,4 +1,4 @@
-"""``save_parameters`` and ``load_parameters``: what comes back, and on what."""
+"""``save_parameters`` and ``load_parameters``: what is restored, and into which objects."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BOTH = ("models", "probe.models")
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_round_trip(workbench: Workbench) -> None:
-    """What was saved on one device loads on another, to the bit, into the model as it is."""
+    """A checkpoint saved on one device loads on another bit by bit, into the existing model."""
     for source, target in workbench.ring():
         saved, other = trained(workbench, source, steps=2), trained(workbench, target)
         where = f"saved on {source}, loaded on {target}"
@@ -40,25 +40,25 @@ def test_round_trip(workbench: Workbench) -> None:
             expected = values_of(workbench, saved.model)
             objects, memory = list(other.probe.objects(other.model)), other.memory()
             loaded = workbench.works(unidev.load_parameters, other.model, path)
-        assert loaded is other.model, f"{where}: another model came back"
+        assert loaded is other.model, f"{where}: another model was returned"
         check_values(workbench, other.model, expected, where)
         same = zip(objects, other.probe.objects(other.model), strict=True)
-        assert all(a is b for a, b in same), f"{where}: other parameter objects"
+        assert all(a is b for a, b in same), f"{where}: parameter objects were replaced"
         after = other.memory()
         moved = [name for name, extents in memory.items() if after[name] != extents]
-        # Where tensors cannot be written to, a variable gets another one.
+        # If tensors are immutable, the variable gets new memory.
         assert not moved or isinstance(workbench.probe.write, Unsupported), (
-            f"{where}: other memory than before in {moved}"
+            f"{where}: the memory of {moved} was replaced"
         )
         other.check_on(target, where)
         saved.place(target)
-        assert other.forward() == saved.forward(), f"{where}: they give other outputs"
+        assert other.forward() == saved.forward(), f"{where}: the outputs differ"
         workbench.evidence.add("names", sorted(expected))
 
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_loads_to_a_device(workbench: Workbench) -> None:
-    """With ``device=`` the model is placed there, wherever it was, and has the values."""
+    """With ``device=`` the model is placed there, wherever it was, and gets the values."""
     for source, target in workbench.ring():
         saved, other = trained(workbench, workbench.cpu, steps=2), trained(workbench, source)
         with a_folder() as folder:
@@ -73,29 +73,29 @@ def test_loads_to_a_device(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_ties_are_stored_once(workbench: Workbench) -> None:
-    """A tied weight takes its place in the file once, and is one, of both names, afterwards."""
+    """A tied weight is stored once, and stays tied under both names after loading."""
     for device in workbench.devices:
         saved, other = trained(workbench, device, steps=2), trained(workbench, device)
         expected = values_of(workbench, saved.model)
         stored = workbench.backend.models.stored(saved.model)
         once = {tuple(workbench.oracle.storage(s.tensor)): n for n, s in stored.items()}
-        assert len(once) < len(stored), f"nothing in the model is tied: {sorted(stored)}"
+        assert len(once) < len(stored), f"the model has no tied weights: {sorted(stored)}"
         with a_folder() as folder:
             path = folder / "model.safetensors"
             unidev.save_parameters(saved.model, path)
             found, size = entries(path), path.stat().st_size
             workbench.works(unidev.load_parameters, other.model, path)
-        assert len(found) == len(once), f"{len(found)} entries of {len(once)}: {sorted(found)}"
+        assert len(found) == len(once), f"{len(found)} entries, not {len(once)}: {sorted(found)}"
         nbytes = sum(expected[name].nbytes for name in once.values())
         assert nbytes <= size <= nbytes + HEADER_BYTES, f"a file of {size} bytes for {nbytes}"
         for a, b in other.probe.tied(other.model):
-            assert workbench.oracle.shares(a, b), f"on {device}: tied weights have come apart"
+            assert workbench.oracle.shares(a, b), f"on {device}: tied weights are no longer tied"
         check_values(workbench, other.model, expected, f"on {device}")
 
 
 @check(required=True, profile="train", needs=(*_BOTH, "probe.write"))
 def test_view_without_its_storage(workbench: Workbench) -> None:
-    """Of a view the file has what it shows, in its order, and not the storage behind it."""
+    """The file has a view's own elements, in its order, not the complete storage behind it."""
     for device in workbench.devices:
         whole = workbench.make(counting((500, 400)), device)
         views = {**workbench.probe.views(whole), "same": workbench.probe.same_memory(whole)}
@@ -121,7 +121,7 @@ def _check_view(workbench: Workbench, view: Any, expected: Any, where: str) -> N
         del models.stored
     assert list(found) == ["view"], f"{where}: the file has {sorted(found)}"
     assert found["view"].shape == expected.shape, f"{where}: shape {found['view'].shape}"
-    assert np.array_equal(found["view"], expected), f"{where}: other values are in the file"
+    assert np.array_equal(found["view"], expected), f"{where}: the file has other values"
     room = expected.nbytes + HEADER_BYTES
     assert size <= room, f"{where}: a file of {size} bytes for {expected.nbytes} of elements"
     workbench.evidence.add("file", f"{where}: {size} bytes for {expected.nbytes}")
@@ -129,7 +129,7 @@ def _check_view(workbench: Workbench, view: Any, expected: Any, where: str) -> N
 
 @check(required=True, profile="train", needs=("layers", "models"))
 def test_portable_names_and_layouts(workbench: Workbench) -> None:
-    """Of ``unidev.nn`` the file has the same names, shapes and numbers on every framework."""
+    """For ``unidev.nn`` the file has the same names, shapes and numbers on every framework."""
     for device in workbench.devices:
         net = made_on(device, _net)
         with a_folder() as folder:
@@ -145,7 +145,7 @@ def test_portable_names_and_layouts(workbench: Workbench) -> None:
             drawn = unidev.to_numpy(unidev.rand(_SHAPES[name], device="cpu"))
             limit = np.float32((6.0 / (fan_in + fan_out)) ** 0.5)
             expected = (drawn * np.float32(2) - np.float32(1)) * limit
-            assert np.array_equal(found[name], expected), f"on {device}: {name} in another layout"
+            assert np.array_equal(found[name], expected), f"on {device}: {name} has another layout"
         for name, value in (("1.running_mean", 0), ("1.running_var", 1), ("1.weight", 1)):
             assert (found[name] == value).all(), f"on {device}: {name} is {found[name]}"
 
@@ -166,7 +166,7 @@ def _net() -> Any:
 
 @check(required=True, profile="train", needs=("layers", "models"))
 def test_of_another_framework(workbench: Workbench) -> None:
-    """A file of these names from elsewhere loads into a net of layers, which computes with it."""
+    """A file with these names from elsewhere loads into a net of layers, which computes with it."""
     from safetensors.numpy import save_file
 
     numbers = {n: (counting(s) / np.float32(64)).copy() for n, s in _SHAPES.items()}

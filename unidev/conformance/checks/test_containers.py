@@ -32,7 +32,7 @@ _SHAPES = st.recursive(
 
 @check(required=True)
 def test_dict_list_tuple(workbench: Workbench) -> None:
-    """Dicts, lists and tuples, however nested, come back as what they are, each tensor copied."""
+    """Nested dicts, lists and tuples keep their types, and each of their tensors is copied."""
     for source, target in workbench.all_pairs():
         x, y = workbench.matrix(source), workbench.matrix(source)
         tree = {"a": [x, (y, {"b": workbench.matrix(source)})], "n": (x, [3, None])}
@@ -83,7 +83,7 @@ def _check_copied(workbench: Workbench, old: Any, new: Any, device: Device, wher
 
 @check(required=True)
 def test_named_and_registered_containers(workbench: Workbench) -> None:
-    """Namedtuples, dataclasses, frozen too, defaultdict, OrderedDict, registered ones are kept."""
+    """Namedtuples, dataclasses, frozen too, defaultdict, OrderedDict, registered types are kept."""
     for source, target in workbench.all_pairs():
         x, where = workbench.matrix(source), f"{source} to {target}"
         for tree in _named(x):
@@ -91,9 +91,9 @@ def test_named_and_registered_containers(workbench: Workbench) -> None:
             copied = unidev.copy_to([tree], target)[0]
             assert type(copied) is type(tree), f"{where}: {name} became {type(copied).__name__}"
             workbench.oracle.check_copy(x, _tensor_of(copied), target, f"{name}, {where}")
-            assert _tensor_of(tree) is x, f"{where}: the {name} that was given has changed"
+            assert _tensor_of(tree) is x, f"{where}: the original {name} was changed"
             at_root = unidev.copy_to(tree, target)
-            assert type(at_root) is type(tree), f"{where}: at the root, {name} became another"
+            assert type(at_root) is type(tree), f"{where}: at the root, {name} changed its type"
             workbench.oracle.check_copy(
                 x, _tensor_of(at_root), target, f"{name} at the root, {where}"
             )
@@ -129,7 +129,7 @@ def _tensor_of(tree: Any) -> Any:
 
 @check(required=True)
 def test_shared_leaf_stays_shared(workbench: Workbench) -> None:
-    """A tensor that stands in several places becomes one tensor, and two equal ones stay two."""
+    """A tensor that occurs several times becomes one tensor, and two equal ones stay two."""
     for source, target in workbench.all_pairs():
         x, y = workbench.matrix(source), workbench.matrix(source)
         a, b = unidev.copy_to({"a": x, "b": [x, (y, x)]}, target).values()
@@ -143,7 +143,7 @@ def test_shared_leaf_stays_shared(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_non_tensors_untouched(workbench: Workbench) -> None:
-    """What is no tensor is passed through as the very object it is."""
+    """Non-tensor leaves pass through unchanged, as the same objects."""
     for source, target in workbench.all_pairs():
         others = [None, 3, 2.5, True, 2 + 1j, "text", b"bytes", object(), len, range(3), 10**30]
         x = workbench.matrix(source)
@@ -170,7 +170,7 @@ def test_key_order(workbench: Workbench) -> None:
 
 @check()
 def test_cycles_raise(workbench: Workbench) -> None:
-    """A container that contains itself is an error of its own, and no endless descent."""
+    """A container that contains itself raises its own error, instead of recursing without end."""
     x = workbench.matrix(workbench.cpu)
     in_list: list[Any] = [x]
     in_list.append(in_list)
@@ -189,13 +189,13 @@ def _raises_circular(workbench: Workbench, call: Any, *arguments: Any) -> None:
 
 @check(required=True)
 def test_mismatch_names_paths(workbench: Workbench) -> None:
-    """The report of tensors on different devices names each by its path, with its device."""
+    """The error about tensors on different devices names each one's path and device."""
     for one, other in workbench.pairs():
         batch = {"x": workbench.matrix(one), "mask": [workbench.matrix(other)]}
         error = workbench.expect(unidev.DeviceMismatchError, unidev.check_same_device, batch=batch)
         for path, device in (("batch['x']", one), ("batch['mask'][0]", other)):
-            assert f"{path}: {device}" in str(error), f"no {path!r} with {device} in: {error}"
+            assert f"{path}: {device}" in str(error), f"no {path!r} on {device} in: {error}"
             assert error.devices.get(path) is device, f"`devices` is {error.devices}"
         error = workbench.expect(unidev.DeviceMismatchError, unidev.device_of, batch)
         for path, device in (("['x']", one), ("['mask'][0]", other)):
-            assert f"{path}: {device}" in str(error), f"no {path!r} with {device} in: {error}"
+            assert f"{path}: {device}" in str(error), f"no {path!r} on {device} in: {error}"

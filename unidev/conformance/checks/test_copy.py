@@ -1,4 +1,4 @@
-"""``copy_to``: new memory, the same bits, on the device asked for."""
+"""``copy_to``: new memory and the same bits, on the requested device."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @check(required=True)
 def test_values_bit_exact(workbench: Workbench) -> None:
-    """Every bit is kept: NaN payloads, -0.0, subnormals, infinities, and whatever else."""
+    """Every bit is kept: NaN payloads, -0.0, subnormals, infinities, and random bits."""
     for source, target in workbench.all_pairs():
         for dtype in workbench.backend.dtypes:
             x = workbench.of_dtype(dtype, source)
@@ -38,7 +38,7 @@ def _made_exactly(workbench: Workbench, x: Any, dtype: str) -> bytes:
     content = workbench.probe.read(x)
     if samples.is_numpy_dtype(dtype):
         expected = samples.telling_bits(dtype).tobytes()
-        assert content == expected, f"the probe made {dtype} of other bits: nothing is proved"
+        assert content == expected, f"the probe made {dtype} with other bits: nothing is proved"
     return content
 
 
@@ -55,7 +55,7 @@ def _check_any_bits(workbench: Workbench, source: Device, target: Device) -> Non
 
 @check(required=True)
 def test_disjoint_on_the_same_device(workbench: Workbench) -> None:
-    """On one device, too, no byte of the copy's storage is one of the source's."""
+    """Even on one device, the storages of the copy and of the source share no byte."""
     for device in workbench.devices:
         for values in _every_size():
             x = workbench.make(values, device)
@@ -65,7 +65,7 @@ def test_disjoint_on_the_same_device(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_disjoint_across_devices(workbench: Workbench) -> None:
-    """Between any two devices no byte is shared: more has changed than the label."""
+    """Between any two devices no byte is shared: the copy has more than a new label."""
     for source, target in workbench.pairs():
         for values in _every_size():
             x = workbench.make(values, source)
@@ -79,7 +79,7 @@ def _every_size() -> list[samples.Array]:
 
 @check(required=True)
 def test_lands_on_the_device_asked_for(workbench: Workbench) -> None:
-    """The copy is where it was wanted, whatever scope is open and however the device is spelt."""
+    """The copy is on the requested device, whatever scope is open and however it is spelt."""
     for source, target in workbench.all_pairs():
         x = workbench.matrix(source)
         y = unidev.copy_to(x, target)
@@ -96,7 +96,7 @@ def test_lands_on_the_device_asked_for(workbench: Workbench) -> None:
 
 @check(required=True, needs=("probe.write",))
 def test_writing_one_leaves_the_other(workbench: Workbench) -> None:
-    """What is written to the source is not in the copy, nor the other way round."""
+    """Writing to the source does not change the copy, nor the reverse."""
     for source, target in workbench.all_pairs():
         for values in (samples.counting(), samples.counting((1_000,)), samples.big()):
             x = workbench.make(values, source)
@@ -108,7 +108,7 @@ def test_writing_one_leaves_the_other(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_source_intact(workbench: Workbench) -> None:
-    """Copying leaves the source what it was: bits, dtype, shape, device and memory."""
+    """Copying leaves the source unchanged: bits, dtype, shape, device and memory."""
     for source, target in workbench.all_pairs():
         x = workbench.make(samples.telling_bits("float32"), source)
         before = workbench.probe.read(x), workbench.oracle.storage(x), x.dtype, tuple(x.shape)
@@ -121,7 +121,7 @@ def test_source_intact(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_from_a_view(workbench: Workbench) -> None:
-    """A transposed or sliced view is copied element by element, off the storage behind it."""
+    """A transposed or sliced view is copied element by element, not with the storage behind it."""
     for source, target in workbench.all_pairs():
         _check_view(workbench, "transposed", source, target)
         _check_view(workbench, "sliced", source, target)
@@ -141,16 +141,16 @@ def _check_view(workbench: Workbench, name: str, source: Device, target: Device)
         where = f"{name} of {shape}, {source} to {target}"
         y = unidev.copy_to(view, target)
         workbench.oracle.check_copy(view, y, target, where)
-        workbench.oracle.check_disjoint(whole, y, f"{where}, and what it is a view of")
+        workbench.oracle.check_disjoint(whole, y, f"{where}, and the tensor it is a view of")
         if shape == (3, 4) and not isinstance(workbench.probe.write, Unsupported):
             content = workbench.probe.read(y)
             workbench.probe.write(whole, 77)
-            workbench.oracle.check_bytes(y, content, f"{where}, after writing to the whole")
+            workbench.oracle.check_bytes(y, content, f"{where}, after writing to the viewed tensor")
 
 
 @check(required=True)
 def test_dtype_kept(workbench: Workbench) -> None:
-    """The copy has the dtype of the source, each that the backend has, and as many bytes."""
+    """The copy has the source's dtype, for each of the backend's dtypes, and as many bytes."""
     for source, target in workbench.all_pairs():
         for dtype in workbench.backend.dtypes:
             x = workbench.of_dtype(dtype, source)
@@ -167,7 +167,7 @@ def test_dtype_kept(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_float64_and_int64_not_narrowed(workbench: Workbench) -> None:
-    """64 bits stay 64, on the way in and in a copy; where there are none, it is an error."""
+    """64 bits stay 64, for arrays and for copies; where they are not supported, it is an error."""
     for dtype, value in (("float64", 1 + 2**-52), ("int64", 2**53 + 1)):
         values = np.array([value, -value], dtype=dtype)
         if dtype not in workbench.backend.dtypes:
@@ -185,7 +185,7 @@ def test_float64_and_int64_not_narrowed(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_shape_kept(workbench: Workbench) -> None:
-    """The copy has the shape of the source, ones and many axes included."""
+    """The copy has the source's shape, including axes of length 1 and many axes."""
     for source, target in workbench.all_pairs():
         for shape in ((1,), (1, 1), (4, 1, 3), (2, 1, 2, 1, 2), (1_000, 2)):
             x = workbench.make(samples.counting(shape), source)
@@ -196,7 +196,7 @@ def test_shape_kept(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_zero_d(workbench: Workbench) -> None:
-    """A tensor of no axes is copied like any other, and keeps having none."""
+    """A zero-dimensional tensor is copied like any other, and stays zero-dimensional."""
     for source, target in workbench.all_pairs():
         x = workbench.make(np.array(1.5, dtype="float32"), source)
         y = unidev.copy_to(x, target)
@@ -206,14 +206,14 @@ def test_zero_d(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_zero_size(workbench: Workbench) -> None:
-    """A tensor of no elements becomes another one of the same shape, dtype and device."""
+    """An empty tensor becomes another one of the same shape, dtype and device."""
     for source, target in workbench.all_pairs():
         for shape in ((0,), (0, 3), (2, 0)):
             x = workbench.make(np.empty(shape, dtype="float32"), source)
             y = unidev.copy_to(x, target)
             where = f"{shape}, {source} to {target}"
-            # No byte can tell: that it is another object is all that can be proved.
-            assert y is not x, f"{where}: the copy is the source, the very same object"
+            # There are no bytes to compare: all that can be proved is that it is another object.
+            assert y is not x, f"{where}: the copy is the source, the same object"
             workbench.oracle.check_kind(x, y, where)
             workbench.oracle.check_device(y, target, where)
             workbench.oracle.check_bytes(y, b"", where)
@@ -221,7 +221,7 @@ def test_zero_size(workbench: Workbench) -> None:
 
 @check()
 def test_sizes_and_alignments(workbench: Workbench) -> None:
-    """Small and large, of host arrays on a multiple of 64 bytes and 4 bytes past one: all copy."""
+    """Small and large tensors, from arrays aligned to 64 bytes and 4 bytes off, are all copied."""
     for source, target in workbench.all_pairs():
         for size in samples.SIZES:
             for offset in samples.ALIGNMENTS:
@@ -236,19 +236,19 @@ def test_sizes_and_alignments(workbench: Workbench) -> None:
 
 @check()
 def test_variables_and_parameters(workbench: Workbench) -> None:
-    """Variables and parameters, which frameworks update in place, are copied off their memory."""
+    """Variables and parameters, which frameworks update in place, are copied to new memory."""
     check_specials(workbench, lambda name: "variable" in name or "parameter" in name)
 
 
 @check()
 def test_strings_ragged_sparse(workbench: Workbench) -> None:
-    """What else the framework has for tensors (strings, ragged, sparse, records) is copied, too."""
+    """The framework's other kinds of tensor (strings, ragged, sparse, records) are copied, too."""
     check_specials(workbench, lambda name: "variable" not in name and "parameter" not in name)
 
 
 @check()
 def test_copy_of_a_copy(workbench: Workbench) -> None:
-    """A copy of a copy shares nothing with either, and has come through all devices unchanged."""
+    """A copy of a copy shares no memory with either, and passes through all devices unchanged."""
     x = workbench.make(samples.telling_bits("float32"), workbench.cpu)
     kept = [x]
     for device in [*workbench.devices, *workbench.devices[::-1]]:
@@ -261,7 +261,7 @@ def test_copy_of_a_copy(workbench: Workbench) -> None:
 
 @check(needs=("probe.allocated_bytes",))
 def test_allocated_bytes_grow(workbench: Workbench) -> None:
-    """A copy that is held takes as much memory as its elements: it is there, not only promised."""
+    """A copy that is held takes as much memory as its elements: it is not deferred."""
     for source, target in workbench.ring():
         x = workbench.make(samples.big(), source)
         workbench.check_grows(
@@ -289,7 +289,7 @@ def _check_gradient(workbench: Workbench, source: Device, function: Any, where: 
     values = samples.counting()
     try:
         found = workbench.probe.gradient(function, values, source)
-    except Exception as error:  # what a framework does when nothing flows is its own
+    except Exception as error:  # each framework raises its own error if nothing flows
         raise AssertionError(f"{where}: no gradient: {type(error).__name__}: {error}") from error
     assert found is not None, f"{where}: no gradient reaches the source"
     assert np.array_equal(found, np.ones_like(values)), f"{where}: the gradient is {found}, not 1"

@@ -1,4 +1,4 @@
-"""Making tensors, where they land, and asking where they are."""
+"""Making tensors, the device they are made on, and queries for it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LIKES: dict[str, Maker] = {
 
 @check(required=True)
 def test_on_each_device(workbench: Workbench) -> None:
-    """Whatever makes a tensor makes it on the device asked for, with the right values."""
+    """Functions that make a tensor make it on the requested device, with the right values."""
     for device in workbench.devices:
         for name, make in _MAKERS.items():
             workbench.oracle.check_device(make(device=device), device, f"{name} on {device}")
@@ -86,7 +86,7 @@ def test_from_a_list(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_from_numpy_without_aliasing(workbench: Workbench) -> None:
-    """A tensor of a NumPy array shares nothing with it, aligned or not, nor does what is read."""
+    """A tensor made from a NumPy array shares no memory with it, aligned or not; nor do reads."""
     for device in workbench.devices:
         for size in samples.SIZES:
             for offset in samples.ALIGNMENTS:
@@ -94,7 +94,7 @@ def test_from_numpy_without_aliasing(workbench: Workbench) -> None:
                 x = unidev.array(on_host, device=device)
                 where = f"{size} elements at 64k + {offset} on {device}"
                 _check_apart(workbench, x, on_host, where)
-                _check_apart(workbench, x, unidev.to_numpy(x), f"{where}, what was read")
+                _check_apart(workbench, x, unidev.to_numpy(x), f"{where}, the array that was read")
         for name, array in (
             ("transposed", samples.counting((3, 4)).T),
             ("broadcast", np.broadcast_to(samples.counting((4,)), (3, 4))),
@@ -119,7 +119,7 @@ def _check_apart(workbench: Workbench, x: Any, on_host: samples.Array, where: st
 
 @check()
 def test_zero_d(workbench: Workbench) -> None:
-    """Tensors of no axes can be made, and read back."""
+    """Zero-dimensional tensors can be made, and read back."""
     for device in workbench.devices:
         for name, x in (
             ("array", unidev.array(1.5, device=device)),
@@ -134,7 +134,7 @@ def test_zero_d(workbench: Workbench) -> None:
 
 @check()
 def test_zero_size(workbench: Workbench) -> None:
-    """Tensors of no elements can be made, and keep their shape."""
+    """Empty tensors can be made, and keep their shape."""
     for device in workbench.devices:
         for shape in ((0,), (0, 3), (2, 0)):
             for name, x in (
@@ -150,7 +150,7 @@ def test_zero_size(workbench: Workbench) -> None:
 
 @check()
 def test_each_dtype_on_each_device(workbench: Workbench) -> None:
-    """Every dtype that the backend has can be made on every device, to the bit."""
+    """Every dtype of the backend can be made on every device, bit by bit."""
     for device in workbench.devices:
         for name, dtype in workbench.backend.dtypes.items():
             where = f"{name} on {device}"
@@ -159,7 +159,7 @@ def test_each_dtype_on_each_device(workbench: Workbench) -> None:
                 assert x.dtype == dtype, f"{make} of {where}: dtype {x.dtype}"
                 workbench.oracle.check_device(x, device, f"{make} of {where}")
             if not samples.is_numpy_dtype(name):
-                continue  # nothing to compare bits with: copies of it are judged in `copy`
+                continue  # nothing to compare bits with: the group `copy` checks its copies
             values = samples.telling_bits(name)
             x = unidev.array(values, device=device)
             assert x.dtype == dtype, f"array of {where}: dtype {x.dtype}"
@@ -175,7 +175,7 @@ def test_each_dtype_on_each_device(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_scope_restores(workbench: Workbench) -> None:
-    """Inside ``with device:`` new tensors land there, and outside again where they did before."""
+    """New tensors land on the device of ``with device:``, and after it where they did before."""
     before = dict(workbench.probe.global_state())
     for device in workbench.devices:
         for name, make in _MAKERS.items():
@@ -191,7 +191,7 @@ def test_scope_restores(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_scope_restores_after_exception(workbench: Workbench) -> None:
-    """A block that is left by an exception ends as well, and lets the exception out."""
+    """A block left by an exception ends too, and the exception propagates."""
     for device in workbench.devices:
         workbench.expect(ZeroDivisionError, _fail_within, device)
         workbench.oracle.check_device(
@@ -207,7 +207,7 @@ def _fail_within(device: Device) -> None:
 
 @check()
 def test_scopes_nest(workbench: Workbench) -> None:
-    """The inner block counts while it lasts, then the outer one again, also of the same device."""
+    """The inner block applies while it lasts, then the outer one, even for the same device."""
     for outer, inner in workbench.all_pairs():
         with outer:
             with inner:
@@ -226,7 +226,7 @@ def test_scopes_nest(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_device_of_tensor_view_and_result(workbench: Workbench) -> None:
-    """A tensor, a variable, a view, and a result inside ``with device:`` say where they are."""
+    """A tensor, a variable, a view, and a result inside ``with device:`` report their device."""
     for device in workbench.devices:
         x = workbench.matrix(device)
         workbench.oracle.check_device(x, device, f"what the probe made on {device}")
@@ -243,16 +243,16 @@ def test_device_of_tensor_view_and_result(workbench: Workbench) -> None:
 
 
 _RESULTS: dict[str, Callable[[Any], Any]] = {"add": lambda x: x + x, "getitem": lambda x: x[0]}
-"""What is computed where the framework's tensors have the operator."""
+"""Results of operators, if the framework's tensors have the operator."""
 
 
 @check(required=True)
 def test_same_device_true_false_mixed(workbench: Workbench) -> None:
-    """``same_device`` is true of one device, false of two, two of one kind, and of mixed lists."""
+    """``same_device`` is true for one device, false for two, even of one kind; also in lists."""
     for device in workbench.devices:
         x, y = workbench.matrix(device), workbench.matrix(device)
-        assert unidev.same_device(x, y) is True, f"two tensors on {device} are not together"
-        assert unidev.same_device([x, {"y": y}], x) is True, f"nested, on {device}: not together"
+        assert unidev.same_device(x, y) is True, f"two tensors on {device} are reported apart"
+        assert unidev.same_device([x, {"y": y}], x) is True, f"nested, on {device}: reported apart"
         assert unidev.device_of([x, {"y": y}]) is device, f"the list's device is not {device}"
         for other in workbench.devices:
             if other is device:
@@ -260,13 +260,13 @@ def test_same_device_true_false_mixed(workbench: Workbench) -> None:
             z = workbench.matrix(other)
             for mixed in ((x, z), ([x, z],), ({"x": x}, [y, (z,)])):
                 found = unidev.same_device(*mixed)
-                assert found is False, f"tensors on {device} and {other} count as together"
+                assert found is False, f"tensors on {device} and {other} are reported as together"
             workbench.evidence.add("apart", f"{device}, {other}")
 
 
 @check(required=True)
 def test_rejects_what_is_no_tensor(workbench: Workbench) -> None:
-    """Numbers, text, None and the like are refused where a tensor is needed, and not passed on."""
+    """Numbers, text, None and the like are refused where a tensor is required, not passed on."""
     things = (3, 2.5, True, None, "text", b"bytes", object(), len, np.float32(1.5), range(3))
     for thing in things:
         for verb in (unidev.copy_to, unidev.as_in_device):

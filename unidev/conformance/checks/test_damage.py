@@ -1,4 +1,4 @@
-"""Checkpoints when something is wrong: with the disk, the file, or the model it is for."""
+"""Checkpoints when something is wrong: with the disk, the file, or the model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BOTH = ("models", "probe.models")
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_old_file_stays(workbench: Workbench) -> None:
-    """Whatever fails while saving, the old file is there, whole, and nothing beside it."""
+    """If saving fails, the old file is intact, and no other file is left beside it."""
     for device in workbench.devices:
         first, second = trained(workbench, device), trained(workbench, device, steps=2)
         with a_folder() as folder:
@@ -32,7 +32,7 @@ def test_old_file_stays(workbench: Workbench) -> None:
             content = path.read_bytes()
             with Calls(workbench.backend.models, "read") as reads:
                 unidev.save_parameters(second.model, path)
-            assert path.read_bytes() != content, f"on {device}: the new file is the old one"
+            assert path.read_bytes() != content, f"on {device}: the new file equals the old one"
             path.write_bytes(content)
             failures: list[tuple[object, str, int, BaseException]] = []
             for number in sorted({1, 2, reads.count}):
@@ -41,13 +41,13 @@ def test_old_file_stays(workbench: Workbench) -> None:
                         workbench.backend.models,
                         "read",
                         number,
-                        MemoryError("no memory, as it were"),
+                        MemoryError("no memory left (injected)"),
                     ),
                     (workbench.backend.models, "read", number, KeyboardInterrupt()),
                 ]
             failures += [
-                (os, "fsync", 1, OSError("no room on the device, as it were")),
-                (os, "replace", 1, OSError("no permission to rename, as it were")),
+                (os, "fsync", 1, OSError("no space left on the device (injected)")),
+                (os, "replace", 1, OSError("no permission to rename (injected)")),
                 (os, "replace", 1, KeyboardInterrupt()),
             ]
             for owner, name, number, error in failures:
@@ -66,7 +66,7 @@ def _check_passed_on(model: Any, path: Path, error: BaseException, where: str) -
     wanted = MemoryError if isinstance(error, MemoryError) else type(error)
     try:
         unidev.save_parameters(model, path)
-    except BaseException as found:  # an interrupt is none of Exception's
+    except BaseException as found:  # an interrupt is not an Exception
         if not isinstance(found, wanted):
             raise AssertionError(f"{where}: it raises {type(found).__name__}: {found}") from found
     else:
@@ -75,7 +75,7 @@ def _check_passed_on(model: Any, path: Path, error: BaseException, where: str) -
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_all_problems_in_one_error(workbench: Workbench) -> None:
-    """Missing, unknown, of another shape or dtype: one error has all, and nothing is loaded."""
+    """Missing or unknown names, wrong shapes and dtypes: one error lists all, nothing is loaded."""
     from safetensors.numpy import save_file
 
     for device in workbench.devices:
@@ -97,15 +97,15 @@ def test_all_problems_in_one_error(workbench: Workbench) -> None:
             )
         for name in (gone, wider, reshaped, "nobody.knows.this"):
             said = [problem for problem in error.problems if name in problem]
-            assert said, f"on {device}: {name} is in none of the problems: {error.problems}"
+            assert said, f"on {device}: no problem names {name}: {error.problems}"
             assert name in str(error), f"on {device}: the message lacks {name}: {error}"
-        assert len(error.problems) == 4, f"on {device}: four are wrong, it says {error.problems}"
+        assert len(error.problems) == 4, f"on {device}: expected 4 problems, not {error.problems}"
         check_values(workbench, other.model, before, f"on {device}, after the error")
 
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_damaged_file_is_refused(workbench: Workbench) -> None:
-    """A file cut short, tampered with, or of something else is an error, and nothing is loaded."""
+    """A file that is truncated, altered, or of another kind is an error, and nothing is loaded."""
     for device in workbench.devices:
         saved, other = trained(workbench, device, steps=2), trained(workbench, device)
         before = values_of(workbench, other.model)
@@ -131,7 +131,7 @@ def _damaged(content: bytes) -> dict[str, bytes]:
     header = 8 + int.from_bytes(content[:8], "little")
     found = {
         "empty": b"",
-        "text": b"this is no checkpoint, and never was one",
+        "text": b"this is not a checkpoint, and never was",
         "longer": content + b"\0",
     }
     for size in (4, header // 2, header, (header + len(content)) // 2, len(content) - 1):
@@ -144,7 +144,7 @@ def _damaged(content: bytes) -> dict[str, bytes]:
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_failure_while_loading(workbench: Workbench) -> None:
-    """Where writing into the model fails half way, it has the values that it had."""
+    """If writing into the model fails half way, it keeps its previous values."""
     for device in workbench.devices:
         saved = trained(workbench, device, steps=2)
         with a_folder() as folder:
@@ -157,7 +157,7 @@ def test_failure_while_loading(workbench: Workbench) -> None:
                 other = trained(workbench, device)
                 before = values_of(workbench, other.model)
                 where = f"on {device}, no memory in `write`, call {number} of {writes.count}"
-                error = MemoryError("no memory left, as it were")
+                error = MemoryError("no memory left (injected)")
                 with Calls(workbench.backend.models, "write", failing_at(number, error)):
                     workbench.expect(MemoryError, unidev.load_parameters, other.model, path)
                 check_values(workbench, other.model, before, where)

@@ -26,13 +26,13 @@ def test_not_empty(workbench: Workbench) -> None:
     found = unidev.list_devices()
     assert found, "list_devices() is empty"
     assert str(found[0]) == "cpu:0", f"the first device is {found[0]}, not cpu:0"
-    assert found[0] is workbench.cpu, f"the first device is not what cpu() gives, {workbench.cpu!r}"
+    assert found[0] is workbench.cpu, f"the first device is not cpu(), which is {workbench.cpu!r}"
     workbench.evidence.add("devices", [str(device) for device in found])
 
 
 @check(required=True)
 def test_stable_order(workbench: Workbench) -> None:
-    """Asked again, the devices are the same in the same order: by kind, then by index."""
+    """Repeated calls list the same devices in the same order: by kind, then by index."""
     first = [str(device) for device in workbench.devices]
     for _ in range(4):
         again = [str(device) for device in unidev.list_devices()]
@@ -44,25 +44,25 @@ def test_stable_order(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_unique(workbench: Workbench) -> None:
-    """No two devices in the list are one: neither by name nor as the framework's own objects."""
+    """No device is listed twice: neither by name nor as the framework's own object."""
     listed = workbench.devices
     for name, values in (
         ("str", [str(device) for device in listed]),
         ("native_name", [device.native_name for device in listed]),
         ("native", [repr(device.native) for device in listed]),
     ):
-        assert len(set(values)) == len(listed), f"{name} of the devices listed: {values}"
+        assert len(set(values)) == len(listed), f"{name} of the listed devices: {values}"
 
 
 @check(required=True)
 def test_equality_and_hash(workbench: Workbench) -> None:
-    """A device equals itself however often it is made, hashes alike, and equals no other."""
+    """A device equals itself however it is made, with the same hash, and equals no other."""
     for position, device in enumerate(workbench.devices):
         others = [unidev.list_devices()[position], unidev.as_device(str(device))]
         for other in others:
             assert other == device, f"{device} was made twice, and the two are unequal"
             assert workbench.works(hash, other) == workbench.works(hash, device), (
-                f"{device}: two hashes"
+                f"{device}: two different hashes"
             )
         assert {device: 1}.get(others[0]) == 1, f"{device} is not found in a dict"
         for index, another in enumerate(workbench.devices):
@@ -74,18 +74,18 @@ def test_equality_and_hash(workbench: Workbench) -> None:
 
 @check()
 def test_pickles(workbench: Workbench) -> None:
-    """A device comes back from pickle, copy and deepcopy as the one object that it is."""
+    """A device that is pickled, copied or deep-copied is the same object afterwards."""
     for device in workbench.devices:
         for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
             back = workbench.works(pickle.loads, pickle.dumps(device, protocol))
             assert back is device, f"{device!r} came back from pickle as {back!r}"
-        assert copy.copy(device) is device, f"copy.copy({device}) is another"
+        assert copy.copy(device) is device, f"copy.copy({device}) is another object"
         assert copy.deepcopy({"d": device})["d"] is device, f"copy.deepcopy of {device} is another"
 
 
 @check(required=True)
 def test_string_round_trip(workbench: Workbench) -> None:
-    """``str`` gives kind and index, and read again means the same device."""
+    """``str`` gives kind and index, and parses back to the same device."""
     for device in workbench.devices:
         text = str(device)
         assert text == f"{device.kind}:{device.index}", f"{device!r} is spelt {text!r}"
@@ -106,28 +106,26 @@ def test_aliases_mean_one_device(workbench: Workbench) -> None:
             assert found is device, f"{alias!r} means {found!r}, not {device!r}"
         workbench.evidence.add("aliases", f"{device}: {', '.join(map(repr, aliases[1:]))}")
     for index, device in enumerate(each for each in workbench.devices if each.kind == "gpu"):
-        assert unidev.gpu(index) is device, f"gpu({index}) is not the {device} that is listed"
+        assert unidev.gpu(index) is device, f"gpu({index}) is not the listed {device}"
 
 
 @check(required=True)
 def test_count_equals_simulated(workbench: Workbench) -> None:
-    """There are as many GPUs as are simulated, or listed where none are, and each says which."""
+    """There are as many GPUs as simulated (or else listed), and each reports if it is simulated."""
     gpus = [device for device in workbench.devices if device.kind == "gpu"]
     count = unidev.num_gpus()
     wanted = workbench.simulated or len(gpus)
     assert count == wanted, f"num_gpus() is {count}, not {wanted}"
     assert [each.index for each in gpus] == list(range(wanted)), f"listed: {list(map(str, gpus))}"
     for device in gpus:
-        assert device.is_simulated is (workbench.simulated > 0), (
-            f"{device} says it is simulated wrongly"
-        )
-    assert not workbench.cpu.is_simulated, "the CPU says that it is simulated"
+        assert device.is_simulated is (workbench.simulated > 0), f"{device}: is_simulated is wrong"
+    assert not workbench.cpu.is_simulated, "the CPU reports that it is simulated"
     workbench.evidence.add("gpus", count)
 
 
 @check(required=True)
 def test_each_listed_device_is_usable(workbench: Workbench) -> None:
-    """On every device that is listed, values can be put, copied, and read back."""
+    """On every listed device, values can be written, copied, and read back."""
     for device in workbench.devices:
         workbench.works(_use, workbench, device)
 
@@ -138,22 +136,22 @@ def _use(workbench: Workbench, device: Device) -> None:
     y = unidev.copy_to(x, device)
     unidev.synchronize(device)
     back = unidev.to_numpy(y)
-    assert np.array_equal(back, values), f"{device} gave {back} for {values}"
+    assert np.array_equal(back, values), f"{device} returned {back} for {values}"
     zeros = unidev.to_numpy(unidev.zeros((2, 3), device=device))
-    assert not zeros.any(), f"{device} gave {zeros} for zeros"
+    assert not zeros.any(), f"{device} returned {zeros} for zeros"
     workbench.evidence.add("read back", f"{device}: {back.tolist()}")
 
 
 @check(required=True)
 def test_try_gpu_in_and_out_of_range(workbench: Workbench) -> None:
-    """``try_gpu(i)`` is GPU ``i`` if it is there, and the CPU, not another GPU, if it is not."""
+    """``try_gpu(i)`` is GPU ``i`` if it exists, otherwise the CPU, never another GPU."""
     count = unidev.num_gpus()
     gpus = [device for device in workbench.devices if device.kind == "gpu"]
     for index, device in enumerate(gpus):
         assert workbench.works(unidev.try_gpu, index) is device, f"try_gpu({index}) is not {device}"
     for index in (count, count + 1, count + 1_000):
         found = workbench.works(unidev.try_gpu, index)
-        assert found is workbench.cpu, f"of {count} GPUs, try_gpu({index}) is {found!r}"
+        assert found is workbench.cpu, f"with {count} GPUs, try_gpu({index}) is {found!r}"
     expected = gpus or [workbench.cpu]
     found_all = workbench.works(unidev.try_all_gpus)
     assert found_all == expected, f"try_all_gpus() is {found_all}, not {expected}"
@@ -162,10 +160,10 @@ def test_try_gpu_in_and_out_of_range(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_try_all_gpus_without_any_gives_cpu(workbench: Workbench) -> None:
-    """Where there is no GPU, ``try_all_gpus()`` is ``[cpu()]``, and ``try_gpu()`` is ``cpu()``."""
+    """Without a GPU, ``try_all_gpus()`` is ``[cpu()]``, and ``try_gpu()`` is ``cpu()``."""
     found = run_fresh(_TRY, backend=workbench.backend.name, variables=_NO_GPUS)
     if found["count"]:
-        raise NotApplicableError(f"{found['count']} GPUs are there, and cannot be hidden")
+        raise NotApplicableError(f"there are {found['count']} GPUs, which cannot be hidden")
     assert found["all"] == ["cpu:0"], f"try_all_gpus() without a GPU is {found['all']}"
     assert found["first"] == "cpu:0", f"try_gpu() without a GPU is {found['first']}"
     workbench.evidence.add("without a GPU", found)
@@ -187,7 +185,7 @@ answer({
 
 @check()
 def test_survives_spawn(workbench: Workbench) -> None:
-    """A device sent to a fresh process is that device there, and can be used."""
+    """A device sent to a fresh process is the same device there, and works."""
     sent = [pickle.dumps(device).hex() for device in workbench.devices]
     found = run_fresh(_RECEIVE, backend=workbench.backend.name, arguments=(json.dumps(sent),))
     expected = [[str(device), str(device), [0.0, 0.0]] for device in workbench.devices]

@@ -1,4 +1,4 @@
-"""Bad input: an error of its own kind that names what was found and what to do; nothing changed."""
+"""Bad input: a specific error with what was found and what to do; nothing changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FAR = 4_000
 
 @check(required=True)
 def test_index_out_of_range(workbench: Workbench) -> None:
-    """A device past the end is an error in every verb, in whatever words, and never another one."""
+    """A device past the end is an error in every verb and spelling, never another device."""
     x = workbench.matrix(workbench.cpu)
     missing: list[Any] = [unidev.Device(workbench.backend.name, "gpu", _FAR)]
     for kind in workbench.backend.kinds:
@@ -38,13 +38,13 @@ def test_index_out_of_range(workbench: Workbench) -> None:
     for index in (unidev.num_gpus(), _FAR):
         workbench.expect(unidev.DeviceNotFoundError, unidev.gpu, index)
     for spelling in (f"cuda:{_FAR}", f"/CPU:{_FAR}", f"/GPU:{_FAR}", f"gpu({_FAR})", f"xpu:{_FAR}"):
-        # One framework's own spelling, and no spelling at all to the others.
+        # One framework's own spelling, unknown to the others.
         workbench.expect(unidev.DeviceError, unidev.as_device, spelling)
 
 
 @check(required=True)
 def test_negative_index(workbench: Workbench) -> None:
-    """A negative index, or one that is not an integer, names no device: none is counted from."""
+    """A negative or non-integer index is an error: indices do not count from the end."""
     x = workbench.matrix(workbench.cpu)
     for spec in ("gpu:-1", "cpu:-1"):
         workbench.expect(unidev.DeviceSpecError, unidev.as_device, spec)
@@ -57,7 +57,7 @@ def test_negative_index(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_missing_kind(workbench: Workbench) -> None:
-    """A kind of device that is not there is an error; it does not become the CPU."""
+    """A missing kind of device is an error; it does not become the CPU."""
     x = workbench.matrix(workbench.cpu)
     absent = unidev.Device(workbench.backend.name, "abacus", 0)
     for call, *arguments in (
@@ -76,7 +76,7 @@ def test_missing_kind(workbench: Workbench) -> None:
 
 
 class _Foreign:
-    """Looks like an array to NumPy, and like a tensor to whoever only asks for a shape."""
+    """Looks like an array to NumPy, and like a tensor to code that only needs a shape."""
 
     shape = (2,)
     dtype = "float32"
@@ -87,7 +87,7 @@ class _Foreign:
 
 @check(required=True)
 def test_foreign_tensor(workbench: Workbench) -> None:
-    """A stranger's tensor, or device, is refused: nothing is converted on the quiet."""
+    """Another framework's tensor, or device, is refused: nothing is converted silently."""
     x = workbench.matrix(workbench.cpu)
     for device in workbench.devices:
         workbench.expect(unidev.NotATensorError, unidev.copy_to, _Foreign(), device)
@@ -105,7 +105,7 @@ def test_foreign_tensor(workbench: Workbench) -> None:
 
 @check(needs=("probe.deleted",))
 def test_deleted_tensor(workbench: Workbench) -> None:
-    """A tensor whose memory was deleted is an error of its own to whoever needs the memory."""
+    """A tensor whose memory was deleted raises a specific error when the memory is needed."""
     for device, target in workbench.ring():
         x = workbench.probe.deleted(device)
         workbench.expect(unidev.DeletedTensorError, unidev.copy_to, x, target)
@@ -116,7 +116,7 @@ def test_deleted_tensor(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_tensors_on_different_devices(workbench: Workbench) -> None:
-    """Tensors on two devices are refused where they have to be on one, two of one kind included."""
+    """Tensors on two devices, even of one kind, are refused where they must be on one."""
     for one, other in workbench.pairs():
         x, y = workbench.matrix(one), workbench.matrix(other)
         workbench.expect(unidev.DeviceMismatchError, unidev.check_same_device, x, y)
@@ -124,13 +124,13 @@ def test_tensors_on_different_devices(workbench: Workbench) -> None:
         workbench.expect(unidev.DeviceMismatchError, unidev.device_of, [x, y])
         error = workbench.expect(unidev.DeviceMismatchError, unidev.check_same_device, X=x, Y=y)
         for name, device in (("X", one), ("Y", other)):
-            assert f"{name}: {device}" in str(error), f"{name} with {device} is not in: {error}"
+            assert f"{name}: {device}" in str(error), f"{name} on {device} is not in: {error}"
         workbench.works(unidev.check_same_device, x, x)
 
 
 @check()
 def test_unsupported_dtype(workbench: Workbench) -> None:
-    """A dtype that the backend has not is an error; one that it has is not replaced by another."""
+    """A dtype that the backend lacks is an error; one that it has is not replaced by another."""
     for device in workbench.devices:
         for name in ("float128bit", "strange", "O", 7):
             workbench.expect(
@@ -162,7 +162,7 @@ def _check_kept_or_refused(workbench: Workbench, name: str, device: Device) -> N
 
 @check(required=True)
 def test_message_names_device_backend_remedy(workbench: Workbench) -> None:
-    """A message says which device was meant, of which backend, what there is, and what to do."""
+    """A message names the requested device, the backend, the devices there are, and what to do."""
     name, x = workbench.backend.name, workbench.matrix(workbench.cpu)
     listed = [str(device) for device in workbench.devices]
     for index in (unidev.num_gpus(), _FAR):
@@ -205,7 +205,7 @@ def _check_says(error: Exception, *wanted: str) -> None:
 
 @check(required=True)
 def test_state_unchanged_after_error(workbench: Workbench) -> None:
-    """After an error everything is as before: containers, tensors, the scope, the selection."""
+    """After an error everything is as before: containers, tensors, the scope, the backend."""
     before = dict(workbench.probe.global_state())
     for source, target in workbench.all_pairs():
         x, y = workbench.matrix(source), workbench.matrix(source)
@@ -216,7 +216,7 @@ def test_state_unchanged_after_error(workbench: Workbench) -> None:
                 workbench.expect(unidev.UnsupportedContainerError, verb, tree, target)
             after = list(tree.values() if isinstance(tree, dict) else tree)
             where = f"{source} to {target}, after an error"
-            assert all(a is b for a, b in zip(inner, after, strict=True)), f"{where}: half moved"
+            assert all(a is b for a, b in zip(inner, after, strict=True)), f"{where}: partly moved"
             workbench.oracle.check_device(x, source, where)
             workbench.oracle.check_bytes(x, content, where)
     workbench.expect(unidev.DeviceNotFoundError, _enter, workbench, _FAR)

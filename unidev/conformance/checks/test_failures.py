@@ -1,4 +1,4 @@
-"""``place`` that fails half way: the model is where it was, whole."""
+"""``place`` that fails half way: the model stays where it was, intact."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BOTH = ("models", "probe.models")
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_no_memory_half_way(workbench: Workbench) -> None:
-    """Whichever part finds no memory on the device, the model is where it was, whole."""
+    """Whichever part finds no memory on the device, the model stays where it was, intact."""
     for source, target in workbench.neighbours():
         count = _calls_of(workbench, "twin", source, target)
         for number in sorted({1, count // 2, count}):
@@ -29,7 +29,7 @@ def test_no_memory_half_way(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_failure_while_swapping(workbench: Workbench) -> None:
-    """A failure after some parts have moved brings those back, memory and all."""
+    """A failure after some parts have moved moves those back, memory included."""
     for source, target in workbench.neighbours():
         count = _calls_of(workbench, "swap", source, target)
         for number in sorted({1, count // 2, count}):
@@ -39,18 +39,18 @@ def test_failure_while_swapping(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_failure_at_the_end(workbench: Workbench) -> None:
-    """A failure in what comes after the move brings everything back."""
+    """A failure in what follows the move undoes all of it."""
     for source, target in workbench.neighbours():
         _check_failure(workbench, "finish", 1, source, target)
 
 
 def _calls_of(workbench: Workbench, method: str, source: Device, target: Device) -> int:
-    """How often ``method`` is called in one move, which must be at least once for each tensor."""
+    """The number of calls of ``method`` in one move, which must be at least one."""
     sample = Sample.trained_on(workbench, source)
     with Calls(workbench.backend.models, method) as calls:
         sample.place(target)
     assert calls.count, (
-        f"{source} to {target}: nothing went through `{method}`, so a failure there cannot be seen"
+        f"{source} to {target}: `{method}` was not called, so a failure in it cannot be tested"
     )
     workbench.evidence.add("calls", f"{method}, {source} to {target}: {calls.count}")
     return calls.count
@@ -59,7 +59,7 @@ def _calls_of(workbench: Workbench, method: str, source: Device, target: Device)
 def _check_failure(
     workbench: Workbench, method: str, number: int, source: Device, target: Device
 ) -> None:
-    where = f"{source} to {target}, no memory in `{method}` for the {number}th time"
+    where = f"{source} to {target}, no memory in call {number} of `{method}`"
     sample, twin = Sample.trained_on(workbench, source), Sample.trained_on(workbench, source)
     before, memory = sample.contents(), sample.memory()
     with Calls(workbench.backend.models, method, failing_at(number, MemoryError("no memory"))):
@@ -68,7 +68,7 @@ def _check_failure(
             unidev.place, sample.model, target, optimizer=sample.optimizer,
         )  # fmt: skip
     check_whole(workbench, sample, before, memory, where)
-    # It is whole if it goes on as if nothing had been.
+    # It is intact if it continues as if nothing had happened.
     sample.step()
     twin.step()
     sample.check_like(twin, f"{where}, after another step")
@@ -83,7 +83,7 @@ def check_whole(
     memory: dict[str, Any],
     where: str,
 ) -> None:
-    """Everything is where it was, on the memory that it had, with the numbers that it had."""
+    """Everything is on its old device, in its old memory, with its old values."""
     sample.check_on(sample.device, where)
     sample.check_contents(before, where)
     for name, x in sample.state().items():
@@ -97,7 +97,7 @@ def check_whole(
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_interrupted(workbench: Workbench) -> None:
-    """An interrupt half way is passed on, and the model is where it was, whole."""
+    """An interrupt half way propagates, and the model stays where it was, intact."""
     for source, target in workbench.neighbours():
         for method in ("twin", "swap"):
             sample = Sample.trained_on(workbench, source)
@@ -118,7 +118,7 @@ def _is_interrupted(sample: Sample, target: Device) -> bool:
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_device_that_is_not_there(workbench: Workbench) -> None:
-    """A device that is not there, or makes no sense, is an error, and nothing has moved."""
+    """A device that does not exist or cannot be parsed is an error, and nothing is moved."""
     for device in workbench.devices:
         sample = Sample.trained_on(workbench, device)
         before, memory = sample.contents(), sample.memory()

@@ -1,4 +1,4 @@
-"""What ``place`` takes of memory, while it works and afterwards."""
+"""How much memory ``place`` takes, while it runs and afterwards."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _net() -> Any:
 
 @check(required=True, profile="train", needs=_NEEDS)
 def test_old_memory_is_released(workbench: Workbench) -> None:
-    """There and back, or placed where it is: a model takes afterwards what it took before."""
+    """Moved there and back, a model takes as much memory as before."""
     for source, target in workbench.ring():
         net = made_on(source, _net)
 
@@ -46,7 +46,7 @@ def test_old_memory_is_released(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_NEEDS)
 def test_all_has_arrived_first(workbench: Workbench) -> None:
-    """Before the first part is exchanged all is on the destination, and not more than that."""
+    """Before the first part is exchanged, all copies are on the destination, and nothing more."""
     for source, target in workbench.neighbours():
         net, counter = made_on(source, _net), workbench.counter(target)
         counter.check(
@@ -57,7 +57,7 @@ def test_all_has_arrived_first(workbench: Workbench) -> None:
 
 
 def _nbytes(workbench: Workbench, net: Any) -> int:
-    """Of all that is in it: some frameworks make room for the gradients from the beginning."""
+    """The size of all its tensors: some frameworks allocate gradients from the beginning."""
     tensors = workbench.backend.models.tensors(net).values()
     found = sum(len(workbench.probe.read(x)) for x in tensors)
     assert found >= 2 * _SIDE * _SIDE * 4, f"two layers of {_SIDE} by {_SIDE} have {found} bytes"
@@ -75,5 +75,5 @@ def _arrived(workbench: Workbench, counter: Counter, net: Any, way: tuple[Device
 
     with Calls(workbench.backend.models, "swap", look):
         unidev.place(net, target)
-    assert len(seen) == 2, f"{source} to {target}: nothing went through `swap`"
+    assert len(seen) == 2, f"{source} to {target}: `swap` was not called"
     return seen[1] - seen[0]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Case:
-    """A function, its tensors, and what it should give."""
+    """A function, its tensors, and its expected result."""
 
     name: str
     arrays: tuple[Array, ...]
@@ -32,7 +32,7 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
 
     def call(self, *tensors: Any) -> Any:
-        """The function of these tensors."""
+        """Call the function with these tensors."""
         return getattr(functional, self.name)(*tensors, **self.options)
 
     @property
@@ -79,7 +79,7 @@ CASES = (
 
 @check(required=True, profile="train", needs=("functions",))
 def test_values(workbench: Workbench) -> None:
-    """Each function gives what it says, where its tensors are."""
+    """Each function gives the right values, on the device of its tensors."""
     for device in workbench.devices:
         for case in CASES:
             tensors = [workbench.make(array, device) for array in case.arrays]
@@ -87,7 +87,7 @@ def test_values(workbench: Workbench) -> None:
             expected = np.asarray(case.reference(*map(_exact, case.arrays)))
             check_close(workbench, y, expected, device, f"{case.given} on {device}")
             for x, array in zip(tensors, case.arrays, strict=True):
-                workbench.oracle.check_bytes(x, array.tobytes(), f"{case.given}: what it was given")
+                workbench.oracle.check_bytes(x, array.tobytes(), f"{case.given}: its argument")
 
 
 def _exact(array: Array) -> Array:
@@ -96,7 +96,7 @@ def _exact(array: Array) -> Array:
 
 @check(required=True, profile="train", needs=("functions",))
 def test_mixed_devices(workbench: Workbench) -> None:
-    """Tensors on two devices are an error that names each; nothing is moved by itself."""
+    """Tensors on two devices are an error that names both; nothing is moved implicitly."""
     for here, there in workbench.pairs():
         for case in CASES:
             for odd in range(1, len(case.arrays)):
@@ -128,7 +128,7 @@ def test_shapes_that_do_not_fit(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=("functions", "autograd"))
 def test_gradients(workbench: Workbench) -> None:
-    """The gradient of each function is that of finite differences, where its tensor is."""
+    """Each function's gradient matches finite differences, on the device of its tensor."""
     for device in workbench.devices:
         for case in CASES:
             _check_gradients(workbench, case, device)
@@ -161,8 +161,8 @@ def _check_gradients(workbench: Workbench, case: Case, device: Device) -> None:
         found = unidev.to_numpy(slope)
         off = float(abs(found - wanted).max() / max(1.0, abs(wanted).max()))
         assert off <= 10 * tolerance(device), (
-            f"{where}: the gradient by tensor {position} is off by {off:g}: {found.tolist()}, not "
+            f"{where}: the gradient of tensor {position} is off by {off:g}: {found.tolist()}, not "
             f"{wanted.tolist()}"
         )
-        workbench.oracle.check_device(slope, device, f"{where}: the gradient by tensor {position}")
+        workbench.oracle.check_device(slope, device, f"{where}: the gradient of tensor {position}")
         workbench.evidence.add("off by", f"{where}, tensor {position}: {off:g}")

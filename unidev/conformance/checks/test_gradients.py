@@ -1,4 +1,4 @@
-"""Gradients through the transfer verbs, by the framework's own calls."""
+"""Gradients through the transfer verbs, using the framework's own calls."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _PROBE = ("probe.autograd",)
 
 @check(required=True, profile="train", needs=_PROBE)
 def test_probe_calibrated(workbench: Workbench) -> None:
-    """The probe's gradients are those of calculus, None where there is no way, and where asked."""
+    """The probe's gradients are correct, None where nothing flows, and on the right device."""
     x, y, detach = wholes(2, 3), wholes(2, 3, start=3), workbench.probe.autograd.detach
     for device in workbench.devices:
         both = (device, device)
         where = f"the probe, on {device}"
         slopes = gradients(workbench, lambda x, y: plus(times(x, x), y), (x, y), both, where)
-        check_gradient(workbench, slopes[0], 2 * x, device, f"{where}: x*x + y by x")
-        check_gradient(workbench, slopes[1], np.ones_like(y), device, f"{where}: x*x + y by y")
+        check_gradient(workbench, slopes[0], 2 * x, device, f"{where}: d(x*x + y)/dx")
+        check_gradient(workbench, slopes[1], np.ones_like(y), device, f"{where}: d(x*x + y)/dy")
         slopes = gradients(workbench, lambda x, _: plus(x, x), (x, y), both, where)
-        check_gradient(workbench, slopes[0], 2 * np.ones_like(x), device, f"{where}: x + x")
-        assert slopes[1] is None, f"{where}: x + x by y is {slopes[1]}, not None"
+        check_gradient(workbench, slopes[0], 2 * np.ones_like(x), device, f"{where}: d(x + x)/dx")
+        assert slopes[1] is None, f"{where}: d(x + x)/dy is {slopes[1]}, not None"
         (slope,) = gradients(workbench, lambda x: times(x, detach(x)), (x,), (device,), where)
-        check_gradient(workbench, slope, x, device, f"{where}: x * detach(x)")
+        check_gradient(workbench, slope, x, device, f"{where}: d(x * detach(x))/dx")
         _calibrate_flag(workbench, x, device)
         _calibrate_second_order(workbench, x, device)
 
@@ -61,7 +61,7 @@ def _calibrate_flag(workbench: Workbench, values: Any, device: Device) -> None:
 
     gradients(workbench, function, (values,), (device,), f"the probe, on {device}")
     assert said == [True, True, False], (
-        f"the flags of x, x * x and detach(x) on {device} are {said}: not True, True and False"
+        f"the flags of x, x * x and detach(x) on {device} are {said}, not True, True and False"
     )
 
 
@@ -107,7 +107,7 @@ def _check_flow(workbench: Workbench, verb: Verb, name: str) -> None:
 
 @check(required=True, profile="train", needs=_PROBE)
 def test_land_on_the_sources_device(workbench: Workbench) -> None:
-    """Each source's gradient is where the source is, wherever the result was computed."""
+    """Each source's gradient is on the source's device, wherever the result was computed."""
     x, y = wholes(2, 3), wholes(2, 3, start=2)
     for here, there in workbench.all_pairs():
         for at in workbench.devices:
@@ -117,13 +117,13 @@ def test_land_on_the_sources_device(workbench: Workbench) -> None:
 
             where = f"x on {here}, y on {there}, x * y on {at}"
             by_x, by_y = gradients(workbench, product, (x, y), (here, there), where)
-            check_gradient(workbench, by_x, y, here, f"{where}, by x")
-            check_gradient(workbench, by_y, x, there, f"{where}, by y")
+            check_gradient(workbench, by_x, y, here, f"{where}, dx")
+            check_gradient(workbench, by_y, x, there, f"{where}, dy")
 
 
 @check(required=True, profile="train", needs=("probe.autograd.is_differentiable",))
 def test_flag_is_true(workbench: Workbench) -> None:
-    """A copy that says it is differentiable is, and one that is says so."""
+    """A copy's flag is correct: true if it is differentiable, false if it is detached."""
     for verb in (unidev.copy_to, unidev.as_in_device):
         for source, target in workbench.all_pairs():
             _check_flag(workbench, verb, source, target)
@@ -137,21 +137,21 @@ def _check_flag(workbench: Workbench, verb: Verb, source: Device, target: Device
         y = verb(x, target)
         cut = verb(probe.detach(x), target)
         said.extend(map(probe.is_differentiable, (y, cut)))
-        # By x as well, or some frameworks raise where nothing at all flows.
+        # x takes part as well, since some frameworks raise if nothing at all flows.
         return plus(times(y, y), verb(x, target))
 
     where = f"{getattr(verb, '__name__', '')}, {source} to {target}"
     (slope,) = gradients(workbench, function, (x,), (source,), where)
     expected = 2 * x + 1 if said[0] else np.zeros_like(x)
-    check_gradient(workbench, slope, expected, source, f"{where}, whose flag says {said[0]}")
-    assert said[0] is True, f"{where}: the copy of what is differentiable says that it is not"
-    assert said[1] is False, f"{where}: the copy of what is detached says it is differentiable"
+    check_gradient(workbench, slope, expected, source, f"{where}, whose flag is {said[0]}")
+    assert said[0] is True, f"{where}: the flag of a differentiable copy is False"
+    assert said[1] is False, f"{where}: the flag of a copy of a detached tensor is True"
     workbench.evidence.add("flags", f"{where}: {said}")
 
 
 @check(required=True, profile="train", needs=_PROBE)
 def test_detach_cuts(workbench: Workbench) -> None:
-    """What was detached stays cut off in its copies, and numbers on the host are cut off too."""
+    """Copies of detached tensors stay detached, and so do numbers on the host."""
     x, detach = wholes(2, 3), workbench.probe.autograd.detach
     for source, target in workbench.all_pairs():
 
@@ -173,7 +173,7 @@ def test_detach_cuts(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_PROBE)
 def test_accumulate(workbench: Workbench) -> None:
-    """A source of several copies gets the sum of what flows back through each."""
+    """A source of several copies gets the sum of the gradients through each."""
     x = wholes(2, 3)
     for source in workbench.devices:
         for meeting in workbench.devices:
@@ -193,7 +193,7 @@ def test_accumulate(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_PROBE)
 def test_diamond_over_two_devices(workbench: Workbench) -> None:
-    """Two ways from one source, over two devices, that meet again: both count."""
+    """Two paths from one source, over two devices, that meet again: both count."""
     x, y = wholes(2, 3), wholes(2, 3, start=2)
     for here, there in workbench.pairs():
 
@@ -205,13 +205,13 @@ def test_diamond_over_two_devices(workbench: Workbench) -> None:
 
         where = f"{here} and {there}"
         by_x, by_y = gradients(workbench, diamond, (x, y), (here, there), where)
-        check_gradient(workbench, by_x, 3 * x * x * y, here, f"{where}, by x")
-        check_gradient(workbench, by_y, x * x * x, there, f"{where}, by y")
+        check_gradient(workbench, by_x, 3 * x * x * y, here, f"{where}, dx")
+        check_gradient(workbench, by_y, x * x * x, there, f"{where}, dy")
 
 
 @check(required=True, profile="train", needs=("probe.autograd.second_order",))
 def test_second_order(workbench: Workbench) -> None:
-    """The gradient of a gradient flows through the verbs, too."""
+    """Second-order gradients flow through the verbs, too."""
     x = wholes(2, 3)
     for source, target in workbench.all_pairs():
         for verb in (unidev.copy_to, unidev.as_in_device):
@@ -227,7 +227,7 @@ def test_second_order(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=("probe.autograd", "autograd"))
 def test_no_grad_records_nothing(workbench: Workbench) -> None:
-    """Within no_grad nothing is recorded, afterwards it is again, also after an exception."""
+    """Inside no_grad nothing is recorded; afterwards it is again, even after an exception."""
     x = wholes(2, 3)
     for device in workbench.devices:
 
@@ -235,13 +235,13 @@ def test_no_grad_records_nothing(workbench: Workbench) -> None:
             with unidev.no_grad():
                 cut = unidev.copy_to(times(x, x), unidev.device_of(x))
             workbench.expect(ZeroDivisionError, _fail_within_no_grad)
-            return times(cut, x)  # x ** 3, of which only the last factor counts
+            return times(cut, x)  # x ** 3, of which only the last factor is recorded
 
         where = f"on {device}"
         (slope,) = gradients(workbench, function, (x,), (device,), where)
         check_gradient(workbench, slope, x * x, device, where)
         slopes = gradients(workbench, _within_no_grad, (x, x), (device, device), where)
-        check_none(workbench, slopes[0], x.shape, f"{where}, wholly within no_grad")
+        check_none(workbench, slopes[0], x.shape, f"{where}, entirely inside no_grad")
 
 
 def _within_no_grad(x: Any, y: Any) -> Any:
@@ -257,7 +257,7 @@ def _fail_within_no_grad() -> None:
 
 @check(required=True, profile="train", needs=("probe.autograd", "autograd"))
 def test_no_grad_is_of_one_thread(workbench: Workbench) -> None:
-    """While one thread is within no_grad, another one records."""
+    """While one thread is inside no_grad, another one records."""
     x, device = wholes(2, 3), workbench.devices[-1]
     within, done = threading.Event(), threading.Event()
 
@@ -269,10 +269,10 @@ def test_no_grad_is_of_one_thread(workbench: Workbench) -> None:
     other = threading.Thread(target=stay_within)
     other.start()
     try:
-        assert within.wait(60), "the other thread does not come into no_grad"
+        assert within.wait(60), "the other thread did not enter no_grad"
         slopes = gradients(workbench, lambda x: times(x, x), (x,), (device,), "beside no_grad")
         check_gradient(
-            workbench, slopes[0], 2 * x, device, "while another thread is within no_grad"
+            workbench, slopes[0], 2 * x, device, "while another thread is inside no_grad"
         )
     finally:
         done.set()

@@ -34,7 +34,7 @@ _NEEDS = ("layers", "models")
 
 @check(required=True, profile="train", needs=_NEEDS)
 def test_same_seed_same_weights(workbench: Workbench) -> None:
-    """After one seed the weights are those that unidev's generator draws, on every device."""
+    """After a seed, the weights are those that unidev's generator draws, on every device."""
     for device in workbench.devices:
         unidev.seed(7)
         dense = made_on(device, lambda: nn.dense(4, 3))
@@ -49,9 +49,9 @@ def test_same_seed_same_weights(workbench: Workbench) -> None:
             assert set(found) == {"weight", "bias"}, f"{device}: it stores {sorted(found)}"
             where = f"a weight {weight.shape} on {device}"
             assert found["weight"].shape == weight.shape, f"{where} is {found['weight'].shape}"
-            assert found["weight"].tobytes() == weight.tobytes(), f"{where} is not what was drawn"
+            assert found["weight"].tobytes() == weight.tobytes(), f"{where}: not as drawn"
             assert not found["bias"].any(), f"{device}: biases are not zeros"
-            where = f"a layer made within {device}"
+            where = f"a layer made inside {device}"
             assert unidev.device_of(layer) is device, f"{where} is on {unidev.device_of(layer)}"
 
 
@@ -77,7 +77,7 @@ def test_dense(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_NEEDS)
 def test_conv2d(workbench: Workbench) -> None:
-    """``conv2d`` is the cross-correlation, with strides and zeros around, height before width."""
+    """``conv2d`` is cross-correlation, with strides and zero padding, height before width."""
     cases: tuple[tuple[Any, Any, Any], ...] = (
         ((3, 3), (1, 1), (0, 0)), ((3, 2), (2, 1), (1, 0)), ((2, 3), (1, 3), (1, 2)),
         ((1, 1), (2, 2), (0, 0)),
@@ -99,7 +99,7 @@ def test_conv2d(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_NEEDS)
 def test_pools(workbench: Workbench) -> None:
-    """Pools take means and maxima of whole windows, and drop what is left at the edge."""
+    """Pools take means and maxima of complete windows, and drop the remainder at the edge."""
     cases: tuple[tuple[Any, Any], ...] = (((2, 2), None), ((3, 2), (1, 3)), ((2, 3), (2, 2)))
     for kernel, stride in cases:
         for name in ("avg_pool2d", "max_pool2d"):
@@ -115,7 +115,7 @@ def test_pools(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_NEEDS)
 def test_flatten_and_activations(workbench: Workbench) -> None:
-    """``flatten`` goes by channels, height, width; ``relu`` and ``tanh`` are themselves."""
+    """``flatten`` orders channels, height, width; ``relu`` and ``tanh`` are correct."""
     check_layer(workbench, nn.flatten, IMAGES, lambda _: IMAGES.reshape(2, -1), "flatten of images")
     check_layer(workbench, nn.flatten, ROWS, lambda _: ROWS, "flatten of rows")
     for values in (ROWS, IMAGES):
@@ -125,7 +125,7 @@ def test_flatten_and_activations(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_NEEDS)
 def test_batch_norm(workbench: Workbench) -> None:
-    """Of rows and of images: by the batch while training, by what was counted afterwards."""
+    """For rows and images: batch statistics in training, running statistics in inference."""
     for values in (ROWS, IMAGES):
         for in_net in (False, True):
             for device in workbench.devices:
@@ -141,7 +141,7 @@ def _check_batch_norm(workbench: Workbench, values: Array, in_net: bool, device:
     names = {"weight", "bias", "running_mean", "running_var"}
     assert set(has) == names, f"{where}: it stores {sorted(has)}"
     for name, value in (("weight", 1), ("bias", 0), ("running_mean", 0), ("running_var", 1)):
-        assert (has[name] == value).all(), f"{where}: {name} begins with {has[name]}"
+        assert (has[name] == value).all(), f"{where}: {name} starts as {has[name]}"
     fill(workbench, norm, ("weight", "bias"))
     has = portable(workbench, norm)
     means, variances = neural.statistics(values.astype("float64"))
@@ -166,11 +166,13 @@ def _check_batch_norm(workbench: Workbench, values: Array, in_net: bool, device:
     expected = neural.batch_norm(values, after["running_mean"], after["running_var"], after, 1e-3)
     check_close(workbench, y, expected, device, f"{where}, inference")
     again = portable(workbench, norm)
-    assert all(np.array_equal(again[n], after[n]) for n in names), f"{where}: inference counts"
+    assert all(np.array_equal(again[n], after[n]) for n in names), (
+        f"{where}: inference changes the statistics"
+    )
 
 
 def _train_once(workbench: Workbench, layer: Any, values: Array, device: Any) -> None:
-    """Some frameworks update statistics going forward, and some (MXNet) going backward."""
+    """Some frameworks update statistics in the forward pass, some (MXNet) in the backward pass."""
     if isinstance(workbench.backend.autograd, Unsupported):
         called(workbench, layer, values, device)
         return
@@ -185,7 +187,7 @@ def _sum_of_squares(workbench: Workbench, net: Any, x: Any) -> Any:
 
 @check(required=True, profile="train", needs=_NEEDS)
 def test_dropout(workbench: Workbench) -> None:
-    """While training some elements are zero and the others scaled up; afterwards all are there."""
+    """In training some elements are zero and the others scaled up; in inference all are kept."""
     values = np.ones((40, 50), "float32")
     for device in workbench.devices:
         for layer in (nn.dropout(0.25), nn.sequential(nn.dropout(0.25))):
@@ -200,12 +202,12 @@ def test_dropout(workbench: Workbench) -> None:
                 f"dropout on {device}, training: elements are {np.unique(found)[:8]}, not 0 and 4/3"
             )
             # 2,000 elements: five standard deviations are 0.05.
-            assert abs(share - 0.25) < 0.05, f"dropout on {device}: {share:.3f} are dropped of 0.25"
+            assert abs(share - 0.25) < 0.05, f"dropout on {device}: {share:.3f} dropped, not 0.25"
 
 
 @check(required=True, profile="train", needs=_NEEDS)
 def test_sequential(workbench: Workbench) -> None:
-    """A whole net: portable names, layers that are those given, and the right numbers."""
+    """A complete net: portable names, the given layers themselves, and the right numbers."""
     for device in workbench.devices:
         conv = made_on(device, lambda: nn.conv2d(3, 4, 3, padding=1))
         dense = made_on(device, lambda: nn.dense(4 * 3 * 3, 2))
@@ -230,12 +232,12 @@ def test_sequential(workbench: Workbench) -> None:
         assert unidev.shares_memory(
             next(iter(unidev.parameters(twice).values())),
             next(iter(unidev.parameters(conv).values())),
-        ), f"on {device}: sequential made layers of its own"
+        ), f"on {device}: sequential made its own layers"
 
 
 @check(required=True, profile="train", needs=("layers", "models", "autograd"))
 def test_gradients(workbench: Workbench) -> None:
-    """Gradients of a net of layers are those of finite differences, by each of its parameters."""
+    """A net's gradients match finite differences, with respect to each of its parameters."""
     images = IMAGES[:, :2, :5, :4]
     for device in workbench.devices:
         net = made_on(device, _small_net)
@@ -257,7 +259,7 @@ def test_gradients(workbench: Workbench) -> None:
         parameters = unidev.parameters(net)
         for name, slope in zip(names, expected, strict=True):
             own = [n for n, p in parameters.items() if unidev.shares_memory(p, stored[name].tensor)]
-            assert len(own) == 1, f"on {device}: {name} is none of {list(parameters)}"
+            assert len(own) == 1, f"on {device}: {name} is not among {list(parameters)}"
             found, axes = slopes[own[0]], stored[name].axes
             workbench.oracle.check_device(found, device, f"the gradient of {name}")
             values = unidev.to_numpy(found)

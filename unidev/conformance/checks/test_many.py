@@ -1,4 +1,4 @@
-"""Three devices and more: what two cannot tell apart."""
+"""Three devices and more, for faults that two cannot show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @check(required=True)
 def test_all_pairs_copy(workbench: Workbench) -> None:
-    """Between any two of all devices a copy is a copy, and of all that are held no two share."""
+    """Between any two of all devices a copy is a copy, and no two copies share memory."""
     devices = workbench.several(3)
     held = []
     for number, source in enumerate(devices):
@@ -34,7 +34,7 @@ def test_all_pairs_copy(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_scope_per_device(workbench: Workbench) -> None:
-    """Each of all devices has a scope of its own, also one within the other, all the way down."""
+    """Each of all devices has its own scope, and scopes nest to any depth."""
     devices = workbench.several(3)
     for device in devices:
         with device:

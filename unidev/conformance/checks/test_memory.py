@@ -1,4 +1,4 @@
-"""Memory comes back."""
+"""Memory is released."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOOP = 10
 
 @check(required=True, needs=("probe.allocated_bytes",))
 def test_returns_after_del(workbench: Workbench) -> None:
-    """What a copy took is given back when the copy is dropped, before garbage is collected."""
+    """A dropped copy's memory is released without garbage collection."""
     for source, target in workbench.ring():
         x = workbench.make(samples.big(), source)
         for name, verb in (("copy_to", unidev.copy_to), ("as_in_device", unidev.as_in_device)):
@@ -33,7 +33,7 @@ def test_returns_after_del(workbench: Workbench) -> None:
 
 @check(needs=("probe.allocated_bytes",))
 def test_loop_of_copies_stays_flat(workbench: Workbench) -> None:
-    """Many copies in a row, small and large, of tensors and of containers, take what one takes."""
+    """Many copies in a row, small and large, of tensors and containers, take no more than one."""
     for source, target in workbench.ring():
         x, small = workbench.make(samples.big(), source), workbench.matrix(source)
 
@@ -48,7 +48,7 @@ def test_loop_of_copies_stays_flat(workbench: Workbench) -> None:
 
 @check()
 def test_no_reference_cycle(workbench: Workbench) -> None:
-    """No tensor that unidev made, or failed to, waits for the garbage collector."""
+    """No tensor that unidev made, or failed to make, waits for the garbage collector."""
     for source, target in workbench.ring():
         found = _tensors_left_to_collect(workbench, source, target)
         kinds = [type(each).__name__ for each in found]
@@ -56,7 +56,7 @@ def test_no_reference_cycle(workbench: Workbench) -> None:
 
 
 def _tensors_left_to_collect(workbench: Workbench, source: Device, target: Device) -> list[Any]:
-    _use_all(workbench, source, target)  # what is made once and kept is made now
+    _use_all(workbench, source, target)  # creates now what is created once and kept
     gc.collect()
     flags = gc.get_debug()
     gc.disable()

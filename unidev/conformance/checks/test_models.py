@@ -1,4 +1,4 @@
-"""What a model is to unidev: its parameters by name, its device, and what the verbs say to it."""
+"""What unidev does with a model: its parameters by name, its device, and what the verbs accept."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _BOTH = ("models", "probe.models")
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_probe_calibrated(workbench: Workbench) -> None:
-    """The probe's models are alike and apart, have what they should, and learn."""
+    """The probe's models are equal but separate, contain what they should, and learn."""
     one, other = Sample(workbench), Sample(workbench)
     where = "the probe's model"
     assert one.contents() == other.contents(), f"{where}: two of them have other numbers"
     for (name, x), y in zip(one.tensors().items(), other.tensors().values(), strict=True):
-        assert not workbench.oracle.shares(x, y), f"{where}: {name} of two models is one memory"
-    assert one.forward() == other.forward(), f"{where}: two of them give other outputs"
-    assert len(one.forward()) == INPUT.nbytes, f"{where}: does not give (n, 4) for (n, 4)"
+        assert not workbench.oracle.shares(x, y), f"{where}: two models share the memory of {name}"
+    assert one.forward() == other.forward(), f"{where}: two of them give different outputs"
+    assert len(one.forward()) == INPUT.nbytes, f"{where}: does not map (n, 4) to (n, 4)"
     _calibrate_structure(workbench, one)
     before = one.contents()
     one.step()
@@ -36,7 +36,7 @@ def test_probe_calibrated(workbench: Workbench) -> None:
     frozen = one.probe.frozen(one.model)
     stuck = [n for n in before if before[n] == after[n] and n not in frozen]
     assert len(stuck) < len(before) - len(frozen), f"{where}: a step changes nothing"
-    assert all(before[n] == after[n] for n in frozen), f"{where}: a step changes what is frozen"
+    assert all(before[n] == after[n] for n in frozen), f"{where}: a step changes frozen parameters"
     assert one.state(), f"{where}: the optimizer has no state after a step"
     buffers = [n for n in before if n not in stuck and not _is_parameter(workbench, one, n)]
     assert buffers, f"{where}: a step updates no buffer"
@@ -51,12 +51,12 @@ def _calibrate_structure(workbench: Workbench, sample: Sample) -> None:
     tensors = sample.tensors()
     assert probe.tied(model), f"{where} has no tied weights"
     for a, b in probe.tied(model):
-        assert workbench.oracle.shares(a, b), f"{where}: what is called tied is not"
+        assert workbench.oracle.shares(a, b), f"{where}: weights listed as tied are not"
     assert probe.shared(model), f"{where} has no shared submodule"
-    assert all(a is b for a, b in probe.shared(model)), f"{where}: what is called shared is not"
+    assert all(a is b for a, b in probe.shared(model)), f"{where}: objects listed as shared differ"
     assert probe.objects(model), f"{where} has no parameter objects"
     frozen = probe.frozen(model)
-    assert frozen, f"{where} has nothing frozen"
+    assert frozen, f"{where} has no frozen parameters"
     assert frozen <= set(tensors), f"{where}: frozen is {sorted(frozen)}, of {sorted(tensors)}"
     assert probe.is_training(model) in (True, None), f"{where}: a new one is not in training mode"
     if probe.is_training(model) is not None:
@@ -82,18 +82,18 @@ def _is_parameter(workbench: Workbench, sample: Sample, name: str) -> bool:
 def test_tensors_are_all_there(workbench: Workbench) -> None:
     """The backend finds every tensor of a model, gradients and buffers too, and no other."""
     assert isinstance(workbench.backend.models, Models), (
-        "the part `models` is no unidev.contract.models.Models"
+        "the part `models` is not a unidev.contract.models.Models"
     )
     for device in workbench.devices:
         sample = Sample.trained_on(workbench, device)
-        told = workbench.backend.models.tensors(sample.model)
+        listed = workbench.backend.models.tensors(sample.model)
         seen = {_key(workbench, x): name for name, x in sample.tensors().items()}
-        found = {_key(workbench, x): name for name, x in told.items()}
+        found = {_key(workbench, x): name for name, x in listed.items()}
         missing = [seen[key] for key in seen if key not in found]
         assert not missing, f"on {device}: the backend does not find {missing}"
         strange = [found[key] for key in found if key not in seen]
         assert not strange, f"on {device}: the backend finds {strange}, which the probe does not"
-        workbench.evidence.add("found", sorted(told))
+        workbench.evidence.add("found", sorted(listed))
 
 
 def _key(workbench: Workbench, x: Any) -> tuple[Any, ...]:
@@ -102,17 +102,17 @@ def _key(workbench: Workbench, x: Any) -> tuple[Any, ...]:
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_parameters_by_name(workbench: Workbench) -> None:
-    """``parameters`` gives the model's own tensors, each once, in an order that is always so."""
+    """``parameters`` gives the model's own tensors, each once, always in the same order."""
     one, other = Sample(workbench), Sample(workbench)
     named = workbench.works(unidev.parameters, one.model)
-    assert list(named) == list(unidev.parameters(other.model)), "two models name them otherwise"
-    assert list(named) == list(unidev.parameters(one.model)), "asked twice, they are other names"
+    assert list(named) == list(unidev.parameters(other.model)), "the names of two models differ"
+    assert list(named) == list(unidev.parameters(one.model)), "the names differ between two calls"
     assert all(isinstance(name, str) for name in named), f"names are {list(named)}"
     memory = [_key(workbench, x) for x in named.values()]
-    assert len(set(memory)) == len(memory), f"one stands under two of the names {list(named)}"
+    assert len(set(memory)) == len(memory), f"one tensor has two of the names {list(named)}"
     names = one.names(named)
     frozen = one.probe.frozen(one.model)
-    assert frozen <= names, f"{sorted(frozen - names)} is frozen, and not among the parameters"
+    assert frozen <= names, f"{sorted(frozen - names)} is frozen, but not a parameter"
     for name, x in named.items():
         assert isinstance(x, workbench.backend.tensor_types), f"{name} is a {type(x).__name__}"
     trainable = workbench.backend.models.trainable(one.model)
@@ -128,11 +128,11 @@ def test_parameters_by_name(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_device_of_a_model(workbench: Workbench) -> None:
-    """``device_of`` and ``same_device`` see what is in a model."""
+    """``device_of`` and ``same_device`` accept a model."""
     for device in workbench.devices:
         sample = Sample.trained_on(workbench, device)
         found = workbench.works(unidev.device_of, sample.model)
-        assert found is device, f"a model on {device} is said to be on {found}"
+        assert found is device, f"a model on {device} is reported to be on {found}"
         assert unidev.same_device(sample.model, sample.x), f"on {device}, and not with its input"
         workbench.works(unidev.check_same_device, model=sample.model, x=sample.x)
         for other in workbench.devices:
@@ -144,7 +144,7 @@ def test_device_of_a_model(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_mismatch_names_paths(workbench: Workbench) -> None:
-    """The mismatch of a model and its batch names what is where, by path."""
+    """The mismatch of a model and its batch lists devices by path."""
     for here, there in workbench.pairs():
         sample = Sample.on(workbench, here)
         batch = {"mask": workbench.make(INPUT, there)}
@@ -162,7 +162,7 @@ def test_mismatch_names_paths(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_transfer_verbs_refuse(workbench: Workbench) -> None:
-    """``copy_to`` and ``as_in_device`` refuse a model, and an optimizer, and name ``place``."""
+    """``copy_to`` and ``as_in_device`` refuse a model and an optimizer, and name ``place``."""
     for device in workbench.devices:
         sample = Sample(workbench)
         for verb in (unidev.copy_to, unidev.as_in_device):
@@ -174,7 +174,7 @@ def test_transfer_verbs_refuse(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=("models",))
 def test_what_is_no_model_is_refused(workbench: Workbench) -> None:
-    """``place`` and ``parameters`` refuse a tensor, a number and None, and say what they are."""
+    """``place`` and ``parameters`` refuse a tensor, a number and None, and name their type."""
     for device in workbench.devices:
         x = workbench.make(wholes(2, 3), device)
         for each in (x, 3, None, "net", {"n": 3}):
@@ -188,16 +188,16 @@ def test_what_is_no_model_is_refused(workbench: Workbench) -> None:
 
 @check(profile="train", needs=("models", "probe.write"))
 def test_container_of_arrays(workbench: Workbench) -> None:
-    """Where containers are models, one is placed like a model: itself, its ties, its names."""
+    """Where containers are models, one is placed like a model: same object, ties and names."""
     if not workbench.backend.models.takes_containers:
-        workbench.not_applicable("containers of tensors are no models of this framework")
+        workbench.not_applicable("in this framework containers of tensors are not models")
     for source, target in workbench.all_pairs():
         x, y = workbench.make(wholes(2, 3), source), workbench.make(wholes(4), source)
         inner = [y, x]
         model = {"first": x, "rest": inner}
         placed = workbench.works(unidev.place, model, target)
         where = f"{source} to {target}"
-        assert placed is model, f"{where}: another dict came back"
+        assert placed is model, f"{where}: another dict was returned"
         assert model["rest"] is inner, f"{where}: the list in it was replaced"
         assert inner[1] is model["first"], f"{where}: a tied array became two"
         workbench.oracle.check_bytes(model["first"], wholes(2, 3).tobytes(), where)

@@ -1,4 +1,4 @@
-"""Models inside containers: what looks sees them, what moves tensors refuses them."""
+"""Models inside containers: queries include them, verbs that move tensors refuse them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def test_looking_sees_through(workbench: Workbench) -> None:
             assert unidev.same_device(both) is (here is there), f"{where}: same_device is wrong"
             if here is there:
                 found = workbench.works(unidev.device_of, both)
-                assert found is here, f"{where}: device_of says {found}"
+                assert found is here, f"{where}: device_of returns {found}"
             else:
                 workbench.expect(unidev.DeviceMismatchError, unidev.device_of, both)
 
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_mismatch_names_paths(workbench: Workbench) -> None:
-    """The mismatch inside a container names the way to the model, and on into it."""
+    """A mismatch inside a container gives the path to the model and on into it."""
     for here, there in workbench.pairs():
         sample = Sample.on(workbench, here)
         state = {"nets": [sample.model], "mask": workbench.make(INPUT, there)}
@@ -44,7 +44,7 @@ def test_mismatch_names_paths(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_transfer_verbs_refuse(workbench: Workbench) -> None:
-    """A container with a model in it is not copied, not even in part: the error names ``place``."""
+    """A container with a model in it is not copied, not even partly: the error names ``place``."""
     for source, target in workbench.all_pairs():
         sample = Sample.on(workbench, source)
         x = workbench.make(INPUT, source)

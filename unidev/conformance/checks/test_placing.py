@@ -1,4 +1,4 @@
-"""``place``: a model moves in place, and stays what it was."""
+"""``place``: a model moves in place, and keeps its identity."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _BOTH = ("models", "probe.models")
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_same_object_returned(workbench: Workbench) -> None:
-    """The model that comes back is the one that was given, alone and with an optimizer."""
+    """The returned model is the given one, alone and with an optimizer."""
     for source, target in workbench.ring():
         sample = Sample.trained_on(workbench, source)
         assert sample.place_alone(target) is sample.model, f"{source} to {target}: another model"
         placed = workbench.works(unidev.place, sample.model, source, optimizer=sample.optimizer)
         where = f"{target} to {source}, with an optimizer"
-        assert isinstance(placed, tuple), f"{where}: a {type(placed).__name__}, and no pair"
+        assert isinstance(placed, tuple), f"{where}: a {type(placed).__name__}, not a pair"
         assert placed[0] is sample.model, f"{where}: another model"
 
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_everything_arrives(workbench: Workbench) -> None:
-    """Parameters, buffers and gradients are on the device, with the numbers that they had."""
-    # From the CPU first, where nothing has been placed yet: what stays behind is named.
+    """Parameters, buffers and gradients are on the device, with their values."""
+    # From the CPU first, where nothing has been placed yet: names what stays behind.
     for source, target in sorted(workbench.ring(), key=lambda pair: pair[0] is pair[1]):
         sample = Sample.trained_on(workbench, source)
         where = f"{source} to {target}"
@@ -43,31 +43,29 @@ def test_everything_arrives(workbench: Workbench) -> None:
         sample.check_contents(before, where)
         if source is target:
             continue
-        # No address was freed before all twins were there, so none can have been given out again.
+        # No address was freed before all twins existed, so none can have been reused.
         after = sample.memory()
         for name in memory:
             shared = overlapping_bytes(memory[name], after[name])
-            assert not shared, (
-                f"{where}: {name} is on the memory that it was on: {shown(memory[name])}"
-            )
+            assert not shared, f"{where}: {name} is still in its old memory: {shown(memory[name])}"
         workbench.evidence.add("arrived", f"{where}: {sorted(after)}")
 
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_parameter_objects_stay(workbench: Workbench) -> None:
-    """The parameter objects, and the submodules, are the very same ones."""
+    """Parameter objects and submodules stay the same objects."""
     for source, target in workbench.ring():
         sample = Sample.on(workbench, source)
         before = list(sample.probe.objects(sample.model))
         sample.place_alone(target)
         after = list(sample.probe.objects(sample.model))
         same = [a is b for a, b in zip(before, after, strict=True)]
-        assert all(same), f"{source} to {target}: {same.count(False)} objects are other ones"
+        assert all(same), f"{source} to {target}: {same.count(False)} objects were replaced"
 
 
 @check(required=True, profile="train", needs=("models", "probe.models.earlier_optimizer"))
 def test_earlier_optimizer_trains(workbench: Workbench) -> None:
-    """An optimizer made before the move trains the model as one that was never moved."""
+    """An optimizer made before the move trains the model like one that was never moved."""
     for source, target in workbench.ring():
         moved, unmoved = Sample.on(workbench, source), Sample.on(workbench, source)
         moved.optimizer = moved.probe.earlier_optimizer(moved.model)
@@ -82,7 +80,7 @@ def test_earlier_optimizer_trains(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_ties_stay(workbench: Workbench) -> None:
-    """Tied weights are one tensor still, before and after a step."""
+    """Tied weights stay one tensor, before and after a step."""
     for source, target in workbench.ring():
         sample = Sample.on(workbench, source)
         sample.place(target)
@@ -94,13 +92,13 @@ def test_ties_stay(workbench: Workbench) -> None:
 def _check_tied(workbench: Workbench, sample: Sample, where: str) -> None:
     for a, b in sample.probe.tied(sample.model):
         one = list(workbench.oracle.storage(a)) == list(workbench.oracle.storage(b))
-        assert one, f"{where}: tied weights have come apart: each has its own memory"
+        assert one, f"{where}: tied weights are no longer tied: each has its own memory"
         assert workbench.probe.read(a) == workbench.probe.read(b), f"{where}: tied weights differ"
 
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_shared_submodules_stay(workbench: Workbench) -> None:
-    """A submodule that stands at two places is one object still."""
+    """A submodule at two places stays one object."""
     for source, target in workbench.ring():
         sample = Sample.on(workbench, source)
         sample.place_alone(target)
@@ -110,7 +108,7 @@ def test_shared_submodules_stay(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_frozen_stays(workbench: Workbench) -> None:
-    """What was frozen is frozen, what was not is not, and a step leaves the frozen alone."""
+    """Frozen parameters stay frozen, the others trainable, and a step leaves frozen ones alone."""
     for source, target in workbench.ring():
         sample = Sample.on(workbench, source)
         before = sample.probe.frozen(sample.model)
@@ -126,7 +124,7 @@ def test_frozen_stays(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=("models", "probe.models.add_hook"))
 def test_hooks_stay(workbench: Workbench) -> None:
-    """Hooks are called still, each once for what it was called for before."""
+    """Hooks are still called, once for each event as before."""
     for source, target in workbench.ring():
         sample = Sample.on(workbench, source)
         calls: list[str] = []
@@ -142,19 +140,19 @@ def test_hooks_stay(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_mode_stays(workbench: Workbench) -> None:
-    """A model in training goes on training, one in inference goes on with that."""
+    """A model in training mode stays in training mode, one in inference mode likewise."""
     for source, target in workbench.ring():
         sample = Sample.on(workbench, source)
         if sample.probe.is_training(sample.model) is None:
             workbench.not_applicable("the framework's models have no mode")
         sample.place_alone(target)
         assert sample.probe.is_training(sample.model) is True, (
-            f"{source} to {target}: training, and then no more"
+            f"{source} to {target}: the model left training mode"
         )
         sample.probe.set_inference(sample.model)
         sample.place_alone(source)
         assert sample.probe.is_training(sample.model) is False, (
-            f"{target} to {source}: inference, and then training"
+            f"{target} to {source}: the model left inference mode"
         )
 
 
@@ -178,7 +176,7 @@ def test_forward_to_the_bit(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_already_there_is_not_touched(workbench: Workbench) -> None:
-    """A model that is there already has the same memory afterwards, however the device is spelt."""
+    """A model already on the device keeps its memory, however the device is spelt."""
     for device in workbench.devices:
         sample = Sample.trained_on(workbench, device)
         before, memory = sample.contents(), sample.memory()
@@ -186,16 +184,16 @@ def test_already_there_is_not_touched(workbench: Workbench) -> None:
             for spelling in (device, str(device), device.native):
                 workbench.works(unidev.place, sample.model, spelling)
                 workbench.works(unidev.place, sample.model, spelling, optimizer=sample.optimizer)
-        assert not calls.count, f"{device}: {calls.count} parts were copied, and none had to move"
+        assert not calls.count, f"{device}: {calls.count} parts were copied, but none had to move"
         after = sample.memory()
         moved = [name for name in memory if memory[name] != after[name]]
-        assert not moved, f"{device}: other memory than before in {moved}"
+        assert not moved, f"{device}: the memory of {moved} was replaced"
         sample.check_contents(before, f"on {device} already")
 
 
 @check(required=True, profile="train", needs=_BOTH)
 def test_optimizer_state_moves(workbench: Workbench) -> None:
-    """An optimizer's state comes along, and the optimizer that comes back goes on from there."""
+    """An optimizer's state moves along, and the returned optimizer continues from there."""
     for source, target in workbench.ring():
         moved, unmoved = Sample.trained_on(workbench, source), Sample.trained_on(workbench, source)
         before = moved.contents()
@@ -203,7 +201,7 @@ def test_optimizer_state_moves(workbench: Workbench) -> None:
         where = f"{source} to {target}"
         moved.check_contents(before, where)
         state = moved.state()
-        assert state, f"{where}: the optimizer has no state any more"
+        assert state, f"{where}: the optimizer has lost its state"
         for name, x in state.items():
             workbench.oracle.check_device(x, target, f"{where}: {name}")
         for count in (1, 2):
@@ -215,7 +213,7 @@ def test_optimizer_state_moves(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=("models", "probe.models.unbuilt"))
 def test_unbuilt(workbench: Workbench) -> None:
-    """A model that is not built is placed when it is, or is an error that says how to build it."""
+    """An unbuilt model is placed once it is built, or the error explains how to build it."""
     for device in workbench.devices:
         probe = workbench.probe.models
         model = probe.unbuilt()
@@ -224,7 +222,7 @@ def test_unbuilt(workbench: Workbench) -> None:
         except unidev.UnsupportedOperation as refusal:
             said = str(refusal)
             assert "build" in said or "built" in said or "initial" in said or "call" in said, (
-                f"the refusal does not say how to build it: {said}"
+                f"the refusal does not explain how to build it: {said}"
             )
             workbench.evidence.add("refused", said)
             workbench.works(probe.forward, model, workbench.make(INPUT, workbench.cpu))
@@ -233,16 +231,16 @@ def test_unbuilt(workbench: Workbench) -> None:
             assert placed is model, f"unbuilt, to {device}: another model"
         workbench.works(probe.forward, model, workbench.make(INPUT, device))
         tensors: dict[str, Any] = dict(probe.tensors(model))
-        assert tensors, f"built on {device}, and no tensors in it"
+        assert tensors, f"built on {device}, but without tensors"
         for name, x in tensors.items():
             workbench.oracle.check_device(x, device, f"an unbuilt model, to {device}: {name}")
 
 
 @check(required=True, profile="train", needs=("models", "probe.models.spread"))
 def test_spread_is_refused(workbench: Workbench) -> None:
-    """A model that lies on several devices is not placed on one: an error says so."""
+    """A model on several devices is not placed on one: the error names them."""
     if len(workbench.gpus()) < 2:
-        raise NotApplicableError("it takes two GPUs to spread a model")
+        raise NotApplicableError("spreading a model takes two GPUs")
     for device in workbench.devices:
         model = workbench.probe.models.spread()
         workbench.expect(unidev.UnsupportedOperation, unidev.place, model, device)

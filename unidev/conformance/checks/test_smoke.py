@@ -1,4 +1,4 @@
-"""Whether there is anything to judge by, and whether unidev leaves things as it found them."""
+"""Whether there is anything to judge by, and whether unidev leaves the environment unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @check(required=True, also_in=("train",))
 def test_probe_calibrated(workbench: Workbench) -> None:
-    """The probe says "same" of a view, "different" of two live tensors, and reads what is there."""
+    """The probe reports "same" for a view, "different" for live tensors, and reads correctly."""
     for device in workbench.devices:
         _calibrate_reading(workbench, device)
         _calibrate_extents(workbench, device)
@@ -33,7 +33,7 @@ def test_probe_calibrated(workbench: Workbench) -> None:
 def _calibrate_reading(workbench: Workbench, device: Device) -> None:
     values = samples.counting((3, 4))
     x, other = workbench.make(values, device), workbench.make(values + 1, device)
-    workbench.oracle.check_bytes(x, values.tobytes(), f"the probe's reading of its own on {device}")
+    workbench.oracle.check_bytes(x, values.tobytes(), f"the probe's own tensor on {device}")
     assert workbench.probe.read(other) != workbench.probe.read(x), (
         f"{device}: all tensors read alike"
     )
@@ -52,12 +52,12 @@ def _calibrate_extents(workbench: Workbench, device: Device) -> None:
     for size in samples.SIZES:
         x, other = (workbench.make(samples.counting((size,)), device) for _ in range(2))
         same = workbench.probe.same_memory(x)
-        assert same is not x, f"{device}: same_memory gave the very object"
+        assert same is not x, f"{device}: same_memory returned the same object"
         assert workbench.oracle.shares(x, same), (
-            f"{device}: a view's memory is taken for other memory"
+            f"{device}: a view is reported to have other memory"
         )
         assert not workbench.oracle.shares(x, other), (
-            f"{device}: two live tensors seem to share memory"
+            f"{device}: two live tensors are reported to share memory"
         )
         workbench.oracle.check_room(x, 4 * size, f"{size} elements on {device}")
     on_host = samples.aligned(values, 0)
@@ -86,7 +86,7 @@ def _calibrate_gradient(workbench: Workbench, device: Device) -> None:
 
 @check(required=True)
 def test_create_and_read_back(workbench: Workbench) -> None:
-    """What is made of numbers reads back as those numbers, into memory of its own."""
+    """A tensor made from numbers reads back as those numbers, into separate memory."""
     values = samples.counting()
     for device in workbench.devices:
         x = unidev.array(values, device=device)
@@ -94,7 +94,7 @@ def test_create_and_read_back(workbench: Workbench) -> None:
         back = unidev.to_numpy(x)
         assert back.dtype == values.dtype, f"{device}: {back.dtype} was read, not {values.dtype}"
         assert np.array_equal(back, values), f"{device}: {back} was read, not {values}"
-        assert back.flags.writeable, f"{device}: to_numpy gave an array that cannot be written to"
+        assert back.flags.writeable, f"{device}: to_numpy returned a read-only array"
         back[...] = -1
         workbench.oracle.check_bytes(
             x, values.tobytes(), f"{device}, after writing to what was read"
@@ -103,7 +103,7 @@ def test_create_and_read_back(workbench: Workbench) -> None:
 
 @check(required=True)
 def test_globals_restored(workbench: Workbench) -> None:
-    """No default of the framework (device, dtype, placement, random state) is other than before."""
+    """No default of the framework changes (device, dtype, placement, random state)."""
     before = dict(workbench.probe.global_state())
     for device in workbench.devices:
         _use_everything(workbench, device)
@@ -142,7 +142,7 @@ def _shown(value: object) -> str:
 
 @check(required=True)
 def test_other_backend_imports_nothing(workbench: Workbench) -> None:
-    """Where another backend is selected, nothing of this one's framework is imported."""
+    """While another backend is selected, nothing of this one's framework is imported."""
     in_use = unidev.zeros(3)
     workbench.oracle.check_device(in_use, workbench.cpu, "in use here, or the check proves nothing")
     workbench.oracle.check_bytes(in_use, bytes(12), "in use here, or the check proves nothing")
@@ -154,9 +154,9 @@ def test_other_backend_imports_nothing(workbench: Workbench) -> None:
     found: dict[str, Any] = run_fresh(_WHAT_CAME + uses + _ANSWER, backend="numpy")
     assert found["unidev"], "unidev itself was not imported: the check proves nothing"
     came = sorted(module for module in modules if module in found["modules"])
-    assert not came, f"imported, though nobody asked for {spec.name}: {', '.join(came)}"
+    assert not came, f"imported, though {spec.name} was not requested: {', '.join(came)}"
     workbench.evidence.add("not imported", sorted(modules))
-    assert modules <= set(sys.modules), f"{modules} are not what the backend itself has imported"
+    assert modules <= set(sys.modules), f"the backend itself has not imported {modules}"
 
 
 _WHAT_CAME = """

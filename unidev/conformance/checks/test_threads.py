@@ -22,7 +22,7 @@ _PATIENCE_S = 60
 
 @check(required=True)
 def test_scope_stays_in_its_thread(workbench: Workbench) -> None:
-    """A scope reaches no other thread, in either direction, nor the framework's defaults there."""
+    """A scope does not affect other threads, in either direction, nor their framework defaults."""
     workbench.several(2)
     for device in workbench.gpus():
         outside = dict(workbench.probe.global_state())
@@ -32,8 +32,8 @@ def test_scope_stays_in_its_thread(workbench: Workbench) -> None:
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(_stay_inside, device, entered, leave)
             try:
-                assert entered.wait(_PATIENCE_S), f"`with {device}` is not entered in a thread"
-                _check_outside(workbench, f"while a thread that was started is in {device}")
+                assert entered.wait(_PATIENCE_S), f"`with {device}` was not entered in a thread"
+                _check_outside(workbench, f"while a started thread is in {device}")
                 inside = dict(workbench.probe.global_state())
             finally:
                 leave.set()
@@ -56,7 +56,7 @@ def _stay_inside(device: Device, entered: threading.Event, leave: threading.Even
 
 @check(required=True)
 def test_concurrent_copies_are_right(workbench: Workbench) -> None:
-    """Copies made by several threads at once are each of their own source, and share nothing."""
+    """Copies made by several threads at once are correct, and share no memory."""
     devices = workbench.devices
     start = threading.Barrier(_THREADS)
 
@@ -87,7 +87,7 @@ def test_concurrent_copies_are_right(workbench: Workbench) -> None:
 
 @check()
 def test_first_use_from_several_threads(workbench: Workbench) -> None:
-    """In a fresh process, several threads may be the first to use the backend, all at once."""
+    """In a fresh process, several threads may be the first to use the backend at the same time."""
     found = run_fresh(_FIRST_USE, backend=workbench.backend.name)
     assert not found["errors"], f"{len(found['errors'])} threads failed: {found['errors'][0]}"
     assert found["values"] == [[0.0, 0.0, 0.0]] * 8, f"the copies hold {found['values']}"

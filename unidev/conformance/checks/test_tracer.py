@@ -1,4 +1,4 @@
-"""The tracer's scopes: each transfer reported once, to every scope of the thread, and no other."""
+"""The tracer's scopes: each transfer is reported once, to every scope of the thread, no other."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _READS = 10
 
 
 class _RefusedError(Exception):
-    """What a scope's ``begin`` raises."""
+    """Raised by a scope's ``begin``."""
 
 
 class _Scope:
-    """A scope that writes down what it hears."""
+    """A scope that records its transfers."""
 
     def __init__(self, workbench: Workbench, name: str, heard: list[tuple[str, str]]) -> None:
         self._tracer = workbench.backend.tracer
@@ -39,7 +39,7 @@ class _Scope:
         self.before_begin: Callable[[], object] = lambda: None
         self.transfers: list[PlannedTransfer] = []
         self.ended: list[object] = []
-        """The tokens that ``end`` was called with."""
+        """The tokens passed to ``end``."""
         self._heard = heard
         self._tokens: list[object] = []
 
@@ -59,15 +59,15 @@ class _Scope:
         self._heard.append(("end", self.name))
 
     def check(self, count: int, where: str) -> None:
-        """``count`` transfers have begun, and each of them has ended, with its own token."""
+        """``count`` transfers have begun, and each has ended with its own token."""
         begun = [f"{each.operation} of {each.nbytes} bytes" for each in self.transfers]
         assert len(begun) == count, (
-            f"{where}: the {self.name} scope heard {len(begun)} transfers, not {count}: {begun}"
+            f"{where}: the {self.name} scope recorded {len(begun)} transfers, not {count}: {begun}"
         )
         is_each_ended = sorted(map(id, self.ended)) == sorted(map(id, self._tokens))
         assert is_each_ended, (
             f"{where}: the {self.name} scope's `end` was called {len(self.ended)} times for "
-            f"{count} transfers, or not with what its `begin` returned"
+            f"{count} transfers, or not with the result of its `begin`"
         )
 
 
@@ -78,7 +78,7 @@ def _scopes(workbench: Workbench, *names: str) -> tuple[list[_Scope], list[tuple
 
 @check(required=True, needs=_NEEDS)
 def test_read_is_reported_once(workbench: Workbench) -> None:
-    """A tensor on a GPU that is read into Python is one transfer to the CPU; on the CPU, none."""
+    """Reading a GPU tensor into Python is one transfer to the CPU; a read on the CPU is none."""
     for gpu in workbench.gpus():
         x = workbench.matrix(gpu)
         (scope,), heard = _scopes(workbench, "only")
@@ -102,12 +102,12 @@ def test_read_is_reported_once(workbench: Workbench) -> None:
 def _check_transfer(
     workbench: Workbench, transfer: PlannedTransfer, source: Device, where: str
 ) -> None:
-    assert isinstance(transfer, PlannedTransfer), f"{where}: `begin` was given {transfer!r}"
+    assert isinstance(transfer, PlannedTransfer), f"{where}: `begin` received {transfer!r}"
     ways = transfer.source, transfer.target
     assert ways == (source, workbench.cpu), f"{where}: it goes from {ways[0]} to {ways[1]}"
     assert transfer.nbytes == 24, f"{where}: {transfer.nbytes} bytes, not 24"
     assert transfer.shape in ((2, 3), None), f"{where}: its shape is {transfer.shape}"
-    assert isinstance(transfer.operation, str), f"{where}: it is called {transfer.operation!r}"
+    assert isinstance(transfer.operation, str), f"{where}: its name is {transfer.operation!r}"
     assert transfer.operation, f"{where}: it has no name"
     workbench.evidence.add("transfers", transfer.operation)
 
@@ -127,7 +127,7 @@ def test_begin_comes_before_the_bytes_move(workbench: Workbench) -> None:
 
 @check(required=True, needs=_NEEDS)
 def test_begin_that_raises(workbench: Workbench) -> None:
-    """What ``begin`` raises reaches the caller as it is; scopes that had begun have ended."""
+    """An error of ``begin`` reaches the caller unchanged; scopes that had begun have ended."""
     for gpu in workbench.gpus():
         x = workbench.matrix(gpu)
         scopes, _ = _scopes(workbench, "outer", "middle", "inner")
@@ -168,7 +168,7 @@ def _check_raises(error: BaseException, call: Callable[[], object]) -> None:
 
 @check(required=True, needs=_NEEDS)
 def test_scopes_nest(workbench: Workbench) -> None:
-    """Every open scope hears a transfer; ends come in the opposite order of begins."""
+    """Every open scope records a transfer; ends come in the reverse order of begins."""
     for gpu in workbench.gpus():
         x = workbench.matrix(gpu)
         (outer, inner), heard = _scopes(workbench, "outer", "inner")
@@ -185,7 +185,7 @@ def test_scopes_nest(workbench: Workbench) -> None:
 
 @check(required=True, needs=_NEEDS)
 def test_scopes_left_in_any_order(workbench: Workbench) -> None:
-    """A scope that is left before one that was opened later hears nothing more; that one does."""
+    """A scope left before a later one records nothing more; the later one continues."""
     for gpu in workbench.gpus():
         x = workbench.matrix(gpu)
         (first, second), _ = _scopes(workbench, "first", "second")
@@ -202,7 +202,7 @@ def test_scopes_left_in_any_order(workbench: Workbench) -> None:
 
 @check(required=True, needs=_NEEDS)
 def test_threads_hear_their_own(workbench: Workbench) -> None:
-    """Two threads record at once, each its own transfers; none of a thread without a scope."""
+    """Two threads record at once, each its own transfers; a thread without a scope none."""
     gpu = workbench.gpus()[0]
     barrier = threading.Barrier(3, timeout=_PATIENCE_S)
     scopes, _ = _scopes(workbench, "first thread's", "second thread's")
@@ -236,15 +236,15 @@ def test_threads_hear_their_own(workbench: Workbench) -> None:
     for scope, length in zip(scopes, (1, 2), strict=True):
         scope.check(_READS, f"{_READS} reads in each thread")
         sizes = {each.nbytes for each in scope.transfers}
-        assert sizes == {4 * length}, f"the {scope.name} scope heard of {sizes} bytes"
+        assert sizes == {4 * length}, f"the {scope.name} scope recorded sizes of {sizes} bytes"
 
 
 @check(required=True, needs=_NEEDS)
 def test_framework_is_as_it_was(workbench: Workbench) -> None:
-    """After an exception in the block the framework's functions and settings are the old ones."""
+    """After an exception in the block the framework's functions and settings are restored."""
     gpu = workbench.gpus()[0]
     x = workbench.matrix(gpu)
-    workbench.probe.read_out(x)  # what the framework imports at first use is there
+    workbench.probe.read_out(x)  # triggers the framework's lazy imports
     functions = _functions(workbench, x)
     settings = dict(workbench.probe.global_state())
     scopes, _ = _scopes(workbench, "outer", "inner")
@@ -265,7 +265,7 @@ def test_framework_is_as_it_was(workbench: Workbench) -> None:
 
 
 def _functions(workbench: Workbench, x: Any) -> dict[str, object]:
-    """Functions and methods of the framework, by name: of its modules and of the tensor's class."""
+    """Functions and methods of the framework by name, from its modules and the tensor's class."""
     spec = workbench.backend.spec
     packages = {spec.framework, *spec.namespaces} - {"unidev"}
     owners = [

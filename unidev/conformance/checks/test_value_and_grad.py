@@ -1,4 +1,4 @@
-"""``value_and_grad`` and ``sgd``: of tensors and containers of them, and of models."""
+"""``value_and_grad`` and ``sgd``: for tensors, containers of them, and models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @check(required=True, profile="train", needs=("autograd",))
 def test_of_a_tensor(workbench: Workbench) -> None:
-    """The loss, and its gradient in a new tensor on the device of the tensor."""
+    """The loss, and its gradient as a new tensor on the parameter's device."""
     values = wholes(2, 3)
     for device in workbench.devices:
         x = workbench.make(values, device)
@@ -38,7 +38,7 @@ def test_of_a_tensor(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=("autograd",))
 def test_of_a_container(workbench: Workbench) -> None:
-    """Gradients come in a container of the same make; a tensor that stands twice has one."""
+    """Gradients come in a container of the same structure; a repeated tensor has one gradient."""
     for device in workbench.devices:
         values = {name: wholes(2, 3, start=start) for start, name in enumerate("abc", start=1)}
         a, b, c = (workbench.make(each, device) for each in values.values())
@@ -46,7 +46,7 @@ def test_of_a_container(workbench: Workbench) -> None:
 
         def loss_of(given: Any, factor: Any) -> Any:
             b, (c, again) = given["pair"]
-            assert again is given["a"], "a tensor that stood twice became two"
+            assert again is given["a"], "a repeated tensor became two"
             product = times(times(given["a"], b), times(c, again))
             return total(workbench, times(product, factor))
 
@@ -56,17 +56,17 @@ def test_of_a_container(workbench: Workbench) -> None:
         assert isinstance(slopes, dict), f"{where}: gradients come as a {type(slopes).__name__}"
         assert list(slopes) == list(parameters), f"{where}: gradients of {list(slopes)}"
         by_b, (by_c, by_a) = slopes["pair"]
-        assert by_a is slopes["a"], f"{where}: the tensor that stands twice has two gradients"
+        assert by_a is slopes["a"], f"{where}: the repeated tensor has two gradients"
         a_, b_, c_ = values.values()
-        check_gradient(workbench, by_a, 4 * a_ * b_ * c_, device, f"{where}, by a")
-        check_gradient(workbench, by_b, 2 * a_ * a_ * c_, device, f"{where}, by b")
-        check_gradient(workbench, by_c, 2 * a_ * a_ * b_, device, f"{where}, by c")
+        check_gradient(workbench, by_a, 4 * a_ * b_ * c_, device, f"{where}, da")
+        check_gradient(workbench, by_b, 2 * a_ * a_ * c_, device, f"{where}, db")
+        check_gradient(workbench, by_c, 2 * a_ * a_ * b_, device, f"{where}, dc")
         _check_loss(workbench, loss, float((2 * a_ * a_ * b_ * c_).sum()), device, where)
 
 
 @check(required=True, profile="train", needs=("autograd",))
 def test_across_devices(workbench: Workbench) -> None:
-    """Parameters on several devices, in one loss: each gradient is where its parameter is."""
+    """Parameters on several devices in one loss: each gradient is on its parameter's device."""
     values = wholes(2, 3), wholes(2, 3, start=2)
     for here, there in workbench.all_pairs():
         parameters = [
@@ -78,14 +78,14 @@ def test_across_devices(workbench: Workbench) -> None:
 
         loss, slopes = workbench.works(unidev.value_and_grad(loss_of), parameters)
         where = f"x on {here} copied to y on {there}"
-        check_gradient(workbench, slopes[0], values[1], here, f"{where}, by x")
-        check_gradient(workbench, slopes[1], values[0], there, f"{where}, by y")
+        check_gradient(workbench, slopes[0], values[1], here, f"{where}, dx")
+        check_gradient(workbench, slopes[1], values[0], there, f"{where}, dy")
         _check_loss(workbench, loss, float((values[0] * values[1]).sum()), there, where)
 
 
 @check(required=True, profile="train", needs=("autograd",))
 def test_zeros_for_what_is_not_reached(workbench: Workbench) -> None:
-    """What the loss does not depend on has a gradient of zeros, on its own device."""
+    """Parameters that the loss does not depend on get zero gradients, on their own device."""
     values = wholes(2, 3)
     for here, there in workbench.all_pairs():
         used, idle = workbench.make(values, here), workbench.make(wholes(4), there)
@@ -94,20 +94,20 @@ def test_zeros_for_what_is_not_reached(workbench: Workbench) -> None:
         where = f"used on {here}, idle on {there}"
         check_gradient(workbench, slopes["used"], np.ones_like(values), here, where)
         check_gradient(
-            workbench, slopes["idle"], np.zeros(4, "float32"), there, f"{where}, by idle"
+            workbench, slopes["idle"], np.zeros(4, "float32"), there, f"{where}, of idle"
         )
 
 
 @check(required=True, profile="train", needs=("autograd", "probe.autograd"))
 def test_loss_is_detached(workbench: Workbench) -> None:
-    """The loss that is given is cut off: nothing more flows through it, nor through gradients."""
+    """The returned loss is detached, and so are the gradients."""
     values = wholes(2, 3)
     for device in workbench.devices:
         x = workbench.make(values, device)
         loss, slope = unidev.value_and_grad(lambda x: total(workbench, times(x, x)))(x)
         flag = workbench.probe.autograd.is_differentiable
         if not isinstance(flag, Unsupported):
-            assert flag(loss) is False, f"on {device}: the loss is differentiable still"
+            assert flag(loss) is False, f"on {device}: the loss is still differentiable"
             assert flag(slope) is False, f"on {device}: the gradient is differentiable itself"
             assert flag(x) is False, f"on {device}: the tensor itself was made differentiable"
 
@@ -121,7 +121,7 @@ def test_loss_is_detached(workbench: Workbench) -> None:
 
 @check(required=True, profile="train", needs=("autograd",))
 def test_errors(workbench: Workbench) -> None:
-    """A loss that is not one number, or depends on nothing, is an error; so is no tensor at all."""
+    """A loss that is not one number, depends on no parameter, or is not a tensor is an error."""
     for device in workbench.devices:
         x, other = workbench.matrix(device), workbench.matrix(device)
         of = unidev.value_and_grad
@@ -140,12 +140,12 @@ def test_errors(workbench: Workbench) -> None:
 
 
 def _divide_by_zero(_: Any) -> Any:
-    raise ZeroDivisionError("as a user's own loss may, which the user must see as it is")
+    raise ZeroDivisionError("as a user's own loss may, which must reach the user unchanged")
 
 
 @check(required=True, profile="train", needs=("autograd", "models", "probe.models"))
 def test_of_a_model(workbench: Workbench) -> None:
-    """Of a model, gradients go by the names of its trainable parameters, and lead downhill."""
+    """For a model, gradients have the names of its trainable parameters, and lower the loss."""
     for device in workbench.devices:
         sample = Sample.on(workbench, device)
         sample.probe.set_inference(sample.model)  # else statistics change between two calls
@@ -161,21 +161,21 @@ def test_of_a_model(workbench: Workbench) -> None:
             workbench.oracle.check_kind(unidev.parameters(sample.model)[name], slope, name)
         steepness = sum(float((sample.array(each) ** 2).sum()) for each in slopes.values())
         assert steepness > 0, f"on {device}: all gradients are zeros"
-        # So small a step that the loss is as good as linear, so large that float32 shows it.
+        # So small a step that the loss is almost linear, so large that float32 shows the change.
         lr = 0.01 * float(sample.array(before).ravel()[0]) / steepness
         unidev.sgd(sample.model, slopes, lr=lr)
         after, _ = unidev.value_and_grad(sample.loss_of)(sample.model, sample.x)
         fell = float(sample.array(before).ravel()[0]) - float(sample.array(after).ravel()[0])
         where = f"on {device}: a step of {lr:g} along the gradients"
         assert np.isclose(fell, lr * steepness, rtol=0.1), (
-            f"{where} lowered the loss by {fell:g}, and they promise {lr * steepness:g}"
+            f"{where} lowered the loss by {fell:g}, not by the expected {lr * steepness:g}"
         )
         workbench.evidence.add("fell", f"{where}: {fell:g} of {lr * steepness:g}")
 
 
 @check(required=True, profile="train", needs=("autograd", "models", "probe.models"))
 def test_leaves_the_models_gradients(workbench: Workbench) -> None:
-    """Gradients that the framework keeps in the model are neither made, nor added to, nor lost."""
+    """Gradients that the framework keeps in the model are not created, changed or lost."""
     for device in workbench.devices:
         sample = Sample.on(workbench, device)
         _check_gradients_stay(workbench, sample, f"on {device}, before any")
@@ -194,13 +194,13 @@ def _check_gradients_stay(workbench: Workbench, sample: Sample, where: str) -> N
     workbench.works(unidev.value_and_grad(sample.loss_of), sample.model, sample.x)
     after = kept()
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    assert not changed, f"{where}: value_and_grad has touched {changed}"
+    assert not changed, f"{where}: value_and_grad has changed {changed}"
     workbench.evidence.add("kept", f"{where}: {sorted(before)}")
 
 
 @check(required=True, profile="train", needs=("autograd",))
 def test_sgd_is_exact(workbench: Workbench) -> None:
-    """``sgd`` gives parameter less lr times gradient, in place where tensors can be written to."""
+    """``sgd`` gives parameter minus lr times gradient, in place if tensors can be written to."""
     values, down = wholes(2, 3), wholes(2, 3, start=2)
     expected = values - np.float32(0.25) * down
     is_mutable = not isinstance(workbench.probe.write, Unsupported)
@@ -214,10 +214,10 @@ def test_sgd_is_exact(workbench: Workbench) -> None:
         for name, each in (("x", new["x"]), ("y", new["more"][0]), ("again", new["more"][1])):
             workbench.oracle.check_bytes(each, expected.tobytes(), f"{where}, {name}")
             workbench.oracle.check_device(each, device, f"{where}, {name}")
-        assert new["more"][1] is new["x"], f"{where}: a tensor that stood twice became two"
+        assert new["more"][1] is new["x"], f"{where}: a repeated tensor became two"
         workbench.oracle.check_bytes(slope, down.tobytes(), f"{where}, the gradient itself")
         if is_mutable:
-            assert new is parameters, f"{where}: tensors can be written to, and were replaced"
+            assert new is parameters, f"{where}: tensors can be written to, but were replaced"
             after = workbench.oracle.storage(x), workbench.oracle.storage(y)
             assert after == memory, f"{where}: the memory was {memory}, and is {after}"
         else:

@@ -1,1 +1,1 @@
-"""What an outcome is worth."""
+"""What the suite concludes from an outcome."""

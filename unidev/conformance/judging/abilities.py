@@ -1,7 +1,7 @@
-"""What a backend may do or decline, and how it is held to declining.
+"""What a backend may do or decline, and how declining is verified.
 
-A backend declines with ``unsupported(reason)`` in the place of the ability. Calling that must raise
-``UnsupportedOperation``: one that says "unsupported" and works is a false statement, too.
+A backend declines with ``unsupported(reason)`` in place of the ability. Calling that must raise
+``UnsupportedOperation``: an ability that is declared "unsupported" but works is wrong, too.
 """
 
 from __future__ import annotations
@@ -67,15 +67,15 @@ _TRIALS: dict[str, Trial] = {
     "probe.models.unbuilt": lambda _, call: call(),
     "probe.models.spread": lambda _, call: call(),
 }  # fmt: skip
-"""Each ability, and a call of it that makes sense: of a part, a call of one of its methods."""
+"""Each ability with a meaningful call of it; for a part, a call of one of its methods."""
 
 
 def require_ability(backend: Backend, name: str) -> None:
-    """Return if ``backend`` has the ability, and hold it to it if it declines.
+    """Return if ``backend`` has the ability; if it declines, verify that.
 
     Raises:
-        NotSupportedError: it declines, and the call does raise ``UnsupportedOperation``.
-        AssertionError: it declines, and yet the call does something else.
+        NotSupportedError: it declines, and the call raises ``UnsupportedOperation``.
+        AssertionError: it declines, but the call does something else.
     """
     declined, ability = resolve(backend, name)
     declines = isinstance(ability, Unsupported)
@@ -84,16 +84,16 @@ def require_ability(backend: Backend, name: str) -> None:
     try:
         result = _TRIALS[declined](backend, ability)
     except UnsupportedOperation as refusal:
-        # The default of allocated_bytes asks the C library, and may decline only when called.
+        # The default of allocated_bytes uses the C library, and may decline only when called.
         raise NotSupportedError(refusal.reason, refusal.link) from refusal
     except Exception as error:
         raise AssertionError(
-            f"{name} is declared unsupported ({_reason(ability)}), and raises "
-            f"{type(error).__name__} in place of UnsupportedOperation: {error}"
+            f"{name} is declared unsupported ({_reason(ability)}), but raises "
+            f"{type(error).__name__} instead of UnsupportedOperation: {error}"
         ) from error
     if declines:
         raise AssertionError(
-            f"{name} is declared unsupported ({_reason(ability)}), and works: it returned "
+            f"{name} is declared unsupported ({_reason(ability)}), but works: it returned "
             f"{type(result).__name__}"
         )
 

@@ -1,4 +1,4 @@
-"""Failures that a backend's author knows of, in ``expectations.toml`` beside the backend's module.
+"""Known failures, listed by a backend's author in ``expectations.toml`` beside its module.
 
     [[expected]]
     check = "copy.strings_ragged_sparse"
@@ -10,8 +10,8 @@
 ``condition`` is ``always``, or terms joined by ``and``: ``simulated``, ``hardware``, or
 ``framework_version``, ``python_version`` and ``sys_platform``, compared with something.
 
-An expectation is a debt: one for a check that passes, that there is not, or that a profile requires
-fails the run, and so does one past its date.
+An expectation is a debt: the run fails if an expectation's check passes, does not exist or is
+required by a profile, or if its date has passed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 if sys.version_info >= (3, 11):
     import tomllib
-else:  # pytest, without which nothing of this is run, needs tomli there
+else:  # pytest, which all of this needs, requires tomli there
     import tomli as tomllib  # type: ignore[import-not-found, unused-ignore]
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _COMPARISON = re.compile(r"(\w+)\s*(<=|>=|==|!=|<|>)\s*([\w.+-]+)", re.ASCII)
 
 
 class ExpectationError(ValueError):
-    """A file of expectations that cannot be read, or a condition that means nothing."""
+    """A file of expectations that cannot be read, or a condition that cannot be parsed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Configuration:
-    """What conditions are about."""
+    """The facts that conditions test."""
 
     simulated: int
     framework_version: str
@@ -72,7 +72,7 @@ class Configuration:
         """Whether ``condition`` holds here.
 
         Raises:
-            ExpectationError: it means nothing.
+            ExpectationError: it cannot be parsed.
         """
         return all(self._meets_term(term.strip()) for term in condition.split(" and "))
 
@@ -86,7 +86,7 @@ class Configuration:
             return words[term]
         match = _COMPARISON.fullmatch(term)
         if match is None:
-            raise ExpectationError(f"the condition {term!r} is none of {', '.join(words)}, a test")
+            raise ExpectationError(f"the condition {term!r} is not {', '.join(words)}, or a test")
         name, operator, wanted = match.groups()
         if name == "sys_platform" and operator in ("==", "!="):
             return (sys.platform == wanted) is (operator == "==")
@@ -95,15 +95,15 @@ class Configuration:
             "python_version": platform.python_version(),
         }
         if name not in versions:
-            raise ExpectationError(f"the condition {term!r} compares what is not known")
+            raise ExpectationError(f"the condition {term!r} compares something unknown")
         return _compare(versions[name], operator, wanted)
 
 
 def load_expectations(backend: Backend) -> list[Expectation]:
-    """What stands in the file beside the module of ``backend``; nothing where there is no file.
+    """The expectations in the file beside the module of ``backend``; none if there is no file.
 
     Raises:
-        ExpectationError: the file makes no sense; says where.
+        ExpectationError: the file is invalid; says where.
     """
     path = Path(inspect.getfile(type(backend))).with_name(FILE)
     if not path.is_file():
@@ -114,22 +114,22 @@ def load_expectations(backend: Backend) -> list[Expectation]:
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise ExpectationError(f"{FILE} cannot be read: {error}") from error
     if set(content) - {"expected"}:
-        raise ExpectationError(f"{FILE} has nothing but tables [[expected]], not {list(content)}")
+        raise ExpectationError(f"{FILE} may only have tables [[expected]], not {list(content)}")
     tables = content.get("expected", [])
     if not isinstance(tables, list) or not all(isinstance(each, dict) for each in tables):
-        raise ExpectationError(f"{FILE}: each expectation is a table of its own, [[expected]]")
+        raise ExpectationError(f"{FILE}: each expectation must be a separate table, [[expected]]")
     return [_parsed(fields) for fields in tables]
 
 
 def problems_of(
     expectations: Iterable[Expectation], checks: Mapping[str, Check], today: datetime.date
 ) -> list[str]:
-    """What is wrong with the expectations themselves, whatever the checks come to."""
+    """Errors in the expectations themselves, independent of the checks' results."""
     found = []
     for each in expectations:
         known = checks.get(each.check)
         if known is None:
-            found.append(f"{FILE} expects a failure of {each.check!r}, which is no check")
+            found.append(f"{FILE} expects a failure of {each.check!r}, which is not a check")
         elif known.required:
             found.append(f"{FILE} expects a failure of {each.check}, which the profile requires")
         if each.expires < today:
@@ -146,7 +146,7 @@ def expected_failures(
     today: datetime.date,
     configuration: Configuration,
 ) -> dict[str, Expectation]:
-    """The expectations that count here and now, by check."""
+    """The expectations that apply to this run, by check."""
     return {
         each.check: each
         for each in expectations
@@ -160,14 +160,14 @@ def expected_failures(
 def _parsed(fields: Mapping[str, Any]) -> Expectation:
     for name, kind in _FIELDS.items():
         value = fields.get(name)
-        # A date and time is a date to Python, and compares with none.
+        # To Python a date and time is a date, but cannot be compared with one.
         if not isinstance(value, kind) or isinstance(value, datetime.datetime) or value == "":
             raise ExpectationError(
                 f"{FILE}: {dict(fields)} needs {name}, a {'date' if name == 'expires' else 'text'}"
             )
     if set(fields) - set(_FIELDS):
-        raise ExpectationError(f"{FILE}: {sorted(set(fields) - set(_FIELDS))} means nothing")
-    Configuration(0, "0").meets(fields["condition"])  # a condition that means nothing raises here
+        raise ExpectationError(f"{FILE}: unknown fields {sorted(set(fields) - set(_FIELDS))}")
+    Configuration(0, "0").meets(fields["condition"])  # raises if the condition cannot be parsed
     return Expectation(**fields)
 
 
@@ -183,8 +183,8 @@ def _compare(found: str, operator: str, wanted: str) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    """The release numbers: of ``2.13.0+cpu`` and ``2.13.0rc1``, 2, 13 and 0."""
+    """The release numbers: 2, 13 and 0 for ``2.13.0+cpu`` and ``2.13.0rc1``."""
     match = re.match(r"\d+(?:\.\d+)*", version)
     if match is None:
-        raise ExpectationError(f"{version!r} is no version")
+        raise ExpectationError(f"{version!r} is not a version")
     return tuple(int(part) for part in match[0].split("."))

@@ -1,4 +1,4 @@
-"""From how a check ended to what the suite says of it; and the errors that end one otherwise."""
+"""From how a check ended to its outcome; and the errors that end one without pass or fail."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _MOST_CHARACTERS = 2_000
 
 
 class NotApplicableError(Exception):
-    """This configuration has nothing that the check is about, such as a second device."""
+    """The configuration lacks what the check is about, such as a second device."""
 
 
 class NotSupportedError(Exception):
-    """The backend declares, and was held to it, that it cannot do what the check is about."""
+    """The backend verifiably declares that it does not support what the check is about."""
 
     def __init__(self, reason: str, link: str | None = None) -> None:
         super().__init__(reason + (f" ({link})" if link else ""))
 
 
 class InconclusiveError(Exception):
-    """The probe's answer proves neither the one nor the other: an error, never a pass."""
+    """The probe's answer proves neither a pass nor a failure: an error, never a pass."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One of ``events.CHILD_RESULTS``, and why."""
+    """One of ``events.CHILD_RESULTS``, and the reason."""
 
     result: str
     message: str = ""
@@ -50,7 +50,7 @@ def outcome_of(
     if outcome.result in ("fail", "error"):
         return Outcome("xfail", f"{expected.described}. Seen: {outcome.message}")
     if outcome.result == "pass":
-        return Outcome("xpass", f"passes, and was expected to fail: {expected.described}")
+        return Outcome("xpass", f"passes, but was expected to fail: {expected.described}")
     return outcome
 
 
@@ -61,7 +61,7 @@ def _plainly(check: Check, error: BaseException | None, when: str) -> Outcome:
         return Outcome("not-applicable", str(error))
     if isinstance(error, NotSupportedError) and when == "call":
         if check.required and not check.needs:
-            return Outcome("fail", f"required, and declared unsupported: {error}")
+            return Outcome("fail", f"required, but declared unsupported: {error}")
         return Outcome("unsupported", str(error))
     if isinstance(error, AssertionError) and when == "call":
         return Outcome("fail", _said(error))
@@ -69,7 +69,7 @@ def _plainly(check: Check, error: BaseException | None, when: str) -> Outcome:
 
 
 def _said(error: BaseException) -> str:
-    # Whatever hypothesis adds, such as the smallest example, comes as notes.
+    # Hypothesis adds information, such as the smallest example, as notes.
     notes = getattr(error, "__notes__", ())
     said = "\n".join([str(error) or "a bare assert", *notes])
     return said[:_MOST_CHARACTERS]

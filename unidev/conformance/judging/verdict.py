@@ -1,7 +1,7 @@
-"""What follows from the results: whether the backend conforms, and if not, why.
+"""The conclusion from the results: whether the backend conforms, and if not, why.
 
-Used when a report is written, and again when one is verified, so that a verdict that does not
-follow from the results is seen.
+Used when a report is written, and again when one is verified, which detects a verdict that does
+not follow from the results.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CONFORMS = "conforms"
 DOES_NOT_CONFORM = "does-not-conform"
 INCOMPLETE = "incomplete"
 SELECTION_PASSES = "selection-passes"
-"""All that ``--only`` named is right; that says nothing of the rest."""
+"""Everything that ``--only`` selected is right; the rest was not judged."""
 
 EXIT_CODES = {CONFORMS: 0, SELECTION_PASSES: 0, DOES_NOT_CONFORM: 1, INCOMPLETE: 3}
 
@@ -39,14 +39,14 @@ class Verdict:
 
     @property
     def exit_code(self) -> int:
-        """What ``unidev conform`` returns to the shell."""
+        """The exit status of ``unidev conform``."""
         return EXIT_CODES[self.name]
 
 
 def judge(report: Report) -> Verdict:
     """The verdict on ``report``.
 
-    Wrong results outweigh missing ones: what has failed has failed, whatever else is unknown.
+    Wrong results outweigh missing ones: a failure is a failure, whatever else is unknown.
     """
     wrong = [*_problems(report), *_wrong(report)]
     missing = list(_missing(report))
@@ -67,9 +67,9 @@ def is_wrong(result: Result, needs: tuple[str, ...]) -> str | None:
     if not result.required:
         return None
     if result.result == "xfail":
-        return "a known failure, which a required check must not have"
+        return "a known failure, which is not allowed for a required check"
     if result.result == "unsupported" and not needs:
-        return "unsupported, which a required check must not be"
+        return "unsupported, which is not allowed for a required check"
     return None
 
 
@@ -93,9 +93,9 @@ def _missing(report: Report) -> Iterator[str]:
         for interruption in configuration.interruptions:
             yield f"{configuration.name}: {interruption}"
         if not configuration.devices and not configuration.interruptions:
-            yield f"{configuration.name}: the child never said which devices there are"
+            yield f"{configuration.name}: the child did not report its devices"
     if not report.selected or not report.header.configurations:
-        yield "no check was run at all"
+        yield "no check was run"
     lacking = len(report.selected) * len(report.header.configurations) - len(report.results)
     if lacking:
         yield f"{lacking} results are missing"
@@ -106,7 +106,7 @@ def _missing(report: Report) -> Iterator[str]:
 
 
 def _nowhere_applicable(report: Report) -> Iterator[str]:
-    # One configuration with nothing to do is normal; a whole run of them has shown nothing.
+    # One configuration with nothing to do is normal; a complete run of them proves nothing.
     if report.results and all(each.result == "not-applicable" for each in report.results):
         yield "no check was applicable in any configuration"
 
@@ -122,4 +122,4 @@ def _limits(report: Report) -> Iterator[str]:
     applicable = Counter(each.check for each in report.results if each.result != "not-applicable")
     never = [each.check for each in report.selected if each.required and not applicable[each.check]]
     if never and report.results:
-        yield f"required, and applicable in no configuration that was run: {', '.join(never)}"
+        yield f"required, but applicable in no configuration that was run: {', '.join(never)}"

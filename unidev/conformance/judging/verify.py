@@ -1,6 +1,6 @@
-"""Whether a report is whole, and says what follows from what it holds.
+"""Whether a report is complete, and its verdict follows from its results.
 
-Each step looks at one thing and says what is wrong with it; a later step relies on the earlier.
+Each step checks one thing and reports what is wrong with it; a later step relies on the earlier.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _MOST_NAMED = 8
 
 
 def verify(text: str) -> Report:
-    """The report that ``text`` holds, which is whole.
+    """The complete report that ``text`` holds.
 
     Raises:
-        ReportError: it is not; one line for each thing that is wrong.
+        ReportError: it is not complete or valid; one line for each problem.
     """
     document = read_document(text)
     _complain(_misfits(document))
@@ -41,7 +41,7 @@ def verify(text: str) -> Report:
 
 
 def expected_checks(profile: str) -> tuple[CheckEntry, ...]:
-    """What this version of the suite has in a profile."""
+    """The checks of a profile in this version of the suite."""
     from unidev.conformance.running.catalog import all_checks
 
     return tuple(each.entry() for each in all_checks(profile))
@@ -68,16 +68,16 @@ def _disagreements(document: Mapping[str, Any], report: Report) -> Iterator[str]
     for name, expected in expected_footer(report).items():
         found = document["footer"][name]
         if found != expected:
-            yield f"the footer's {name}: {found!r:.200}; from the rest follows {expected!r:.200}"
+            yield f"the footer's {name} is {found!r:.200}; the results give {expected!r:.200}"
 
 
 def _list_of_checks(report: Report) -> Iterator[str]:
     header = report.header
     if not header.checks:
-        return  # a run that never began; its verdict says so
+        return  # a run that never began; its verdict covers that
     if header.suite_version != SUITE_VERSION:
         yield (
-            f"it is of version {header.suite_version} of the suite, and this is version "
+            f"it was made with version {header.suite_version} of the suite, and this is version "
             f"{SUITE_VERSION}: verify it with the unidev that made it ({header.unidev_version})"
         )
         return
@@ -87,7 +87,7 @@ def _list_of_checks(report: Report) -> Iterator[str]:
         yield from _differences("list of checks", found, wanted)
     elif header.checks != expected:
         changed = [a.check for a, b in zip(header.checks, expected, strict=True) if a != b]
-        yield f"the list of checks says something else of {_named(changed)} than the suite does"
+        yield f"the list of checks differs from the suite's in {_named(changed)}"
 
 
 def _list_of_results(report: Report) -> Iterator[str]:
@@ -104,7 +104,7 @@ def _list_of_results(report: Report) -> Iterator[str]:
         and (each.required, each.profile) != (known[each.check].required, known[each.check].profile)
     ]
     if changed:
-        yield f"required or profile differ from the list of checks in {_named(changed)}"
+        yield f"required or profile differs from the list of checks in {_named(changed)}"
 
 
 def _differences(what: str, found: list[str], wanted: list[str]) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _differences(what: str, found: list[str], wanted: list[str]) -> Iterator[str
     if extra:
         yield f"the {what} has {_named(extra)}, which should not be there"
     if not lacking and not extra:
-        yield f"the {what} is in another order, or holds something twice"
+        yield f"the {what} is in another order, or has duplicates"
 
 
 def _named(names: list[str]) -> str:

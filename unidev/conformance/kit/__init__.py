@@ -1,1 +1,1 @@
-"""What the checks are made with."""
+"""Tools that the checks are made with."""

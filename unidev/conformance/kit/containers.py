@@ -1,4 +1,4 @@
-"""Containers of a user's own that checks put tensors into."""
+"""User-defined containers into which checks put tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Point(NamedTuple):
 @unidev.register_container
 @dataclass
 class Batch:
-    """A dataclass, with a field that ``__init__`` does not take."""
+    """A dataclass with a field that ``__init__`` does not take."""
 
     data: Any
     label: Any
@@ -35,7 +35,7 @@ class Frozen:
 
 
 class Custom:
-    """No dataclass: registered with functions."""
+    """Not a dataclass: registered with functions."""
 
     def __init__(self, parts: list[Any], note: str) -> None:
         self.parts = parts
@@ -50,4 +50,4 @@ unidev.register_container(
 
 
 class Unknown(dict[str, Any]):
-    """A mapping that nobody has registered."""
+    """An unregistered mapping."""

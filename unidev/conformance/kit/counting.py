@@ -1,11 +1,11 @@
-"""Counting allocated bytes in a process that is not quiet.
+"""Counting allocated bytes in a process with other activity.
 
-The frameworks' threads, caches and logs allocate, too. So: whatever is done is done once before,
-garbage is collected, what is measured is megabytes, and a tolerance is stated. A count that is off
-is taken again, a few times: noise comes and goes, a leak does not.
+The frameworks' threads, caches and logs allocate, too. So everything runs once before it is
+measured, garbage is collected, measurements are megabytes, and there is a tolerance. A wrong
+count is taken again a few times: noise comes and goes, a leak does not.
 
-A count can also be quiet because it sees nothing: an allocator that keeps what is freed in a pool
-of its own gives the C library no news. So each counter is calibrated before it is believed.
+A count can also be steady because it sees nothing: an allocator that pools freed memory hides it
+from the C library. So each counter is calibrated before it is trusted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from unidev.contract.probe import Probe
 
 TOLERANCE_BYTES = 256 * 1024
-"""Noise that is let pass: a thirtieth of what is measured with, ``samples.BIG_BYTES``."""
+"""Tolerated noise: a thirtieth of the measured size, ``samples.BIG_BYTES``."""
 _ATTEMPTS = 3
 
 
@@ -40,10 +40,10 @@ class Counter:
         self._held: list[Any] = []
 
     def calibrate(self) -> None:
-        """See whether the count goes up and down with a tensor that the probe makes and drops.
+        """Check that the count follows a tensor that the probe makes and drops.
 
         Raises:
-            InconclusiveError: it does not; what it says of others proves nothing.
+            InconclusiveError: it does not, so other measurements would prove nothing.
         """
         if self._is_calibrated:
             return
@@ -58,21 +58,21 @@ class Counter:
             if abs(up - BIG_BYTES) <= TOLERANCE_BYTES and abs(left) <= TOLERANCE_BYTES:
                 self._is_calibrated = True
                 return
-            # An allocator may give a free piece that is larger, and count all of it (TensorFlow's
-            # BFC does): held, that piece is in nobody's way any more.
+            # An allocator may hand out a larger free block, and count all of it (TensorFlow's BFC
+            # does): once held, that block no longer interferes.
             self._held.append(make())
         raise InconclusiveError(
-            f"the count of {self._device} does not count: with a tensor of {BIG_BYTES} bytes that "
-            f"the probe made and dropped it went up by, and then kept, {seen}"
+            f"the byte count of {self._device} is unusable: with a tensor of {BIG_BYTES} bytes "
+            f"that the probe made and dropped, it rose by, and then kept, {seen}"
         )
 
     def now(self) -> int:
-        """Bytes allocated when all garbage is gone and all work done."""
+        """Bytes allocated once all garbage is collected and all work done."""
         gc.collect()
         return self._count()
 
     def held_by(self, make: Callable[[], Any]) -> int:
-        """By how much the count is up while the result of ``make`` is held."""
+        """The increase of the count while the result of ``make`` is held."""
         make()
         before = self.now()
         held = make()
@@ -81,7 +81,7 @@ class Counter:
         return after - before
 
     def left_by(self, use: Callable[[], object]) -> int:
-        """By how much the count is up once ``use`` has ended, before garbage is collected."""
+        """The increase of the count once ``use`` has ended, before garbage is collected."""
         use()
         before = self.now()
         use()
@@ -101,6 +101,6 @@ class Counter:
                 self._evidence.add("bytes", f"{where}: {seen[-1]} of {expected}")
                 return
         raise AssertionError(
-            f"{where}: the allocated bytes of {self._device} are up by {seen}, "
+            f"{where}: the allocated bytes of {self._device} rose by {seen}, "
             f"not by {expected} ± {tolerance}"
         )

@@ -1,7 +1,7 @@
-"""What the checks of gradients share: sample numbers, losses, and what is said of a gradient.
+"""Shared by the checks of gradients: sample numbers, losses, and assertions about a gradient.
 
-Functions are written with ``+``, ``-``, ``*`` and ``@`` alone, which every framework has, and
-compute within the device of their operand, since not every framework's results follow it.
+Functions use only ``+``, ``-``, ``*`` and ``@``, which every framework has, and compute within the
+scope of their operand's device, since not every framework's results follow their operands.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ def wholes(*shape: int, start: int = 1) -> Array:
 
 
 def times(x: Tensor, y: Tensor) -> Tensor:
-    """``x * y``, computed where ``x`` is."""
+    """``x * y``, computed on the device of ``x``."""
     with unidev.device_of(x):
         return x * y
 
 
 def plus(x: Tensor, y: Tensor) -> Tensor:
-    """``x + y``, computed where ``x`` is."""
+    """``x + y``, computed on the device of ``x``."""
     with unidev.device_of(x):
         return x + y
 
 
 def total(workbench: Workbench, x: Tensor) -> Tensor:
-    """The sum of a matrix as a tensor of one element, where the matrix is."""
+    """The sum of a matrix as a tensor of one element, on the matrix's device."""
     device = unidev.device_of(x)
     rows, columns = (int(size) for size in x.shape)
     left = workbench.make(np.ones((1, rows), "float32"), device)
@@ -57,10 +57,10 @@ def gradients(
     devices: Sequence[Device],
     where: str,
 ) -> Sequence[Tensor | None]:
-    """What the probe says of the sum of ``function``.
+    """The probe's gradients of the sum of ``function``.
 
     Raises:
-        AssertionError: it raises, as some frameworks do where nothing flows.
+        AssertionError: it raises, as some frameworks do if nothing flows.
     """
     workbench.evidence.touch(*devices)
     try:
@@ -74,7 +74,7 @@ def gradients(
 def check_gradient(
     workbench: Workbench, slope: Tensor | None, expected: Array, device: Device, where: str
 ) -> None:
-    """A gradient has arrived, has these numbers to the bit, and is on ``device``."""
+    """A gradient exists, has exactly these numbers, and is on ``device``."""
     assert slope is not None, f"{where}: no gradient reaches the source"
     found = read(workbench, slope, expected)
     assert np.array_equal(found, expected), (
@@ -87,15 +87,15 @@ def check_gradient(
 def check_none(
     workbench: Workbench, slope: Tensor | None, shape: tuple[int, ...], where: str
 ) -> None:
-    """No gradient has arrived: none at all, or zeros in its place."""
+    """No gradient exists, or it is zeros."""
     if slope is None:
         return
     found = read(workbench, slope, np.zeros(shape, "float32"))
-    assert not found.any(), f"{where}: a gradient arrives where nothing should: {found.tolist()}"
+    assert not found.any(), f"{where}: a gradient arrives where none should: {found.tolist()}"
 
 
 def read(workbench: Workbench, x: Tensor, like: Array) -> Array:
-    """The numbers of a float32 tensor, by the probe."""
+    """The numbers of a float32 tensor, read by the probe."""
     content = workbench.probe.read(x)
     assert len(content) == like.nbytes, (
         f"a tensor of {len(content)} bytes where {like.nbytes} were expected: shape "

@@ -1,4 +1,4 @@
-"""What a check saw, in a few lines of JSON: extents, bytes, values."""
+"""What a check observed, in a few lines of JSON: extents, bytes, values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
 _MOST = 8
-"""So many entries of one name are kept; the rest are counted."""
+"""Entries of one name beyond this number are only counted."""
 _MOST_CHARACTERS = 200
 
 
@@ -21,14 +21,14 @@ class Evidence:
         self._devices: dict[str, None] = {}
 
     def add(self, name: str, value: object) -> None:
-        """Keep ``value`` under ``name``, after what is there already."""
+        """Add ``value`` to the entries under ``name``."""
         entries = self._entries.setdefault(name, [])
         self._counts[name] = self._counts.get(name, 0) + 1
         if len(entries) < _MOST:
             entries.append(_short(value))
 
     def touch(self, *devices: Device) -> None:
-        """Remember that the check used these devices."""
+        """Record that the check used these devices."""
         self._devices.update(dict.fromkeys(str(device) for device in devices))
 
     @property
@@ -37,7 +37,7 @@ class Evidence:
         return tuple(self._devices)
 
     def as_dict(self) -> dict[str, Any]:
-        """Names to values; ``… of`` tells how many there were where not all were kept."""
+        """Names to values; ``… of`` gives the total if not all were kept."""
         found: dict[str, Any] = {}
         for name, entries in self._entries.items():
             found[name] = entries[0] if self._counts[name] == 1 else entries

@@ -1,4 +1,4 @@
-"""How hypothesis is used here: a handful of examples, the same ones each time, nothing written."""
+"""The settings for hypothesis: a handful of examples, always the same, nothing written."""
 
 from __future__ import annotations
 

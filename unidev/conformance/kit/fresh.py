@@ -1,7 +1,7 @@
 """Running a few lines in a fresh interpreter.
 
-What is imported, spawned or used for the first time cannot be seen in a process that has the
-framework already.
+Imports, spawned processes and first uses cannot be observed in a process that has already
+imported the framework.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 TIMEOUT_S = 100
-"""Less than the patience of the suite's parent: the check itself says what hung."""
+"""Shorter than the timeout of the suite's parent, so that the check reports what hung."""
 
 _MARK = "unidev-answer:"
 _PRELUDE = f"""
@@ -36,19 +36,19 @@ def run_fresh(
     arguments: Sequence[str] = (),
     variables: Mapping[str, str] = MappingProxyType({}),
 ) -> Any:
-    """What ``code`` gave to ``answer(...)``, as JSON brings it.
+    """The argument that ``code`` passed to ``answer(...)``, decoded from JSON.
 
     Args:
-        code: what to run.
-        backend: becomes ``UNIDEV_BACKEND``.
-        arguments: becomes ``sys.argv[1:]``.
-        variables: more of the environment; the rest is inherited, ``UNIDEV_PLUGINS`` too.
+        code: the code to run.
+        backend: sets ``UNIDEV_BACKEND``.
+        arguments: sets ``sys.argv[1:]``.
+        variables: additional environment; the rest is inherited, ``UNIDEV_PLUGINS`` too.
 
     Raises:
-        AssertionError: it failed, hung, or said nothing; with the end of what it wrote.
+        AssertionError: it failed, hung, or did not answer; with the end of its output.
     """
     environment = {**os.environ, "UNIDEV_BACKEND": backend, **variables}
-    # Whatever this process can import, such as a backend beside the tests, the other can, too.
+    # Whatever this process can import, such as a backend beside the tests, the child can, too.
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     try:
         done = subprocess.run(  # noqa: S603  our own interpreter and code

@@ -1,6 +1,6 @@
-"""What the checks of layers share: inputs, how a layer is called, and what its result is judged by.
+"""Shared by the checks of layers: inputs, calling a layer, and judging its result.
 
-Inputs are multiples of 1/8 that repeat nowhere, so that an order mixed up is seen.
+Inputs are multiples of 1/8 without repetition, so that a wrong order is detected.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 TOLERANCE = 1e-5
 HARDWARE_TOLERANCE = 5e-3
-"""On accelerators products may be of TensorFloat-32, which has 10 bits."""
+"""On accelerators products may use TensorFloat-32, which has 10 bits."""
 
 IMAGES = (np.random.Generator(np.random.Philox(11)).permutation(2 * 3 * 7 * 6) - 126).astype(
     "float32"
@@ -33,19 +33,19 @@ ROWS = (np.random.Generator(np.random.Philox(12)).permutation(20) - 10).astype("
 
 
 def tolerance(device: Device) -> float:
-    """What is let pass there."""
+    """The tolerance on ``device``."""
     is_exact = device.kind == "cpu" or device.is_simulated
     return TOLERANCE if is_exact else HARDWARE_TOLERANCE
 
 
 def made_on(device: Device, make: Callable[[], Model]) -> Model:
-    """What ``make`` makes within the device's scope."""
+    """The result of ``make``, called within the device's scope."""
     with device:
         return make()
 
 
 def portable(workbench: Workbench, model: Model) -> dict[str, Array]:
-    """What a checkpoint would hold of ``model``: by portable names, in the portable layouts."""
+    """The contents of a checkpoint of ``model``: portable names, in the portable layouts."""
     found = {}
     for name, (x, axes) in workbench.backend.models.stored(model).items():
         values = unidev.to_numpy(x)
@@ -54,7 +54,7 @@ def portable(workbench: Workbench, model: Model) -> dict[str, Array]:
 
 
 def fill(workbench: Workbench, model: Model, names: Container[str] = ("bias",)) -> None:
-    """Give what goes by these names numbers that are not what they begin with: not 0, not 1."""
+    """Set these weights to numbers other than their initial 0 and 1."""
     for name, (x, _) in workbench.backend.models.stored(model).items():
         if name in names:
             count = int(np.prod(tuple(x.shape)))
@@ -62,7 +62,7 @@ def fill(workbench: Workbench, model: Model, names: Container[str] = ("bias",)) 
 
 
 def called(workbench: Workbench, layer: Model, values: Array, device: Device) -> Any:
-    """The layer's result: within the device's scope, as a layer may have no weights to go by."""
+    """The layer's result, within the device's scope, since the layer may have no weights."""
     x = workbench.make(values, device)
     with device:
         return workbench.works(layer, x)
@@ -70,14 +70,14 @@ def called(workbench: Workbench, layer: Model, values: Array, device: Device) ->
 
 def check_close(workbench: Workbench, y: Any, expected: Array, device: Device, where: str) -> None:
     """``y`` is close to ``expected``, in float32 and of that shape, on ``device``."""
-    assert isinstance(y, workbench.backend.tensor_types), f"{where}: a {type(y).__name__} comes out"
+    assert isinstance(y, workbench.backend.tensor_types), f"{where}: returns a {type(y).__name__}"
     found = unidev.to_numpy(y)
-    assert found.dtype == np.float32, f"{where}: {found.dtype} comes out of float32"
+    assert found.dtype == np.float32, f"{where}: returns {found.dtype} for float32"
     assert found.shape == expected.shape, f"{where}: shape {found.shape}, not {expected.shape}"
     off = float(abs(found - expected).max())
     allowed = tolerance(device) * max(1.0, float(abs(expected).max()))
     assert off <= allowed, (
-        f"{where}: off by {off:g}, of {allowed:g} allowed: {found.ravel()[:6].tolist()} in place "
+        f"{where}: off by {off:g}, of {allowed:g} allowed: {found.ravel()[:6].tolist()} instead "
         f"of {expected.ravel()[:6].tolist()}"
     )
     workbench.oracle.check_device(y, device, where)
@@ -91,9 +91,9 @@ def check_layer(
     reference: Callable[[dict[str, Array]], Array],
     name: str,
 ) -> None:
-    """On each device, alone and in ``sequential``, a layer gives what ``reference`` computes.
+    """On each device, alone and in ``sequential``, a layer gives the values of ``reference``.
 
-    That gets the layer's own numbers, by portable names.
+    ``reference`` receives the layer's own numbers, by portable names.
     """
     for device in workbench.devices:
         layer = made_on(device, make)

@@ -1,6 +1,6 @@
-"""What layers and functions compute, in plain loops and float64: what frameworks are compared with.
+"""References for layers and functions: plain loops in float64.
 
-Nothing of unidev's own is used here.
+Nothing of unidev is used here.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ def conv2d(x: Array, weight: Array, bias: Array | None, stride: Pair, padding: P
 
 
 def avg_pool2d(x: Array, kernel_size: Pair, stride: Pair) -> Array:
-    """Means of whole windows."""
+    """Means of complete windows."""
     return _windows(x, kernel_size, stride, lambda window: window.mean((2, 3)))
 
 
 def max_pool2d(x: Array, kernel_size: Pair, stride: Pair) -> Array:
-    """Maxima of whole windows."""
+    """Maxima of complete windows."""
     return _windows(x, kernel_size, stride, lambda window: window.max((2, 3)))
 
 
 def batch_norm(
     x: Array, means: Array, variances: Array, has: dict[str, Array], epsilon: float
 ) -> Array:
-    """Of axis 1, by these statistics; ``has`` is the ``weight`` and the ``bias``."""
+    """Normalises axis 1 by these statistics; ``has`` has the ``weight`` and the ``bias``."""
     along = (slice(None), *(None,) * (x.ndim - 2))
     scales = has["weight"] / np.sqrt(variances + epsilon)
     result: Array = (x - means[along]) * scales[along] + has["bias"][along]
@@ -55,7 +55,7 @@ def batch_norm(
 
 
 def statistics(x: Array) -> tuple[Array, Array]:
-    """Means and variances of the batch, by axis 1."""
+    """Means and variances of the batch, along axis 1."""
     others = (0, *range(2, x.ndim))
     return x.mean(others), x.var(others)
 
@@ -68,7 +68,7 @@ def softmax_cross_entropy(logits: Array, labels: Array) -> Array:
 
 
 def slopes(function: Callable[..., Array], xs: Sequence[Array]) -> list[Array]:
-    """The gradient of the sum of ``function(*xs)`` by each, by central differences."""
+    """The gradients of the sum of ``function(*xs)``, by central differences."""
     step = 1e-5
     given = [x.astype("float64") for x in xs]
     found = []

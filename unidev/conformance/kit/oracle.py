@@ -1,11 +1,11 @@
-"""The judge of copies: by where the bytes are, by writing, and by what is read back.
+"""The judge of copies: by the addresses of bytes, by writing, and by reading back.
 
-*Disjoint* means that no byte of the full storage extents overlaps while both tensors are alive: an
-address that has been freed is given out again, so whoever asks holds both tensors. An extent that
-is empty or has no address says nothing; who gets one has proved nothing, and errs.
+*Disjoint* means that no byte of the complete storage extents overlaps while both tensors are alive:
+freed addresses are reused, so the caller holds both tensors. An extent that is empty or has no
+address proves nothing, and is an error.
 
-Everything here goes by the probe, which uses the framework's own calls, and by what any user sees
-(``device_of``, ``shape``, ``dtype``); nothing by the backend's methods that are being judged.
+Everything here uses the probe, which uses the framework's own calls, and what any user sees
+(``device_of``, ``shape``, ``dtype``); never the methods of the backend under test.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHOWN_BYTES = 32
 
 
 class Oracle:
-    """Judges by one probe, and notes what it saw."""
+    """Judges with one probe, and records evidence."""
 
     def __init__(self, probe: Probe, evidence: Evidence) -> None:
         self._probe = probe
@@ -41,19 +41,19 @@ class Oracle:
         """
         extents = list(self._probe.extents(x))
         if not extents or any(not each.address or each.nbytes <= 0 for each in extents):
-            raise InconclusiveError(f"the probe gave the extents {extents}: they prove nothing")
+            raise InconclusiveError(f"the probe returned the extents {extents}: they prove nothing")
         return extents
 
     def shares(self, x: Any, y: Any) -> bool:
-        """Whether any byte stands behind both, which are alive as long as this call takes."""
+        """Whether the two share any byte; both stay alive during this call."""
         mine, other = self.storage(x), self.storage(y)
         self._evidence.add("extents", [shown(mine), shown(other)])
         return overlapping_bytes(mine, other) > 0
 
     def check_disjoint(self, x: Any, y: Any, where: str) -> None:
-        """``y`` shares no byte with ``x``, and has room for what it holds."""
+        """``y`` shares no byte with ``x``, and has room for its elements."""
         if y is x:
-            raise AssertionError(f"{where}: the copy is the source, the very same object")
+            raise AssertionError(f"{where}: the copy is the source, the same object")
         mine, other = self.storage(x), self.storage(y)
         self._evidence.add("extents", [shown(mine), shown(other)])
         shared = overlapping_bytes(mine, other)
@@ -67,9 +67,7 @@ class Oracle:
         """The storage of ``y`` has a byte for each byte of its elements."""
         has = sum(each.nbytes for each in self.storage(y))
         if has < nbytes:
-            raise AssertionError(
-                f"{where}: {nbytes} bytes of elements stand on {has} bytes of memory"
-            )
+            raise AssertionError(f"{where}: {nbytes} bytes of elements in {has} bytes of memory")
 
     def check_bytes(self, x: Any, expected: bytes, where: str) -> None:
         """The elements of ``x`` are these bytes, in C order."""
@@ -78,17 +76,17 @@ class Oracle:
             raise AssertionError(f"{where}: {_difference(found, expected)}")
 
     def check_device(self, x: Any, device: Device, where: str) -> None:
-        """``x`` says that it is on ``device``."""
+        """``x`` reports that it is on ``device``."""
         found = unidev.device_of(x)
         if found is not device:
             raise AssertionError(f"{where}: on {found!r}, not on {device!r}")
 
     def check_kind(self, x: Any, y: Any, where: str) -> None:
-        """Shape and dtype of ``y`` are those of ``x``."""
+        """``y`` has the shape and dtype of ``x``."""
         if tuple(y.shape) != tuple(x.shape):
-            raise AssertionError(f"{where}: shape {tuple(y.shape)} in place of {tuple(x.shape)}")
+            raise AssertionError(f"{where}: shape {tuple(y.shape)} instead of {tuple(x.shape)}")
         if y.dtype != x.dtype:
-            raise AssertionError(f"{where}: dtype {y.dtype} in place of {x.dtype}")
+            raise AssertionError(f"{where}: dtype {y.dtype} instead of {x.dtype}")
 
     def check_copy(self, x: Any, y: Any, device: Device, where: str) -> None:
         """``y`` is a true copy of ``x`` on ``device``; neither is empty."""
@@ -100,13 +98,13 @@ class Oracle:
         self.check_room(y, len(content), where)
 
     def check_writes_apart(self, x: Any, y: Any, where: str) -> None:
-        """What is written through one is not read through the other; ``x`` and ``y`` are spoilt.
+        """Writes through one do not change the other; overwrites both ``x`` and ``y``.
 
-        The memory written to must be the memory that was there before: a copy that is put off until
-        somebody writes would be right in its values, and not a copy.
+        The memory written to must be the original memory: a copy deferred until the first write
+        would have the right values, but would not be a copy.
         """
         before = self.storage(x), self.storage(y)
-        # The copy is not read before the source is written to: that might be what completes it.
+        # The copy is not read before the source is written to: reading might complete it.
         content = self._probe.read(x)
         self._write(x, 77, where)
         self.check_bytes(y, content, f"{where}, the copy after writing to the source")
@@ -117,7 +115,7 @@ class Oracle:
         if before != after:
             raise AssertionError(
                 f"{where}: writing moved the memory, from {[shown(e) for e in before]} to "
-                f"{[shown(e) for e in after]}: the copy was put off until then"
+                f"{[shown(e) for e in after]}: the copy was deferred until then"
             )
         self._evidence.add("written", where)
 
@@ -129,7 +127,7 @@ class Oracle:
 
 
 def overlapping_bytes(mine: Sequence[Extent], other: Sequence[Extent]) -> int:
-    """How many bytes stand in both."""
+    """How many bytes are in both."""
     return sum(
         max(0, min(p.address + p.nbytes, q.address + q.nbytes) - max(p.address, q.address))
         for p in mine
@@ -144,11 +142,11 @@ def shown(extents: Sequence[Extent]) -> str:
 
 def _difference(found: bytes, expected: bytes) -> str:
     if len(found) != len(expected):
-        return f"{len(found)} bytes in place of {len(expected)}"
+        return f"{len(found)} bytes instead of {len(expected)}"
     at = next(i for i, (a, b) in enumerate(zip(found, expected, strict=True)) if a != b)
     start = at - at % 16
     return (
         f"bytes differ from byte {at} of {len(expected)} on: "
-        f"{found[start : start + _SHOWN_BYTES].hex(' ', 4)} in place of "
+        f"{found[start : start + _SHOWN_BYTES].hex(' ', 4)} instead of "
         f"{expected[start : start + _SHOWN_BYTES].hex(' ', 4)}"
     )

@@ -1,4 +1,4 @@
-"""``Sample``: a model of the probe's, what it was like, and what it is like now."""
+"""``Sample``: a model of the probe's, its state before, and its state now."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     Tensor = Any
 
 INPUT = (np.arange(24, dtype="float32") % 7 / 4 - 0.75).reshape(6, 4)
-"""What the models are called with."""
+"""The models' input."""
 
 
 class Sample:
-    """A model, on a device, with an optimizer made for it before it was moved anywhere."""
+    """A model on a device, with an optimizer made for it before any move."""
 
     def __init__(self, workbench: Workbench) -> None:
         self.workbench = workbench
@@ -35,7 +35,7 @@ class Sample:
 
     @classmethod
     def on(cls, workbench: Workbench, device: Device) -> Sample:
-        """A new one, placed on ``device`` unless that is where it is made."""
+        """A new sample, placed on ``device`` unless it is made there."""
         sample = cls(workbench)
         if device is not sample.device:
             sample.place(device)
@@ -43,37 +43,37 @@ class Sample:
 
     @classmethod
     def trained_on(cls, workbench: Workbench, device: Device) -> Sample:
-        """One that has made a step there, so that it has gradients, statistics and momentum."""
+        """A sample that has made a step there, and so has gradients, statistics and momentum."""
         sample = cls.on(workbench, device)
         sample.step()
         return sample
 
     @property
     def x(self) -> Tensor:
-        """The input, where the model is."""
+        """The input, on the model's device."""
         return self.workbench.make(INPUT, self.device)
 
     def place(self, device: Device) -> None:
-        """Move the model, and the optimizer with it, as unidev does."""
+        """Move the model and the optimizer with it, using unidev."""
         placed = self.workbench.works(unidev.place, self.model, device, optimizer=self.optimizer)
         what = "place(model, device, optimizer=...)"
-        assert isinstance(placed, tuple), f"{what} gives {type(placed).__name__}, not a pair"
-        assert placed[0] is self.model, f"{what} gives another model than it was given"
+        assert isinstance(placed, tuple), f"{what} returns {type(placed).__name__}, not a pair"
+        assert placed[0] is self.model, f"{what} returns a different model"
         self.optimizer = placed[1]
         self.device = device
 
     def place_alone(self, device: Device) -> Any:
-        """Move the model without its optimizer; what ``place`` returns."""
+        """Move the model without its optimizer; returns the result of ``place``."""
         placed = self.workbench.works(unidev.place, self.model, device)
         self.device = device
         return placed
 
     def step(self) -> None:
-        """One step of training, where the model is."""
+        """One training step, on the model's device."""
         self.workbench.works(self.probe.step, self.model, self.optimizer, self.x)
 
     def forward(self) -> bytes:
-        """The output's bytes, as inference."""
+        """The output's bytes, in inference mode."""
         return self.workbench.probe.read(self.probe.forward(self.model, self.x))
 
     def output(self) -> Array:
@@ -81,19 +81,19 @@ class Sample:
         return np.frombuffer(self.forward(), dtype="float32")
 
     def loss_of(self, model: Any, x: Tensor) -> Tensor:
-        """The sum of squares of what the model gives when it is called."""
+        """The sum of squares of the model's output."""
         with unidev.device_of(x):
             y = model(x)
         return total(self.workbench, times(y, y))
 
-    # -- what is in it ----------------------------------------------------------------------------
+    # -- its tensors ------------------------------------------------------------------------------
 
     def tensors(self) -> Mapping[str, Tensor]:
-        """Parameters, buffers and gradients, by the probe."""
+        """Parameters, buffers and gradients, from the probe."""
         return self.probe.tensors(self.model)
 
     def state(self) -> dict[str, Tensor]:
-        """The optimizer's tensors, by the probe."""
+        """The optimizer's tensors, from the probe."""
         return {
             f"optimizer {name}": x
             for name, x in self.probe.optimizer_tensors(self.optimizer).items()
@@ -112,16 +112,16 @@ class Sample:
         return {name: self.workbench.oracle.storage(x) for name, x in self.tensors().items()}
 
     def names(self, tensors: Mapping[str, Tensor]) -> set[str]:
-        """The probe's names of ``tensors``, each found by its memory.
+        """The probe's names of ``tensors``, matched by memory.
 
-        Of several names of one the first, or the one that is frozen.
+        If a tensor has several names: the frozen one, else the first.
         """
         known = {_place(extents): name for name, extents in reversed(self.memory().items())}
         frozen = self.probe.frozen(self.model)
         known |= {_place(extents): n for n, extents in self.memory().items() if n in frozen}
         found = {name: _place(self.workbench.oracle.storage(x)) for name, x in tensors.items()}
         strange = [name for name, place in found.items() if place not in known]
-        assert not strange, f"{strange} are on other memory than anything in the model"
+        assert not strange, f"{strange} are not in the memory of any tensor of the model"
         return {known[place] for place in found.values()}
 
     def array(self, x: Tensor) -> Array:
@@ -129,7 +129,7 @@ class Sample:
         found: Array = np.frombuffer(self.workbench.probe.read(x), dtype="float32")
         return found
 
-    # -- what it is compared with -----------------------------------------------------------------
+    # -- comparisons ------------------------------------------------------------------------------
 
     def check_on(self, device: Device, where: str) -> None:
         """Everything in the model is on ``device``."""
@@ -137,19 +137,19 @@ class Sample:
             self.workbench.oracle.check_device(x, device, f"{where}: {name}")
 
     def check_contents(self, before: Mapping[str, bytes], where: str) -> None:
-        """Everything has the bytes that it had, and nothing is new or gone."""
+        """Everything has its previous bytes, and nothing was added or removed."""
         after = self.contents()
         assert set(after) == set(before), (
-            f"{where}: gone are {sorted(set(before) - set(after))}, new are "
+            f"{where}: missing are {sorted(set(before) - set(after))}, new are "
             f"{sorted(set(after) - set(before))}"
         )
         changed = [name for name in before if before[name] != after[name]]
-        assert not changed, f"{where}: other numbers than before in {changed}"
+        assert not changed, f"{where}: the values of {changed} changed"
 
     def check_like(self, other: Sample, where: str) -> None:
-        """The same numbers as in another one: to the bit where both are on one kind of device."""
+        """The same numbers as another sample: identical bits if both are on one kind of device."""
         mine, others = self.everything(), other.everything()
-        assert list(mine) == list(others), f"{where}: {list(mine)}, in place of {list(others)}"
+        assert list(mine) == list(others), f"{where}: {list(mine)}, instead of {list(others)}"
         for name in mine:
             a, b = self.workbench.probe.read(mine[name]), self.workbench.probe.read(others[name])
             if self.device.kind == other.device.kind or a == b:

@@ -1,4 +1,4 @@
-"""Host arrays to make tensors of: sizes, alignments, and bits that a sloppy copy would change."""
+"""Host arrays to make tensors from: sizes, alignments, and bits that a careless copy changes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Array = np.ndarray[Any, Any]
 
 SIZES = (1, 4, 1_000, 1_000_000)
 ALIGNMENTS = (0, 4)
-"""Bytes past a multiple of 64: JAX takes an aligned array's memory over, and copies any other."""
+"""Bytes past a multiple of 64: JAX adopts an aligned array's memory, and copies any other."""
 BIG_BYTES = 8 * 2**20
-"""Far above whatever allocators keep in store, and above every "copy only if it is large"."""
+"""Far above allocators' caches, and above every "copy only if it is large"."""
 
 
 def counting(shape: tuple[int, ...] = (2, 3), dtype: str = "float32") -> Array:
@@ -53,14 +53,14 @@ _FLOAT_BITS = {
         ),
     ),
 }  # fmt: skip
-"""Quiet, signalling and negative NaN with payloads, -0.0, the least and the greatest subnormal (the
-latter negative), both infinities, and the greatest number."""
+"""Quiet, signalling and negative NaN with payloads, -0.0, the smallest and the largest subnormal
+(the latter negative), both infinities, and the largest number."""
 
 _COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
 
 
 def telling_bits(dtype: str) -> Array:
-    """Values of ``dtype`` that show whether each bit is kept."""
+    """Values of ``dtype`` that reveal any changed bit."""
     if dtype in _FLOAT_BITS:
         bits, patterns = _FLOAT_BITS[dtype]
         return np.array(patterns, dtype=bits).view(dtype)
@@ -70,7 +70,7 @@ def telling_bits(dtype: str) -> Array:
     if dtype == "bool":
         return np.array([True, False, False, True])
     limits = np.iinfo(dtype)
-    # 2**53 + 1 is the first integer that float64 lacks, 2**24 + 1 that float32 does.
+    # 2**53 + 1 is the first integer missing from float64, 2**24 + 1 from float32.
     inner = [n for n in (2**24 + 1, 2**53 + 1) if n <= limits.max]
     return np.array([limits.min, limits.max, 0, 1, *inner], dtype=dtype)
 

@@ -1,4 +1,4 @@
-"""Copies of what the probe knows besides plain tensors: variables, strings, sparse ones."""
+"""Copies of the probe's special tensors: variables, strings, sparse ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check_specials(workbench: Workbench, wanted: Callable[[str], bool]) -> None:
     """Each special tensor whose name is ``wanted`` is copied on its own device.
 
     Raises:
-        NotApplicableError: the probe knows none.
+        NotApplicableError: the probe has none.
     """
     seen = 0
     for device in workbench.devices:
@@ -28,19 +28,19 @@ def check_specials(workbench: Workbench, wanted: Callable[[str], bool]) -> None:
                 seen += 1
                 _check_special(workbench, x, device, f"{name} on {device}")
     if not seen:
-        raise NotApplicableError("the probe knows no such tensors of this framework")
+        raise NotApplicableError("the probe has no such tensors for this framework")
 
 
 def _check_special(workbench: Workbench, x: Any, device: Device, where: str) -> None:
     content = workbench.probe.read(x)
     y = unidev.copy_to(x, device)
-    assert y is not x, f"{where}: the copy is the source, the very same object"
+    assert y is not x, f"{where}: the copy is the source, the same object"
     workbench.oracle.check_bytes(y, content, where)
     workbench.oracle.check_device(y, device, where)
     try:
         workbench.probe.extents(x)
     except UnsupportedOperation as refusal:
-        # Memory of strings cannot be probed everywhere; values and identity are what is left.
+        # The memory of strings cannot always be probed; values and identity remain.
         workbench.evidence.add("no address", f"{where}: {refusal.reason}")
     else:
         workbench.oracle.check_disjoint(x, y, where)

@@ -1,4 +1,4 @@
-"""Listening to a method of one object (or module), or breaking it, while a ``with`` block lasts."""
+"""Observing a method of one object (or module), or making it fail, inside a ``with`` block."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Calls:
-    """Counts the calls of a method, and lets something happen before or at one of them."""
+    """Counts the calls of a method, and can act before or at one of them."""
 
     def __init__(
         self, owner: object, name: str, before: Callable[[int], object] = lambda _: None
@@ -24,7 +24,7 @@ class Calls:
 
         def called(*arguments: Any, **options: Any) -> Any:
             self.count += 1
-            self._before(self.count)  # given the number of the call, from 1; may raise
+            self._before(self.count)  # receives the number of the call, from 1; may raise
             return method(*arguments, **options)
 
         setattr(self._owner, self._name, called)
@@ -36,14 +36,14 @@ class Calls:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._own is not None:  # a module's, or one that somebody has put there before
+        if self._own is not None:  # a module's, or an earlier replacement
             setattr(self._owner, self._name, self._own)
         else:
             delattr(self._owner, self._name)  # the class's own is visible again
 
 
 def failing_at(number: int, error: BaseException) -> Callable[[int], None]:
-    """For ``Calls``: raises ``error`` in place of the call of that number."""
+    """For ``Calls``: raises ``error`` instead of making the call of that number."""
 
     def before(count: int) -> None:
         if count == number:

@@ -1,4 +1,4 @@
-"""What the checks of checkpoints share: a folder, the file as safetensors reads it, and models."""
+"""Shared by the checks of checkpoints: a folder, the file as safetensors reads it, and models."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ HEADER_BYTES = 4096
 
 @contextmanager
 def a_folder() -> Iterator[Path]:
-    """A folder of its own, gone afterwards."""
+    """A temporary folder."""
     with tempfile.TemporaryDirectory(prefix="unidev-conformance-") as folder:
         yield Path(folder)
 
 
 def entries(path: Path) -> dict[str, Array]:
-    """What safetensors itself reads of the file."""
+    """The file's tensors, as safetensors itself reads them."""
     from safetensors.numpy import load_file
 
     return load_file(path)
 
 
 def values_of(workbench: Workbench, model: Any) -> dict[str, Array]:
-    """What is stored of the model as it is now, in the layout of the file, by every name."""
+    """What a checkpoint would now store of the model, in the file's layout, under every name."""
     found = {}
     for name, (x, axes) in workbench.backend.models.stored(model).items():
         values = unidev.to_numpy(x)
@@ -48,15 +48,15 @@ def values_of(workbench: Workbench, model: Any) -> dict[str, Array]:
 
 
 def check_values(workbench: Workbench, model: Any, expected: dict[str, Array], where: str) -> None:
-    """The model has these values, to the bit."""
+    """The model has exactly these values."""
     found = values_of(workbench, model)
     assert set(found) == set(expected), f"{where}: it stores {sorted(found)}"
     other = [n for n, x in expected.items() if found[n].tobytes() != x.tobytes()]
-    assert not other, f"{where}: other values than they should be in {other}"
+    assert not other, f"{where}: wrong values in {other}"
 
 
 def trained(workbench: Workbench, device: Device, *, steps: int = 1) -> Sample:
-    """A sample on ``device`` that has made a few steps, so that its values are its own."""
+    """A sample on ``device`` that has made a few steps, so that its values are distinct."""
     sample = Sample.on(workbench, device)
     for _ in range(steps):
         sample.step()

@@ -1,4 +1,4 @@
-"""The backend under judgement: loading it, and what the report says of it."""
+"""The backend under judgement: loading it, and its description for the report."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def load_subject(name: str) -> Backend:
     """Load backend ``name``, and select it for the process.
 
     Raises:
-        Refusal: it is not there, or cannot have the simulated devices that were asked for.
+        Refusal: it is not installed, or cannot have the requested simulated devices.
     """
     try:
         spec = backend_spec(name)
@@ -54,7 +54,7 @@ def load_subject(name: str) -> Backend:
 def described(backend: Backend, profile: str, checks: Sequence[Check]) -> Session:
     """The session's first event.
 
-    What the backend cannot even say of itself is told as it failed: judging is the checks' work.
+    If the backend fails to describe itself, the event has the failure: the checks judge it.
     """
     return Session(
         suite_version=SUITE_VERSION,

@@ -1,4 +1,4 @@
-"""``Workbench``: what every check gets to work with."""
+"""``Workbench``: what every check works with."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ T = TypeVar("T")
 
 
 def need_probe(backend: Backend) -> None:
-    """Every check asks the probe: one that is none is said once, in place of by each of them.
+    """Every check uses the probe: an invalid one is reported once, not by each of them.
 
     Raises:
-        Refusal: it is no ``Probe``. That it is declared unsupported is for the checks to say.
+        Refusal: it is not a ``Probe``. Checks deal with a probe declared unsupported.
     """
     try:
         probe = backend.probe
-    except Exception as error:  # a property may raise whatever
+    except Exception as error:  # a property may raise anything
         said = f"{type(error).__name__}: {error}"
         raise Refusal(
-            "backend", f"the probe of backend {backend.name!r} cannot be had: {said}"
+            "backend", f"the probe of backend {backend.name!r} is not available: {said}"
         ) from error
     if not isinstance(probe, (Probe, Unsupported)):
         raise Refusal(
             "backend",
-            f"the probe of backend {backend.name!r} is no unidev.Probe: it is {shown(probe)}.",
+            f"the probe of backend {backend.name!r} is not a unidev.Probe: it is {shown(probe)}.",
         )
 
 
 class Workbench:
     """The backend under judgement, its probe and devices, and a place for evidence.
 
-    Made anew for each check; its backend is selected already.
+    Created anew for each check; its backend is selected already.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -69,9 +69,9 @@ class Workbench:
 
     @property
     def devices(self) -> list[Device]:
-        """Every device that the backend lists; the check is taken to use them."""
+        """Every device that the backend lists; all of them count as used by the check."""
         found = unidev.list_devices()
-        if not found:  # a check that goes through none would pass
+        if not found:  # a check that loops over none would pass
             raise AssertionError("the backend lists no device at all")
         self.evidence.touch(*found)
         return found
@@ -84,10 +84,10 @@ class Workbench:
         return found
 
     def gpus(self) -> list[Device]:
-        """The GPUs, of which there is at least one.
+        """The GPUs, at least one.
 
         Raises:
-            NotApplicableError: there is none.
+            NotApplicableError: there are none.
         """
         found = [device for device in self.devices if device.kind == "gpu"]
         if not found:
@@ -95,30 +95,30 @@ class Workbench:
         return found
 
     def several(self, count: int) -> list[Device]:
-        """All devices, which are at least ``count``.
+        """All devices, at least ``count``.
 
         Raises:
-            NotApplicableError: they are fewer.
+            NotApplicableError: there are fewer.
         """
         found = self.devices
         if len(found) < count:
-            raise NotApplicableError(f"it takes {count} devices, and there are {len(found)}")
+            raise NotApplicableError(f"the check needs {count} devices, and there are {len(found)}")
         return found
 
     def pairs(self) -> list[tuple[Device, Device]]:
-        """Each ordered pair of different devices, of which there is at least one.
+        """Each ordered pair of different devices, at least one.
 
         Raises:
-            NotApplicableError: there is one device.
+            NotApplicableError: there is only one device.
         """
         return list(permutations(self.several(2), 2))
 
     def all_pairs(self) -> Iterator[tuple[Device, Device]]:
-        """Each ordered pair, a device with itself included."""
+        """Each ordered pair, including a device with itself."""
         return product(self.devices, self.devices)
 
     def ring(self) -> list[tuple[Device, Device]]:
-        """Each device with itself and with the next: what is slow need not go through all pairs."""
+        """Each device with itself and with the next, for slow checks that do not need all pairs."""
         found = self.devices
         following = [*found[1:], found[0]]
         return list(
@@ -128,10 +128,10 @@ class Workbench:
         )
 
     def neighbours(self) -> list[tuple[Device, Device]]:
-        """Each device and the next, of which there are at least two.
+        """Each device and the next, at least two.
 
         Raises:
-            NotApplicableError: there is one device.
+            NotApplicableError: there is only one device.
         """
         self.several(2)
         return [(one, other) for one, other in self.ring() if one is not other]
@@ -139,7 +139,7 @@ class Workbench:
     # -- tensors ----------------------------------------------------------------------------------
 
     def make(self, values: Array, device: Device) -> Any:
-        """A tensor of these values by the framework's own calls."""
+        """A tensor of these values, made with the framework's own calls."""
         self.evidence.touch(device)
         return self.probe.make(values, device)
 
@@ -148,9 +148,9 @@ class Workbench:
         return self.make(samples.counting((2, 3), dtype), device)
 
     def of_dtype(self, dtype: str, device: Device) -> Any:
-        """A tensor of ``dtype`` with telling bits.
+        """A tensor of ``dtype`` whose bits reveal changes.
 
-        NumPy has no bfloat16 to hand to the probe: such values are converted on the way.
+        NumPy has no bfloat16 to pass to the probe: such values are converted on the way.
         """
         if samples.is_numpy_dtype(dtype):
             return self.make(samples.telling_bits(dtype), device)
@@ -159,7 +159,7 @@ class Workbench:
     # -- errors -----------------------------------------------------------------------------------
 
     def expect(self, error: type[E], call: Callable[..., object], *args: Any, **options: Any) -> E:
-        """The error that ``call`` raises, of that class and with a message that says something.
+        """The error that ``call`` raises, of that class and with a meaningful message.
 
         Raises:
             AssertionError: it returns, or raises something else.
@@ -175,16 +175,16 @@ class Workbench:
             return caught
         except Exception as caught:  # whatever it is, it is the wrong one
             raise AssertionError(
-                f"{name}({given}) raises {type(caught).__name__} in place of {error.__name__}: "
+                f"{name}({given}) raises {type(caught).__name__} instead of {error.__name__}: "
                 f"{caught}"
             ) from caught
-        raise AssertionError(f"{name}({given}) raises nothing, and returns {_brief(result)}")
+        raise AssertionError(f"{name}({given}) raises nothing, but returns {_brief(result)}")
 
     def works(self, call: Callable[..., T], *args: Any, **options: Any) -> T:
-        """What ``call`` returns.
+        """The result of ``call``.
 
         Raises:
-            AssertionError: it raises whatever, where the contract is that it works.
+            AssertionError: it raises, though the contract is that it works.
         """
         try:
             return call(*args, **options)
@@ -204,7 +204,7 @@ class Workbench:
         counter.check(lambda: counter.held_by(make), nbytes, TOLERANCE_BYTES, where)
 
     def check_leaves_nothing(self, use: Callable[[], object], device: Device, where: str) -> None:
-        """When ``use`` has ended, no more is allocated on ``device`` than before."""
+        """After ``use``, no more is allocated on ``device`` than before."""
         counter = self.counter(device)
         counter.check(lambda: counter.left_by(use), 0, TOLERANCE_BYTES, where)
 
@@ -223,7 +223,7 @@ class Workbench:
     # -- abilities --------------------------------------------------------------------------------
 
     def require(self, ability: str) -> None:
-        """Go on if the backend has ``ability``; else the check ends as ``unsupported``."""
+        """Continue if the backend has ``ability``; else the check ends as ``unsupported``."""
         require_ability(self.backend, ability)
 
 

@@ -1,4 +1,4 @@
-"""A badge, in the JSON of shields endpoint badges: words and numbers, never a percentage."""
+"""A badge, as JSON for shields.io endpoint badges: words and numbers, never a percentage."""
 
 from __future__ import annotations
 

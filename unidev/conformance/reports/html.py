@@ -1,4 +1,4 @@
-"""The report as one HTML file that needs no other: a matrix of checks and configurations."""
+"""The report as one self-contained HTML file: a matrix of checks and configurations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def to_html(report: Report) -> str:
-    """The report as an HTML page; all is escaped, since messages hold what a backend said."""
+    """The report as an HTML page; all is escaped, since messages quote the backend."""
     import jinja2
 
     environment = jinja2.Environment(

@@ -1,4 +1,4 @@
-"""The report as JUnit XML, which most CI systems read: a suite for each configuration."""
+"""The report as JUnit XML, which most CI systems read: one suite per configuration."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 def to_junit(report: Report) -> str:
     """The report as an XML document.
 
-    ``unsupported``, ``xfail`` and ``not-applicable`` are JUnit's "skipped": it has no other word
-    for what is neither right nor wrong. What spoils the verdict and belongs to no check is a case
-    of its own, so that no CI takes a cut run for a good one.
+    ``unsupported``, ``xfail`` and ``not-applicable`` are JUnit's "skipped", its only word for what
+    is neither right nor wrong. A problem that belongs to no check, but affects the verdict, becomes
+    a case of its own, so that CI does not accept an incomplete run.
     """
     root = ET.Element("testsuites", name=f"unidev conformance of {report.header.backend}")
     for configuration in report.header.configurations:

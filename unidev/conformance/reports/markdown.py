@@ -47,7 +47,7 @@ def to_markdown(report: Report) -> str:
 
 
 def cell(text: str) -> str:
-    """``text`` as it must stand in a table's cell to be read as it is."""
+    """``text``, escaped for a cell of a table."""
     flat = " ".join(text.split())
     for special in ("\\", "|", "<", ">", "*", "_", "`", "[", "]"):
         flat = flat.replace(special, f"\\{special}")
@@ -80,7 +80,7 @@ def _matrix(report: Report) -> Iterator[str]:
 def _details(report: Report) -> Iterator[str]:
     found = list(remarkable(report))
     if found:
-        yield from ("## All that is no pass", "")
+        yield from ("## All results other than a pass", "")
     for result in found:
         yield from _detail(report, result)
 

@@ -1,4 +1,4 @@
-"""What every rendering says alike: words, marks and colours for results, and a summary."""
+"""Shared by all renderings: words, marks and colours for results, and a summary."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class Look(NamedTuple):
-    """How a result is shown. The word always stands with the mark: colour alone says nothing."""
+    """How a result is shown. The word always accompanies the mark, so colour is not needed."""
 
     mark: str
     colour: str
-    """A colour's name that terminals know."""
+    """A terminal colour's name."""
     kind: str
     """``good``, ``bad``, ``missing`` or ``neutral``."""
 
@@ -45,13 +45,13 @@ LOOKS = {
 
 MEANINGS = {
     "pass": "proved",
-    "fail": "shown to be wrong",
+    "fail": "proved wrong",
     "error": "could not be decided",
     "crash": "the process died",
     "timeout": "no sign of life",
-    "xfail": "fails, as the backend says and gives a reason for",
-    "xpass": "passes, though the backend says it would not",
-    "unsupported": "the backend says it cannot; not a pass",
+    "xfail": "fails, as the backend declares with a reason",
+    "xpass": "passes, though the backend expects a failure",
+    "unsupported": "declared unsupported by the backend; not a pass",
     "not-applicable": "nothing to check in this configuration",
     "not-run": "never begun",
 }
@@ -77,7 +77,7 @@ def counted(found: dict[str, int]) -> str:
 
 
 def summary(report: Report) -> str:
-    """How many checks in how many configurations, and what came of them."""
+    """How many checks in how many configurations, and their results."""
     checks, configurations = len(report.selected), len(report.header.configurations)
     return (
         f"{count_text(checks, 'check')} in {count_text(configurations, 'configuration')}: "
@@ -86,7 +86,7 @@ def summary(report: Report) -> str:
 
 
 def devices_of(configuration: Configuration) -> str:
-    """``cpu:0 (hardware), gpu:0 (simulated)``, each with its name; or that nobody knows."""
+    """``cpu:0 (hardware), gpu:0 (simulated)``, each with its name; or that they are unknown."""
     listed = [
         f"{each.device} {'(simulated)' if each.simulated else f'({each.name})'}"
         for each in configuration.devices
@@ -95,7 +95,7 @@ def devices_of(configuration: Configuration) -> str:
 
 
 def remarkable(report: Report) -> Iterator[Result]:
-    """Results that a reader must see: whatever is no pass and has something to do here."""
+    """Results that a reader must see: those that are neither a pass nor inapplicable."""
     return (each for each in report.results if each.result not in ("pass", "not-applicable"))
 
 

@@ -1,4 +1,4 @@
-"""The report: what was run, on what, what came out, and a footer by which a cut one is seen.
+"""The report: what was run, on what, the results, and a footer that reveals a truncated one.
 
 Everything else (terminal, Markdown, HTML, JUnit, badge) is made from this, never from the run.
 """
@@ -25,12 +25,12 @@ FORMAT = "unidev-conformance-report"
 FORMAT_VERSION = 1
 
 RESULTS = (*CHILD_RESULTS, "crash", "timeout", "not-run")
-"""Every result there is: what a child says, and what its parent makes of one that says no more."""
+"""Every possible result: a child's own, and the parent's for a child that stopped reporting."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Configuration:
-    """One set of devices on which the checks were run."""
+    """A set of devices on which the checks were run."""
 
     name: str
     """``host``, or ``simulate-4``."""
@@ -38,13 +38,13 @@ class Configuration:
     devices: tuple[DeviceEntry, ...] = ()
     capabilities: Mapping[str, Capability] = field(default_factory=dict)
     calibration: Mapping[str, Any] = field(default_factory=dict)
-    """Result and evidence of the check that the probe can tell "same" from "different"."""
+    """Result and evidence of the check that the probe distinguishes "same" from "different"."""
     problems: tuple[str, ...] = ()
-    """What fails the run and belongs to no check, such as an expectation that has expired."""
+    """Problems that fail the run and belong to no check, such as an expired expectation."""
     interruptions: tuple[str, ...] = ()
-    """What kept the run from being whole: a child that did not start, or ended unasked."""
+    """Why the run is incomplete: a child that did not start, or that ended early."""
     remarks: tuple[str, ...] = ()
-    """What was noticed besides, and changes no verdict."""
+    """Observations that do not affect the verdict."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,15 +67,15 @@ class Header:
     seconds: float
     timeout_s: float
     notes: tuple[str, ...]
-    """What a reader must know to read the verdict rightly: no simulator, interrupted."""
+    """What a reader must know to interpret the verdict: no simulator, interrupted."""
     checks: tuple[CheckEntry, ...]
-    """The profile's whole list, run or not."""
+    """The profile's complete list, run or not."""
     configurations: tuple[Configuration, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What came of one check in one configuration."""
+    """The result of one check in one configuration."""
 
     check: str
     configuration: str
@@ -88,7 +88,7 @@ class Result:
     message: str
     evidence: Mapping[str, Any]
     reproduce: str
-    """A command line that runs just this again."""
+    """A command line that repeats just this."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,12 +100,12 @@ class Report:
 
     @property
     def selected(self) -> tuple[CheckEntry, ...]:
-        """The checks that were asked for."""
+        """The selected checks."""
         wanted = self.header.selection
         return tuple(c for c in self.header.checks if wanted is None or c.check in wanted)
 
     def result(self, check: str, configuration: str) -> Result | None:
-        """What came of ``check`` in ``configuration``."""
+        """The result of ``check`` in ``configuration``."""
         for each in self.results:
             if (each.check, each.configuration) == (check, configuration):
                 return each
@@ -113,17 +113,17 @@ class Report:
 
 
 class ReportError(ValueError):
-    """Text that is no report, or no longer the one that was written."""
+    """Text that is not a report, or was changed since it was written."""
 
 
 def counts(results: Iterable[Result]) -> dict[str, int]:
-    """How many results of each kind; kinds that did not occur are left out."""
+    """The number of results of each kind; kinds that did not occur are left out."""
     found = Counter(each.result for each in results)
     return {kind: found[kind] for kind in RESULTS if found[kind]}
 
 
 def to_json(report: Report) -> str:
-    """The report as text, one value a line, each of which counts."""
+    """The report as text, one value per line."""
     document = to_document(report)
     return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
@@ -140,7 +140,7 @@ def to_document(report: Report) -> dict[str, Any]:
 
 
 def expected_footer(report: Report) -> dict[str, Any]:
-    """What the footer of this report must say."""
+    """What the footer of this report must contain."""
     from unidev.conformance.judging.verdict import judge
 
     verdict = judge(report)
@@ -161,24 +161,24 @@ def expected_footer(report: Report) -> dict[str, Any]:
 
 
 def read_document(text: str) -> dict[str, Any]:
-    """The plain values of a report's text; nothing about them is checked yet.
+    """The plain values of a report's text, not yet checked.
 
     Raises:
-        ReportError: it is no JSON object; says where it breaks off.
+        ReportError: it is not a JSON object; says where parsing fails.
     """
     try:
         document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except ReportError:
         raise
     except (ValueError, RecursionError) as error:
-        raise ReportError(f"it is not JSON, so it was cut short or changed: {error}") from error
+        raise ReportError(f"it is not JSON, so it was truncated or changed: {error}") from error
     if not isinstance(document, dict):
-        raise ReportError("it is JSON, and no report: an object is needed.")
+        raise ReportError("it is JSON, but not a report: an object is needed.")
     return document
 
 
 def from_document(document: Mapping[str, Any]) -> Report:
-    """The report that plain values mean; they have been found to fit the schema."""
+    """The report from plain values that match the schema."""
     header = dict(document["header"])
     header["checks"] = tuple(_build(CheckEntry, each) for each in header["checks"])
     header["configurations"] = tuple(_configuration(each) for each in header["configurations"])
@@ -210,9 +210,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
-        raise ReportError(f"{', '.join(names)} stands twice in one place: it was changed.")
+        raise ReportError(f"{', '.join(names)} occurs twice in one place: it was changed.")
     return found
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ReportError(f"{name} is no number that a report holds: it was changed.")
+    raise ReportError(f"{name} is not a number that a report can hold: it was changed.")

@@ -33,7 +33,7 @@ _MOST_NAMED = 3
 
 
 def print_report(report: Report, console: Console, *, verbose: bool = False) -> None:
-    """Print what was judged, what came out, and all that is no pass, with a line to run it again.
+    """Print what was judged, the results, and all other than passes, with a line to repeat each.
 
     ``verbose`` adds a table of every check in every configuration.
     """
@@ -84,7 +84,7 @@ def _print_results(report: Report, console: Console) -> None:
 
 
 def _print_missing(configuration: str, message: str, checks: list[str], console: Console) -> None:
-    # After Ctrl-C these may be all: a block for each would hide what was found out.
+    # After Ctrl-C these may be all: a block for each would hide the results.
     look = LOOKS["not-run"]
     more = len(checks) - _MOST_NAMED
     named = ", ".join(checks[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,4 +1,4 @@
-"""The list of checks: what each is called, what it proves, and whether a profile requires it."""
+"""The list of checks: the name of each, what it proves, and whether a profile requires it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GROUPS = (
     "gradients", "value_and_grad", "models", "placing", "failures", "footprint", "nested", "layers",
     "functional", "checkpoints", "damage",
 )  # fmt: skip
-"""In this order they run: a probe that lies is found before anything is judged by it."""
+"""The order in which they run: a faulty probe is found before it is used to judge anything."""
 
 _CHECKS = "unidev.conformance.checks"
 _ATTRIBUTE = "_unidev_check"
@@ -35,13 +35,13 @@ class Check:
     id: str
     """``group.name``."""
     summary: str
-    """What it proves, in a sentence."""
+    """What it proves, in one sentence."""
     profile: str
     required: bool
     needs: tuple[str, ...]
-    """Abilities without which the check, required or not, may be ``unsupported``."""
+    """Abilities without which even a required check may be ``unsupported``."""
     also_in: tuple[str, ...] = ()
-    """More profiles that it belongs to."""
+    """Other profiles that it belongs to."""
 
     @property
     def group(self) -> str:
@@ -49,7 +49,7 @@ class Check:
         return self.id.partition(".")[0]
 
     def entry(self) -> CheckEntry:
-        """As it stands in the events and the report."""
+        """The check as it appears in the events and the report."""
         from unidev.conformance.running.events import CheckEntry
 
         return CheckEntry(
@@ -71,10 +71,10 @@ def check(
     """Make a test function a check: ``test_zero_d`` in ``test_copy.py`` is ``copy.zero_d``.
 
     Args:
-        required: whether a backend that fails it does not conform.
+        required: whether a backend must pass it to conform.
         profile: the set that it belongs to.
-        needs: abilities, as ``abilities.py`` names them, that the check cannot do without.
-        also_in: more profiles that the check belongs to.
+        needs: abilities, as named in ``abilities.py``, that the check cannot do without.
+        also_in: other profiles that the check belongs to.
     """
 
     def mark(function: Function) -> Function:

@@ -1,7 +1,7 @@
-"""One child: a pytest that runs checks in surroundings that nobody but the suite decides.
+"""One child: a pytest that runs checks in an environment that only the suite controls.
 
-The backend author's ``pytest.ini``, ``conftest.py``, ``PYTEST_ADDOPTS`` and pytest plugins would
-leak in otherwise: ``addopts = -k x`` alone deselects everything.
+Otherwise the backend author's ``pytest.ini``, ``conftest.py``, ``PYTEST_ADDOPTS`` and pytest
+plugins would apply: ``addopts = -k x`` alone deselects everything.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ CHECKS_PACKAGE = "unidev.conformance.checks"
 PLUGIN = "unidev.conformance.running.pytest_plugin"
 
 START_LIMIT_S = 900.0
-"""The most that a child may take to its first event: a simulator may be built then."""
+"""The maximum time until a child's first event: a simulator may be built then."""
 EXIT_LIMIT_S = 15.0
-"""The most that a child may take to end after its last event."""
+"""The maximum time for a child to end after its last event."""
 _LOOK_S = 0.02
 _OURS = "unidev: "
-"""What a line of our own progress begins with."""
+"""How lines of unidev's own progress begin."""
 
 _DROPPED = ("PYTHONOPTIMIZE", "PYTHONINSPECT", "PYTHONWARNINGS", "PYTHONSTARTUP", "UNIDEV_BACKEND")
-"""``-O`` would take the asserts out of the checks; the others change what a check sees."""
+"""``-O`` would remove the checks' asserts; the others change what a check sees."""
 
 _INI = """\
 [pytest]
@@ -46,7 +46,7 @@ xfail_strict = true
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What one child is to do."""
+    """What one child has to do."""
 
     backend: str
     profile: str
@@ -66,13 +66,13 @@ class Ending:
 
     @property
     def described(self) -> str:
-        """The exit code or signal, and the last lines that it printed."""
+        """The exit code or signal, and the last lines of its output."""
         said = f"\n{self.last_lines}" if self.last_lines else " It printed nothing."
         return f"{child_processes.describe_exit(self.exit_code)}.{said}"
 
 
 class Child:
-    """A child at work in a folder of its own."""
+    """A running child in its own folder."""
 
     def __init__(self, order: Order, folder: Path) -> None:
         empty = folder / "cwd"
@@ -108,9 +108,9 @@ class Child:
         timeout_s: float,
         stop: Interruption,
     ) -> Ending:
-        """Give every event to ``heed`` as it comes, until the child has ended or must be.
+        """Pass every event to ``heed`` until the child has ended or must be ended.
 
-        It gets None every now and then while nothing comes, so that who waits can be told.
+        ``heed`` receives None from time to time while there are no events, to show progress.
         """
         try:
             how = _Watch(self._process, self._reader, self._err, heed, timeout_s).until_end(stop)
@@ -121,7 +121,7 @@ class Child:
 
 
 class _Watch:
-    """The state of watching one child: what was heard last, and when."""
+    """The state of watching one child: what was last received, and when."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class _Watch:
 
     def until_end(self, stop: Interruption) -> str:
         while True:
-            has_ended = self.process.poll() is not None  # asked first: what it wrote is then there
+            has_ended = self.process.poll() is not None  # first: its output is then complete
             self.listen()
             if has_ended:
                 return "finished" if self.has_finished else "died"
@@ -166,7 +166,7 @@ class _Watch:
         if self.has_finished:
             return now - self.heard > min(EXIT_LIMIT_S, self.timeout_s)
         if not self.has_begun:
-            # A simulator that is being built says so on stderr every two seconds: a sign of life.
+            # A simulator that is being built prints to stderr every two seconds: a sign of life.
             size = self.err.stat().st_size
             if size != self.printed:
                 self.printed, self.heard = size, now
@@ -188,7 +188,7 @@ def command(order: Order, *, ini: Path, root: Path, events: Path) -> Sequence[st
 
 
 def environment(simulated: int, given: Mapping[str, str]) -> dict[str, str]:
-    """``given`` without what would change how pytest or the checks run."""
+    """``given`` without variables that would change how pytest or the checks run."""
     kept = {
         name: value
         for name, value in given.items()

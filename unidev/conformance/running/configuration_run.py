@@ -1,4 +1,4 @@
-"""All checks in one configuration: as many children as it takes until each check has a result."""
+"""All checks in one configuration: as many children as are needed to give each check a result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CALIBRATION = "smoke.probe_calibrated"
 
 
 class RefusedError(Exception):
-    """The child says that this cannot be judged: no such backend, or wrong options."""
+    """The child reports that it cannot begin: no such backend, or wrong options."""
 
     def __init__(self, refusal: str, message: str) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Where the run is, for who waits for it."""
+    """How far the run is, to show progress."""
 
     configuration: str
     check: str | None
@@ -38,12 +38,12 @@ class Progress:
     done: int
     of: int
     loading: str | None = None
-    """What the child itself says that it is doing, while the backend is being loaded."""
+    """The child's own progress line, while the backend is being loaded."""
 
 
 @dataclass
 class ConfigurationRun:
-    """What has been heard of one configuration so far."""
+    """What one configuration has reported so far."""
 
     name: str
     backend: str
@@ -55,7 +55,7 @@ class ConfigurationRun:
 
     session: Session | None = None
     ends: dict[str, End] = field(default_factory=dict)
-    """By check: what the child said of it."""
+    """By check: what the child reported."""
     broken: dict[str, tuple[str, str, float]] = field(default_factory=dict)
     """By check: ``crash`` or ``timeout``, the message, and the seconds until then."""
     problems: list[str] = field(default_factory=list)
@@ -69,19 +69,19 @@ class ConfigurationRun:
         """Start children, each for what its predecessors left, until nothing is left.
 
         Raises:
-            RefusedError: the child says that it cannot begin, and no other could.
+            RefusedError: the child cannot begin, and no other could.
         """
         attempt = 0
         while self._one_child(folder / f"child-{attempt}", stop):
             attempt += 1
 
     def selected(self) -> list[str]:
-        """The checks to run, as far as a child has told the list."""
+        """The checks to run, as far as a child has reported the list."""
         listed = [each.check for each in self.session.checks] if self.session else []
         return [check for check in listed if self.only is None or check in self.only]
 
     def described(self) -> Configuration:
-        """The configuration as the report has it."""
+        """The configuration, for the report."""
         calibrated = self.ends.get(CALIBRATION)
         return Configuration(
             name=self.name,
@@ -97,7 +97,7 @@ class ConfigurationRun:
         )
 
     def _one_child(self, folder: Path, stop: Interruption) -> bool:
-        """Run one child; whether another is needed."""
+        """Run one child; returns whether another is needed."""
         order = Order(
             backend=self.backend,
             profile=self.profile,
@@ -131,7 +131,7 @@ class ConfigurationRun:
             self.ends[event.check] = event
             self._running = None
         elif isinstance(event, Problem):
-            if event.message not in self.problems:  # each restarted child says it again
+            if event.message not in self.problems:  # each restarted child repeats it
                 self.problems.append(event.message)
         elif isinstance(event, Refused):
             self._refused(event)
@@ -141,10 +141,10 @@ class ConfigurationRun:
     def _refused(self, event: Refused) -> None:
         if event.refusal != "simulator":
             raise RefusedError(event.refusal, event.message)
-        self.interruptions.append(f"no simulated devices to be had: {event.message}")
+        self.interruptions.append(f"no simulated devices available: {event.message}")
 
     def _note_exit(self, ending: Ending) -> None:
-        # Every check has its result; a framework that dies while Python shuts down is worth a line.
+        # Every check has its result; a framework that crashes at Python's exit is worth a line.
         if ending.exit_code < 0:
             self.remarks.append(f"the process ended badly after its last check: {ending.described}")
 

@@ -1,14 +1,14 @@
-"""The lines that a child writes while it runs checks, and that its parent reads as they come.
+"""The lines that a child writes while it runs checks, and that its parent reads.
 
-One JSON object a line, handed to the system in one write, so that what was said before the process
-aborted is there, and half a line is never taken for one. A child says, in this order::
+Each line is one JSON object, written to the system in one call: events from before a crash are
+kept, and half a line is never taken for a complete one. A child reports, in this order::
 
     session                       what is about to be judged, and the list of checks
-    start, end, start, end, …     each check; one that started and did not end has crashed or hangs
-    finish                        every check that it was asked for has ended
+    start, end, start, end, …     each check; one that started but did not end has crashed or hangs
+    finish                        every requested check has ended
 
-or ``refused`` in place of all that, when the backend cannot be had. ``problem`` may stand anywhere:
-something about the run as a whole that fails it, such as an expectation that has expired.
+or ``refused`` instead of all that, if the backend is not available. ``problem`` may occur anywhere:
+something about the run as a whole that fails it, such as an expired expectation.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CHILD_RESULTS = ("pass", "fail", "error", "xfail", "xpass", "unsupported", "not-applicable")
-"""What a child can say of a check that it ran to the end."""
+"""The possible results of a check that a child ran to the end."""
 
 REFUSALS = ("backend", "simulator", "usage")
 """Why a child did not begin: no such backend, no simulated devices, or wrong options."""
 
 
 class EventError(ValueError):
-    """A line that is no event."""
+    """A line that is not an event."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckEntry:
-    """A check of the suite, as its catalogue has it."""
+    """A check of the suite, as in the catalogue."""
 
     check: str
     """``group.name``."""
@@ -69,7 +69,7 @@ class Session:
     devices: tuple[DeviceEntry, ...]
     capabilities: Mapping[str, Capability]
     checks: tuple[CheckEntry, ...]
-    """The whole profile, in order: also those that this child was asked to leave out."""
+    """The complete profile, in order, including checks that this child leaves out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class End:
     """One of ``CHILD_RESULTS``."""
     seconds: float
     message: str = ""
-    """Why, for anything but a pass."""
+    """The reason, for anything but a pass."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
     devices: tuple[str, ...] = ()
 
@@ -115,7 +115,7 @@ class Refused:
 
 @dataclass(frozen=True, kw_only=True)
 class Finish:
-    """Every check that was asked for has ended."""
+    """Every requested check has ended."""
 
     event: ClassVar[str] = "finish"
 
@@ -145,16 +145,16 @@ class EventWriter:
 
 
 class EventReader:
-    """Reads the events that have come since it was last asked."""
+    """Reads the events written since the last call."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._position = 0
 
     def read(self) -> list[Event]:
-        """New events, in order; a line that has not ended yet waits for the next time.
+        """New events, in order; an incomplete line waits for the next call.
 
-        A line that is no event is a ``Problem``: what came after it still counts.
+        A line that is not an event becomes a ``Problem``: later lines still count.
         """
         if not self._path.exists():
             return []
@@ -168,21 +168,21 @@ class EventReader:
 
 
 def parse_event(line: bytes | str) -> Event:
-    """The event that a line means.
+    """The event in a line.
 
     Raises:
-        EventError: it means none; says why.
+        EventError: the line is not an event; says why.
     """
     try:
         fields = json.loads(line)
         kind = _KINDS[fields.pop("event")]
         return _checked(kind(**_with_parts(kind, fields)))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise EventError(f"no event of the suite: {line[:200]!r} ({error})") from error
+        raise EventError(f"not an event of the suite: {line[:200]!r} ({error})") from error
 
 
 def plain(value: Any) -> Any:
-    """``value`` as JSON can hold it without loss of meaning: what it cannot is spelt out."""
+    """``value`` in a form that JSON can hold without loss of meaning; other values as text."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         value = {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
     if isinstance(value, Mapping):
@@ -227,7 +227,7 @@ def _check_entry(fields: dict[str, Any]) -> CheckEntry:
 
 def _checked(event: Event) -> Event:
     if isinstance(event, End) and event.result not in CHILD_RESULTS:
-        raise EventError(f"{event.result!r} is no result: {', '.join(CHILD_RESULTS)}")
+        raise EventError(f"{event.result!r} is not a result: {', '.join(CHILD_RESULTS)}")
     if isinstance(event, Refused) and event.refusal not in REFUSALS:
-        raise EventError(f"{event.refusal!r} is no refusal: {', '.join(REFUSALS)}")
+        raise EventError(f"{event.refusal!r} is not a refusal: {', '.join(REFUSALS)}")
     return event

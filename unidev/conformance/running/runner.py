@@ -1,4 +1,4 @@
-"""The parent: runs every configuration, and makes the report of what came of it."""
+"""The parent: runs every configuration, and makes the report of the results."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from unidev.support.child_processes import Interruption
 
 DEFAULT_SIMULATED = (1, 4)
-"""One device, where nothing can be across devices, and enough for every pair and a third."""
+"""One device, where nothing can cross devices, and enough for every pair and a third."""
 DEFAULT_TIMEOUT_S = 120.0
 
 
 class UsageError(Exception):
-    """What was asked for makes no sense."""
+    """Invalid options."""
 
 
 class BackendMissingError(Exception):
-    """There is no such backend, or it cannot be loaded."""
+    """The backend does not exist, or cannot be loaded."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Plan:
 
     backend: str
     command: str
-    """How the user started it; goes into the report."""
+    """The user's command line, for the report."""
     profile: str = "tensor"
     simulate: int | None = None
     """None: 1 and 4; N: that alone; 0: no simulated devices."""
@@ -53,10 +53,10 @@ class Plan:
 
 
 def run(plan: Plan, *, on_progress: Callable[[Progress], None], stop: Interruption) -> Report:
-    """Run ``plan``, a child process at a time; its report, also when it was interrupted.
+    """Run ``plan``, one child process at a time; returns its report, even when interrupted.
 
     Raises:
-        BackendMissingError: the backend is not there.
+        BackendMissingError: the backend does not exist.
         UsageError: ``only`` names no check, or the like.
     """
     counts, notes = configurations(plan)
@@ -65,7 +65,7 @@ def run(plan: Plan, *, on_progress: Callable[[Progress], None], stop: Interrupti
     with tempfile.TemporaryDirectory(prefix="unidev-conform-", ignore_cleanup_errors=True) as top:
         for count in counts:
             if stop:
-                notes.append(f"interrupted: {_name(count)} was not begun")
+                notes.append(f"interrupted: {_name(count)} was not started")
                 continue
             runs.append(_configuration_run(plan, count, on_progress))
             _run_one(runs[-1], Path(top) / runs[-1].name, stop)
@@ -74,24 +74,24 @@ def run(plan: Plan, *, on_progress: Callable[[Progress], None], stop: Interrupti
 
 
 def configurations(plan: Plan) -> tuple[list[int], list[str]]:
-    """Numbers of simulated devices to run with (0: the host's own), and what to note about it.
+    """Numbers of simulated devices to run with (0: the host's own), and notes about them.
 
     Raises:
-        BackendMissingError: the backend is not there, or its framework is not.
+        BackendMissingError: the backend or its framework is not installed.
     """
     spec = _spec(plan.backend)
     wanted = DEFAULT_SIMULATED if plan.simulate is None else (plan.simulate,)
     counts = [0, *(count for count in wanted if count)]
     if isinstance(spec.simulator, Unsupported):
-        note = f"judged on the host's own devices alone: no simulator ({spec.simulator.reason})"
+        note = f"judged only on the host's own devices: no simulator ({spec.simulator.reason})"
         return [0], [note]
     if len(counts) == 1:
-        return counts, ["judged on the host's own devices alone, as --simulate 0 asks"]
+        return counts, ["judged only on the host's own devices, because of --simulate 0"]
     return counts, []
 
 
 def reproduction(plan: Plan, check: str, simulated: int) -> str:
-    """The command line that runs one check in one configuration again."""
+    """The command line that repeats one check in one configuration."""
     words = ["unidev", "conform", plan.backend, "--only", check, "--simulate", str(simulated)]
     if plan.profile != PROFILES[0]:
         words += ["--profile", plan.profile]
@@ -202,4 +202,4 @@ def _result(plan: Plan, run: ConfigurationRun, entry: CheckEntry) -> Result:
 
 
 def _why_not_run(run: ConfigurationRun) -> str:
-    return run.interruptions[0] if run.interruptions else "the child never came to it"
+    return run.interruptions[0] if run.interruptions else "the child did not reach it"

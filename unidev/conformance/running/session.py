@@ -1,4 +1,4 @@
-"""One run of the checks in one configuration: what pytest is made to do, and what is told of it."""
+"""One run of the checks in one configuration: how pytest is controlled, and what it reports."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ConformanceSession:
         simulated = config.getoption("unidev_simulate")
         if simulated is not None:
             os.environ["UNIDEV_SIMULATE"] = str(simulated)  # children of checks inherit it
-        # Hypothesis keeps notes in the current folder, which is the author's.
+        # Hypothesis would write to the current folder, which is the author's.
         self._notes = tempfile.TemporaryDirectory(prefix="unidev-conformance-")
         os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", self._notes.name)
 
@@ -74,14 +74,14 @@ class ConformanceSession:
     def pytest_sessionstart(self) -> None:
         """Load the backend, or refuse."""
         if not __debug__:
-            self._refuse("usage", "the checks speak in assertions: run Python without -O")
+            self._refuse("usage", "the checks are assertions: run Python without -O")
         if self._profile not in PROFILES:
             self._refuse(
                 "usage", f"there is no profile {self._profile!r}; there are: {', '.join(PROFILES)}"
             )
         try:
             with warnings.catch_warnings():
-                # A framework that warns on import is not what is judged.
+                # Warnings of a framework's import are not under judgement.
                 warnings.simplefilter("default")
                 self.backend = load_subject(self._name)
                 need_probe(self.backend)
@@ -92,23 +92,23 @@ class ConformanceSession:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Put the checks in their order, leave out what was asked, and say what is judged."""
+        """Sort the checks, leave out those not requested, and report what is judged."""
         catalogue = all_checks(self._profile)
         known = {each.id: each for each in catalogue}
         unknown = sorted((self._only | self._exclude) - set(known))
         if unknown:
-            self._refuse("usage", f"no checks of the profile: {', '.join(unknown)}")
+            self._refuse("usage", f"not checks of the profile: {', '.join(unknown)}")
         kept: list[pytest.Item] = []
         left_out: list[pytest.Item] = []
         for item in items:
             each = _check(item)
-            # Other profiles' checks; and a function that is none is a test of somebody else's.
+            # Other profiles' checks; a function that is not a check is another project's test.
             is_ours = each is not None and each.id in known and self._is_asked(each.id)
             (kept if is_ours else left_out).append(item)
         order = list(known)
         kept.sort(key=lambda item: order.index(_id(item)))
         for item in kept:
-            # Last, so before whatever an ini file says: a framework's warnings fail no check.
+            # Last, so it precedes any ini file: a framework's warnings fail no check.
             item.add_marker(pytest.mark.filterwarnings("default"))
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
@@ -124,7 +124,7 @@ class ConformanceSession:
         here = Configuration(backend.simulated_count, framework_version(backend))
         try:
             expectations = load_expectations(backend)
-            # A file is for all profiles: what another one has is no unknown check.
+            # The file covers all profiles: a check of another one is not unknown.
             self._problems = problems_of(expectations, every_check(), today)
             self._expected = expected_failures(expectations, checks, today, here)
         except ExpectationError as error:
@@ -147,7 +147,7 @@ class ConformanceSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """Tell that it begins, and how it ended."""
+        """Report that it begins, and how it ended."""
         self._tell(Start(check=_id(item)))
         began = time.perf_counter()
         result = yield
@@ -167,7 +167,7 @@ class ConformanceSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
-        """Before a check that needs an ability, see whether the backend declines."""
+        """Before a check that needs an ability, find out whether the backend declines."""
         each = _check(pyfuncitem)
         for ability in each.needs if each else ():
             pyfuncitem.stash[_BENCH].require(ability)
@@ -177,7 +177,7 @@ class ConformanceSession:
     def pytest_runtest_makereport(
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Make pytest's report say what the suite says."""
+        """Make pytest's report agree with the suite's outcome."""
         report = yield
         before = item.stash.get(_OUTCOME, None)
         if call.when != "call" and call.excinfo is None:
@@ -186,7 +186,7 @@ class ConformanceSession:
         assert each is not None  # nothing else was kept
         error = call.excinfo.value if call.excinfo else None
         outcome = _located(outcome_of(each, error, call.when, self._expected.get(each.id)), error)
-        if before is None or before.is_good:  # an error while tearing down does not hide a failure
+        if before is None or before.is_good:  # an error during teardown does not hide a failure
             item.stash[_OUTCOME] = outcome
         self._outcomes[report.nodeid] = item.stash[_OUTCOME]
         _adjust(report, outcome)
@@ -222,7 +222,7 @@ class ConformanceSession:
         return outcome.result, _LETTERS[outcome.result], outcome.result.upper()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Name what did not pass and is no failure, and problems: nothing is passed over."""
+        """Name problems, and results other than pass and failure: nothing is skipped silently."""
         for nodeid, outcome in self._outcomes.items():
             if outcome.result in _LETTERS:
                 name = nodeid.rpartition("::")[2]
@@ -236,7 +236,7 @@ class ConformanceSession:
 
 
 def _located(outcome: Outcome, error: BaseException | None) -> Outcome:
-    """The outcome; that of an error says where that was raised, which may be in the backend."""
+    """The outcome; for an error, with where it was raised, which may be in the backend."""
     if outcome.result != "error" or error is None or error.__traceback__ is None:
         return outcome
     frame = traceback.extract_tb(error.__traceback__)[-1]
@@ -260,7 +260,7 @@ def _check(item: pytest.Item) -> Check | None:
 
 def _id(item: pytest.Item) -> str:
     each = _check(item)
-    assert each is not None, f"{item} is no check"
+    assert each is not None, f"{item} is not a check"
     return each.id
 
 

@@ -24,12 +24,12 @@ _NOT_RECORDED = "not in a computational graph"
 
 
 class MxnetAutograd(Autograd):
-    """``autograd.grad``, which makes new arrays and leaves gradient buffers alone."""
+    """Uses ``autograd.grad``, which makes new arrays and does not write gradient buffers."""
 
     def leaf(self, x: Tensor) -> Tensor:
-        """What has a gradient buffer is a variable; else a variable that is on the memory of ``x``.
+        """``x`` if it has a gradient buffer, else a new variable that shares the memory of ``x``.
 
-        A variable needs a buffer, though ``autograd.grad`` never writes there: ``x`` itself is it.
+        A variable needs a buffer, though ``autograd.grad`` never writes it: ``x``, detached.
         """
         if x.grad is not None:
             return x
@@ -40,7 +40,7 @@ class MxnetAutograd(Autograd):
     def gradients(
         self, loss_of: Callable[[], Tensor], leaves: Sequence[Tensor]
     ) -> tuple[Tensor, Sequence[Tensor | None]]:
-        """In training mode, as ``autograd.record`` is; shapes as NumPy's where the leaves are."""
+        """Runs in training mode, as ``autograd.record`` does; NumPy shapes if the leaves do."""
         is_numpy = isinstance(leaves[0], mx.np.ndarray)
         with numpy_semantics() if is_numpy else contextlib.nullcontext():
             with autograd.record():
@@ -54,33 +54,33 @@ class MxnetAutograd(Autograd):
             yield
 
     def no_grad(self) -> AbstractContextManager[Any]:
-        """``autograd.pause``, but training mode stays as it is."""
+        """``autograd.pause``, with the training mode unchanged."""
         return self._paused()
 
     def descend(
         self, parameters: Sequence[Tensor], gradients: Sequence[Tensor], lr: float
     ) -> Sequence[Tensor]:
-        """In place; by one operator each where they are of float32, which is what it takes lr as.
+        """In place; one operator per float32 parameter, since the operator's ``lr`` is float32.
 
-        One operator for many takes longer: it waits for the last gradient.
+        One operator for all takes longer: it waits for the last gradient.
         """
         with numpy_semantics(), autograd.pause():
-            for x, slope in zip(parameters, gradients, strict=True):
-                if x.dtype == np.float32 == slope.dtype:
+            for x, gradient in zip(parameters, gradients, strict=True):
+                if x.dtype == np.float32 == gradient.dtype:
                     old = _legacy(x)
-                    mx.nd.sgd_update(old, _legacy(slope), lr=lr, wd=0.0, out=old)
+                    mx.nd.sgd_update(old, _legacy(gradient), lr=lr, wd=0.0, out=old)
                 else:
-                    x -= lr * slope  # noqa: PLW2901  in place
+                    x -= lr * gradient  # noqa: PLW2901  in place
         return parameters
 
 
 def _gradients(loss: Tensor, leaves: list[Tensor]) -> list[Tensor | None]:
-    """By each leaf; MXNet names one that is out of reach, and then has computed nothing yet."""
+    """Retries without leaves that MXNet reports as unreachable, before it computes anything."""
     found: list[Tensor | None] = [None] * len(leaves)
     wanted = list(range(len(leaves)))
     while wanted:
         try:
-            slopes = autograd.grad(loss, [leaves[i] for i in wanted])
+            computed = autograd.grad(loss, [leaves[i] for i in wanted])
         except mx.MXNetError as error:
             message = str(error)
             match = _UNREACHABLE.search(message)
@@ -90,8 +90,8 @@ def _gradients(loss: Tensor, leaves: list[Tensor]) -> list[Tensor | None]:
             if _NOT_RECORDED in message:
                 return found
             raise
-        for i, slope in zip(wanted, slopes, strict=True):
-            found[i] = slope.as_np_ndarray() if _is_numpy(leaves[i]) else slope
+        for i, gradient in zip(wanted, computed, strict=True):
+            found[i] = gradient.as_np_ndarray() if _is_numpy(leaves[i]) else gradient
         return found
     return found
 

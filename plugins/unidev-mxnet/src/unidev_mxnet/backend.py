@@ -1,8 +1,8 @@
-"""MXNet's devices and tensors, in unidev's words.
+"""MXNet's devices and tensors, in unidev's terms.
 
-What MXNet calls a context is a device here. MXNet is asynchronous: operators return before they are
-done, and an error that comes up meanwhile is raised by whatever waits next. So memory is allocated
-here before an operator is called, not by it: what does not fit fails in the call that asked.
+MXNet calls a device a context. MXNet is asynchronous: operators return before they are done, and
+the next call that waits raises their errors. So memory is allocated here before an operator is
+called, not by it: an allocation that does not fit fails in the call that needs it.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 _NAMES = ("bool", "int8", "int32", "int64", "uint8", "float16", "float32", "float64")
 
 _SMALL = 2**18
-"""Elements that an operator may allocate by itself: at most 2 MiB, and half the time."""
+"""Elements that an operator may allocate itself: at most 2 MiB, in half the time."""
 
 
 class MxnetBackend(Backend):
     """``mx.np.ndarray``, and the legacy ``mx.nd.NDArray``, dense and sparse.
 
-    New tensors are ``mx.np.ndarray``; what is made of a tensor is of the class of that tensor.
+    New tensors are ``mx.np.ndarray``; a tensor made from another one has the same class.
     """
 
     probe = part("unidev_mxnet.probe:MxnetProbe")
@@ -56,8 +56,11 @@ class MxnetBackend(Backend):
     installation = part("unidev_mxnet.installation:MxnetInstallation")
     tracer = part("unidev_mxnet.tracer:MxnetTracer")
 
-    framework_errors = (*Backend.framework_errors, OverflowError)  # a size that no C int holds
-    # A Symbol is a graph that is yet to be bound to a device, so it is moved as a model is.
+    framework_errors = (
+        *Backend.framework_errors,
+        OverflowError,
+    )  # a size beyond a C int
+    # A Symbol is a graph that is bound to a device later, so it is moved as a model is.
     model_types = (
         mx.gluon.Block, mx.gluon.Parameter, mx.gluon.ParameterDict,
         mx.sym.Symbol, mx.module.base_module.BaseModule,
@@ -70,12 +73,12 @@ class MxnetBackend(Backend):
 
     @property
     def tensor_types(self) -> tuple[type, ...]:
-        """``NDArray``, of which ``mx.np.ndarray`` and the sparse ones are subclasses."""
+        """``NDArray``, the base class of ``mx.np.ndarray`` and the sparse arrays."""
         return (mx.nd.NDArray,)
 
     @cached_property
     def dtypes(self) -> Mapping[str, np.dtype[Any]]:
-        """MXNet uses NumPy's objects. Its bfloat16 is half done: it copies, and does little else.
+        """NumPy's own objects. MXNet's bfloat16 is incomplete: it supports little besides copies.
 
         https://github.com/apache/mxnet/blob/1.9.1/python/mxnet/ndarray/ndarray.py#L63
         """
@@ -84,9 +87,9 @@ class MxnetBackend(Backend):
     # -- devices ---------------------------------------------------------------------------------
 
     def device_count(self, kind: str) -> int:
-        """One CPU, though MXNet takes any index for one; GPUs as CUDA counts them.
+        """One CPU, though MXNet accepts any index; GPUs as CUDA counts them.
 
-        0 also without a driver, or with one that is too old.
+        0 without a driver, or if it is too old.
         """
         if kind == "cpu":
             return 1
@@ -96,11 +99,11 @@ class MxnetBackend(Backend):
             return int(mx.context.num_gpus())
         except mx.MXNetError as error:
             raise FrameworkError(
-                f"mxnet failed while counting GPUs. {type(error).__name__}: {error}"
+                f"mxnet could not count the GPUs. {type(error).__name__}: {error}"
             ) from error
 
     def native_device(self, kind: str, index: int) -> devices.SharedContext:
-        """A context that may be entered by anybody, any number of times."""
+        """A context that any thread may enter, any number of times."""
         return devices.context(kind, index, self.simulated_count)
 
     def native_scope(self, device: Device) -> mx.Context:
@@ -108,24 +111,24 @@ class MxnetBackend(Backend):
         return mx.Context(device.native)
 
     def parse_native(self, spec: object) -> tuple[str, int] | None:
-        """``gpu(1)``, ``mx.gpu(1)`` and their like; ``cpu(2)`` is a simulated ``gpu:1``.
+        """``gpu(1)``, ``mx.gpu(1)`` and the like; ``cpu(2)`` is a simulated ``gpu:1``.
 
-        None for pinned and shared memory, which cannot be asked for as a device, and for a real
-        GPU where GPUs are simulated.
+        None for pinned and shared memory, which cannot be used as a device, and for a real
+        GPU while GPUs are simulated.
         """
         return devices.parse(spec, self.simulated_count)
 
     def device_of(self, x: Any) -> Device:
-        """Asks MXNet each time, in a third of the time that ``x.ctx`` takes.
+        """Queries MXNet each time, in a third of the time that ``x.ctx`` takes.
 
-        Memory on the host that is pinned for a GPU, or shared between processes, is ``cpu:0``'s:
-        that is where MXNet computes with it.
+        Host memory that is pinned for a GPU, or shared between processes, belongs to ``cpu:0``,
+        where MXNet computes with it.
         """
         handle = x.handle
         if not handle:
-            raise DeletedTensorError("the array has no handle: it was never made, or is half made.")
-        # Taken and given back: a shared one could be written to by another thread, or by a
-        # finalizer, between the call and the reading.
+            raise DeletedTensorError("the array has no handle: its construction did not complete.")
+        # Popped and put back: another thread, or a finalizer, could overwrite a shared one
+        # between the call and the read.
         try:
             answer = self._answers.pop()
         except IndexError:
@@ -139,23 +142,23 @@ class MxnetBackend(Backend):
             return self._devices.setdefault(word, self._named_device(word))
 
     def synchronize(self, device: Device) -> None:  # noqa: ARG002  MXNet waits for all or for one array
-        """Waits for every device; raises what came up meanwhile on any of them."""
+        """Waits for every device; raises any pending error."""
         mx.nd.waitall()
 
     @cached_property
     def memory(self) -> Callable[[Device], Memory]:  # type: ignore[override]  # read-only is enough
-        """CUDA's count of a GPU's memory, other processes' included; creates a CUDA context."""
+        """CUDA's report of a GPU's memory, with other processes' use; creates a CUDA context."""
         if self.simulated_count == 0 and self.device_count("gpu"):
             return gpu_memory
         refusal = unsupported(NO_CPU_STATISTICS)
         refusal.operation = "memory"
         return refusal  # type: ignore[no-any-return]
 
-    peaks = unsupported("MXNet does not count the most memory that was in use")
+    peaks = unsupported("MXNet does not record peak memory")
 
     @cached_property
     def pinned(self) -> Callable[[Any], Any]:  # type: ignore[override]  # as above
-        """In a context of MXNet's own, where there is a GPU to pin for."""
+        """Copies to MXNet's pinned context, if there is a GPU to pin for."""
         if self.simulated_count or not self.device_count("gpu"):
             return unsupported(  # type: ignore[no-any-return]
                 "MXNet pins memory only in a build for CUDA, on a machine with a GPU",
@@ -166,8 +169,8 @@ class MxnetBackend(Backend):
     # -- tensors ---------------------------------------------------------------------------------
 
     def copy_to(self, x: Any, device: Device, non_blocking: bool) -> Any:  # noqa: ARG002
-        """Of the class of ``x``. Never waits; MXNet itself keeps the order of reads and writes."""
-        self.device_of(x)  # raises, where MXNet would end the process
+        """Keeps the class of ``x``. Never waits; MXNet itself orders reads and writes."""
+        self.device_of(x)  # raises where MXNet would end the process
         with numpy_shapes():
             if isinstance(x, BaseSparseNDArray):
                 return x.copyto(device.native)
@@ -185,7 +188,7 @@ class MxnetBackend(Backend):
             return mx.np.copy(x, out=allocate(mx.np.empty, shape, x.dtype, x.ctx))
 
     def from_numpy(self, array: Array, dtype: np.dtype[Any], device: Device) -> Any:
-        """Blocks until the values are there."""
+        """Blocks until the values are copied."""
         values = np.asarray(array, dtype=dtype, order="C")
         made = self.empty(values.shape, dtype, device)
         with numpy_shapes():
@@ -193,37 +196,37 @@ class MxnetBackend(Backend):
         return made
 
     def to_numpy(self, x: Any) -> Array:
-        """Blocks until the values are there; a sparse array becomes a dense one."""
+        """Blocks until the values are copied; a sparse array becomes a dense one."""
         self.device_of(x)
         if np.dtype(x.dtype).fields is not None:
             raise UnsupportedDtypeError(
-                "NumPy has no bfloat16: give x.astype('float32'), and read that."
+                "NumPy has no bfloat16: convert x.astype('float32') instead."
             )
         with numpy_shapes():
             values: Array = x.asnumpy()
         return values
 
     def cast(self, x: Any, dtype: np.dtype[Any], device: Device) -> Any:
-        """On the device, and of the class of ``x``."""
+        """Converts on the device, and keeps the class of ``x``."""
         moved = x if self.device_of(x) is device else self.copy_to(x, device, False)
         with numpy_shapes():
             return moved.astype(dtype)
 
     def empty(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Any:
-        """Allocated in this call."""
+        """Allocates in this call."""
         with numpy_shapes():
             return allocate(mx.np.empty, shape, dtype, device.native)
 
     def zeros(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Any:
-        """Filled on the device."""
+        """Fills on the device."""
         made = self.empty(shape, dtype, device)
         with numpy_shapes():
             return mx.np.full(shape, 0, dtype=dtype, ctx=device.native, out=made)
 
     def full(self, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Any:
-        """Filled on the device, from an array of one number.
+        """Fills on the device, from an array of one number.
 
-        MXNet's own ``full`` takes the number as text, and reads it badly: -0.0 as +0.0, 1e308 as
+        MXNet's own ``full`` passes the number as text, and parses it badly: -0.0 as +0.0, 1e308 as
         9.999999999999998e307, 2**63 - 1 as -2**63, and 5e-324 is an error.
         """
         one = self.from_numpy(np.full((1,) * len(shape), value, dtype), dtype, device)
@@ -231,7 +234,7 @@ class MxnetBackend(Backend):
             return one
         made = self.empty(shape, dtype, device)
         if 0 not in shape:
-            with numpy_shapes():  # the legacy operator is the one that writes to what it is given
+            with numpy_shapes():  # only the legacy operator writes to a given array
                 mx.nd.broadcast_to(one.as_nd_ndarray(), shape=shape, out=made.as_nd_ndarray())
         return made
 
@@ -242,7 +245,7 @@ class MxnetBackend(Backend):
         self.device_of(x)
         return storage_extents(x)
 
-    # -- what MXNet's numbers mean ---------------------------------------------------------------
+    # -- the meaning of MXNet's numbers ------------------------------------------------------------
 
     def _named_device(self, word: int) -> Device:
         typeid, index = split_answer(word)

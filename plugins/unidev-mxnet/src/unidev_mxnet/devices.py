@@ -15,7 +15,7 @@ _SPELLING = re.compile(r"(cpu|gpu)\((-?\d{1,10})\)", re.ASCII)
 
 
 def context(kind: str, index: int, simulated_count: int) -> SharedContext:
-    """A context that may be entered by anybody, any number of times."""
+    """A context that any thread may enter, any number of times."""
     if simulated_count and kind == "gpu":
         return SharedContext("cpu", index + 1)
     return SharedContext(kind, index)
@@ -32,7 +32,7 @@ def parse(spec: object, simulated_count: int) -> tuple[str, int] | None:
 
 
 def kind_and_index(typeid: int, index: int, simulated_count: int) -> tuple[str, int] | None:
-    """What MXNet's numbers mean; None for other memory, and for real GPUs behind simulated ones."""
+    """Kind and index of MXNet's numbers; None for other memory, and for hidden real GPUs."""
     if typeid == _CPU:
         is_simulated = simulated_count and index > 0
         return ("gpu", index - 1) if is_simulated else ("cpu", index)
@@ -50,11 +50,11 @@ _entered = _Entered()
 
 
 class SharedContext(Context):  # type: ignore[misc]  # MXNet is untyped
-    """What stands in ``Device.native``: equal to MXNet's own context, and safe to enter.
+    """The value of ``Device.native``: equal to MXNet's own context, and safe to enter.
 
-    MXNet's keeps what was current before *in itself*, so that one object that is entered twice, or
-    by two threads, restores the wrong one, and stays current for good. ``Device.native`` is one
-    object for everybody: each ``with`` enters another.
+    MXNet's context stores the previous current one *in itself*: entered twice, or by two threads,
+    it restores the wrong one, which then stays current. ``Device.native`` is one object that is
+    shared by all: each ``with`` enters another one.
     """
 
     def __enter__(self) -> Context:
@@ -66,5 +66,5 @@ class SharedContext(Context):  # type: ignore[misc]  # MXNet is untyped
         _entered.scopes.pop().__exit__(*exc_info)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # A model's parameters remember their contexts: what is saved must not need unidev.
+        # A model's parameters store their contexts: loading a saved model must not need unidev.
         return Context, (self.device_type, self.device_id)

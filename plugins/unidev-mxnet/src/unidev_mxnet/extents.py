@@ -1,14 +1,14 @@
-"""The whole storage behind an array, which MXNet's C interface does not tell.
+"""The complete storage behind an array, which MXNet's C interface does not report.
 
-It tells where the first element of a slice is, not what it is a slice of. That stands in the
-library's own objects, declared in ``include/mxnet/ndarray.h`` and ``storage.h`` of the package:
+It reports where a slice begins, not what it is a slice of. That is in the library's own
+objects, declared in ``include/mxnet/ndarray.h`` and ``storage.h`` of the package:
 
     NDArray { shared_ptr<Chunk> ptr_; … }        a handle points to one
     Chunk { Handle shandle; vector<Handle> aux_handles; … }
     Handle { void* dptr; size_t size; Context ctx { int, int }; int shared_pid, shared_id; }
 
-1.9.1 is upstream's last release, so this does not move; it is read only there, and only after a
-slice of known size has been found as it should be.
+1.9.1 is upstream's last release, so this layout is final; it is read only in that version, and
+only after a slice of known size gave the expected values.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class _Handle(ctypes.Structure):
 
 
 def storage_extents(x: Any) -> list[Extent]:
-    """The storage of ``x``: one extent, and of a sparse array one more for each array of indices.
+    """The storage of ``x``: one extent, and one more for each index array of a sparse array.
 
     Waits until ``x`` is written. An array without elements has one of length 0.
 
     Raises:
-        UnsupportedOperation: this is not MXNet 1.9.1 as it is known.
+        UnsupportedOperation: this is not MXNet 1.9.1 with the known layout.
     """
     if not _is_layout_known():
         raise UnsupportedOperation(
             "finding the memory of an array",
-            f"MXNet {mx.__version__} keeps it in another place than 1.9.1, and tells of a slice "
-            "only where it begins",
+            f"MXNet {mx.__version__} stores it differently from 1.9.1, and reports of a slice only "
+            "where it begins",
         )
     return _read(x)
 

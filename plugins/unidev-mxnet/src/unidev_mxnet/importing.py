@@ -1,4 +1,4 @@
-"""Importing MXNet 1.9.1, which was written for a NumPy that still had ``numpy.bool``."""
+"""Importing MXNet 1.9.1, which was written for versions of NumPy with ``numpy.bool``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def load_backend() -> type[Backend]:
-    """MXNet's backend, whose module imports MXNet as any program does."""
+    """MXNet's backend, whose module imports MXNet like any program."""
     import_mxnet()
     from unidev_mxnet.backend import MxnetBackend
 
@@ -22,13 +22,13 @@ def load_backend() -> type[Backend]:
 
 
 def import_mxnet() -> None:
-    """Import MXNet, unless the program has done so, and leave NumPy as it was but for one name.
+    """Import MXNet, unless the program has done so, and restore NumPy except for one name.
 
-    ``numpy.bool``, gone from NumPy 1.24 to 1.26, stays as ``numpy.bool_``: MXNet asks for it not
-    only while it is imported, but whenever an array is indexed with a condition.
+    ``numpy.bool``, missing from NumPy 1.24 to 1.26, stays as ``numpy.bool_``: MXNet uses it not
+    only during import, but whenever an array is indexed with a condition.
 
     Raises:
-        PluginError: the NumPy that is installed is not one that MXNet runs on; says which is.
+        PluginError: MXNet does not run on the installed NumPy; names a version that works.
     """
     import numpy as np
 
@@ -40,9 +40,9 @@ def import_mxnet() -> None:
             backend="mxnet",
         )
     with warnings.catch_warnings():
-        # MXNet asks for functions that NumPy deprecated, and for distutils: nothing to be done
-        # about by whoever uses it, and fatal where warnings are errors. The first look is what
-        # warns on a NumPy that has the name but deprecates it.
+        # MXNet uses deprecated functions of NumPy, and distutils: its users cannot change that, and
+        # the warnings are fatal where warnings are errors. Reading the name already warns on a
+        # NumPy that deprecates it.
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("ignore", FutureWarning)
         if not hasattr(np, "bool"):

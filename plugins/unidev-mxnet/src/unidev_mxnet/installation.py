@@ -1,4 +1,4 @@
-"""What MXNet was built for."""
+"""What the installed MXNet was built for."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from unidev.contract import Build, Installation, Wheel
 
 PAGE = "https://mxnet.apache.org/versions/1.9.1/get_started"
 _CUDA = ("11.3", "11.2", "11.1", "11.0", "10.2", "10.1", "10.0", "9.2")
-"""Versions of CUDA for which there are distributions, ``mxnet-cu112`` and the like."""
+"""Versions of CUDA with a distribution, ``mxnet-cu112`` and the like."""
 
 
 class MxnetInstallation(Installation):
-    """As ``mx.runtime.Features`` tells, and the name of the distribution."""
+    """From ``mx.runtime.Features``, and the name of the distribution."""
 
     def build(self) -> Build:
-        """MXNet tells neither the version of CUDA nor for which GPUs it has code."""
+        """MXNet reports neither the version of CUDA nor the GPUs it has code for."""
         is_cuda = mx.runtime.Features().is_enabled("CUDA")
         wheel = Wheel("cuda", "11.2", "pip uninstall -y mxnet && pip install mxnet-cu112")
         return Build(

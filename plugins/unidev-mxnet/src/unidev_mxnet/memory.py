@@ -1,4 +1,4 @@
-"""Allocating memory, and asking how much there is."""
+"""Allocating memory, and finding out how much there is."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
     from unidev import Device
 
-NO_CPU_STATISTICS = "MXNet keeps no count of what it has allocated on a CPU"
+NO_CPU_STATISTICS = "MXNet does not count what it has allocated on a CPU"
 
 
 def allocate(make: Callable[..., Any], shape: tuple[int, ...], dtype: Any, context: Any) -> Any:
-    """An array whose memory is there on return, unlike that of MXNet's operators' results."""
+    """An array whose memory exists on return, unlike the results of MXNet's operators."""
     try:
         return make(shape, dtype=dtype, ctx=context)
     except mx.MXNetError as error:
-        if "Failed to allocate" in str(error):  # on a CPU; CUDA says "out of memory" itself
+        if "Failed to allocate" in str(error):  # on a CPU; CUDA's error has "out of memory" itself
             raise MemoryError(str(error).strip()) from error
         raise
 

@@ -1,7 +1,7 @@
-"""The few calls of MXNet's C library that its Python makes too slowly, or not at all.
+"""Calls to MXNet's C library that its Python makes too slowly, or not at all.
 
-The library is the one that MXNet has loaded already. ``PyDLL`` keeps the interpreter's lock, which
-takes a third of the time and is right for what neither waits nor computes.
+The library is the one that MXNet has loaded. ``PyDLL`` keeps the interpreter's lock, which takes a
+third of the time and is right for calls that neither wait nor compute.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from mxnet.base import _LIB, check_call  # type: ignore[import-untyped]
 
 _quick = ctypes.PyDLL(_LIB._name)
 
-# No argtypes: checking arguments takes longer than the call, and all of them are made here.
+# No argtypes: checking arguments takes longer than the call, and all callers are in this plugin.
 get_context = _quick["MXNDArrayGetContext"]
-"""``(handle, byref(kind), byref(index))``; not 0 is an error. The handle must not be null."""
+"""``(handle, byref(kind), byref(index))``; a non-zero result is an error. Never pass null."""
 _is_numpy_shape = _quick["MXIsNumpyShape"]
 _set_is_numpy_shape = _quick["MXSetIsNumpyShape"]
 
 
 class ContextAnswer:
-    """Where ``get_context`` writes: two C ints, read as one number, which is atomic."""
+    """Receives the result of ``get_context``: two C ints, read as one number, which is atomic."""
 
     __slots__ = ("index", "kind", "word")
 
@@ -33,16 +33,16 @@ class ContextAnswer:
 
 
 def split_answer(word: int) -> tuple[int, int]:
-    """Kind and index that were written to one ``word``, whatever the byte order."""
+    """The kind and index stored in one ``word``, for either byte order."""
     kind, index = (ctypes.c_int * 2).from_buffer(ctypes.c_longlong(word))
     return kind, index
 
 
 class numpy_shapes:  # noqa: N801  reads as the scope that it is
-    """``with numpy_shapes():`` gives tensors of no dimension and of no element their NumPy meaning.
+    """``with numpy_shapes():`` gives zero-dimensional and empty tensors their NumPy meaning.
 
-    Without it, they mean "unknown" to MXNet, and operators on them fail. The flag is thread-local,
-    and is left as it was. MXNet's own ``mx.util.np_shape`` would do, but for three things: it calls
+    Without it, MXNet takes them for "unknown", and operators on them fail. The flag is per thread,
+    and is restored afterwards. MXNet's own ``mx.util.np_shape`` would do, except that it calls
     ``logging.info``, which configures the program's root logger; it refuses to switch the flag off
     again inside ``np_array(True)``; and it overwrites a flag that is on for all threads.
     """
@@ -63,9 +63,9 @@ class numpy_shapes:  # noqa: N801  reads as the scope that it is
 
 
 def data_address(x: Any) -> int:
-    """The address of the first element of ``x``, 0 of an empty one; waits until it is written.
+    """The address of the first element of ``x``, or 0 if empty; waits until it is written.
 
-    Brings a tensor that oneDNN keeps in a layout of its own into the usual one, as ``asnumpy``
+    Converts a tensor that oneDNN keeps in its own layout to the usual one, as ``asnumpy``
     does.
     """
     x.wait_to_read()
@@ -75,8 +75,8 @@ def data_address(x: Any) -> int:
 
 
 def host_view(x: Any) -> np.ndarray[Any, Any]:
-    """The elements of ``x``, which has some, on the host and dense: no copy. Waits."""
+    """A view of the elements of ``x``, non-empty, dense and on the host: no copy. Waits."""
     dtype = np.dtype(x.dtype)
     memory = (ctypes.c_char * (x.size * dtype.itemsize)).from_address(data_address(x))
-    memory.owner = x  # the array keeps ``memory``, and that keeps x
+    memory.owner = x  # the array keeps ``memory`` alive, and that keeps x alive
     return np.frombuffer(memory, dtype).reshape(x.shape)

@@ -8,9 +8,9 @@ from unidev_mxnet.native_calls import numpy_shapes
 
 
 class numpy_semantics:  # noqa: N801  reads as the scope that it is
-    """``with numpy_semantics():`` is ``mx.npx.set_np()`` that ends.
+    """``with numpy_semantics():`` is a scoped ``mx.npx.set_np()``.
 
-    In it Gluon makes parameters that are ``mx.np.ndarray``, and its layers compute with such.
+    Inside it Gluon creates ``mx.np.ndarray`` parameters, and its layers compute with them.
     """
 
     __slots__ = ("_arrays", "_shapes")

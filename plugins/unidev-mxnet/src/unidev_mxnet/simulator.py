@@ -6,12 +6,12 @@ from unidev import Simulator
 
 
 class MxnetSimulator(Simulator):
-    """Nothing to arrange, hence never too late.
+    """There is nothing to set up, so it is never too late.
 
-    MXNet takes any ``mx.cpu(i)`` for a context of its own, with its own worker threads and memory:
-    ``mx.cpu(i + 1)`` is the simulated ``gpu:i``. Here it is only the backend, which is told the
-    count, that says which of them are there.
+    MXNet accepts any ``mx.cpu(i)`` as a context with its own worker threads and memory:
+    ``mx.cpu(i + 1)`` is the simulated ``gpu:i``. Only the backend, which receives the count,
+    decides how many exist.
     """
 
     def start(self, count: int) -> None:
-        """Leave it to the backend."""
+        """Does nothing: the backend does the work."""

@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 paddle: Any = import_paddle()
 operations: Any = paddle._C_ops
 
-# paddle.grad lets go of Python's lock and keeps its notes where there is one place for the process:
-# from two threads at once it ends the process (GeneralGrad in paddle/fluid/eager/general_grad.h,
-# seen in 3.3.1). A hook may come back to it.
+# paddle.grad releases Python's lock and keeps its state in one place per process: two threads
+# at once end the process (GeneralGrad in paddle/fluid/eager/general_grad.h, seen in 3.3.1).
+# Reentrant, since a hook may call it again.
 _one_at_a_time = threading.RLock()
 
 
 class PaddleAutograd(Autograd):
-    """By ``paddle.grad``, which writes no ``x.grad``."""
+    """Uses ``paddle.grad``, which does not write ``x.grad``."""
 
     def leaf(self, x: Tensor) -> Tensor:
-        """``x`` if it is a leaf that is not stopped, else a detached tensor that is."""
+        """``x`` if it is a leaf that needs a gradient, else a detached leaf that does."""
         check_eager("value_and_grad")
         if x.is_leaf and not x.stop_gradient:
             return x
@@ -42,23 +42,23 @@ class PaddleAutograd(Autograd):
     def gradients(
         self, loss_of: Callable[[], Tensor], leaves: Sequence[Tensor]
     ) -> tuple[Tensor, Sequence[Tensor | None]]:
-        """Recorded inside ``no_grad`` too."""
+        """Records also inside ``no_grad``."""
         check_eager("value_and_grad")
         with paddle.enable_grad():
             loss = loss_of()
-        # A copy: of a view, detach is one too, and a step in place would change the loss.
+        # A copy: detaching a view gives a view, and a step in place would change the loss.
         cut = loss.detach().clone()
         if loss.stop_gradient:
             return cut, [None] * len(leaves)
         with _one_at_a_time:
             found = paddle.grad([loss], list(leaves), allow_unused=True)
         return cut, [
-            slope if slope is None else self._beside(leaf, slope)
-            for leaf, slope in zip(leaves, found, strict=True)
+            gradient if gradient is None else self._beside(leaf, gradient)
+            for leaf, gradient in zip(leaves, found, strict=True)
         ]
 
     def no_grad(self) -> AbstractContextManager[Any]:
-        """Of this thread."""
+        """``paddle.no_grad``, which applies to this thread."""
         scope: AbstractContextManager[Any] = paddle.no_grad()
         return scope
 
@@ -68,28 +68,28 @@ class PaddleAutograd(Autograd):
         """In place."""
         check_eager("sgd")
         with paddle.no_grad():
-            for x, slope in zip(parameters, gradients, strict=True):
-                step = operations.scale(slope, lr, 0.0, True)
+            for x, gradient in zip(parameters, gradients, strict=True):
+                step = operations.scale(gradient, lr, 0.0, True)
                 if x.place.is_custom_place():
-                    # What Paddle computes on the CPU for a device gets new memory, and x would part
-                    # from what shares its own; assign keeps it.
+                    # An operation that falls back to the CPU allocates its result, and x would no
+                    # longer share its memory; assign keeps it.
                     operations.assign_out_(operations.subtract(x, step), x)
                 else:
                     operations.subtract_(x, step)
         return parameters
 
-    def _beside(self, leaf: Tensor, slope: Tensor) -> Tensor:
-        # Of an embedding's weight on a simulated device, Paddle leaves the gradient on the CPU.
+    def _beside(self, leaf: Tensor, gradient: Tensor) -> Tensor:
+        # For an embedding's weight on a simulated device, Paddle leaves the gradient on the CPU.
         device = self.backend.device_of(leaf)
-        slope = slope if slope.is_dense() else _of_rows(slope, leaf)
-        if self.backend.device_of(slope) is device:
-            return slope
-        return move_cut(slope, device.native)
+        gradient = gradient if gradient.is_dense() else _of_rows(gradient, leaf)
+        if self.backend.device_of(gradient) is device:
+            return gradient
+        return move_cut(gradient, device.native)
 
 
-def _of_rows(slope: Tensor, leaf: Tensor) -> Tensor:
-    """Dense, of the rows that are not zero, in which one may stand twice (``sparse=True``)."""
-    values = slope._get_tensor_from_selected_rows()
-    rows = np.array(slope.value().get_selected_rows().rows(), np.int64)
+def _of_rows(gradient: Tensor, leaf: Tensor) -> Tensor:
+    """A dense gradient from the non-zero rows; a row may occur twice (``sparse=True``)."""
+    values = gradient._get_tensor_from_selected_rows()
+    rows = np.array(gradient.value().get_selected_rows().rows(), np.int64)
     zeros = operations.full(leaf.shape, 0, values.dtype, values.place)
     return operations.index_add(zeros, paddle.to_tensor(rows, place=values.place), values, 0)

@@ -1,4 +1,4 @@
-"""Paddle, in unidev's words. Importing this module imports Paddle."""
+"""Paddle's devices and tensors, in unidev's terms. Importing this module imports Paddle."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ _NAMES = (
     "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
 )  # fmt: skip
 
-_MOST_ELEMENTS = 2**59  # of 16 bytes at most, that is 2**63 bytes
+_MOST_ELEMENTS = 2**59  # at most 16 bytes each, which is 2**63 bytes
 
-# Paddle rewrites the source of whatever a traced function calls; ours has to run as it is written.
+# Paddle rewrites the source of all that a traced function calls; ours must run as written.
 paddle.jit.ignore_module([unidev, unidev_paddle])
 
-# paddle.in_dynamic_mode() is no more than `_state._dygraph_tracer_ is not None`, and a
-# call less counts in copy_to, which itself takes 0.8 µs.
+# paddle.in_dynamic_mode() only tests `_state._dygraph_tracer_ is not None`, and saving a call
+# matters in copy_to, which itself takes 0.8 µs.
 _state = paddle.base.framework.global_var
 
 
 class PaddleBackend(Backend):
-    """Tensors and Parameters of Paddle's dynamic graph, dense ones."""
+    """Dense Tensors and Parameters of Paddle's dynamic graph."""
 
     probe = part("unidev_paddle.probe:PaddleProbe")
     models = part("unidev_paddle.models:PaddleModels")
@@ -67,18 +67,18 @@ class PaddleBackend(Backend):
     )  # fmt: skip
     model_types = (paddle.nn.Layer,)
     native_scope = unsupported(
-        "Paddle's default device is one for the whole process, not one for each thread",
+        "Paddle's default device is set for the whole process, not for each thread",
         "https://www.paddlepaddle.org.cn/documentation/docs/en/api/paddle/device/set_device_en.html",
     )
 
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
-        """Look once at what there is: Paddle does so too, when it is imported."""
+        """Look for devices once, as Paddle does when it is imported."""
         super().__init__(spec, simulated_count)
         self._accelerators = (
             devices.simulated(simulated_count) if simulated_count else devices.real(core)
         )
         self._host = paddle.CPUPlace()
-        # Then what has memory has it on the CPU, pinned or not, for the life of the process.
+        # If so, all memory is on the CPU, pinned or not, for the lifetime of the process.
         self._is_host_only = not self._accelerators
         # The key is the hash of a place: Paddle's own == compares nothing else (place.h), and
         # costs twice as much.
@@ -90,12 +90,12 @@ class PaddleBackend(Backend):
 
     @property
     def tensor_types(self) -> tuple[type, ...]:
-        """Symbolic variables too, so that they are refused for what they are."""
+        """Includes symbolic variables, so that their error can name the reason."""
         return (paddle.Tensor, paddle.pir.Value, paddle.static.Variable)
 
     @cached_property
     def dtypes(self) -> Mapping[str, Any]:
-        """All that Paddle computes on but float8; a ``uint16`` array means bfloat16 to it."""
+        """All that Paddle computes on, except float8; it reads ``uint16`` arrays as bfloat16."""
         return {name: getattr(paddle, name) for name in _NAMES}
 
     # -- devices ----------------------------------------------------------------------------------
@@ -109,11 +109,11 @@ class PaddleBackend(Backend):
         return paddle.CPUPlace() if kind == "cpu" else self._accelerators[index].place(core)
 
     def native_name(self, kind: str, index: int) -> str:
-        """As ``paddle.set_device`` takes it."""
+        """In the form that ``paddle.set_device`` accepts."""
         return "cpu" if kind == "cpu" else str(self._accelerators[index])
 
     def hardware_name(self, kind: str, index: int) -> str:
-        """The processor's, or what the driver says."""
+        """The processor's name, or the driver's name of the device."""
         if kind == "cpu":
             return platform.processor() or platform.machine()
         if self.simulated_count:
@@ -124,7 +124,7 @@ class PaddleBackend(Backend):
         return str(accelerator)
 
     def parse_native(self, spec: object) -> tuple[str, int] | None:
-        """``cuda:1``, ``xpu:0``, ``npu:0``, ``sim:1``; or a place. Pinned memory is no device."""
+        """``cuda:1``, ``xpu:0``, ``npu:0``, ``sim:1``; or a place. Pinned memory is none."""
         if isinstance(spec, str):
             return devices.parse_name(spec, self._accelerators)
         if isinstance(spec, core.Place):
@@ -133,9 +133,9 @@ class PaddleBackend(Backend):
         return None
 
     def device_of(self, x: Tensor) -> Device:
-        """Pinned memory is the CPU's."""
+        """Pinned memory belongs to the CPU."""
         try:
-            if x.is_dense():  # asked first: the place of a symbolic variable is a warning
+            if x.is_dense():  # checked first: reading a symbolic variable's place warns
                 if self._is_host_only and x._is_initialized():
                     return self.cpu
                 return self._devices[hash(x.place)]
@@ -144,12 +144,12 @@ class PaddleBackend(Backend):
         return self._device_of_unusual(x)
 
     def synchronize(self, device: Device) -> None:
-        """The CPU has nothing to wait for."""
+        """Does nothing for the CPU, whose work is done when Paddle's calls return."""
         if device.kind != "cpu":
             paddle.device.synchronize(device.native)
 
     def memory(self, device: Device) -> Memory:
-        """In use is what Paddle's tensors take; of the CPU, free and total are the host's."""
+        """In use: Paddle's tensors; on the CPU, free and total are the host's."""
         if device.kind == "cpu":
             return memory.of_cpu()
         if self.simulated_count:
@@ -159,25 +159,25 @@ class PaddleBackend(Backend):
     # -- copies -----------------------------------------------------------------------------------
 
     def copy_to(self, x: Tensor, device: Device, non_blocking: bool) -> Tensor:  # noqa: ARG002
-        """Blocks until the bytes are there, unless they stay on one accelerator.
+        """Blocks until the bytes have arrived, unless they stay on one accelerator.
 
-        Paddle's non-blocking copies do not keep a pinned source alive and unchanged until they are
-        done, so ``non_blocking`` is not passed on.
+        Paddle's non-blocking copies do not keep a pinned source alive and unchanged until they
+        finish, so ``non_blocking`` is ignored.
         """
         if _state._dygraph_tracer_ is None:
             raise in_static_graph("copy_to")
         try:
-            if not x.is_dense():  # nor is a distributed tensor
+            if not x.is_dense():  # true of distributed tensors too
                 raise not_dense(x)
             if self.device_of(x) is device:
                 return x.clone()
         except (RuntimeError, AttributeError):
-            self.device_of(x)  # says so if it is deleted, or symbolic
+            self.device_of(x)  # the error if it is deleted, or symbolic
             raise
         return (move_cut if x.stop_gradient else Move.apply)(x, device.native)
 
     def copy_if_there(self, x: Tensor, device: Device) -> Tensor | None:
-        """``clone``, or where there is no gradient to keep what takes a tenth less."""
+        """``clone``; without a gradient to keep, a copy that takes a tenth less time."""
         if _state._dygraph_tracer_ is None or not x.is_dense():
             return None
         if not self._is_host_only:
@@ -187,20 +187,20 @@ class PaddleBackend(Backend):
         return copy_cut(x, self._host, True) if x.stop_gradient else x.clone()
 
     def cast(self, x: Tensor, dtype: Any, device: Device) -> Tensor:
-        """By Paddle, on ``device``; without a gradient."""
+        """Converted by Paddle on ``device``; without a gradient."""
         moved = self.copy_to(x, device, False)
-        if 0 in x.shape:  # what Paddle computes on the host for a device, it leaves there if empty
+        if 0 in x.shape:  # an empty result computed on the host is left there
             return self.empty(tuple(x.shape), dtype, device)
         return moved.detach().cast(dtype)
 
     def from_numpy(self, array: Array, dtype: Any, device: Device) -> Tensor:
-        """Converted by NumPy on the host; to and from bfloat16 by Paddle."""
+        """Converted by NumPy on the host; to and from bfloat16, by Paddle."""
         check_eager("array")
         place = device.native
         wanted = next((name for name, own in self.dtypes.items() if own == dtype), None)
         if wanted is None:
-            raise UnsupportedDtypeError(f"no NumPy array has values for Paddle's {dtype}.")
-        if array.dtype.name == "bfloat16":  # of ml_dtypes; Paddle knows it by its bits
+            raise UnsupportedDtypeError(f"NumPy has no counterpart of Paddle's {dtype}.")
+        if array.dtype.name == "bfloat16":  # from ml_dtypes; Paddle takes its bits
             bits = paddle.to_tensor(array.view(np.int16), place=paddle.CPUPlace())
             made = bits.view(paddle.bfloat16)
             return self.copy_to(made if wanted == "bfloat16" else made.cast(dtype), device, False)
@@ -210,14 +210,14 @@ class PaddleBackend(Backend):
         return paddle.to_tensor(array.astype(wanted, order="C", copy=False), place=place)
 
     def to_numpy(self, x: Tensor) -> Array:
-        """In C order."""
-        self.device_of(x)  # Paddle gives an empty array for a deleted tensor
+        """A new array in C order."""
+        self.device_of(x)  # Paddle returns an empty array for a deleted tensor
         check_eager("to_numpy")
-        if not x.is_dense():  # numpy() of a sparse tensor is a segmentation fault
+        if not x.is_dense():  # on a sparse tensor, numpy() is a segmentation fault
             raise not_dense(x)
         if x.dtype not in self._dtypes_of_numpy:
             raise UnsupportedDtypeError(
-                f"NumPy has no {str(x.dtype).rpartition('.')[2]}; read it as float32: "
+                f"NumPy has no {str(x.dtype).rpartition('.')[2]}; convert it to float32: "
                 "unidev.to_numpy(x.astype('float32'))."
             )
         values: Array = x.numpy()
@@ -226,22 +226,22 @@ class PaddleBackend(Backend):
     # -- new tensors ------------------------------------------------------------------------------
 
     def empty(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Tensor:
-        """Memory as the allocator gives it."""
+        """Uninitialised memory."""
         check_eager("empty")
         _check_size(shape)
         return empty_at(shape, dtype, device.native)
 
     def full(self, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Tensor:
-        """By one kernel on the device; Paddle makes it on the host where the device has none."""
+        """One kernel on the device; made on the host if the device has no such kernel."""
         check_eager("full")
         _check_size(shape)
         if 0 in shape:  # as in cast
             return self.empty(shape, dtype, device)
-        # The public paddle.full takes Paddle's default place for its own while it runs.
+        # The public paddle.full changes Paddle's default place while it runs.
         return paddle._C_ops.full(shape, value, dtype, device.native)
 
     def extents(self, x: Tensor) -> Sequence[Extent]:
-        """The allocation that holds ``x``, found from where in it ``x`` begins."""
+        """The allocation that holds ``x``, from the offset of ``x`` in it."""
         self.device_of(x)
         if not x.is_dense():
             raise not_dense(x)
@@ -264,22 +264,22 @@ class PaddleBackend(Backend):
         except RuntimeError as error:
             raise DeletedTensorError(
                 "the tensor's memory has been freed (by _clear or _clear_data): make it again, or "
-                "keep a copy before it is freed."
+                "copy it before freeing it."
             ) from error
-        device = self._devices.get(hash(place))  # of a sparse one
+        device = self._devices.get(hash(place))  # for a sparse tensor
         if device is not None:
             return device
         if place.is_cuda_pinned_place() or place.is_xpu_pinned_place():
             return self.cpu
         raise UnsupportedOperation(
-            f"asking for the device of a tensor at {place}",
-            "it is none of the devices listed, which in this process are "
+            f"the device of a tensor at {place}",
+            "it is not one of the devices listed, which in this process are "
             + ", ".join(device.native_name for device in self._devices.values()),
         )
 
 
 def _check_size(shape: tuple[int, ...]) -> None:
-    # Paddle multiplies sizes in 64 bits and does not look whether they fit: (2**40, 2**40) becomes
-    # a tensor of that shape with no memory behind it.
+    # Paddle multiplies sizes in 64 bits without checking for overflow: (2**40, 2**40) becomes a
+    # tensor of that shape without memory.
     if math.prod(shape) >= _MOST_ELEMENTS:
-        raise MemoryError(f"a shape of {shape} is more than can be addressed.")
+        raise MemoryError(f"a tensor of shape {shape} is larger than the address space.")

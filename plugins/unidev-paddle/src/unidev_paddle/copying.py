@@ -1,7 +1,7 @@
-"""Moving a Paddle tensor to another device so that its gradient finds the way back.
+"""Moving a Paddle tensor to another device so that its gradient flows back.
 
-Paddle's own calls do not: ``x.to(place)`` and ``x.cpu()`` give a tensor that says
-``stop_gradient=False`` and whose gradient never reaches ``x`` (seen in 3.3.1).
+Paddle's own calls do not: ``x.to(place)`` and ``x.cpu()`` return a tensor that has
+``stop_gradient=False`` but whose gradient never reaches ``x`` (seen in 3.3.1).
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from unidev_paddle.importing import import_paddle
 paddle: Any = import_paddle()
 
 copy_cut = paddle._C_ops.copy_to
-"""``copy_cut(x, place, blocking)``: fresh memory, dense, a plain Tensor, no gradient.
+"""``copy_cut(x, place, blocking)``: new memory, dense, a plain Tensor, no gradient.
 
-Not public. ``x._copy_to``, which is not either, gives a Parameter of a Parameter.
+Not public. Neither is ``x._copy_to``, which returns a Parameter for a Parameter.
 """
 
 
 def empty_at(shape: Any, dtype: Any, place: Any) -> Any:
-    """A tensor of this shape, with memory as the allocator gives it."""
+    """A tensor of this shape with uninitialised memory."""
     made = paddle._C_ops.empty(shape, dtype, place)
     if 0 in shape and hash(made.place) != hash(place):
-        # Of a complex dtype: what Paddle makes on the host for a device, it leaves there if empty.
+        # For complex dtypes Paddle allocates on the host, and leaves an empty tensor there.
         return copy_cut(made, place, True)
     return made
 
@@ -31,19 +31,19 @@ def empty_at(shape: Any, dtype: Any, place: Any) -> Any:
 def move_cut(x: Any, place: Any) -> Any:
     """``x`` in new memory at ``place``, without a gradient. Blocks."""
     if 0 in x.shape:
-        # Paddle's own copy of an empty view calls itself until the stack is full (seen in 3.3.1,
+        # Paddle's own copy of an empty view recurses until the stack overflows (seen in 3.3.1,
         # x[x.shape[0]:] on any accelerator).
         return empty_at(x.shape, x.dtype, place)
     here = x.place
     if here.is_custom_place() and place.is_custom_place():
-        # Paddle copies between plug-in devices of one type only.
+        # Paddle copies only between plug-in devices of the same type.
         is_one_type = here.custom_device_type() == place.custom_device_type()
         x = x if is_one_type else copy_cut(x, paddle.CPUPlace(), True)
     return copy_cut(x, place, True)
 
 
 class Move(paddle.autograd.PyLayer):  # type: ignore[misc]  # Paddle is untyped here
-    """``move_cut`` with a gradient, also a gradient of the gradient."""
+    """``move_cut`` with a gradient, including higher-order gradients."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, place: Any) -> Any:

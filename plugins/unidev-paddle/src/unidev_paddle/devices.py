@@ -13,10 +13,10 @@ _SPELLING = re.compile(r"(\w+)(?::(-?\d+))?", re.ASCII)
 
 @dataclass(frozen=True)
 class Accelerator:
-    """One device that Paddle computes on beside the CPU."""
+    """One accelerator that Paddle computes on."""
 
     device_type: str
-    """Paddle's word for its kind: ``gpu``, ``xpu``, ``npu``, ``sim``, …"""
+    """Paddle's name for its kind: ``gpu``, ``xpu``, ``npu``, ``sim``, …"""
     device_id: int
 
     def __str__(self) -> str:
@@ -32,15 +32,15 @@ class Accelerator:
 
 
 def simulated(count: int) -> list[Accelerator]:
-    """The simulated GPUs, which stand in for whatever else is there."""
+    """The simulated GPUs, which stand in for all other accelerators."""
     return [Accelerator(bank_name(i), i % DEVICES_OF_BANK) for i in range(count)]
 
 
 def real(core: Any) -> list[Accelerator]:
-    """The machine's: CUDA (and ROCm, which Paddle calls so too), XPU, then plug-in devices.
+    """The machine's: CUDA (ROCm too, which Paddle calls CUDA), XPU, then plug-in devices.
 
-    Paddle looks for devices when it is imported and keeps what it found for the life of the
-    process; asking here touches none of them.
+    Paddle looks for devices when it is imported and keeps the result for the lifetime of the
+    process; the query touches none of them.
     """
     counts: dict[str, int] = {}
     if core.is_compiled_with_cuda():
@@ -56,13 +56,13 @@ def real(core: Any) -> list[Accelerator]:
 def parse_name(name: str, accelerators: list[Accelerator]) -> tuple[str, int] | None:
     """Kind and index of a device by Paddle's spelling, such as ``xpu:0`` or ``sim:1``.
 
-    A device type that Paddle has here, with an id that it has not, gives an index that is not
-    there either: never that of a device of another type.
+    A device type that Paddle has, with an id that does not exist, gives an index that does
+    not exist either: never that of a device of another type.
     """
     match = _SPELLING.fullmatch(name)
     if match is None:
         return None
-    # Paddle itself takes "cuda" for its own "gpu" (paddle.set_device, 3.2 and newer).
+    # Paddle itself accepts "cuda" for its own "gpu" (paddle.set_device, 3.2 and newer).
     device_type = "gpu" if match[1] == "cuda" else match[1]
     wanted = Accelerator(device_type, int(match[2] or 0))
     if wanted in accelerators:

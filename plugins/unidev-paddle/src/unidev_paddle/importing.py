@@ -1,4 +1,4 @@
-"""Importing Paddle without bringing the process down."""
+"""Importing Paddle without crashing the process."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def import_paddle() -> ModuleType:
-    """``import paddle``, also where TensorFlow is imported already, and in a thread that ends.
+    """``import paddle``, safe after TensorFlow, and in a thread that ends.
 
-    Without care the first is a segmentation fault: both bring their own protobuf, and Paddle's
-    library takes TensorFlow's symbols for its own (seen with TensorFlow 2.21 and Paddle 3.3.1).
+    After TensorFlow a plain import is a segmentation fault: each has its own protobuf, and Paddle's
+    library binds to TensorFlow's symbols (seen with TensorFlow 2.21 and Paddle 3.3.1).
 
-    And Paddle would turn static when a thread ends that imported it (threads.py says why).
+    And Paddle turns static when the thread that imported it ends (threads.py explains why).
     """
     with _own_symbols_first():
         paddle = importlib.import_module("paddle")
@@ -31,10 +31,10 @@ def import_paddle() -> ModuleType:
 
 @contextlib.contextmanager
 def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """``variables`` in ``os.environ``, which is then as it was before.
+    """Set ``variables`` in ``os.environ``, and restore it afterwards.
 
-    For what Paddle reads while it is imported and not later; what it writes there itself in the
-    meantime, under one of these names, goes too.
+    For what Paddle reads only while it is imported; its own changes to these variables in the
+    meantime are undone, too.
     """
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
@@ -50,8 +50,8 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_symbols_first() -> Iterator[None]:
-    # Only beside TensorFlow: RTLD_DEEPBIND also makes a library miss an allocator that was put
-    # before the C library's with LD_PRELOAD, so nobody gets it who does not need it.
+    # Only beside TensorFlow: RTLD_DEEPBIND also makes a library miss an allocator preloaded before
+    # the C library's with LD_PRELOAD, so it is used only where it is needed.
     deepbind = getattr(os, "RTLD_DEEPBIND", None)  # Linux has it; macOS and Windows do not need it
     if deepbind is None or "tensorflow" not in sys.modules:
         yield

@@ -1,4 +1,4 @@
-"""What PaddlePaddle was built for."""
+"""What the installed PaddlePaddle was built for."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ PAGE = "https://www.paddlepaddle.org.cn/en/install/quick"
 
 
 class PaddleInstallation(Installation):
-    """As ``paddle.version`` tells."""
+    """From ``paddle.version``."""
 
     def build(self) -> Build:
-        """A build for XPU is one for Baidu's Kunlun, which no other framework calls so."""
+        """A build for XPU is for Baidu's Kunlun, which no other framework calls by that name."""
         accelerator, version = _compiled_for()
         return Build(
             accelerator=accelerator,
@@ -43,7 +43,7 @@ def _said(version: object) -> str | None:
 
 
 def _architectures() -> tuple[str, ...]:
-    # New in 3.0. Numbers, such as 86; text in some builds.
+    # Since 3.0. Numbers, such as 86; strings in some builds.
     found = getattr(paddle.version, "compiled_cuda_archs", None) or ()
     return tuple(f"sm_{each}" for each in found)
 

@@ -1,4 +1,4 @@
-"""Memory of devices: how much there is, Paddle's statistics of what it uses, and pinning."""
+"""Memory of devices: its size, Paddle's statistics of its use, and pinning."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def of_cpu() -> Memory:
 
 
 def of_simulated(index: int) -> Memory:
-    """The host's memory too: simulated GPUs have theirs there."""
+    """The host's memory too, which backs simulated GPUs."""
     return _of_host(simulator.allocated_bytes(index))
 
 
 def of_real(accelerator: Accelerator) -> Memory:
-    """In use by Paddle's tensors, and in total; Paddle cannot see what other processes hold."""
+    """In use by Paddle's tensors, and in total; Paddle does not see other processes' use."""
     if accelerator.device_type != "gpu":
         raise UnsupportedOperation(
-            "memory", f"Paddle reports what is in use on {accelerator}, not how much there is"
+            "memory", f"Paddle reports what is in use on {accelerator}, but not its size"
         )
     used = int(paddle.device.cuda.memory_allocated(accelerator.device_id))
     properties = paddle.device.cuda.get_device_properties(accelerator.device_id)
@@ -50,13 +50,13 @@ def _of_host(used: int) -> Memory:
         total, free = os.sysconf("SC_PHYS_PAGES") * page, os.sysconf("SC_AVPHYS_PAGES") * page
     except (AttributeError, ValueError, OSError) as error:  # Windows has no sysconf
         raise UnsupportedOperation(
-            "memory", "this system does not report how much the host has"
+            "memory", "this system does not report how much memory the host has"
         ) from error
     return Memory(int(used), free, total)
 
 
 class PaddlePeaks(PeakCounter):
-    """Paddle's statistics of allocated memory: of the CPU, of GPUs, and of simulated ones."""
+    """Paddle's statistics of allocated memory: for the CPU, GPUs, and simulated GPUs."""
 
     def used_bytes(self, device: Device) -> int:
         """The current value."""
@@ -67,7 +67,7 @@ class PaddlePeaks(PeakCounter):
         return int(self._statistic(device, "peak_value"))
 
     def restart(self, device: Device) -> None:
-        """The peak value is the current one again."""
+        """Sets the peak value to the current one."""
         self._statistic(device, "reset_peak_value")
 
     def _statistic(self, device: Device, name: str) -> Any:
@@ -87,12 +87,12 @@ class PaddlePeaks(PeakCounter):
         if device.is_simulated:
             return device.index
         if not device.native.is_gpu_place():
-            raise UnsupportedOperation(refused, f"Paddle counts no peak of {device.native_name}")
+            raise UnsupportedOperation(refused, f"Paddle keeps no peak for {device.native_name}")
         return int(device.native.gpu_device_id())
 
 
 def pinning_of(backend: Backend) -> Callable[[Tensor], Tensor]:
-    """``Tensor.pin_memory``, where there is a GPU to pin for."""
+    """``Tensor.pin_memory``, if there is a GPU to pin for."""
     if backend.simulated_count or not backend.device_count("gpu"):
         return unsupported(  # type: ignore[no-any-return]
             "Paddle pins memory only in a build for CUDA, on a machine with a GPU",

@@ -1,15 +1,15 @@
-"""Keeping Paddle dynamic when the thread that imported it has ended.
+"""Keeping Paddle dynamic after the thread that imported it has ended.
 
-While it is imported, Paddle enters its dynamic mode as one enters a ``with`` block, and leaves the
-open block with the importing thread (``global_var``, a ``threading.local``). Two things follow, of
-which neither shows where that thread is the main one:
+During import, Paddle enters its dynamic mode like a ``with`` block, and stores the open block in
+the importing thread (``global_var``, a ``threading.local``). This has two consequences, both hidden
+if that thread is the main one:
 
 - when the thread ends, the block is garbage, and closing it turns Paddle static for every thread
-  that comes to use it afterwards;
-- ``paddle.enable_static()`` does nothing in another thread: it has no block to leave there.
+  that uses it afterwards;
+- ``paddle.enable_static()`` does nothing in another thread, which has no block to leave.
 
-So the block gets an owner that lives as long as the process, and the main thread gets it to leave:
-as if that had imported Paddle.
+So the block gets an owner that lives as long as the process, and the main thread gets it to leave,
+as if it had imported Paddle.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _block: Any = None
 
 
 def keep_dynamic(framework: Any) -> None:
-    """Have the dynamic mode of ``paddle.base.framework`` outlive the thread that imported Paddle.
+    """Make the dynamic mode of ``paddle.base.framework`` outlive the thread that imported Paddle.
 
-    For the thread that imported it just now, or finds it imported; a user's
+    Call it in the thread that imported Paddle, or that finds it imported; a user's
     ``paddle.enable_static()`` has the last word before and after.
     """
     global _block  # noqa: PLW0603  Paddle has one for the process
@@ -44,8 +44,8 @@ def keep_dynamic(framework: Any) -> None:
 
 
 def _of_another_thread() -> Any:
-    # Somebody's own `import paddle` in a thread that is still there. Python shows nobody the
-    # threading.local of another thread, but its garbage collector has it.
+    # Another thread that still runs has done its own `import paddle`. Python hides a thread's
+    # threading.local from other threads, but its garbage collector finds it.
     return next(
         (
             found[_NAME]
@@ -57,15 +57,15 @@ def _of_another_thread() -> Any:
 
 
 def _give_to_main_thread(local: Any) -> None:
-    # What is the main thread's own can only be set in it. Python calls this initialiser there when
-    # the main thread first looks, at the latest for what Paddle does at exit.
+    # The main thread's state can only be set in that thread. Python calls this initialiser there on
+    # the first access, which at the latest is what Paddle does at exit.
     initialise = local.__init__
 
     def initialise_and_give(self: Any) -> None:
         initialise(self)
         if threading.current_thread() is threading.main_thread():
             local.__init__ = initialise
-            if self._dygraph_tracer_ is not None:  # else nobody has a block to leave any more
+            if self._dygraph_tracer_ is not None:  # else there is no block left to leave
                 setattr(self, _NAME, _block)
 
     local.__init__ = initialise_and_give

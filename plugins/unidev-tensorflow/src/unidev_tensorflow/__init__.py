@@ -13,5 +13,5 @@ def unidev_register_backend() -> BackendSpec:
         install="pip install tensorflow",
         load="unidev_tensorflow.backend:TensorFlowBackend",
         simulator="unidev_tensorflow.simulator:TensorFlowSimulator",
-        namespaces=("keras",),  # symbolic KerasTensors have no base of TensorFlow's
+        namespaces=("keras",),  # symbolic KerasTensors do not derive from TensorFlow's classes
     )

@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 class TensorFlowAutograd(Autograd):
-    """A tape a call; what it watches are the leaves alone."""
+    """Uses one tape per call, which watches only the leaves."""
 
     def leaf(self, x: Tensor) -> Tensor:
-        """Any tensor can be watched."""
+        """``x`` itself: a tape can watch any tensor."""
         return x
 
     def gradients(
         self, loss_of: Callable[[], Tensor], leaves: Sequence[Tensor]
     ) -> tuple[Tensor, Sequence[Tensor | None]]:
-        """Forward and backward run in one scope; a gradient that lands elsewhere is copied."""
+        """Runs forward and backward in one scope; copies gradients that land on other devices."""
         sources = [native_variable(leaf) for leaf in leaves]
         names = [source.device for source in sources]
         scope = tf.device(names[0]) if len(set(names)) == 1 else contextlib.nullcontext()
@@ -38,49 +38,50 @@ class TensorFlowAutograd(Autograd):
                 tape.watch(sources)
                 loss = loss_of()
             found = tape.gradient(loss, sources)
-            slopes = [
-                None if slope is None else self._settled(slope, name)
-                for slope, name in zip(found, names, strict=True)
+            settled = [
+                None if gradient is None else self._settled(gradient, name)
+                for gradient, name in zip(found, names, strict=True)
             ]
-            if record.could_possibly_record():  # a tape round this one
-                loss, *slopes = (x if x is None else _cut(x) for x in (loss, *slopes))
-        return loss, slopes
+            if record.could_possibly_record():  # an outer tape is recording
+                loss, *settled = (x if x is None else _cut(x) for x in (loss, *settled))
+        return loss, settled
 
     def no_grad(self) -> AbstractContextManager[Any]:
-        """TensorFlow has no public one that is not of one tape; this is its own, of a thread."""
+        """TensorFlow's own per-thread scope: its public ones each belong to a single tape."""
         scope: AbstractContextManager[Any] = record.stop_recording()
         return scope
 
     def descend(
         self, parameters: Sequence[Tensor], gradients: Sequence[Tensor], lr: float
     ) -> Sequence[Tensor]:
-        """Variables in place; tensors cannot change, and there are new ones."""
+        """Updates variables in place; tensors are immutable, and are replaced by new ones."""
         with record.stop_recording():
             return [
-                self._step(x, slope, lr) for x, slope in zip(parameters, gradients, strict=True)
+                self._step(x, gradient, lr)
+                for x, gradient in zip(parameters, gradients, strict=True)
             ]
 
-    def _step(self, x: Tensor, slope: Tensor, lr: float) -> Tensor:
+    def _step(self, x: Tensor, gradient: Tensor, lr: float) -> Tensor:
         variable = native_variable(x)
         with tf.device(variable.device):
             if isinstance(variable, tf.Variable):
-                variable.assign_sub(slope * lr, read_value=False)
+                variable.assign_sub(gradient * lr, read_value=False)
                 return x
-            return variable - slope * lr
+            return variable - gradient * lr
 
-    def _settled(self, slope: Tensor, name: str) -> Tensor:
-        if isinstance(slope, tf.IndexedSlices):  # of a gather, an embedding
+    def _settled(self, gradient: Tensor, name: str) -> Tensor:
+        if isinstance(gradient, tf.IndexedSlices):  # the gradient of a gather or an embedding
             with tf.device(name):
-                slope = tf.convert_to_tensor(slope)
-        if slope.device == name:
-            return slope
+                gradient = tf.convert_to_tensor(gradient)
+        if gradient.device == name:
+            return gradient
         with tf.device(name):
-            return tf.raw_ops.DeepCopy(x=slope)
+            return tf.raw_ops.DeepCopy(x=gradient)
 
 
 @contextlib.contextmanager
 def _recording() -> Iterator[None]:
-    """A scope in which tapes record, within ``no_grad`` as well."""
+    """A scope in which tapes record, even inside ``no_grad``."""
     if not pywrap_tfe.TFE_Py_TapeSetIsStopped():
         yield
         return

@@ -1,4 +1,4 @@
-"""TensorFlow's devices and tensors, in unidev's words."""
+"""TensorFlow's devices and tensors, in unidev's terms."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 class TensorFlowBackend(Backend):
     """Eager tensors, variables, ragged, sparse and other composite tensors; Keras's variables.
 
-    TensorFlow's own ``device`` is what counts: of int32 and of strings on a GPU, the memory behind
-    that is the host's, as TensorFlow has it.
+    The device is TensorFlow's ``device`` attribute: for int32 and strings on a GPU, the memory
+    itself is the host's, where TensorFlow keeps it.
     """
 
     probe = part("unidev_tensorflow.probe:TensorFlowProbe")
@@ -63,7 +63,7 @@ class TensorFlowBackend(Backend):
 
     @property
     def tensor_types(self) -> tuple[type, ...]:
-        """Keras's own are among them once Keras is imported."""
+        """Includes Keras's own, once Keras is imported."""
         return (*TENSORS, *keras_tensors())
 
     @property
@@ -73,23 +73,23 @@ class TensorFlowBackend(Backend):
 
     @cached_property
     def dtypes(self) -> Mapping[str, Any]:
-        """Numbers; quantized and 8-bit floating-point ones have no name here, but are copied."""
+        """Numbers; quantized and 8-bit floating-point dtypes are copied, but not named here."""
         return {dtype.name: dtype for dtype in DTYPES}
 
     def device_count(self, kind: str) -> int:
-        """What is configured and visible; kept once TensorFlow's runtime has started."""
+        """The configured and visible devices; cached once TensorFlow's runtime has started."""
         return self._devices.count(kind)
 
     def native_device(self, kind: str, index: int) -> Any:
-        """A ``tf.DeviceSpec``, which ``tf.device`` takes eagerly and in a graph."""
+        """A ``tf.DeviceSpec``, which ``tf.device`` accepts both eagerly and in a graph."""
         return self._devices.spec(kind, index)
 
     def native_name(self, kind: str, index: int) -> str:
-        """Such as ``/device:GPU:1``."""
+        """A name such as ``/device:GPU:1``."""
         return str(self._devices.spec(kind, index).to_string())
 
     def hardware_name(self, kind: str, index: int) -> str:
-        """What the driver calls a GPU."""
+        """The driver's name of a GPU."""
         if kind == "gpu" and self.simulated_count:
             return f"simulated GPU {index}"
         physical = self._devices.physical(index) if kind == "gpu" else None
@@ -103,16 +103,16 @@ class TensorFlowBackend(Backend):
         return self._devices.parse(spec)
 
     def device_of(self, x: Any) -> Device:
-        """What TensorFlow's ``device`` says."""
+        """From TensorFlow's ``device`` attribute."""
         try:
-            if type(x) is EAGER:  # of others, a device may be the first of several
+            if type(x) is EAGER:  # for other types it may be the first of several
                 return self._by_name[x.device]
         except KeyError:
-            pass  # not in the handler, lest its error be shown as the cause of another
+            pass  # left first, so that a later error does not show this one as its cause
         return self._find_device(x)
 
     def copy_to(self, x: Any, device: Device, non_blocking: bool) -> Any:  # noqa: ARG002
-        """``DeepCopy``, recorded by tapes; of a variable, a tensor of its value."""
+        """``DeepCopy``, recorded by tapes; for a variable, a tensor of its value."""
         devices = self._devices
         name = devices.full_names.get(device)
         if name is not None and type(x) is EAGER and x.device in self._by_name:
@@ -126,7 +126,7 @@ class TensorFlowBackend(Backend):
         return self._copy_slowly(x, device)
 
     def copy_if_there(self, x: Any, device: Device) -> Any:
-        """The same, where a tensor is, without asking for more than its name of the device."""
+        """A copy on the tensor's own device, from the device's name alone."""
         if type(x) is EAGER:
             name = x.device
             if self._by_name[name] is device:
@@ -134,10 +134,10 @@ class TensorFlowBackend(Backend):
         return None
 
     def from_numpy(self, array: Array, dtype: Any, device: Device) -> Any:
-        """``tf.constant`` copies what NumPy gives it.
+        """``tf.constant``, which copies the array.
 
-        Of several CPUs, simulated GPUs among them, into memory of the first, whatever the scope:
-        then it is copied once more.
+        If there are several CPUs, as with simulated GPUs, it allocates on the first, whatever the
+        scope: then the values are copied once more.
         """
         values = array.astype(dtype.as_numpy_dtype, copy=False)
         first = self.cpu if self._devices.is_on_host(device) else device
@@ -145,11 +145,11 @@ class TensorFlowBackend(Backend):
         return made if device is first else self.copy_to(made, device, False)
 
     def to_numpy(self, x: Any) -> Array:
-        """Of strings, an array of ``bytes`` objects, as TensorFlow's own."""
+        """For strings, an array of ``bytes`` objects, as TensorFlow returns it."""
         if isinstance(x, COMPOSITES):
             raise UnsupportedOperation(
                 f"a NumPy array of a {type(x).__name__}",
-                "it is no rectangular array; x.to_tensor() or tf.sparse.to_dense(x) makes one",
+                "it is not a rectangular array; x.to_tensor() or tf.sparse.to_dense(x) makes one",
             )
         value = self._value(x)
         if value.dtype in (tf.resource, tf.variant):
@@ -157,27 +157,27 @@ class TensorFlowBackend(Backend):
         return np.array(host_array(value), order="C", copy=True)
 
     def empty(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Any:
-        """``Empty``; zeros of the dtypes that have none."""
+        """``Empty``; zeros for dtypes that it does not support."""
         if dtype not in DTYPES or any(size > _MOST_INT32 for size in shape):
             return self.zeros(shape, dtype, device)
         return self._make(lambda: tf.raw_ops.Empty(shape=shape, dtype=dtype, init=False), device)
 
     def zeros(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Any:
-        """``tf.zeros`` where ``tf.fill`` refuses: of strings and quantized numbers."""
+        """``tf.zeros`` for strings and quantized numbers, which ``tf.fill`` refuses."""
         dtype = tf.as_dtype(dtype)
         if dtype.is_quantized or dtype == tf.string:
             return self._make(lambda: tf.zeros(shape, dtype), device)
         return self.full(shape, 0, dtype, device)
 
     def full(self, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Any:
-        """``tf.fill``; 8-bit floating-point numbers are cast, since that refuses them."""
+        """``tf.fill``; 8-bit floating-point numbers, which it refuses, are cast afterwards."""
         dtype = tf.as_dtype(dtype)
         named = dtype in DTYPES
         narrow = dtype if named else tf.float32
         number = np.array(value).astype(narrow.as_numpy_dtype)
 
         def make() -> Any:
-            # A tensor: tf.fill reads NumPy's int64 as int32, and 2**32 as 0.
+            # As a tensor: tf.fill reads NumPy's int64 as int32, and 2**32 as 0.
             sizes = tf.constant(shape, dtype=tf.int64)
             filled = tf.fill(sizes, tf.constant(number, dtype=narrow))
             return filled if named else tf.cast(filled, dtype)
@@ -185,21 +185,21 @@ class TensorFlowBackend(Backend):
         return self._make(make, device)
 
     def is_on_host(self, device: Device) -> bool:
-        """Whether the device's memory is the host's: of CPUs, and of simulated GPUs."""
+        """Whether the device's memory is the host's: true for CPUs and simulated GPUs."""
         return self._devices.is_on_host(device)
 
     def synchronize(self, device: Device) -> None:  # noqa: ARG002
-        """Wait for every device: TensorFlow has no call for one. Starts no runtime."""
-        if self._devices.by_name:  # empty: nothing of ours is queued, and no tensor was seen
+        """Wait for every device, since TensorFlow cannot wait for one. Starts no runtime."""
+        if self._devices.by_name:  # empty: no tensor was seen yet, so nothing is queued
             tf.test.experimental.sync_devices()
 
     def native_scope(self, device: Device) -> AbstractContextManager[Any]:
-        """``tf.device``, which is one thread's."""
+        """``tf.device``, which applies to one thread."""
         scope: AbstractContextManager[Any] = tf.device(self._devices.full_name(device))
         return scope
 
     def extents(self, x: Any) -> Sequence[Extent]:
-        """The tensor's own bytes: TensorFlow does not tell what buffer a slice is a part of."""
+        """The tensor's own bytes: TensorFlow does not report which buffer a slice belongs to."""
         if isinstance(x, COMPOSITES):
             return [extent for part in parts(x) for extent in self.extents(part)]
         value = self._value(x)
@@ -207,10 +207,10 @@ class TensorFlowBackend(Backend):
 
     @cached_property
     def memory(self) -> Callable[[Device], Memory]:  # type: ignore[override]
-        """What the allocators of real GPUs say; there are none for CPUs, nor for simulated GPUs."""
+        """From the allocators of real GPUs; CPUs and simulated GPUs have no statistics."""
         if self.simulated_count or not self.device_count("gpu"):
             return unsupported(  # type: ignore[no-any-return]
-                "TensorFlow tells neither what a CPU's allocator may take nor what is free",
+                "TensorFlow reports neither the limit of a CPU's allocator nor how much is free",
                 "https://www.tensorflow.org/api_docs/python/tf/config/experimental/get_memory_info",
                 operation="memory",
             )
@@ -223,7 +223,7 @@ class TensorFlowBackend(Backend):
         """Counted on real GPUs."""
         if self.simulated_count or not self.device_count("gpu"):
             return unsupported(  # type: ignore[no-any-return]
-                "TensorFlow counts no memory of the CPU, where simulated GPUs have theirs",
+                "TensorFlow does not count memory on the CPU, which also backs simulated GPUs",
                 "https://www.tensorflow.org/api_docs/python/tf/config/experimental/get_memory_info",
                 operation="peaks",
             )
@@ -233,14 +233,14 @@ class TensorFlowBackend(Backend):
 
     def _copy_slowly(self, x: Any, device: Device) -> Any:
         if not is_symbolic(x) or not isinstance(x, tf.Tensor):
-            self._find_device(x)  # raises for what no copy can be made of
+            self._find_device(x)  # raises for values that cannot be copied
         value = x.value if is_keras_variable(x) else x
         return copy_plain(value, device, self._devices)
 
     def _make(self, make: Callable[[], Any], device: Device) -> Any:
-        """What ``make`` makes on ``device``; brought there if TensorFlow has it on the host only.
+        """The result of ``make`` on ``device``, copied there if TensorFlow put it on the host.
 
-        It keeps constants of int32 on the host, and lacks kernels of rarer dtypes on GPUs.
+        TensorFlow keeps int32 constants on the host, and lacks GPU kernels for rarer dtypes.
         """
         name = self._devices.full_name(device)
         with tf.device(name):
@@ -251,7 +251,7 @@ class TensorFlowBackend(Backend):
         return made
 
     def _value(self, x: Any) -> Any:
-        """The eager tensor that ``x`` is, or whose memory the variable ``x`` has."""
+        """The eager tensor ``x``, or the one that holds the value of the variable ``x``."""
         self._find_device(x)
         value = x.value if is_keras_variable(x) else x
         if isinstance(value, tf.Variable):
@@ -277,9 +277,9 @@ class TensorFlowBackend(Backend):
         device = self._by_name.get(name)
         if device is None:
             raise UnsupportedOperation(
-                f"the device {name or 'that TensorFlow does not tell'}",
-                "it is none of this process's: a DTensor lies on the several devices of its mesh, "
-                "and a remote tensor on another machine's",
+                f"the device {name or 'that TensorFlow does not report'}",
+                "it does not belong to this process: a DTensor is spread over the devices of its "
+                "mesh, and a remote tensor is on another machine",
             )
         return device
 
@@ -288,10 +288,11 @@ class TensorFlowBackend(Backend):
         if len(found) != 1:
             listed = ", ".join(sorted(map(str, found))) or "none"
             raise UnsupportedOperation(
-                f"the device of a {type(x).__name__}", f"its parts lie on different ones: {listed}"
+                f"the device of a {type(x).__name__}",
+                f"its parts are on different devices: {listed}",
             )
         return found.pop()
 
 
 _MOST_INT32 = 2**31 - 1
-"""The largest size that ``Empty`` takes."""
+"""The largest size that ``Empty`` accepts."""

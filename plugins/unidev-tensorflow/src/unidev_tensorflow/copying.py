@@ -1,4 +1,4 @@
-"""Copies of one plain tensor, by TensorFlow's public operations, eager and in a graph."""
+"""Copies of one plain tensor by TensorFlow's public operations, eagerly and in a graph."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def copy_plain(x: Any, device: Device, devices: LocalDevices) -> Any:
     """``x``, a tensor or a variable, in new memory on ``device``.
 
     Raises:
-        UnsupportedDtypeError: a handle to something else, of which a copy would be no copy.
-        UnsupportedOperation: TensorFlow has no kernel for it on that device, and would place it
-            elsewhere.
+        UnsupportedDtypeError: ``x`` is a handle, and a copy would still share what it refers to.
+        UnsupportedOperation: TensorFlow has no kernel for it on that device, and would put it on
+        another one.
     """
     dtype = x.dtype
     if dtype in _REFERENCES:
         raise UnsupportedDtypeError(
-            f"a tensor of dtype {dtype.name} refers to something of the runtime's: a copy of it "
-            "would share that."
+            f"a tensor of dtype {dtype.name} refers to an object of TensorFlow's runtime: a copy "
+            "would share that object."
         )
     name = devices.full_name(device)
     on_host = devices.is_on_host(device)
@@ -39,7 +39,7 @@ def copy_plain(x: Any, device: Device, devices: LocalDevices) -> Any:
         with tf.device(name):
             copied = _gathered(x)
     else:
-        # By way of the host: the copy is made there, and is new memory again on the GPU.
+        # By way of the host: the copy is made there, and gets new memory again on the GPU.
         with tf.device(devices.host_name):
             copied = tf.raw_ops.DeepCopy(x=x) if dtype in CPU_COPIED else _gathered(x)
         with tf.device(name):
@@ -49,7 +49,7 @@ def copy_plain(x: Any, device: Device, devices: LocalDevices) -> Any:
 
 
 def check_placed(made: Any, name: str, device: Device) -> None:
-    """Refuse what soft placement has put elsewhere; in a graph, nothing is placed yet.
+    """Refuse a tensor that soft placement put elsewhere; in a graph, nothing is placed yet.
 
     Raises:
         UnsupportedOperation: it is not on ``device``.
@@ -57,17 +57,17 @@ def check_placed(made: Any, name: str, device: Device) -> None:
     if isinstance(made, tf.__internal__.EagerTensor) and made.device != name:
         raise UnsupportedOperation(
             f"a {made.dtype.name} tensor on {device}",
-            f"TensorFlow has no kernel for it there, and has put it on {made.device}",
+            f"TensorFlow has no kernel for it there, and put it on {made.device}",
         )
 
 
 def _gathered(x: Any) -> Any:
-    """The way for quantized and 8-bit floating-point numbers, which ``DeepCopy`` refuses."""
+    """The path for quantized and 8-bit floating-point numbers, which ``DeepCopy`` refuses."""
     flat = tf.reshape(x, [-1])
     try:
         copied = tf.gather(flat, tf.range(tf.size(flat, out_type=tf.int64)))
     except tf.errors.NotFoundError:
-        # For 4-bit numbers and the rarer 8-bit ones TensorFlow computes nothing at all; it reads
-        # them in from NumPy, which copies.
+        # TensorFlow has no operations for 4-bit numbers and the rarer 8-bit ones; it does read them
+        # from NumPy, which copies.
         return tf.constant(x.numpy(), dtype=x.dtype)
     return tf.reshape(copied, tf.shape(x))

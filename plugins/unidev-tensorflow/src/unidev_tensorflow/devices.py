@@ -1,4 +1,4 @@
-"""Which devices TensorFlow has, how it spells them, and which of ours they are."""
+"""TensorFlow's devices, its names for them, and the matching devices of unidev."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _TYPES = {"cpu": "CPU", "gpu": "GPU"}
 
 
 class LocalDevices:
-    """The devices of this process, between unidev's kind and index and TensorFlow's.
+    """The devices of this process, mapped between unidev's kind and index and TensorFlow's.
 
-    They are the same but for simulated GPUs: ``gpu:i`` is then TensorFlow's ``CPU:(i + 1)``.
+    They agree except for simulated GPUs, where ``gpu:i`` is TensorFlow's ``CPU:(i + 1)``.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -25,15 +25,15 @@ class LocalDevices:
         self._simulated = backend.simulated_count
         self._counts: dict[str, int] = {}
         self.by_name: dict[str, Device] = {}
-        """Ours by TensorFlow's full name, as a tensor's ``device`` has it; one dict for good."""
+        """Our devices by TensorFlow's full name, as in ``x.device``; always the same dict."""
         self.copied_by_name: dict[str, frozenset[int]] = {}
-        """Numbers of the dtypes that ``DeepCopy`` takes there."""
+        """The type numbers of the dtypes that ``DeepCopy`` takes there."""
         self.full_names: dict[Device, str] = {}
 
     def count(self, kind: str) -> int:
-        """How many of ``kind``, from the configuration: asking starts no runtime.
+        """The number of devices of ``kind``, from the configuration; starts no runtime.
 
-        Kept once the runtime has started: from then on TensorFlow refuses every change.
+        Cached once the runtime has started: TensorFlow then refuses every change.
         """
         counted = self._counts.get(kind)
         if counted is not None:
@@ -50,7 +50,7 @@ class LocalDevices:
         return tf.DeviceSpec(device_type=_TYPES[kind], device_index=index)
 
     def full_name(self, device: Device) -> str:
-        """The name that no scope round it completes or redirects; starts the runtime."""
+        """The full name, which no enclosing scope completes or redirects; starts the runtime."""
         name = self.full_names.get(device)
         if name is None:
             self.refresh()
@@ -67,9 +67,9 @@ class LocalDevices:
         return device.kind == "cpu" or self._simulated > 0
 
     def refresh(self) -> None:
-        """Make the tables anew: the first time, and when the program has joined a cluster since.
+        """Rebuild the tables: on first use, and after the program has joined a cluster.
 
-        Starts the runtime, which is what whoever has a tensor, or makes one, has done anyway.
+        Starts the runtime, which any code that has or makes a tensor has started anyway.
         """
         with tf.init_scope(), tf.device(None), tf.device("/device:CPU:0"):
             prefix = tf.constant(0).device.removesuffix("device:CPU:0")
@@ -83,12 +83,12 @@ class LocalDevices:
             name: CPU_NUMBERS if self.is_on_host(device) else GPU_NUMBERS
             for name, device in by_name.items()
         }
-        # In this order: another thread that finds a name finds the rest about it, too.
+        # In this order: another thread that finds a name also finds the rest.
         self.full_names = {device: name for name, device in by_name.items()}
-        self.by_name.update(by_name)  # names of before a cluster was joined no tensor has again
+        self.by_name.update(by_name)  # no tensor has names from before joining a cluster any more
 
     def parse(self, spec: object) -> tuple[str, int] | None:
-        """Kind and index that ``/GPU:1``, a DeviceSpec, or a logical or physical device means."""
+        """The kind and index of ``/GPU:1``, a DeviceSpec, or a logical or physical device."""
         if isinstance(spec, tf.config.PhysicalDevice):
             return self._parse_physical(spec)
         if isinstance(spec, tf.config.LogicalDevice):
@@ -103,7 +103,7 @@ class LocalDevices:
         return self._parse_type(spec.device_type, spec.device_index or 0)
 
     def physical(self, index: int) -> Any:
-        """The physical GPU behind ``gpu:index``; None if there is no such."""
+        """The physical GPU behind ``gpu:index``, or None."""
         for physical in tf.config.get_visible_devices("GPU"):
             index -= _logical_count(physical)
             if index < 0:
@@ -112,13 +112,13 @@ class LocalDevices:
 
     def _parse_type(self, device_type: str | None, index: int) -> tuple[str, int] | None:
         if device_type == "GPU":
-            return "gpu", index  # also simulated: they stand in for real ones
+            return "gpu", index  # simulated ones too: they stand in for real ones
         if device_type != "CPU":
             return None
         return ("gpu", index - 1) if self._simulated and index > 0 else ("cpu", index)
 
     def _parse_physical(self, spec: Any) -> tuple[str, int] | None:
-        """The first of the logical devices that the physical one is split into."""
+        """The first of the logical devices into which the physical one is split."""
         index = 0
         for physical in tf.config.get_visible_devices(spec.device_type):
             if physical == spec:
@@ -133,6 +133,6 @@ def _logical_count(physical: Any) -> int:
 
 
 def _is_local(spec: Any) -> bool:
-    # Another task's device is none of this process's; the local task's full names are matched
-    # where they come from tensors, by the table.
+    # Another task's devices do not belong to this process; full names of the local task come from
+    # tensors and are looked up in the table.
     return spec.job in (None, "localhost") and not spec.replica and not spec.task

@@ -23,8 +23,8 @@ def extents(x: Any, *, on_host: bool) -> list[Extent]:
     """The address of the eager tensor ``x``, and its length.
 
     Raises:
-        UnsupportedOperation: its elements are strings, each of which has memory of its own, or
-            handles.
+        UnsupportedOperation: its elements are strings, each with memory of its own, or
+        handles.
     """
     if x.dtype in (tf.string, tf.resource, tf.variant):
         raise UnsupportedOperation(
@@ -38,18 +38,18 @@ def extents(x: Any, *, on_host: bool) -> list[Extent]:
 
 
 def host_array(x: Any) -> Array:
-    """What NumPy has of the eager tensor ``x``: its own memory, if that is the host's."""
+    """A NumPy array on the memory of the eager tensor ``x``, if that is host memory."""
     if x.shape.rank:
         return np.asarray(x)
-    # Without dimensions, TensorFlow gives a number in place of an array, and NumPy refuses that
-    # of dtypes that are not its own. A reshaped tensor is on the same memory.
+    # For a scalar, TensorFlow returns a number instead of an array, which NumPy refuses for
+    # dtypes that it lacks. A reshaped tensor shares the memory.
     with tf.init_scope(), tf.device(x.device):
         return np.asarray(tf.reshape(x, [1])).reshape(())
 
 
 def _dlpack_address(x: Any) -> int:
     # A DLManagedTensor begins with its data pointer; TensorFlow's has no offset besides.
-    # The capsule is not taken over by anybody, and frees what it holds when it goes.
+    # Nobody consumes the capsule: it frees what it holds when it is collected.
     capsule = tf.experimental.dlpack.to_dlpack(x)
     tensor = _get_pointer(capsule, b"dltensor")
     return ctypes.c_void_p.from_address(tensor).value or 0

@@ -1,4 +1,4 @@
-"""What TensorFlow was built for, and whether it finds cuDNN."""
+"""What the installed TensorFlow was built for, and whether it finds cuDNN."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _FOLDERS = ("/usr/lib", "/usr/lib64", "/usr/lib/x86_64-linux-gnu", "/usr/local/c
 
 
 class TensorFlowInstallation(Installation):
-    """As ``tf.sysconfig.get_build_info`` tells."""
+    """From ``tf.sysconfig.get_build_info``."""
 
     def build(self) -> Build:
-        """Only Linux has builds for GPUs: those of Windows ended with 2.10."""
+        """Only Linux has builds for GPUs: Windows builds ended with 2.10."""
         info = dict(tf.sysconfig.get_build_info())
         is_linux = platform.system() == "Linux"
         wheels = (_WHEEL,) if is_linux else ()
@@ -51,7 +51,7 @@ class TensorFlowInstallation(Installation):
 def is_found(library: str) -> bool:
     """Whether the loader would find a library for TensorFlow; loads nothing.
 
-    ``tensorflow[and-cuda]`` brings it as a package, ``nvidia/cudnn``, where TensorFlow looks first.
+    ``tensorflow[and-cuda]`` installs it as ``nvidia/cudnn``, where TensorFlow looks first.
     """
     packages = [Path(entry) / "nvidia/cudnn/lib" for entry in sys.path if entry]
     named = [Path(entry) for entry in os.environ.get("LD_LIBRARY_PATH", "").split(":") if entry]

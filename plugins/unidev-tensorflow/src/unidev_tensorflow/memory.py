@@ -1,4 +1,4 @@
-"""What TensorFlow's allocator of a GPU has in use, and may have."""
+"""Memory in use by TensorFlow's allocator of a GPU, and its limit."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 def gpu_memory(device: Device) -> Memory:
-    """``get_memory_info``, of what the allocator may take. Starts the runtime.
+    """From ``get_memory_info``, within the allocator's limit. Starts the runtime.
 
     Raises:
         UnsupportedOperation: ``device`` is a CPU, whose allocator keeps no count.
     """
     if device.kind != "gpu":
         raise UnsupportedOperation(
-            f"memory of {device}", "TensorFlow tells no limit of a CPU's allocator"
+            f"memory of {device}", "TensorFlow reports no limit of a CPU's allocator"
         )
-    # Not public, and nothing public tells the limit.
+    # Not public, but no public API reports the limit.
     from tensorflow.python.client import device_lib  # type: ignore[import-untyped]
 
     used = int(tf.config.experimental.get_memory_info(f"GPU:{device.index}")["current"])
@@ -38,11 +38,11 @@ class TensorflowPeaks(PeakCounter):
     """The counters of TensorFlow's allocators of GPUs."""
 
     def used_bytes(self, device: Device) -> int:
-        """What ``get_memory_info`` calls current."""
+        """``current`` in ``get_memory_info``."""
         return int(tf.config.experimental.get_memory_info(_counted(device))["current"])
 
     def peak_bytes(self, device: Device) -> int:
-        """What ``get_memory_info`` calls peak."""
+        """``peak`` in ``get_memory_info``."""
         return int(tf.config.experimental.get_memory_info(_counted(device))["peak"])
 
     def restart(self, device: Device) -> None:
@@ -51,8 +51,8 @@ class TensorflowPeaks(PeakCounter):
 
 
 def _counted(device: Device) -> str:
-    if device.kind != "gpu":  # TensorFlow 2.21 tells 0 of it, whatever is in use
+    if device.kind != "gpu":  # TensorFlow 2.21 always reports 0
         raise UnsupportedOperation(
-            f"the memory peak of {device}", "TensorFlow counts no memory of the CPU"
+            f"the memory peak of {device}", "TensorFlow does not count memory on the CPU"
         )
     return f"GPU:{device.index}"

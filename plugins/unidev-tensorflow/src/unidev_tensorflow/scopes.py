@@ -1,4 +1,4 @@
-"""TensorFlow computes on CPU:0 unless a scope says otherwise; here is the scope of a tensor."""
+"""The scope of a tensor's device, since TensorFlow computes on CPU:0 unless a scope differs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _NOWHERE = contextlib.nullcontext()
 
 
 def scope_of(x: Any) -> Any:
-    """``tf.device`` of where ``x`` is, a tensor or a variable; of a symbolic one, no scope.
+    """``tf.device`` for the device of ``x``, a tensor or a variable; no scope if it is symbolic.
 
-    Nor of a variable that a strategy has mirrored: that computes on the replica's device.
+    Nor for a variable that a strategy has mirrored: that computes on the replica's device.
     """
     if type(x) is EAGER:
         return tf.device(x.device)
-    value = getattr(x, "_value", x)  # Keras's variable has one of TensorFlow's
+    value = getattr(x, "_value", x)  # Keras's variable holds one of TensorFlow's
     if isinstance(value, DISTRIBUTED) or is_symbolic(value):
         return _NOWHERE
     return tf.device(value.device)

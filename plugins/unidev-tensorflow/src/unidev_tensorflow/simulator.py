@@ -9,17 +9,17 @@ from unidev.errors import SimulationError
 
 
 class TensorFlowSimulator(Simulator):
-    """Splits the one CPU that TensorFlow has into several, each with an allocator of its own."""
+    """Splits TensorFlow's one CPU into several, each with an allocator of its own."""
 
     def start(self, count: int) -> None:
         """Configure ``count + 1`` logical CPU devices, and hide real GPUs from this process.
 
-        Hidden, since the simulated GPUs stand in for them: TensorFlow would put whatever is
-        computed outside a scope on a real one. Starts no runtime. What is configured so already
-        is taken as it is, also when the runtime has started.
+        Real GPUs are hidden because the simulated ones stand in for them: TensorFlow would run
+        anything outside a scope on a real one. Starts no runtime. A matching configuration is
+        accepted, even after the runtime has started.
 
         Raises:
-            SimulationError: the runtime has started, or the program has split the CPU by itself.
+            SimulationError: the runtime has started, or the program has split the CPU differently.
         """
         import tensorflow as tf  # type: ignore[import-untyped]
 
@@ -28,8 +28,8 @@ class TensorFlowSimulator(Simulator):
         if found is not None and len(found) != count + 1:
             raise SimulationError(
                 f"{count} simulated GPUs need {count + 1} logical CPU devices of TensorFlow, and "
-                f"this program has configured {len(found)}: take its "
-                "tf.config.set_logical_device_configuration away, or configure as many."
+                f"this program has configured {len(found)}: remove its "
+                "tf.config.set_logical_device_configuration, or configure as many."
             )
         try:
             if tf.config.get_visible_devices("GPU"):
@@ -39,7 +39,7 @@ class TensorFlowSimulator(Simulator):
         except RuntimeError as error:
             raise SimulationError(
                 f"too late for {count} simulated GPUs: TensorFlow's devices are fixed once it has "
-                "made its first tensor. Call unidev.simulate before anything is done with "
+                "made its first tensor. Call unidev.simulate before any other use of "
                 f"TensorFlow, or start Python with UNIDEV_SIMULATE={count}."
             ) from error
 

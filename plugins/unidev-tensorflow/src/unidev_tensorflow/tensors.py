@@ -1,4 +1,4 @@
-"""What counts as a tensor of TensorFlow, and how to get at what it is made of."""
+"""TensorFlow's kinds of tensor, and how to reach their parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tensorflow as tf  # type: ignore[import-untyped]
 from unidev.errors import UnsupportedOperation
 
 COMPOSITES = (tf.RaggedTensor, tf.SparseTensor, tf.IndexedSlices, tf.experimental.ExtensionType)
-"""Made of several plain tensors, at which ``tf.nest`` gets by ``expand_composites``."""
+"""Made of several plain tensors, which ``tf.nest`` reaches with ``expand_composites``."""
 
 DISTRIBUTED = tf.distribute.DistributedValues
 EAGER = tf.__internal__.EagerTensor
@@ -20,13 +20,13 @@ TENSORS = (tf.Tensor, tf.Variable, *COMPOSITES, DISTRIBUTED)
 
 
 def keras_tensors() -> tuple[type, ...]:
-    """Keras's symbolic tensors and its variables, if Keras is imported and runs on TensorFlow."""
+    """Keras's symbolic tensors and variables, if Keras is imported and runs on TensorFlow."""
     keras = _keras()
     return () if keras is None else (keras.KerasTensor, _variables(keras.Variable))
 
 
 def keras_models() -> tuple[type, ...]:
-    """Keras's layers, of which its models are some, if Keras is imported and runs here."""
+    """Keras's layers, which include its models, if Keras is imported and runs on TensorFlow."""
     keras = _keras()
     return () if keras is None else (keras.Layer,)
 
@@ -44,23 +44,23 @@ def is_keras_layer(x: object) -> bool:
 
 
 def is_chain(layer: Any) -> bool:
-    """Whether it is Keras's own kind of model that is known by its layers' order."""
+    """Whether ``x`` is Keras's kind of model that is defined by the order of its layers."""
     return hasattr(layer, "operations") or isinstance(layer, _keras().Sequential)
 
 
 def common_build() -> Any:
-    """``build`` of a model whose class has none of its own."""
+    """The inherited ``build`` of a model whose class does not define one."""
     return _keras().Model.build
 
 
 def portable_layers() -> tuple[type, ...]:
-    """What ``unidev.nn`` makes; empty as long as it has made nothing."""
+    """The classes of ``unidev.nn``; empty until it has made a layer."""
     ours = sys.modules.get("unidev_tensorflow.nn.portable_layer")
     return () if ours is None else (ours.PortableLayer,)
 
 
 def is_symbolic(x: object) -> bool:
-    """Whether ``x`` stands for a value in a graph, TensorFlow's or Keras's."""
+    """Whether ``x`` is a symbolic value in a graph, TensorFlow's or Keras's."""
     keras = _keras()
     if keras is not None and isinstance(x, keras.KerasTensor):
         return True
@@ -68,25 +68,25 @@ def is_symbolic(x: object) -> bool:
 
 
 def symbolic(x: Any) -> UnsupportedOperation:
-    """The error for asking such a value where it is."""
+    """The error for requesting the device or memory of such a value."""
     return UnsupportedOperation(
         f"the device of a {type(x).__name__}",
-        "it stands for a value in a graph that is being traced, and has neither device nor memory "
-        "yet; ask outside tf.function, or place operations there with `with tf.device(...)`",
+        "it is a symbolic value in a graph that is being traced, and has neither device nor memory "
+        "yet; call this outside tf.function, or place operations there with `with tf.device(...)`",
         "https://www.tensorflow.org/guide/function",
     )
 
 
 def parts(x: Any) -> list[Any]:
-    """The plain tensors that a ragged, a sparse, or another composite tensor is made of."""
+    """The plain tensors of a ragged, a sparse, or another composite tensor."""
     return list(tf.nest.flatten(x, expand_composites=True))
 
 
 @cache
 def _variables(public: Any) -> Any:
-    """The class of all of Keras's variables: ``keras.Variable``, and its base in older versions.
+    """The base class of all of Keras's variables: ``keras.Variable``, or its base in old versions.
 
-    In Keras 3.3, that of TensorFlow 2.16, the public class is one below what layers make.
+    In Keras 3.3 (TensorFlow 2.16), the public class derives from the one that layers create.
     """
     bases = (cls for cls in public.__mro__ if cls.__name__ == "KerasVariable")
     return next(bases, public)

@@ -15,26 +15,26 @@ if TYPE_CHECKING:
 
 
 class TorchAutograd(Autograd):
-    """Through ``torch.autograd.grad``, which leaves ``x.grad`` alone."""
+    """Uses ``torch.autograd.grad``, which leaves ``x.grad`` unchanged."""
 
     def leaf(self, x: torch.Tensor) -> torch.Tensor:
-        """``detach`` shares memory; what requires a gradient and has no history stays itself.
+        """``x`` if it is a leaf that requires a gradient, else ``x.detach()``, which shares memory.
 
         Raises:
-            UnsupportedDtypeError: integers have no gradients.
+            UnsupportedDtypeError: the dtype has no gradients (integers, booleans).
         """
         if x.requires_grad and x.is_leaf:
             return x
         if not (x.is_floating_point() or x.is_complex()):
             raise UnsupportedDtypeError(
-                f"there is no gradient with respect to a tensor of {x.dtype}: use x.float()."
+                f"there is no gradient with respect to a tensor of dtype {x.dtype}: use x.float()."
             )
         return x.detach().requires_grad_()
 
     def gradients(
         self, loss_of: Callable[[], torch.Tensor], leaves: Sequence[torch.Tensor]
     ) -> tuple[torch.Tensor, Sequence[torch.Tensor | None]]:
-        """Recorded inside ``torch.no_grad`` and ``torch.inference_mode``, too."""
+        """Records also inside ``torch.no_grad`` and ``torch.inference_mode``."""
         is_inference = torch.is_inference_mode_enabled()
         with torch.inference_mode(False) if is_inference else torch.enable_grad():
             loss = loss_of()
@@ -53,7 +53,7 @@ class TorchAutograd(Autograd):
         gradients: Sequence[torch.Tensor],
         lr: float,
     ) -> Sequence[torch.Tensor]:
-        """All in one call, as torch's optimizers do it."""
+        """Update all parameters in one call, as torch's optimizers do."""
         if parameters:
             with torch.no_grad():
                 torch._foreach_add_(list(parameters), list(gradients), alpha=-lr)
@@ -63,7 +63,7 @@ class TorchAutograd(Autograd):
 def _each_its_own(
     gradients: Sequence[torch.Tensor | None],
 ) -> list[torch.Tensor | None]:
-    """Gradients that share no memory: torch gives one tensor for both operands of a sum."""
+    """Gradients that share no memory: torch returns one tensor for both operands of a sum."""
     seen: set[int] = set()
     own: list[torch.Tensor | None] = []
     for gradient in gradients:

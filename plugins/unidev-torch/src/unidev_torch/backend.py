@@ -1,4 +1,4 @@
-"""PyTorch's devices and tensors, in unidev's words."""
+"""PyTorch's devices and tensors, in unidev's terms."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from unidev.contract import BackendSpec, Device, PeakCounter
 
 _ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
-"""What torch calls the devices that unidev calls ``gpu``; a PrivateUse1 device is one too."""
+"""Torch's types of the devices that unidev calls ``gpu``; PrivateUse1 devices count too."""
 
 _STREAM_ORDERED = frozenset({"cuda", "xpu"})
-"""Devices whose allocator keeps freed memory until the work queued before is done."""
+"""Devices whose allocator reuses freed memory only after the work queued before is done."""
 
 
-# On the hot paths of copy_to and try_gpu, where looking them up each time would be seen.
+# Looked up once: copy_to and try_gpu are hot paths, where each lookup is measurable.
 _clone = torch.clone
 _current_accelerator = torch.accelerator.current_accelerator
 
@@ -49,7 +49,7 @@ class TorchBackend(Backend):
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
         super().__init__(spec, simulated_count)
         self._devices: dict[torch.device, Device] = {}
-        """Filled as they are met: what a ``torch.device`` means never changes."""
+        """Filled on first use: the meaning of a ``torch.device`` never changes."""
         self._fixed_count = simulated_count or None
 
     @property
@@ -59,7 +59,7 @@ class TorchBackend(Backend):
 
     @cached_property
     def dtypes(self) -> Mapping[str, torch.dtype]:
-        """All that NumPy has, and bfloat16."""
+        """All that NumPy has, plus bfloat16."""
         return {name: getattr(torch, name) for name in tensors.NAMES}
 
     @cached_property
@@ -75,10 +75,10 @@ class TorchBackend(Backend):
     # -- devices ------------------------------------------------------------------------------
 
     def device_count(self, kind: str) -> int:
-        """One CPU, whatever its cores; as many GPUs as torch's accelerator has.
+        """One CPU, regardless of its cores; as many GPUs as torch's accelerator has.
 
-        Asks torch each time, until torch itself has fixed the number: in initialising the
-        accelerator, or because the devices are simulated.
+        Queries torch each time until the number is fixed: by torch, when it initialises the
+        accelerator, or by simulation.
         """
         if kind == "cpu":
             return 1
@@ -94,12 +94,12 @@ class TorchBackend(Backend):
         return count
 
     def native_device(self, kind: str, index: int) -> torch.device:
-        """``torch.device("cpu")`` without an index, as torch's own tensors have it."""
+        """``torch.device("cpu")`` without an index, as on torch's own tensors."""
         if kind == "cpu":
             return torch.device("cpu")
         accelerator = _current_accelerator()
         if accelerator is None:
-            raise LookupError(f"this torch has no accelerator, and was asked for {kind}:{index}")
+            raise LookupError(f"this torch has no accelerator, so there is no {kind}:{index}")
         return torch.device(accelerator.type, index)
 
     def parse_native(self, spec: object) -> tuple[str, int] | None:
@@ -116,7 +116,7 @@ class TorchBackend(Backend):
         return self._kind_and_index(device)
 
     def hardware_name(self, kind: str, index: int) -> str:
-        """As the driver tells it; asking CUDA creates its context."""
+        """As the driver reports it; the query creates CUDA's context."""
         if kind == "cpu":
             return platform.processor() or platform.machine()
         native = self.native_device(kind, index)
@@ -124,30 +124,30 @@ class TorchBackend(Backend):
         return str(native) if name_of is None else str(name_of(index))
 
     def device_of(self, x: torch.Tensor) -> Device:
-        """Where torch says that it is."""
+        """From ``x.device``."""
         try:
             return self._devices[x.device]
         except KeyError:
             return self._find_device(x.device)
 
     def synchronize(self, device: Device) -> None:
-        """The CPU's work is done when torch's calls return."""
+        """Does nothing for the CPU, whose work is done when torch's calls return."""
         if device.kind == "gpu":
             torch.accelerator.synchronize(device.native)
 
     def native_scope(self, device: Device) -> AbstractContextManager[Any]:
-        """``with torch.device(...)``, which holds for this thread alone."""
+        """``with torch.device(...)``, which applies to this thread alone."""
         native: torch.device = device.native
         return native
 
     def memory(self, device: Device) -> Memory:
-        """What torch's allocator holds in tensors, and what the driver has free and in all."""
+        """Bytes that torch's allocator holds in tensors; the driver's free and total bytes."""
         if device.kind == "cpu":
             raise UnsupportedOperation("memory", "torch keeps no allocator statistics for the CPU")
         module = torch.get_device_module(device.native)
         if not hasattr(module, "mem_get_info"):
             raise UnsupportedOperation(
-                "memory", f"torch.{device.native.type} does not tell how much memory is free"
+                "memory", f"torch.{device.native.type} does not report how much memory is free"
             )
         free, total = module.mem_get_info(device.index)
         return Memory(module.memory_allocated(device.index), free, total)
@@ -157,8 +157,8 @@ class TorchBackend(Backend):
     def copy_to(self, x: torch.Tensor, device: Device, non_blocking: bool) -> torch.Tensor:
         """``clone`` on the same device, else ``to(copy=True)``.
 
-        Of what ``non_blocking`` means to torch, only copies from an accelerator are safe: a copy
-        from pinned memory goes on reading it after it has returned.
+        Torch's ``non_blocking`` is safe only for copies from an accelerator: a copy from pinned
+        memory is still reading it after the call returns.
         """
         is_here = self.device_of(x) is device
         tensors.check_copyable(x)
@@ -169,7 +169,7 @@ class TorchBackend(Backend):
         return x.to(device.native, non_blocking=ordered, copy=True)
 
     def copy_if_there(self, x: torch.Tensor, device: Device) -> torch.Tensor | None:
-        """``clone``, unless ``x`` is empty, freed, or of a kind that is worth a closer look."""
+        """``clone``, unless ``x`` is empty, freed, or of a kind that needs a closer look."""
         if self._devices[x.device] is device and x.untyped_storage():
             return _clone(x)
         return None
@@ -177,11 +177,11 @@ class TorchBackend(Backend):
     def from_numpy(
         self, array: np.ndarray[Any, Any], dtype: torch.dtype, device: Device
     ) -> torch.Tensor:
-        """Copied into memory of torch's own."""
+        """Copies into memory of torch's own."""
         return tensors.from_numpy(array, dtype, device.native)
 
     def to_numpy(self, x: torch.Tensor) -> np.ndarray[Any, Any]:
-        """In C order."""
+        """A new array in C order."""
         return tensors.to_numpy(x)
 
     def empty(self, shape: tuple[int, ...], dtype: torch.dtype, device: Device) -> torch.Tensor:
@@ -199,17 +199,17 @@ class TorchBackend(Backend):
         return torch.full(shape, value, dtype=dtype, device=device.native)
 
     def cast(self, x: torch.Tensor, dtype: torch.dtype, device: Device) -> torch.Tensor:
-        """``to`` with both; a complex tensor does not become a real one."""
+        """``to`` with device and dtype; a complex tensor is never converted to a real one."""
         tensors.check_copyable(x)
         if x.is_complex() and not dtype.is_complex:
             raise UnsupportedDtypeError(
-                f"a {x.dtype} tensor does not become {dtype}: that would drop its imaginary part. "
-                "Take x.real, x.imag or x.abs()."
+                f"converting a {x.dtype} tensor to {dtype} would drop its imaginary part: "
+                "take x.real, x.imag or x.abs()."
             )
         return x.detach().to(device=device.native, dtype=dtype, copy=True)
 
     def extents(self, x: torch.Tensor) -> Sequence[Extent]:
-        """The storage behind it; of a sparse tensor, those of its parts."""
+        """The storage behind ``x``; for a sparse tensor, the storages of its parts."""
         return tensors.extents(x)
 
     # -- torch.device to Device -----------------------------------------------------------------
@@ -225,7 +225,7 @@ class TorchBackend(Backend):
         if device.type == accelerator:
             return "gpu", self._current_index() if device.index is None else device.index
         if accelerator is None and device.type in _ACCELERATORS:
-            return "gpu", device.index or 0  # a fine name for what this machine has not
+            return "gpu", device.index or 0  # a valid name for a device that this machine lacks
         return None
 
     def _find_device(self, native: torch.device) -> Device:
@@ -233,7 +233,7 @@ class TorchBackend(Backend):
         if found is None:
             raise UnsupportedOperation(
                 f"a tensor on torch's device {str(native)!r}",
-                "it has a shape and no memory; torch.empty_like(x, device=...) gives it some"
+                "it has a shape but no memory; torch.empty_like(x, device=...) makes one that has"
                 if native.type == "meta"
                 else "unidev knows the CPU and torch.accelerator's devices",
             )
@@ -241,13 +241,13 @@ class TorchBackend(Backend):
         return device
 
     def _current_index(self) -> int:
-        # Asking what has not begun would make it begin; until then, it is 0.
+        # The query would initialise the accelerator; until then the current index is 0.
         if not _is_initialized(torch.get_device_module(self._accelerator_type())):
             return 0
         return torch.accelerator.current_device_index()
 
 
 def _is_initialized(module: Any) -> bool:
-    """Whether torch has begun to use the accelerator, after which it counts its devices no more."""
+    """Whether torch has initialised the accelerator and will not count its devices again."""
     is_initialized = getattr(module, "is_initialized", None)
     return is_initialized is not None and bool(is_initialized())

@@ -1,4 +1,4 @@
-"""What PyTorch was built for."""
+"""What the installed PyTorch was built for."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _FOLDERS = {
     ),
     "Windows": (("cuda", "13.0", "cu130"), ("cuda", "12.6", "cu126"), ("xpu", "", "xpu")),
 }  # fmt: skip
-"""Folders of PyTorch's own index that have 2.13, the newest first."""
+"""PyTorch's package index folders that have 2.13, newest first."""
 
 
 class TorchInstallation(Installation):
-    """As torch itself tells; nothing here asks CUDA."""
+    """From torch's own build information; does not initialise CUDA."""
 
     def build(self) -> Build:
-        """Torch says for what it was compiled, which also is its one accelerator."""
+        """What torch was compiled for, which is also its one accelerator."""
         accelerator, version = _compiled_for()
         return Build(
             accelerator=accelerator,
@@ -34,9 +34,9 @@ class TorchInstallation(Installation):
         )
 
     def usable_gpus(self) -> int:
-        """What the runtime itself counts.
+        """The devices that the runtime itself counts.
 
-        ``device_count`` counts by NVIDIA's driver, also where that is too old for this torch.
+        ``device_count`` asks NVIDIA's driver, even where the driver is too old for this torch.
         """
         if self.backend.simulated_count or torch.accelerator.is_available():
             return self.backend.device_count("gpu")
@@ -47,12 +47,12 @@ def _compiled_for() -> tuple[str | None, str | None]:
     for accelerator, name in (("cuda", "cuda"), ("rocm", "hip"), ("xpu", "xpu")):
         version = getattr(torch.version, name, None)
         if version:
-            return accelerator, str(version).partition("-")[0]  # HIP's ends in a hash
+            return accelerator, str(version).partition("-")[0]  # HIP versions end in a hash
     return ("mps", None) if torch.backends.mps.is_built() else (None, None)
 
 
 def _architectures() -> tuple[str, ...]:
-    # torch.cuda.get_arch_list() of earlier versions asks CUDA first whether there is a GPU.
+    # In earlier versions torch.cuda.get_arch_list() first checks whether there is a GPU.
     flags = torch._C._cuda_getArchFlags()
     return tuple((flags or "").split())
 
@@ -60,7 +60,7 @@ def _architectures() -> tuple[str, ...]:
 def _wheels() -> list[Wheel]:
     if platform.system() == "Darwin" and platform.machine() == "arm64":
         return [Wheel("mps", "", "pip install --force-reinstall torch")]
-    # Forced, since the build that is here would do for pip: it has the version that is asked for.
+    # Forced, since pip would keep the installed build: it has the requested version.
     command = "pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/"
     return [
         Wheel(accelerator, version, command + folder)

@@ -1,4 +1,4 @@
-"""What torch counts of an accelerator's memory, and the host's memory that is pinned for it."""
+"""Torch's statistics of an accelerator's memory, and pinned host memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TorchPeaks(PeakCounter):
 
 
 def peaks_of(backend: Backend) -> PeakCounter:
-    """The counters, where torch's accelerator has some."""
+    """The counters, if torch's accelerator has any."""
     if backend.simulated_count or not backend.device_count("gpu"):
         return unsupported(  # type: ignore[no-any-return]
             "torch counts the memory of CUDA and XPU devices only", _LINK, operation="peaks"
@@ -43,7 +43,7 @@ def peaks_of(backend: Backend) -> PeakCounter:
 
 
 def pinning_of(backend: Backend) -> Callable[[torch.Tensor], torch.Tensor]:
-    """``Tensor.pin_memory``, where there is an accelerator to pin for."""
+    """``Tensor.pin_memory``, if there is an accelerator to pin for."""
     if backend.simulated_count or not backend.device_count("gpu"):
         return unsupported(  # type: ignore[no-any-return]
             "torch pins memory only for an accelerator, and there is none",
@@ -54,18 +54,18 @@ def pinning_of(backend: Backend) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 def _pinned(x: torch.Tensor) -> torch.Tensor:
-    """A copy, also of what is pinned already."""
+    """A copy, even if ``x`` is pinned already."""
     return torch.empty_like(x, device="cpu", pin_memory=True).copy_(x)
 
 
 def _module(device: Device) -> Any:
     if device.kind == "cpu":
         raise UnsupportedOperation(
-            f"the memory peak of {device}", "torch counts no memory of the CPU", _LINK
+            f"the memory peak of {device}", "torch does not count the CPU's memory", _LINK
         )
     module = torch.get_device_module(device.native)
     if not hasattr(module, "max_memory_allocated"):
         raise UnsupportedOperation(
-            f"the memory peak of {device}", f"torch.{device.native.type} keeps no count of it"
+            f"the memory peak of {device}", f"torch.{device.native.type} does not count it"
         )
     return module

@@ -1,4 +1,4 @@
-"""Kinds of tensor that torch has: which of them have memory, where, and how they meet NumPy."""
+"""Torch's kinds of tensor: which have memory, where it is, and how they convert to NumPy."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _PARTS: dict[torch.layout, tuple[str, ...]] = {
 
 
 def check_copyable(x: torch.Tensor) -> None:
-    """Refuse what torch would crash on, or has no shape to copy.
+    """Refuse tensors on which torch would crash, or that have no shape to copy.
 
     Raises:
-        DeletedTensorError: its storage was resized to nothing.
+        DeletedTensorError: the tensor's storage was resized to 0 bytes.
         UnsupportedOperation: it is a lazy parameter.
     """
     if isinstance(x, _LAZY):
@@ -48,41 +48,42 @@ def check_copyable(x: torch.Tensor) -> None:
     if is_gone:  # torch would read through a null pointer
         raise DeletedTensorError(
             f"the memory of this tensor of shape {tuple(x.shape)} is gone: its storage was resized "
-            "to 0 bytes (FSDP does so with parameters that it has put away)."
+            "to 0 bytes (FSDP does this with parameters that it has released)."
         )
 
 
 def check_movable(x: torch.Tensor, *, is_simulated: bool) -> None:
-    """Refuse what cannot be brought to another device.
+    """Refuse tensors that cannot be moved to another device.
 
     Raises:
-        UnsupportedOperation: it lies on several devices, or simulated devices cannot hold it.
+        UnsupportedOperation: it is spread over several devices, or is not dense and goes to a
+        simulated one.
     """
     _refuse_spread(x, "moving")
     is_dense = x.layout is torch.jagged or (x.layout is torch.strided and not x.is_nested)
     if is_simulated and (x.is_quantized or not is_dense):
         kind = "quantized" if x.is_quantized else _kind_of(x)
         raise UnsupportedOperation(
-            f"moving a {kind} tensor", "simulated devices of torch hold dense tensors only"
+            f"moving a {kind} tensor", "torch's simulated devices hold dense tensors only"
         )
 
 
 def from_numpy(
     array: np.ndarray[Any, Any], dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:
-    """The values of ``array``, converted to ``dtype``, in memory of torch's own on ``device``."""
-    if array.dtype.name == "bfloat16":  # of ml_dtypes, which torch does not know
+    """The values of ``array``, converted to ``dtype``, in new memory of torch's on ``device``."""
+    if array.dtype.name == "bfloat16":  # from ml_dtypes, which torch does not support
         bits = from_numpy(array.view(np.uint16), torch.uint16, torch.device("cpu"))
         return bits.view(torch.bfloat16).to(device=device, dtype=dtype)
     strides_fit = all(stride >= 0 and stride % array.itemsize == 0 for stride in array.strides)
     if not (strides_fit and array.flags.aligned):
         array = array.copy()
-    # Not torch.from_numpy, which shares, and warns of arrays that are read-only.
+    # Not torch.from_numpy, which shares memory, and warns of read-only arrays.
     return torch.tensor(array, dtype=dtype, device=device)
 
 
 def to_numpy(x: torch.Tensor) -> np.ndarray[Any, Any]:
-    """A new, writable array in C order, cut off from autograd.
+    """A new, writable array in C order, detached from autograd.
 
     Raises:
         UnsupportedDtypeError: NumPy has no such dtype.
@@ -107,10 +108,10 @@ def to_numpy(x: torch.Tensor) -> np.ndarray[Any, Any]:
 
 
 def extents(x: torch.Tensor) -> list[Extent]:
-    """The whole storages behind ``x``.
+    """The complete storages behind ``x``.
 
     Raises:
-        UnsupportedOperation: there is no memory, or torch does not tell where.
+        UnsupportedOperation: there is no memory, or torch does not report its address.
     """
     if not has_memory(x) or isinstance(x, _LAZY):
         _no_memory(x, "extents")
@@ -123,18 +124,18 @@ def extents(x: torch.Tensor) -> list[Extent]:
         storage = x.untyped_storage()
         return [Extent(storage.data_ptr(), storage.nbytes())]
     except (RuntimeError, NotImplementedError) as error:
-        raise UnsupportedOperation("extents", f"torch tells no address of it: {error}") from error
+        raise UnsupportedOperation("extents", f"torch reports no address: {error}") from error
 
 
 def has_memory(x: torch.Tensor) -> bool:
-    """Whether there are values behind it: not on ``meta``, nor while torch.compile traces."""
+    """Whether ``x`` has values: not on ``meta``, nor while torch.compile traces."""
     return x.device.type != "meta" and type(x).__name__ != "FakeTensor"
 
 
 def _refuse_spread(x: torch.Tensor, doing: str) -> None:
     if type(x).__name__ == "DTensor":
         raise UnsupportedOperation(
-            f"{doing} a DTensor", "it lies on several devices: x.to_local() or x.full_tensor()"
+            f"{doing} a DTensor", "it is spread over devices: use x.to_local() or x.full_tensor()"
         )
 
 

@@ -1,4 +1,4 @@
-"""Gluon's models: what hangs on one, moving it, reading and writing it."""
+"""Gluon's models: their parameters, moving them, reading and writing them."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 class MxnetModels(Models):
     """``gluon.Block``, ``Parameter`` and ``ParameterDict``.
 
-    A part is a ``Parameter``, or an array of an optimizer's state. Both stay the objects they are,
-    and so do the arrays of a parameter: only handles are exchanged, see ``memory.py``.
+    A part is a ``Parameter``, or an array of an optimizer's state. Both stay the same objects, and
+    so do the arrays of a parameter: only handles are exchanged, see ``swap.py``.
     """
 
-    # -- what hangs on a model ---------------------------------------------------------------------
+    # -- the parameters of a model -----------------------------------------------------------------
 
     def parameters(self, model: Model) -> Mapping[str, Tensor]:
         """By structural names (``0.weight``); running statistics and constants are buffers."""
@@ -65,7 +65,7 @@ class MxnetModels(Models):
         }
 
     def trainable(self, model: Model) -> Mapping[str, Tensor]:
-        """Those whose ``grad_req`` is not ``'null'``."""
+        """Parameters whose ``grad_req`` is not ``'null'``."""
         return {
             name: array_of(name, parameter)
             for name, parameter in _unique(parameters_of(model))
@@ -73,7 +73,7 @@ class MxnetModels(Models):
         }
 
     def tensors(self, model: Model) -> Mapping[str, Tensor]:
-        """A tied one under its first name; each copy, where a parameter is on several devices."""
+        """Tied ones under their first name; every copy, if a parameter is on several devices."""
         found: dict[str, Tensor] = {}
         for name, parameter in _unique(_all_parameters(model)):
             arrays = parameter._data or ()
@@ -91,7 +91,7 @@ class MxnetModels(Models):
             check_trainer(optimizer)
         if isinstance(model, Block):
             for _, block in blocks_of(model):
-                block._check_container_with_block()  # Gluon's warning of blocks it does not see
+                block._check_container_with_block()  # warns of blocks it does not see
         found = []
         for name, parameter in _unique(_all_parameters(model)):
             _check_movable(name, parameter)
@@ -100,7 +100,7 @@ class MxnetModels(Models):
         return [*found, *states, *trainer_parts(optimizer, found)]
 
     def twin(self, part: Part, device: Device) -> Part:
-        """Of a deferred parameter, that it is to come into being there."""
+        """For a deferred parameter, the twin has a device and no memory yet."""
         if isinstance(part, Parameter):
             return ParameterTwin(self.backend, part, device)
         if isinstance(part, TrainerPart):
@@ -108,20 +108,20 @@ class MxnetModels(Models):
         return copy_of(self.backend, part, device)
 
     def _twin_of_trainer(self, part: TrainerPart, device: Device) -> TrainerTwin | None:
-        """None where other parameters keep it where it is."""
+        """None if other parameters keep it where it is."""
         kept_by = part.stays(lambda parameter: self._is_there(parameter, device))
         if kept_by is None:
             return TrainerTwin(part, device.native)
         if not part.is_given:
             return None
         raise UnsupportedOperation(
-            "placing a Trainer of parameters that are elsewhere",
+            "placing a Trainer whose parameters are partly elsewhere",
             f"it also trains {kept_by.name!r}, on {kept_by.list_ctx()[0]}: place the model that "
             f"has it on {device} first",
         )
 
     def swap(self, part: Part, twin: Part) -> None:
-        """Waits for the twin first: what MXNet could not do is raised here."""
+        """Waits for the twin first, which raises any error of MXNet's copies."""
         if isinstance(part, TrainerPart):
             if twin is not None:
                 exchange_trainers(part.trainer, twin)
@@ -133,7 +133,7 @@ class MxnetModels(Models):
             exchange_arrays(part, twin)
 
     def is_on(self, part: Part, device: Device) -> bool:
-        """A parameter with its gradient, a ``Trainer`` by where it looks for its parameters."""
+        """A parameter with its gradient; a ``Trainer`` by where it looks for its parameters."""
         if isinstance(part, Parameter):
             return self._is_there(part, device)
         if isinstance(part, TrainerPart):
@@ -141,7 +141,7 @@ class MxnetModels(Models):
         return self.backend.device_of(part) is device
 
     def is_placed(self, model: Model, device: Device) -> bool:
-        """Asks MXNet where each array is."""
+        """Queries MXNet for the device of each array."""
         is_there = self._is_there
         return all(
             is_there(parameter, device) and parameter._stype == "default"
@@ -149,7 +149,7 @@ class MxnetModels(Models):
         )
 
     def finish(self, model: Model, optimizer: Any, device: Device) -> Any:  # noqa: ARG002
-        """The ``Trainer`` goes on as it is; compiled graphs let go of old memory."""
+        """The ``Trainer`` works on unchanged; compiled graphs release old memory."""
         if isinstance(model, Block):
             _forget_static_memory(model)
         return optimizer
@@ -157,7 +157,7 @@ class MxnetModels(Models):
     # -- checkpoints -------------------------------------------------------------------------------
 
     def stored(self, model: Model) -> Mapping[str, Stored]:
-        """All parameters, as ``save_parameters`` does, by each of their names."""
+        """All parameters, as in ``save_parameters``, under each of their names."""
         from unidev_mxnet.nn.layers import portable_names
 
         renamed = portable_names(model)
@@ -168,23 +168,23 @@ class MxnetModels(Models):
         return found
 
     def read(self, x: Tensor) -> Array:
-        """Waits; the memory of ``x`` itself, where that is on the host."""
+        """Waits; shares the memory of ``x`` if it is on the host."""
         is_on_host = x.stype == "default" and x.size and x.ctx.device_type.startswith("cpu")
         with numpy_shapes():
             values: Array = host_view(x) if is_on_host else x.asnumpy()
         return values if values.dtype.fields is None else values.view(np.uint16)
 
     def write(self, x: Tensor, values: Array) -> None:
-        """Blocks until the values are there."""
+        """Blocks until the values are written."""
         with numpy_shapes(), autograd.pause():
             x._sync_copyfrom(values.view(x.dtype) if _is_bfloat16(x) else values)
 
     # -- one parameter -----------------------------------------------------------------------------
 
     def _is_there(self, parameter: Parameter, device: Device) -> bool:
-        """By its arrays, and by Gluon's own note: of a deep copy of an ``mx.np`` one they differ.
+        """By its arrays and Gluon's record, which differ for a deep copy of an ``mx.np`` parameter.
 
-        MXNet puts that into the current context, and the note is copied as it was.
+        MXNet puts the copy into the current context, but copies the record unchanged.
         """
         arrays, gradients = parameter._data, parameter._grad
         if arrays is None:
@@ -225,12 +225,12 @@ def _check_dense(name: str, parameter: Parameter) -> None:
     if parameter._stype != "default":
         raise UnsupportedOperation(
             f"placing or reading {name!r}, whose storage is {parameter._stype},",
-            "its rows are in the kvstore of its Trainer, and not in the model",
+            "its rows are in the kvstore of its Trainer, not in the model",
         )
 
 
 def _forget_static_memory(model: Block) -> None:
-    """A graph hybridized with ``static_alloc`` holds arrays of where it last ran; made anew."""
+    """Recompile graphs hybridized with ``static_alloc``, which hold arrays on the old device."""
     for _, block in blocks_of(model):
         if isinstance(block, HybridBlock) and block._cached_op and not block._backend:
             block._cached_op = None

@@ -1,4 +1,4 @@
-"""What a ``gluon.Trainer`` has that moves with its model."""
+"""The state of a ``gluon.Trainer`` that moves with its model."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 def check_trainer(optimizer: Any) -> None:
-    """Raises ``UnsupportedOperation`` where the state is out of reach; says what to do."""
+    """Raise ``UnsupportedOperation`` if the state is out of reach; the error gives a remedy."""
     if not isinstance(optimizer, mx.gluon.Trainer):
         raise UnsupportedOperation(
-            f"placing a {type(optimizer).__name__} with a model of Gluon's",
-            "what trains these is a mxnet.gluon.Trainer: give that",
+            f"placing a {type(optimizer).__name__} with a Gluon model",
+            "Gluon models are trained by a mxnet.gluon.Trainer: pass that",
         )
     if optimizer._kvstore is not None:
         raise UnsupportedOperation(
@@ -34,7 +34,7 @@ def check_trainer(optimizer: Any) -> None:
 
 
 def state_arrays(trainer: Any) -> list[Tensor]:
-    """The arrays of its state (momentum and the like), each once."""
+    """The arrays of the trainer's state (momentum and the like), each once."""
     optimizer = trainer._optimizer
     own = {name: value for name, value in vars(optimizer).items() if name != "param_dict"}
     found = {id(x): x for x in _arrays_in([updater.states for updater in trainer._updaters])}
@@ -43,10 +43,10 @@ def state_arrays(trainer: Any) -> list[Tensor]:
 
 
 class TrainerPart:
-    """That a ``Trainer`` knows where its parameters are, which moves as a part of its own.
+    """Moves a ``Trainer``'s record of where its parameters are.
 
-    One that was made before a move would look for them where they were. A parameter knows the last
-    one that was made for it; that one follows, also where it was not given.
+    A trainer made before a move would look for them on the old device. A parameter refers to the
+    last trainer made for it; that one is updated, even if it was not passed.
     """
 
     __slots__ = ("is_given", "moved", "trainer")
@@ -54,7 +54,7 @@ class TrainerPart:
     def __init__(self, trainer: Any, is_given: bool, moved: frozenset[int]) -> None:
         self.trainer = trainer
         self.is_given = is_given
-        """Whether its state is moved with it; else that follows at the next update."""
+        """Whether its state moves with it; otherwise MXNet moves that at the next update."""
         self.moved = moved
         """Ids of the parameters that move."""
 
@@ -65,16 +65,16 @@ class TrainerPart:
 
 
 class TrainerTwin:
-    """What ``exchange_trainers`` gives a ``Trainer``."""
+    """The values that ``exchange_trainers`` gives a ``Trainer``."""
 
     __slots__ = ("contexts", "counts", "states_synced")
 
     def __init__(self, part: TrainerPart, context: Any) -> None:
-        """Of the same numbers.
+        """With the same update counts.
 
-        An optimizer counts updates by the number of the device: on another one Adam would begin
-        anew. What is not synced MXNet itself moves at the next update, as it does with what it has
-        loaded from a file.
+        An optimizer keeps them by device number: on another one Adam would start again. MXNet
+        itself moves state that is not synced at the next update, as it does after loading from a
+        file.
         https://github.com/apache/mxnet/blob/1.9.1/python/mxnet/optimizer/optimizer.py#L398
         """
         (updater,) = part.trainer._updaters
@@ -85,9 +85,9 @@ class TrainerTwin:
 
 
 def trainer_parts(optimizer: Any, parameters: Sequence[Any]) -> list[TrainerPart]:
-    """The ``Trainer`` that was given, if any, and those that the parameters know.
+    """The ``Trainer`` that was passed, if any, and those that the parameters refer to.
 
-    Not those that have a kvstore: MXNet brings their arrays to the weights at each step.
+    Without those that have a kvstore: MXNet moves their arrays to the weights at each step.
     """
     moved = frozenset(map(id, parameters))
     found = {id(parameter._trainer): parameter._trainer for parameter in parameters}
@@ -101,7 +101,7 @@ def trainer_parts(optimizer: Any, parameters: Sequence[Any]) -> list[TrainerPart
 
 
 def exchange_trainers(trainer: Any, twin: TrainerTwin) -> None:
-    """No call from the first store on, see ``memory.exchange_parameters``."""
+    """Calls nothing after the first store, see ``swap.exchange_parameters``."""
     updater = trainer._updaters[0]
     optimizer = updater.optimizer
     trainer._contexts, twin.contexts = twin.contexts, trainer._contexts

@@ -1,9 +1,9 @@
-"""Moving the memory of one array or parameter, so that both stay the objects they are.
+"""Exchanging the memory of one array or parameter, which stays the same object.
 
-An ``NDArray`` of MXNet's Python is a shell round a handle, and all that belongs to the memory hangs
-on the handle: its context, that autograd knows it as a variable, which gradient is its own, and
-whether that is fresh. Exchanging the handles of two arrays moves all of it. Seen to work on 1.9.1,
-upstream's last release; ``test_models.py`` asks each of these first.
+An ``NDArray`` in MXNet's Python wraps a handle, and everything about the memory belongs to the
+handle: its context, its registration as an autograd variable, its gradient, and whether that is
+fresh. Exchanging the handles of two arrays moves all of it. Tested on 1.9.1, upstream's last
+release; ``test_models.py`` checks each of these first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ParameterTwin:
-    """What a parameter has of its own on another device; looks like one as far as ``swap`` goes."""
+    """A parameter's fields on another device, with the attributes that ``swap`` uses."""
 
     __slots__ = ("_ctx_list", "_ctx_map", "_data", "_deferred_init", "_grad")
 
@@ -52,13 +52,13 @@ class ParameterTwin:
 
 
 def copy_of(backend: Backend, array: Tensor, device: Device) -> Tensor:
-    """A copy that no autograd records."""
+    """A copy that autograd does not record."""
     with autograd.pause():
         return backend.copy_to(array, device, False)
 
 
 def wait_for(twin: Tensor | ParameterTwin) -> None:
-    """Raise here what went wrong on the way."""
+    """Raise the errors of the copies here."""
     if not isinstance(twin, ParameterTwin):
         twin.wait_to_read()
         return
@@ -68,14 +68,14 @@ def wait_for(twin: Tensor | ParameterTwin) -> None:
 
 
 def exchange_arrays(a: Tensor, b: Tensor) -> None:
-    """Each gets the memory of the other."""
+    """Exchange the memory of two arrays."""
     a.handle, b.handle = b.handle, a.handle
 
 
 def exchange_parameters(a: Parameter, b: ParameterTwin) -> None:
-    """Each gets the memory of the other, and what Gluon notes about where that is.
+    """Exchange the memory of a parameter and its twin, and Gluon's record of where it is.
 
-    No call between the first line and the last: there Python would let a Ctrl-C in.
+    There is no call between the first line and the last, where Python would let in a Ctrl-C.
     """
     if a._data is None:
         a._deferred_init, b._deferred_init = b._deferred_init, a._deferred_init

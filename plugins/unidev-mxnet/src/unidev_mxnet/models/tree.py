@@ -1,4 +1,4 @@
-"""What hangs on a model of Gluon's: each parameter, and every path that leads to it."""
+"""The parameters of a Gluon model, and every path that leads to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def blocks_of(model: Model) -> Iterator[tuple[str, Block]]:
-    """``model`` and the blocks in it, each at every place at which it stands, by path."""
+    """``model`` and the blocks in it, each at every place, by path."""
     yield "", model
     for name, child in model._children.items():
         for path, block in blocks_of(child):
@@ -26,7 +26,7 @@ def parameters_of(model: Model) -> Iterator[tuple[str, Parameter]]:
     """Parameters, buffers included, by Gluon's structural names, those of ``save_parameters``.
 
     Raises:
-        UnsupportedOperation: this is a model, and none of Gluon's.
+        UnsupportedOperation: this is an MXNet model, but not one of Gluon's.
     """
     if isinstance(model, Block):
         for path, block in blocks_of(model):
@@ -39,13 +39,13 @@ def parameters_of(model: Model) -> Iterator[tuple[str, Parameter]]:
     else:
         raise UnsupportedOperation(
             f"looking into a {type(model).__name__}",
-            "it is a graph, whose arrays are where it was bound; of MXNet's models, Gluon's are "
+            "it is a graph, whose arrays are where it was bound; only Gluon's models can be "
             "placed: mx.gluon.SymbolBlock makes one of a Symbol",
         )
 
 
 def hidden_parameters(model: Model) -> Iterator[tuple[str, Parameter]]:
-    """What ``optimize_for`` has made of a block's parameters, of which no block knows."""
+    """Parameters that ``optimize_for`` created, which belong to no block."""
     if not isinstance(model, Block):
         return
     for path, block in blocks_of(model):
@@ -57,7 +57,7 @@ def hidden_parameters(model: Model) -> Iterator[tuple[str, Parameter]]:
 
 
 def is_buffer(parameter: Parameter) -> bool:
-    """Whether it is what Gluon has for a buffer: no optimizer ever changes it."""
+    """Whether it is what Gluon uses as a buffer: optimizers never change it."""
     return isinstance(parameter, Constant) or not parameter._differentiable
 
 
@@ -65,7 +65,7 @@ def array_of(name: str, parameter: Parameter) -> Any:
     """The one array of ``parameter``.
 
     Raises:
-        UnsupportedOperation: there is none yet, or there are several.
+        UnsupportedOperation: there is no array yet, or several.
     """
     arrays = parameter._data
     if arrays is not None and len(arrays) == 1:
@@ -80,16 +80,16 @@ def spread(name: str, parameter: Parameter) -> UnsupportedOperation:
     contexts = ", ".join(str(context) for context in parameter.list_ctx())
     return UnsupportedOperation(
         f"placing or reading {name!r}, which is on several devices at once ({contexts}),",
-        "which of them to take is yours to say: net.collect_params().reset_ctx(mx.cpu()) leaves "
-        "one, with the mean of all",
+        "there is no single copy to take: net.collect_params().reset_ctx(mx.cpu()) leaves "
+        "one, the mean of all",
     )
 
 
 def unbuilt(name: str, parameter: Parameter) -> UnsupportedOperation:
-    """The error about a parameter that is not there yet."""
+    """The error about a parameter that has no memory yet."""
     if parameter._deferred_init:
         remedy = (
-            "its shape is not known before the first forward: call the model with one batch, or "
+            "its shape is unknown before the first forward: call the model with one batch, or "
             "make its layers with in_units, in_channels"
         )
     else:
@@ -98,7 +98,7 @@ def unbuilt(name: str, parameter: Parameter) -> UnsupportedOperation:
 
 
 def _own_parameters(block: Block) -> Iterator[tuple[str, Parameter]]:
-    """Those that are attributes, and those that ``block.params.get`` made besides."""
+    """Parameters that are attributes, and others made by ``block.params.get``."""
     yield from block._reg_params.items()
     if len(block._params._params) > len(block._reg_params):
         attributes = {id(parameter) for parameter in block._reg_params.values()}

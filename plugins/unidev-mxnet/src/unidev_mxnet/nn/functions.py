@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class MxnetFunctions(Functions):
-    """They take legacy arrays as well; results are ``mx.np.ndarray``."""
+    """Accept legacy arrays as well; results are ``mx.np.ndarray``."""
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """``fully_connected`` of the last axis."""
+        """``fully_connected`` on the last axis."""
         given = _numpy(x, weight) if bias is None else _numpy(x, weight, bias)
         with numpy_shapes():
             return npx.fully_connected(
@@ -39,7 +39,7 @@ class MxnetFunctions(Functions):
             )  # fmt: skip
 
     def avg_pool2d(self, x: Tensor, kernel_size: Pair, stride: Pair) -> Tensor:
-        """``pooling``, of whole windows."""
+        """``pooling`` over complete windows."""
         with numpy_shapes():
             return npx.pooling(
                 *_numpy(x), kernel=kernel_size, stride=stride,
@@ -57,7 +57,7 @@ class MxnetFunctions(Functions):
             return mx.np.tanh(*_numpy(x))
 
     def softmax_cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """By ``log_softmax`` and ``pick``, which takes a label out of range for the nearest."""
+        """``log_softmax`` and ``pick``, which clips a label that is out of range."""
         with numpy_shapes():
             logits, labels = _numpy(logits, labels)
             return -npx.pick(npx.log_softmax(logits), labels).mean()

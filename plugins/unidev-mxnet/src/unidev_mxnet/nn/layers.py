@@ -1,4 +1,4 @@
-"""The layers behind ``unidev.nn``: Gluon's own, in NumPy's semantics wherever they are called."""
+"""The layers behind ``unidev.nn``: Gluon's own, always with NumPy semantics."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     Pair = tuple[int, int]
 
 _PORTABLE = {"gamma": "weight", "beta": "bias"}
-"""Gluon's names in batch norm, and what they are in a checkpoint."""
+"""Gluon's names in batch norm, and their names in a checkpoint."""
 
 
 class Layer(Block):  # type: ignore[misc]  # MXNet is untyped
-    """What a layer of Gluon's needs to be one of ``unidev.nn``.
+    """What a Gluon layer needs to be a layer of ``unidev.nn``.
 
-    The mode is in the layer, by ``set_mode``, and not only in autograd's scope. A mode by scope
-    would not do: MXNet's backward takes one mode for all layers, so where some train and some do
-    not, gradients would be wrong. So a layer computes differently, whatever the scope.
+    The mode is stored in the layer, by ``set_mode``, and does not depend on autograd's scope.
+    MXNet's backward uses one mode for all layers, so with some layers training and others not,
+    gradients would be wrong. So a layer computes by its own mode, whatever the scope.
     """
 
     _trains = True
@@ -42,14 +42,14 @@ class Layer(Block):  # type: ignore[misc]  # MXNet is untyped
             super().__init__(*arguments, **options)
 
     def __call__(self, *inputs: Tensor) -> Tensor:
-        """Forward, for ``mx.np.ndarray``, whatever this thread's flags."""
+        """Forward, for ``mx.np.ndarray``, regardless of this thread's flags."""
         if mx.util.is_np_array():
             return super().__call__(*inputs)
         with numpy_semantics():
             return super().__call__(*inputs)
 
     def set_mode(self, is_training: bool) -> None:
-        """Compute as training does, or not."""
+        """Choose whether to compute in training mode."""
         self._trains = is_training
 
 
@@ -78,26 +78,26 @@ class Activation(Layer, nn.Activation):  # type: ignore[misc]
 
 
 class BatchNorm(Layer, nn.BatchNorm):  # type: ignore[misc]
-    """``gluon.nn.BatchNorm`` that counts each batch as it goes forward.
+    """``gluon.nn.BatchNorm`` that updates its statistics in the forward pass.
 
-    MXNet's own, and this one too once it is compiled by ``hybridize``, counts a batch when the
-    gradient is computed, and not without.
+    MXNet's own, and this one too once ``hybridize`` compiles it, updates them when the gradient
+    is computed, and not without.
     """
 
     def __call__(self, *inputs: Tensor) -> Tensor:
-        """Of this batch while training, also where nothing is recorded."""
+        """In training mode uses this batch's statistics, even if nothing is recorded."""
         if not self._trains:
             return super().__call__(*inputs)
         with autograd.train_mode():
             return super().__call__(*inputs)
 
     def set_mode(self, is_training: bool) -> None:
-        """By the statistics that are used."""
+        """Also selects which statistics are used."""
         super().set_mode(is_training)
         self._kwargs["use_global_stats"] = not is_training
 
     def hybrid_forward(self, F: Any, x: Tensor, **arrays: Tensor) -> Tensor:  # noqa: N803
-        """With momentum 1 the operator itself leaves the running statistics as they are."""
+        """With momentum 1 the operator itself leaves the running statistics unchanged."""
         if not self._trains or F is not mx.nd:
             return super().hybrid_forward(F, x, **arrays)
         options = {**self._kwargs, "momentum": 1.0, "output_mean_var": True}
@@ -109,7 +109,7 @@ class BatchNorm(Layer, nn.BatchNorm):  # type: ignore[misc]
         return y
 
     def _count(self, running: Tensor, value: Tensor) -> None:
-        """``momentum * running + (1 - momentum) * value``, as a step of SGD: one operator."""
+        """``momentum * running + (1 - momentum) * value``, as an SGD step: one operator."""
         old = running.as_nd_ndarray()
         rate = 1.0 - self._kwargs["momentum"]
         mx.nd.sgd_update(old, value.as_nd_ndarray(), lr=rate, wd=1.0, rescale_grad=-1.0, out=old)
@@ -119,21 +119,21 @@ class Dropout(Layer, nn.Dropout):  # type: ignore[misc]
     """``gluon.nn.Dropout``."""
 
     def hybrid_forward(self, F: Any, x: Tensor) -> Tensor:  # noqa: N803  Gluon's own
-        """Drops whenever it trains: mode ``always`` does not ask autograd's scope."""
+        """Drops whenever it trains: mode ``always`` ignores autograd's scope."""
         if not self._trains or not self._rate:
             return x
         return F.npx.dropout(x, p=self._rate, axes=self._axes, mode="always")
 
 
 class Sequential(Layer, nn.Sequential):  # type: ignore[misc]
-    """``gluon.nn.Sequential``, where a layer is no ``HybridBlock``."""
+    """``gluon.nn.Sequential``, for when some layer is not a ``HybridBlock``."""
 
 
 class HybridSequential(Layer, nn.HybridSequential):  # type: ignore[misc]
     """``gluon.nn.HybridSequential``."""
 
     def __call__(self, *inputs: Tensor) -> Tensor:
-        """Compiled by ``hybridize``, the layers are not called: their scope is entered here."""
+        """Once ``hybridize`` compiles them, the layers are not called: enter their scope here."""
         if not self._active or not self._trains:
             return super().__call__(*inputs)
         with autograd.train_mode():
@@ -141,10 +141,10 @@ class HybridSequential(Layer, nn.HybridSequential):  # type: ignore[misc]
 
 
 class MxnetLayers(Layers):
-    """Gluon's layers, initialized, with ``mx.np.ndarray`` in them."""
+    """Gluon's layers, initialized, with ``mx.np.ndarray`` parameters."""
 
     def dense(self, weight: Array, bias: Array | None) -> Model:
-        """Of the last axis: ``flatten=False``."""
+        """On the last axis: ``flatten=False``."""
         outputs, inputs = weight.shape
         layer = Dense(outputs, use_bias=bias is not None, flatten=False, in_units=inputs)
         return _filled(layer, weight=weight, bias=bias)
@@ -179,7 +179,7 @@ class MxnetLayers(Layers):
         return Activation("tanh")
 
     def batch_norm(self, features: int, momentum: float, epsilon: float) -> Model:
-        """The running variance is that of the batch, not of its population."""
+        """The running variance is the biased one (divided by n)."""
         return _filled(BatchNorm(momentum=momentum, epsilon=epsilon, in_channels=features))
 
     def dropout(self, rate: float) -> Model:
@@ -187,14 +187,14 @@ class MxnetLayers(Layers):
         return Dropout(rate)
 
     def sequential(self, layers: Sequence[Model]) -> Model:
-        """``HybridSequential``, which ``hybridize`` compiles, if all layers can be in one."""
+        """``HybridSequential``, which ``hybridize`` compiles, if all layers are hybrid."""
         is_hybrid = all(isinstance(layer, HybridBlock) for layer in layers)
         made = HybridSequential() if is_hybrid else Sequential()
         made.add(*layers)
         return made
 
     def set_mode(self, model: Model, is_training: bool) -> None:
-        """Of layers of ``unidev.nn``; what was compiled of them is compiled anew."""
+        """For layers of ``unidev.nn``; compiled ones are recompiled."""
         blocks = [block for _, block in blocks_of(model)] if isinstance(model, Block) else [model]
         for block in blocks:
             if not isinstance(block, Layer):
@@ -211,7 +211,7 @@ class MxnetLayers(Layers):
 
 
 def portable_names(model: Model) -> dict[str, str]:
-    """The names that a checkpoint has for Gluon's own, in what ``unidev.nn`` has made."""
+    """Checkpoint names by Gluon's own names, for the layers of ``unidev.nn``."""
     found: dict[str, str] = {}
     if not isinstance(model, Block):
         return found
@@ -223,7 +223,7 @@ def portable_names(model: Model) -> dict[str, str]:
 
 
 def _filled(layer: Model, **weights: Array | None) -> Model:
-    """``layer`` with arrays of its own on the CPU. Draws no number of MXNet's generator."""
+    """``layer`` with its own arrays on the CPU. Does not draw from MXNet's generator."""
     with numpy_semantics(), autograd.pause():
         layer.initialize(mx.init.Zero(), ctx=mx.cpu())
         for name, values in weights.items():

@@ -1,4 +1,4 @@
-"""What the conformance suite needs of MXNet, by MXNet's own calls."""
+"""What the conformance suite needs of MXNet, using MXNet's own calls."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _LOOKS, _MOST_LOOKS = 4, 40
-"""How often a count has to be the same, and how often it is taken at most, 5 ms apart."""
+"""How many equal counts in a row are needed, and how many are taken at most, 5 ms apart."""
 
 
 class MxnetProbe(Probe):
-    """Probe of MXNet. Each method gives its thread NumPy's meaning of shapes while it runs."""
+    """Probe of MXNet. Each method sets NumPy shapes for its thread while it runs."""
 
-    deleted = unsupported("MXNet frees no array that is in use")
+    deleted = unsupported("MXNet does not free an array that is in use")
 
     @cached_property
     def autograd(self) -> MxnetAutogradProbe:  # type: ignore[override]  # read-only is enough
@@ -40,7 +40,7 @@ class MxnetProbe(Probe):
 
     @cached_property
     def models(self) -> MxnetModelProbe:  # type: ignore[override]  # read-only is enough
-        """Of Gluon's models."""
+        """Probe of Gluon's models."""
         from unidev_mxnet.probe.models import MxnetModelProbe
 
         return MxnetModelProbe(self.backend)
@@ -62,12 +62,12 @@ class MxnetProbe(Probe):
             return x.asnumpy()
 
     def same_memory(self, x: Any) -> Any:
-        """``detach``, whose name does not say so."""
+        """``detach``, which shares memory, despite its name."""
         with mx.util.np_shape(True):
             return x.detach()
 
     def views(self, x: Any) -> Mapping[str, Any]:
-        """MXNet makes copies of all three; its views, of rows, are in the plugin's own tests."""
+        """MXNet copies for all three; its views, of rows, are tested by the plugin itself."""
         with mx.util.np_shape(True):
             return {
                 "transposed": x.T,
@@ -76,10 +76,10 @@ class MxnetProbe(Probe):
             }
 
     def allocated_bytes(self, device: Device) -> int:
-        """The count once it stands still.
+        """The count once it is stable.
 
-        An operator's arrays are let go by MXNet's own threads, a moment after it counts as done, so
-        that ``waitall`` may return before.
+        MXNet's own threads release an operator's arrays a moment after it counts as done, so
+        ``waitall`` may return before.
         """
         count, same = super().allocated_bytes(device), 0
         for _ in range(_MOST_LOOKS):
@@ -94,7 +94,7 @@ class MxnetProbe(Probe):
     def global_state(self) -> Mapping[str, object]:
         """This thread's context and flags, and the host's generators.
 
-        MXNet tells nobody the state of its own generators.
+        MXNet does not expose the state of its own generators.
         """
         kind, keys, *rest = np.random.get_state(legacy=True)
         return {
@@ -109,7 +109,7 @@ class MxnetProbe(Probe):
         }
 
     def specials(self, device: Device) -> Mapping[str, Any]:
-        """The legacy class, the sparse ones, a parameter, bfloat16, and memory for other uses."""
+        """The legacy class, sparse arrays, a parameter, bfloat16, and shared memory."""
         values = np.array([[1, 0, 2], [0, 0, 0], [0, 3, 0]], "float32")
         context = device.native
         legacy = mx.nd.array(values, ctx=context)
@@ -127,13 +127,13 @@ class MxnetProbe(Probe):
         return found
 
     def write(self, x: Any, value: float) -> None:
-        """``x[:] = value``, and waits: a view has no way of seeing that it must."""
+        """``x[:] = value``, then waits: a view cannot know that it must."""
         with mx.util.np_shape(True):
             x[() if x.ndim == 0 else slice(None)] = value
         x.wait_to_read()
 
     def gradient(self, function: Callable[[Any], Any], array: Array, device: Device) -> Array:
-        """``autograd.record`` and ``backward``."""
+        """Uses ``autograd.record`` and ``backward``."""
         with mx.util.np_shape(True), mx.util.np_array(True):
             x = self.make(array, device)
             x.attach_grad()

@@ -1,4 +1,4 @@
-"""Gradients, by MXNet's own calls."""
+"""Gradients, using MXNet's own calls."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class MxnetAutogradProbe(AutogradProbe):
-    """``attach_grad``, ``record`` and ``backward``. MXNet's arrays have no ``requires_grad``."""
+    """Uses ``attach_grad``, ``record`` and ``backward``. MXNet has no ``requires_grad``."""
 
     def gradients(
         self, function: Callable[..., Tensor], arrays: Sequence[Array], devices: Sequence[Device]
     ) -> Sequence[Tensor | None]:
-        """The buffers that ``backward`` has written to; None for the others."""
+        """The buffers that ``backward`` wrote; None for the others."""
         with mx.util.np_shape(True), mx.util.np_array(True):
             xs = [_variable(*given) for given in zip(arrays, devices, strict=True)]
             with autograd.record():
@@ -39,7 +39,7 @@ class MxnetAutogradProbe(AutogradProbe):
         return x.detach()
 
     second_order = unsupported(
-        "few of MXNet's operators have a second derivative, and multiplication is none of them",
+        "few of MXNet's operators have a second derivative, and multiplication does not",
         "https://github.com/apache/mxnet/blob/1.9.1/python/mxnet/autograd.py#L278",
     )
 

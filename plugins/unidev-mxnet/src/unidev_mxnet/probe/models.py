@@ -1,4 +1,4 @@
-"""A sample model and a ``Trainer``, by Gluon's own calls."""
+"""A sample model and a ``Trainer``, using Gluon's own calls."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ class Sample(Block):  # type: ignore[misc]  # MXNet is untyped
             self.shift = self.params.get_constant("shift", np.full((4,), 0.25, "float32"))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Each part once; the tied and the shared one twice."""
+        """Uses each part once; the tied and the shared one twice."""
         x = self.norm(mx.np.tanh(self.first(x)))
         x = self.second(self.shared(x)) * self.scale.data(x.ctx)
         return self.again(x) + self.shift.data(x.ctx)
 
 
 class MxnetModelProbe(ModelProbe):
-    """Buffers are Gluon's parameters that no training changes; all of them are saved."""
+    """Buffers are Gluon parameters that training does not change; all are saved."""
 
     def model(self) -> Model:
-        """Weights are from NumPy's own generator, of a seed of its own."""
+        """Draws weights from a NumPy generator with a fixed seed."""
         with mx.util.np_shape(True), mx.util.np_array(True):
             made = Sample()
             made.initialize(mx.init.One(), ctx=mx.cpu())
@@ -78,11 +78,11 @@ class MxnetModelProbe(ModelProbe):
         ]
 
     def shared(self, model: Model) -> Sequence[tuple[object, object]]:
-        """The block that also stands in ``again``."""
+        """The block that is also in ``again``."""
         return [(model.shared, model.again[0])]
 
     def frozen(self, model: Model) -> frozenset[str]:
-        """By ``grad_req``, without what is never trained."""
+        """By ``grad_req``, without the buffers."""
         return frozenset(
             name
             for name, parameter in _named(model)
@@ -92,20 +92,20 @@ class MxnetModelProbe(ModelProbe):
         )
 
     def is_training(self, model: Model) -> None:
-        """The mode is autograd's, and no model's."""
+        """None: the mode is autograd's, not the model's."""
 
     def set_inference(self, model: Model) -> None:
-        """Nothing: ``forward`` is outside of ``record``."""
+        """Does nothing: ``forward`` runs outside ``record``."""
 
     def forward(self, model: Model, x: Tensor) -> Tensor:
-        """Outside of ``record``."""
+        """Runs outside ``record``."""
         with mx.util.np_shape(True), mx.util.np_array(True), autograd.pause():
             return model(x)
 
     def optimizer(self, model: Model) -> Optimizer:
         """``Trainer`` with momentum."""
         options = {"learning_rate": 0.05, "momentum": 0.9}
-        with mx.util.np_array(True):  # the optimizer asks once whether arrays are NumPy's
+        with mx.util.np_array(True):  # the optimizer checks once whether arrays are NumPy's
             return Trainer(model.collect_params(), "sgd", options)
 
     def step(self, model: Model, optimizer: Optimizer, x: Tensor) -> None:
@@ -130,7 +130,7 @@ class MxnetModelProbe(ModelProbe):
         model.register_forward_hook(lambda *_: call())
 
     def unbuilt(self) -> Model:
-        """Initialized, with sizes that the first batch will tell."""
+        """Initialized, with sizes that the first batch determines."""
         with mx.util.np_shape(True), mx.util.np_array(True):
             made = nn.Sequential()
             made.add(nn.Dense(4), nn.BatchNorm(), nn.Dense(4))

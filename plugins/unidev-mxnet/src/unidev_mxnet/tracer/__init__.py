@@ -1,9 +1,9 @@
 """What MXNet moves between devices, seen where its Python calls its C library.
 
 All that MXNet's Python does to data goes through ``mxnet.base._LIB``: reading into NumPy, filling
-from it, operators, the backward pass. So a few of its C functions are replaced while any thread
-watches, and not the dozens of methods that lead there (``asnumpy``, ``item``, ``print``, metrics,
-…). What the user has called is read off the stack, and only where something moves.
+from it, operators, the backward pass. So a few of its C functions are replaced while a scope is
+open in any thread, not the dozens of methods that lead there (``asnumpy``, ``item``, ``print``,
+metrics, …). The user's call is read off the stack, and only when something moves.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from unidev.contract import PlannedTransfer
 
 _BLIND_SPOTS = {
-    "a KVStore, and so a gluon.Trainer of several devices": "it sums gradients and hands weights "
-    "out in C++, on a device that it chooses itself",
-    "mx.operator.Custom and autograd.Function going backward": "MXNet calls their Python in "
+    "a KVStore, and so a gluon.Trainer of several devices": "it sums gradients and distributes "
+    "weights in C++, on a device that it chooses itself",
+    "mx.operator.Custom and autograd.Function in backward": "MXNet calls their Python in "
     "threads of its own",
     "gradients of what was computed before the trace began": "the backward pass runs in C++; where "
-    "its arrays are is noted as the forward pass goes",
+    "its arrays are is recorded during the forward pass",
     "group2ctx of a bound Symbol or Module": "its executor copies in C++",
     "sizes of results that depend on values (x[x > 0], nonzero, unique)": "on a GPU an operator "
     "reads a few bytes in C++, and waits",
-    "pointers and DLPack": "reading from an array's address takes no call of MXNet's",
-    "how long a copy to another device takes": "MXNet queues it and returns: its seconds are those "
+    "pointers and DLPack": "reading from an array's address does not call MXNet",
+    "how long a copy to another device takes": "MXNet queues it and returns: the seconds are those "
     "of queueing, and whatever reads the result waits for the rest",
 }
 
@@ -47,7 +47,7 @@ _BLIND_SPOTS_OF_CYTHON = {
 class MxnetTracer(Tracer):
     """A read waits, so its seconds are real; those of a copy are a declared blind spot.
 
-    Waiting for each copy would make them real, and the program another one.
+    Waiting for each copy would make them real, but change the program's behaviour.
     """
 
     blind_spots = _BLIND_SPOTS
@@ -63,6 +63,6 @@ class MxnetTracer(Tracer):
     def watch(
         self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
     ) -> Iterator[None]:
-        """See ``Tracer``; what other threads call goes straight through."""
+        """See ``Tracer``; calls from other threads pass straight through."""
         with self.patches, self.recording.scope(begin, end):
             yield

@@ -27,7 +27,7 @@ class Borrowed(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped
         super().__init__(handle if isinstance(handle, c_void_p) else c_void_p(handle))
 
     def __del__(self) -> None:
-        """MXNet's own would free the handle."""
+        """Does nothing: MXNet's own would free the handle."""
 
 
 class _BorrowedSparse(BaseSparseNDArray):  # type: ignore[misc]  # as above
@@ -38,7 +38,7 @@ class _BorrowedSparse(BaseSparseNDArray):  # type: ignore[misc]  # as above
 
 
 def are_together(handles: Sequence[int | None]) -> bool:
-    """Whether all arrays are in one context; on the path of every operator."""
+    """Whether all arrays are in one context; a hot path, on every operator."""
     answer = ContextAnswer()
     first = None
     for handle in handles:
@@ -53,7 +53,7 @@ def are_together(handles: Sequence[int | None]) -> bool:
 
 
 def device_at(handle: int | c_void_p | None, backend: Backend) -> Device | None:
-    """Where an array is; None of one that has no memory yet."""
+    """Where an array is; None if it has no memory yet."""
     if not handle:
         return None
     try:
@@ -63,14 +63,14 @@ def device_at(handle: int | c_void_p | None, backend: Backend) -> Device | None:
 
 
 def are_apart(source: Device, target: Device) -> bool:
-    """False for two indices of the CPU: without simulation they are one memory."""
+    """False for two indices of the CPU: without simulation they share one memory."""
     return source is not target and not source.kind == target.kind == "cpu"
 
 
 def size_at(handle: int | c_void_p) -> tuple[tuple[int, ...] | None, int]:
-    """The shape of an array, and its bytes; of a sparse one, those of its values and indices.
+    """The shape of an array, and its bytes; for a sparse one, of its values and indices.
 
-    Those of a sparse array exist once it is computed, so this waits for it.
+    The sizes of a sparse array are known only once it is computed, so this waits for it.
     """
     array = Borrowed(handle)
     shape = array.shape

@@ -1,7 +1,7 @@
-"""Gradients that go back over a crossing of devices, which happens in C++.
+"""Gradients that cross devices on the way back, which happens in C++.
 
-Python can read autograd's graph, but the graph does not contain where its arrays were. So what
-crosses while autograd records is kept by the name of its node, and looked up in the graph of what
+Python can read autograd's graph, but the graph does not record where its arrays were. So transfers
+during recording are kept by the name of their node, and looked up in the graph of the arrays that
 ``backward`` is called on.
 """
 
@@ -31,7 +31,7 @@ class Crossing(NamedTuple):
 
     transfer: PlannedTransfer
     operand: int
-    """Which input of the operator it is, or is computed from."""
+    """The input of the operator that it is, or is computed from."""
 
 
 def remember(
@@ -40,7 +40,7 @@ def remember(
     inputs: Sequence[int | None],
     output: int | None,
 ) -> None:
-    """Keep the crossings of what was just computed that a gradient will go back over."""
+    """Keep the crossings of the last operator that a gradient will go back over."""
     if output is None or not autograd.is_recording():
         return
     node = _symbol(output)
@@ -52,7 +52,7 @@ def remember(
 def gradients(
     kept: dict[str, list[Crossing]], heads: Sequence[int], variables: Any
 ) -> Iterator[tuple[str, PlannedTransfer]]:
-    """The node and the way back, the last crossing first; by ``variables``, or all there are."""
+    """Each node and its way back, last crossing first; only for ``variables``, if given."""
     outputs: dict[str, Any] = {}
     for head in heads if kept else ():
         symbol = _symbol(head)
@@ -76,7 +76,7 @@ def gradients(
 def head_gradients(
     heads: Sequence[int], given: Any, backend: Backend
 ) -> Iterator[tuple[str, PlannedTransfer]]:
-    """Those that are given and are not where their heads are; they have no node."""
+    """Given head gradients on another device than their heads; they have no node."""
     for head, gradient in zip(heads, given if isinstance(given, Array) else (), strict=False):
         source, target = device_at(gradient, backend), device_at(head, backend)
         if source is not None and target is not None and source is not target:
@@ -94,13 +94,13 @@ def _depends(node: Any, operand: int, wanted: set[str]) -> bool:
 
 
 def _has_gradient(handle: int | None) -> bool:
-    """A constant is in the graph, too, once it was used; as ``null0``."""
+    """Constants are in the graph too once they are used, as ``null0``."""
     symbol = _symbol(handle)
     return symbol is not None and not symbol.name.startswith("null")
 
 
 def _symbol(handle: int | None) -> Any:
-    """The graph that an array was computed by; None if autograd did not record it."""
+    """The graph that computed an array; None if autograd did not record it."""
     if handle is None:
         return None
     try:

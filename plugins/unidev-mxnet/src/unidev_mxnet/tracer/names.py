@@ -1,4 +1,4 @@
-"""What a user would call it: the outermost call into MXNet, and operators by their short names."""
+"""The user's name for a call: the outermost call into MXNet; operators by their short names."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _SHAPING = ("broadcast_to", "broadcast_like", "broadcast_axis", "broadcast_axes"
 
 
 def outermost_call() -> str:
-    """``ndarray.item``, ``mx.nd.array``, ``Accuracy.update``; with the user's code on the stack."""
+    """``ndarray.item``, ``mx.nd.array``, ``Accuracy.update``; the user's code is on the stack."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and not _is_mxnets(frame):
         frame = frame.f_back
     outermost = None
     while frame is not None and _is_mxnets(frame):
         outermost, frame = frame, frame.f_back
-    return "a call of MXNet's" if outermost is None else _name(outermost)
+    return "a call into MXNet" if outermost is None else _name(outermost)
 
 
 def calling_function() -> str:
-    """The function of MXNet's that calls its FFI, which is not given names of functions."""
+    """The MXNet function that calls its FFI, which does not pass function names."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (
         not _is_mxnets(frame) or frame.f_globals["__name__"].startswith("mxnet._ffi")

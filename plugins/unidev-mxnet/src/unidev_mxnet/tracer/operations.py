@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
 
 _COPYING = ("_copyto", "_copy", "_np_copy")
-"""Operators that do nothing else; the only ones that MXNet lets go from a CPU to a real GPU."""
+"""Operators that only copy; the only ones that MXNet lets move data from a CPU to a real GPU."""
 _ARRAY = 14
 """``TypeCode.NDARRAYHANDLE`` of MXNet's FFI."""
 
 
 class Operations:
-    """They report what moves, and call the originals."""
+    """Report what moves, and call the originals."""
 
     def __init__(self, backend: Backend, recording: MxnetRecording) -> None:
         self._backend = backend
         self._recording = recording
 
     def by_name(self) -> Iterator[tuple[str, Callable[[Function], Function]]]:
-        """The name of each function, and what makes its stand-in of it."""
+        """The name of each function, and the factory of its stand-in."""
         yield "MXImperativeInvokeEx", self._invoke
         yield "MXNetFuncCall", self._call
         yield "MXAutogradBackwardEx", self._backward
@@ -41,7 +41,7 @@ class Operations:
     # -- operators ---------------------------------------------------------------------------------
 
     def _invoke(self, original: Function) -> Function:
-        """``MXImperativeInvokeEx``: all operators but two."""
+        """``MXImperativeInvokeEx``: all operators except two."""
 
         def invoke(*arguments: Any) -> Any:
             if not self._recording.is_on:
@@ -51,7 +51,7 @@ class Operations:
             given = [outs._obj[index] for index in range(count._obj.value)]
             if len(inputs) + len(given) < 2 or are_together([*inputs, *given]):
                 return original(*arguments)
-            if self._recording.is_in_store:  # which keeps weights on a CPU: that is its own affair
+            if self._recording.is_in_store:  # the store keeps weights on a CPU by itself
                 return original(*arguments)
             crossings = self._crossings(operator_name(operator), inputs, given)
             status = self._recording.call(_transfers(crossings), original, *arguments)
@@ -62,7 +62,7 @@ class Operations:
         return invoke
 
     def _call(self, original: Function) -> Function:
-        """``MXNetFuncCall``: of those that take arrays, ``tensordot`` in 1.9.1."""
+        """``MXNetFuncCall``: in 1.9.1, the only one that takes arrays is ``tensordot``."""
 
         def call(*arguments: Any) -> Any:
             if not self._recording.is_on:
@@ -94,7 +94,7 @@ class Operations:
         for array in given:
             name = outermost_call() if is_copy else f"out= of {short(operator)}"
             target = device_at(array, backend)
-            moved = inputs[0] if is_copy else array  # a sparse target is empty yet
+            moved = inputs[0] if is_copy else array  # a sparse target is still empty
             found += self._crossing(name, 0, moved, home, target, is_copy=is_copy)
         return found
 
@@ -108,7 +108,7 @@ class Operations:
         *,
         is_copy: bool,
     ) -> list[Crossing]:
-        """MXNet refuses a CPU's operand beside a real GPU's, and the other way round."""
+        """MXNet refuses a CPU operand beside a real GPU's, and the reverse."""
         if array is None or source is None or target is None or not are_apart(source, target):
             return []
         if not is_copy and source.kind != target.kind and not self._backend.simulated_count:
@@ -140,7 +140,7 @@ class Operations:
     # -- stores ------------------------------------------------------------------------------------
 
     def _store(self, original: Function) -> Function:
-        """A ``KVStore``: what its optimizer reads is reported, what it moves itself is not."""
+        """A ``KVStore``: its optimizer's reads are reported, its own transfers are not."""
 
         def push(*arguments: Any) -> Any:
             if not self._recording.is_on or self._recording.is_in_store:

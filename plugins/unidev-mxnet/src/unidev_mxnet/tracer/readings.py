@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 class Readings:
-    """They report what moves, and call the originals."""
+    """Report what moves, and call the originals."""
 
     def __init__(self, backend: Backend, recording: MxnetRecording) -> None:
         self._backend = backend
         self._recording = recording
 
     def by_name(self) -> Iterator[tuple[str, Callable[[Function], Function]]]:
-        """The name of each function, and what makes its stand-in of it."""
+        """The name of each function, and the factory of its stand-in."""
         finds: dict[str, Find] = {
             "MXNDArraySyncCopyToCPU": self._read,
             "MXNDArraySaveRawBytes": self._read,  # pickle, deepcopy

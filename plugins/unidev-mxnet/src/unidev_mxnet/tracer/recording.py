@@ -1,4 +1,4 @@
-"""What the tracer keeps for each thread, beside the scopes that are open in it."""
+"""The tracer's state for each thread, besides its open scopes."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ if TYPE_CHECKING:
 
 
 class MxnetRecording(Recording):
-    """With what crossed devices while autograd recorded, and whether a KVStore is running."""
+    """Adds the devices crossed while autograd recorded, and whether a KVStore is running."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_in_store = False
-        """Whether a KVStore is running, and perhaps an optimizer's Python, called by its C++."""
+        """Whether a KVStore is running, and perhaps an optimizer's Python, called from C++."""
         self._hidden: BaseException | None = None
-        """What a scope raised meanwhile."""
+        """The error that a scope raised meanwhile."""
         self.gradients: dict[str, list[Crossing]] = {}
-        """What crossed devices while autograd recorded, by the name of its node in the graph."""
+        """The transfers while autograd recorded, by the name of their node in the graph."""
 
     def call(
         self, transfers: Transfers, function: Function, /, *arguments: Any, **options: Any
     ) -> Any:
-        """As in ``Recording``, but what runs within is a part of the call, also if nothing moves.
+        """As in ``Recording``, but inner calls belong to this one, even if nothing moves.
 
-        MXNet's naive engine calls Python back in this thread, where ctypes drops errors.
+        MXNet's naive engine calls back into Python in this thread, where ctypes drops errors.
         """
         if not transfers:
             return self.muted(function, *arguments, **options)
         return super().call(transfers, function, *arguments, **options)
 
     def call_store(self, function: Function, *arguments: Any) -> Any:
-        """Call a function of a KVStore's, and raise what a scope raised in its callbacks.
+        """Call a KVStore function, and raise an error that a scope raised in its callbacks.
 
-        ctypes prints what the optimizer's Python raises, and drops it.
+        ctypes only prints an error of the optimizer's Python, and drops it.
         """
         self.is_in_store = True
         try:
@@ -60,5 +60,5 @@ class MxnetRecording(Recording):
             self._hidden = error
 
     def closed(self) -> None:
-        """Forget the crossings: gradients that go back over them later are a blind spot."""
+        """Forget the crossings: gradients that cross back later are a blind spot."""
         self.gradients.clear()

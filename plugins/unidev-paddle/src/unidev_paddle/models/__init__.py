@@ -35,14 +35,14 @@ paddle: Any = import_paddle()
 
 
 class PaddleModels(Models):
-    """The parameters stay the same objects, whose memory is exchanged: ``parts.py``."""
+    """Parameters stay the same objects and exchange their memory: see ``swap.py``."""
 
     def parameters(self, model: Layer) -> Mapping[str, Tensor]:
-        """As ``named_parameters``, but for the statistics of batch norm, which nobody trains."""
+        """``named_parameters``, without the statistics of batch norm, which are not trained."""
         return {entry.name: entry.tensor for entry in _parameters(model)}
 
     def trainable(self, model: Layer) -> Mapping[str, Tensor]:
-        """Frozen ones have ``stop_gradient``."""
+        """Parameters without ``stop_gradient``."""
         return {
             entry.name: entry.tensor
             for entry in _parameters(model)
@@ -50,7 +50,7 @@ class PaddleModels(Models):
         }
 
     def tensors(self, model: Layer) -> Mapping[str, Tensor]:
-        """A gradient is ``NAME.grad``."""
+        """Parameters and buffers; gradients are named ``NAME.grad``."""
         found: dict[str, Tensor] = {}
         for entry in unique_entries(model):
             if has_memory(entry):
@@ -78,27 +78,27 @@ class PaddleModels(Models):
         return parts_of([*tensors.values(), *_flat_weights(model), *state])
 
     def is_on(self, part: Part, device: Device) -> bool:
-        """Where its tensor is."""
+        """Whether the part's tensor is on ``device``."""
         return self.backend.device_of(part.tensor) is device
 
     def twin(self, part: Part, device: Device) -> Twin:
-        """Not a part: memory for one, and that which it has now."""
+        """Not a part: holds the part's present memory and its copy on ``device``."""
         return Twin(part, device)
 
     def swap(self, part: Part, twin: Twin) -> None:
-        """From here to there, or back."""
+        """Exchange the memory, in either direction."""
         is_there = self.backend.device_of(part.tensor) is twin.device
         swap(part, twin.here if is_there else twin.there)
 
     def is_placed(self, model: Layer, device: Device) -> bool:
-        """Stops at the first that is not."""
+        """Stops at the first tensor that is not on ``device``."""
         device_of = self.backend.device_of
         for entry in unique_entries(model):
             x = entry.tensor
             if not x._is_initialized():
                 if entry.is_buffer and not has_memory(entry):
                     continue
-                return False  # parts says why
+                return False  # parts gives the reason
             if device_of(x) is not device:
                 return False
             gradient = gradient_of(x)
@@ -109,10 +109,10 @@ class PaddleModels(Models):
     # -- checkpoints -------------------------------------------------------------------------------
 
     def stored(self, model: Layer) -> Mapping[str, Stored]:
-        """What ``state_dict`` has, with a ``Linear``'s weight and statistics as others have them.
+        """``state_dict``, with weights of ``Linear`` and statistics in the portable form.
 
-        Of every ``Linear`` and batch norm, not only unidev's: a square weight the wrong way round
-        would load into another framework's layer and say nothing.
+        Applies to every ``Linear`` and batch norm, not only unidev's: a square weight that is not
+        transposed would load into another framework's layer without an error.
         """
         return {
             _portable_name(entry): Stored(entry.tensor, _axes(entry))
@@ -121,22 +121,22 @@ class PaddleModels(Models):
         }
 
     def read(self, x: Tensor) -> Array:
-        """The memory of ``x`` itself, if that is the CPU's."""
+        """The memory of ``x`` itself, if that is on the CPU."""
         check_eager("save_parameters")
-        self.backend.device_of(x)  # Paddle gives an empty array for a deleted tensor
-        # NumPy has no bfloat16; Paddle gives int16 for uint16, which means bfloat16 to it.
+        self.backend.device_of(x)  # Paddle returns an empty array for a deleted tensor
+        # NumPy has no bfloat16; Paddle returns int16 for uint16, which it reads as bfloat16.
         is_bfloat16 = x.dtype == paddle.bfloat16
         shown = x.detach().view(paddle.int16) if is_bfloat16 else x.detach()
         values: Array = np.from_dlpack(shown) if x.place.is_cpu_place() else shown.numpy()
         return values.view(np.uint16) if is_bfloat16 else values
 
     def write(self, x: Tensor, values: Array) -> None:
-        """Into the same memory; ``set_value`` would give it another, on Paddle's default device."""
+        """Into the same memory; ``set_value`` would allocate on Paddle's default device."""
         check_eager("load_parameters")
         if 0 in x.shape:  # copy_ would leave it on the CPU
             return
         shown = self.read(x) if x.place.is_cpu_place() else None
-        if shown is not None and shown.flags.writeable:  # NumPy 1 gives it read-only
+        if shown is not None and shown.flags.writeable:  # NumPy 1 makes it read-only
             shown[...] = values
         else:
             x.copy_(paddle.to_tensor(values, place=paddle.CPUPlace()), True)
@@ -155,7 +155,7 @@ def _check_single(model: Layer) -> None:
         if isinstance(layer, paddle.DataParallel) and hasattr(layer, "_reducer"):
             raise UnsupportedOperation(
                 f"placing a model with a DataParallel at {prefix[:-1] or 'its root'!r}",
-                "its gradients are gathered in memory of their own; place what it is made of, "
+                "its gradients are gathered in memory of their own; place the model inside it, "
                 "and wrap that",
             )
 
@@ -166,7 +166,7 @@ def _state_of(optimizer: Any, tensors: Mapping[str, Tensor]) -> list[Tensor]:
 
 
 def _flat_weights(model: Layer) -> Iterator[Tensor]:
-    # What the weights of an RNN are slices of, hidden from Paddle itself in a list.
+    # The memory that an RNN's weights are slices of, hidden in a list, where Paddle does not look.
     for _, layer in unique_layers(model, "", set()):
         if isinstance(layer, paddle.nn.layer.rnn.RNNBase):
             yield from getattr(layer, "_flat_weight", ())

@@ -1,4 +1,4 @@
-"""What an optimizer of Paddle's holds beside the parameters."""
+"""The tensors of a Paddle optimizer besides the parameters."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ paddle: Any = import_paddle()
 
 
 def state_of(optimizer: Any, names: Set[str]) -> Iterator[Tensor]:
-    """Its tensors for the parameters of these names, and its learning rate.
+    """The optimizer's tensors for the parameters of these names, and its learning rate.
 
-    The learning rate too: a step takes parameters from the CPU to where that is. It stays on the
-    CPU, where it does no harm, if the optimizer trains others besides.
+    The learning rate is included because a step moves parameters from the CPU to its device. It
+    stays on the CPU, where it does no harm, if the optimizer also trains other parameters.
 
     Raises:
-        UnsupportedOperation: it is none of Paddle's, or trains none of these.
+        UnsupportedOperation: it is not a Paddle optimizer, or trains none of these parameters.
     """
     if not isinstance(optimizer, paddle.optimizer.Optimizer):
         raise UnsupportedOperation(
             f"placing a {kind_of(optimizer)} with a model",
-            "it is no paddle.optimizer.Optimizer; give that which it is made of",
+            "it is not a paddle.optimizer.Optimizer; pass the optimizer that it wraps",
         )
     trained = {x.name for x in _parameters_of(optimizer)}
     if not trained & names:
         raise UnsupportedOperation(
             f"placing this {type(optimizer).__name__} with this model",
-            "it trains none of its parameters: give the optimizer that was made for this model",
+            "it trains none of the model's parameters: pass the optimizer made for this model",
         )
-    # Where there is a master weight, the state is called after that.
+    # If there is a master weight, the state is named after it.
     names = names | {made.name for name, made in optimizer._master_weights.items() if name in names}
     for of_parameters in (*optimizer._accumulators.values(), optimizer._master_weights):
         yield from (tensor for name, tensor in of_parameters.items() if name in names)
@@ -45,14 +45,14 @@ def state_of(optimizer: Any, names: Set[str]) -> Iterator[Tensor]:
             yield rate
     if isinstance(optimizer, paddle.optimizer.LBFGS):
         yield from _tensors_in(list(optimizer.state.values()))
-    inner = getattr(optimizer, "inner_optimizer", None)  # of paddle.incubate's LookAhead
+    inner = getattr(optimizer, "inner_optimizer", None)  # paddle.incubate's LookAhead has one
     if inner is not None:
         yield from state_of(inner, names)
 
 
 def _parameters_of(optimizer: Any) -> Iterator[Tensor]:
     for item in optimizer._parameter_list:
-        if isinstance(item, dict):  # a group
+        if isinstance(item, dict):  # a parameter group
             yield from item["params"]
         else:
             yield item

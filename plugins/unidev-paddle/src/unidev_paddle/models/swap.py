@@ -1,8 +1,8 @@
-"""Exchanging the memory of Paddle's tensors, so that it can be undone.
+"""Exchanging the memory of Paddle's tensors, reversibly.
 
-``Layer.to`` does the half of it: it has the dense tensor behind a ``Tensor`` share the data of
+``Layer.to`` does half of it: it makes the dense tensor behind a ``Tensor`` share the data of
 another one (``_transform`` in paddle/nn/layer/layers.py). Name, ``stop_gradient``, hooks, graph and
-whoever holds the tensor are not touched by that. Seen on Paddle 3.2.2 and 3.3.1.
+references to the tensor stay the same. Tested on Paddle 3.2.2 and 3.3.1.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ core: Any = paddle.base.core
 
 
 class Shared:
-    """Tensors on one allocation: tied by memory, or slices of it as an LSTM's weights are."""
+    """Tensors on one allocation: tied by memory, or slices of it, as an LSTM's weights are."""
 
     def __init__(self, first: Tensor) -> None:
         self.tensors = [first]
         self.copies: dict[Device, tuple[int, Tensor]] = {}
-        """What lies between the first byte in use and the last, and where that begins."""
+        """Per device: the offset of the first byte in use, and a copy from there to the last."""
 
     def copy_of(self, x: Tensor, device: Device) -> Tensor:
-        """``x`` on ``device``, where it shares memory with the others' copies."""
+        """A copy of ``x`` on ``device`` that shares memory with the others' copies."""
         if len(self.tensors) == 1:
             return move_cut(x, device.native)
         if device not in self.copies:
@@ -47,7 +47,7 @@ class Shared:
         if any(x.dtype != first.dtype for x in self.tensors):
             raise UnsupportedOperation(
                 "placing a model in which tensors of different dtypes share memory",
-                "that they do could not be kept",
+                "a move could not keep them shared",
             )
         bytes_each = first.element_size()
         start = min(x.offset for x in self.tensors)
@@ -65,7 +65,7 @@ class Part:
 
 
 class Twin:
-    """Its memory here and there, for the tensor to have the one or the other."""
+    """The tensor's memory here and there, to switch between."""
 
     def __init__(self, part: Part, device: Device) -> None:
         self.device = device
@@ -76,19 +76,19 @@ class Twin:
 
 
 def parts_of(tensors: Iterable[Tensor]) -> Sequence[Part]:
-    """A part for each tensor, once."""
+    """One part for each tensor."""
     shared: dict[tuple[int, int], Shared] = {}
     found = (_part_of(x, shared) for x in {id(x): x for x in tensors}.values())
     return [part for part in found if part is not None]
 
 
 def swap(part: Part, memory: Dense) -> None:
-    """Give a tensor other memory: one call, so that Ctrl-C finds it done or not done."""
+    """Give a tensor other memory: in one call, which Ctrl-C cannot interrupt half way."""
     _dense(part.tensor)._share_data_with(memory)
 
 
 def _part_of(x: Tensor, found: dict[tuple[int, int], Shared]) -> Part | None:
-    if not x.is_dense():  # only those rows of a gradient that are not zero
+    if not x.is_dense():  # a gradient of non-zero rows
         return Part(x, Shared(x))
     is_empty = 0 in x.shape
     key = (hash(x.place), 0 if is_empty else x.data_ptr() - x.offset)
@@ -96,14 +96,14 @@ def _part_of(x: Tensor, found: dict[tuple[int, int], Shared]) -> Part | None:
     if known is None:
         found[key] = known = Shared(x)
     elif any(x._is_shared_underline_tensor_with(other) for other in known.tensors):
-        return None  # x.detach() has the dense tensor of x, and gets other memory when x does
+        return None  # x.detach() uses the dense tensor of x, and changes memory with it
     else:
         known.tensors.append(x)
     return Part(x, Shared(x) if is_empty else known)
 
 
 def _dense(x: Tensor) -> Dense:
-    # Not kept by anybody: it is x's own, and dangling once x is gone.
+    # Not stored anywhere: it belongs to x, and dangles once x is gone.
     value = x.value()
     return value.get_selected_rows().get_tensor() if x.is_selected_rows() else value.get_tensor()
 

@@ -1,4 +1,4 @@
-"""What hangs on a ``Layer``: its sublayers, parameters and buffers, by name."""
+"""The tensors of a ``Layer``: its sublayers, parameters and buffers, by name."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 paddle: Any = import_paddle()
 
-# Their statistics are frozen Parameters to Paddle, and buffers to everybody else.
+# Paddle keeps their statistics as frozen Parameters; elsewhere they are buffers.
 _NORMS = (paddle.nn.BatchNorm, paddle.nn.layer.norm._BatchNormBase)
 STATISTICS = {"_mean": "running_mean", "_variance": "running_var"}
-"""Paddle's names of them, and the portable ones."""
+"""Paddle's names for them, and the portable ones."""
 
 
 class Entry(NamedTuple):
     """A tensor of a layer."""
 
     prefix: str
-    """Of the layer: empty, or with a dot at its end."""
+    """The layer's prefix: empty, or with a dot at its end."""
     layer: Layer
     key: str
     tensor: Tensor
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As Paddle has it in ``named_parameters`` and ``state_dict``."""
+        """The name in ``named_parameters`` and ``state_dict``."""
         return self.prefix + self.key
 
     @property
@@ -64,7 +64,7 @@ def unique_layers(layer: Layer, prefix: str, seen: set[int]) -> Iterator[tuple[s
 
 
 def all_entries(layer: Layer, prefix: str = "", above: tuple[Layer, ...] = ()) -> Iterator[Entry]:
-    """Each tensor under each of its names, as ``state_dict`` has them."""
+    """Each tensor under each of its names, as in ``state_dict``."""
     if any(layer is other for other in above):
         raise InvalidDataError(f"this model contains itself, at {prefix[:-1]!r}.")
     yield from own_entries(prefix, layer)
@@ -84,10 +84,10 @@ def own_entries(prefix: str, layer: Layer) -> Iterator[Entry]:
 
 
 def has_memory(entry: Entry) -> bool:
-    """False of a buffer that has none yet: an LSTM's state of dropout, before cuDNN fills it.
+    """False for a buffer without memory: an LSTM's dropout state, until cuDNN fills it.
 
     Raises:
-        UnsupportedOperation: the parameter is lazy; says how to make it.
+        UnsupportedOperation: the parameter is lazy; says how to initialise it.
     """
     x = entry.tensor
     if x._is_initialized() or 0 in x.shape:
@@ -95,7 +95,7 @@ def has_memory(entry: Entry) -> bool:
     if getattr(x, "_init_func", None) is not None:
         raise UnsupportedOperation(
             f"reading or moving the parameter {entry.name!r}",
-            "it was made under paddle.LazyGuard and has no memory yet; give it some first: "
+            "it was made under paddle.LazyGuard and has no memory yet; initialize it first: "
             "for p in model.parameters(): p.initialize()",
         )
     return not (entry.is_buffer and _never_had_memory(x))
@@ -104,11 +104,11 @@ def has_memory(entry: Entry) -> bool:
 def _never_had_memory(x: Tensor) -> bool:
     try:
         return str(x.place).startswith("Place(undefined")
-    except RuntimeError:  # it had some, which was freed: the backend says so
+    except RuntimeError:  # it had memory, which was freed: the backend raises the error
         return False
 
 
 def gradient_of(x: Tensor) -> Tensor | None:
-    """Its gradient, on the memory that Paddle keeps it in; None: there is none."""
-    gradient = x._grad_ivar()  # x.grad is another tensor, with hooks of its own
+    """The gradient of ``x``, on the memory that Paddle keeps it in, or None."""
+    gradient = x._grad_ivar()  # x.grad is another tensor, with its own hooks
     return gradient if gradient is not None and gradient._is_initialized() else None

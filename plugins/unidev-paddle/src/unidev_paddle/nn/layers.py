@@ -1,4 +1,4 @@
-"""Paddle's own layers, made on the CPU, whatever Paddle's default device is."""
+"""Paddle's own layers, made on the CPU whatever Paddle's default device is."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ paddle: Any = import_paddle()
 
 
 class Unfilled(paddle.nn.initializer.Initializer):  # type: ignore[misc]  # Paddle is untyped here
-    """Gives a parameter no memory: Paddle's own take it from the default device."""
+    """Gives a parameter no memory: Paddle's own initializers allocate on the default device."""
 
     def forward(self, var: Tensor, block: Any = None) -> Tensor:  # noqa: ARG002
-        """Leave it as it is."""
+        """Leave ``var`` unchanged."""
         return var
 
 
 class BatchNorm(paddle.nn.BatchNorm2D):  # type: ignore[misc]  # Paddle is untyped here
-    """``BatchNorm2D`` that takes 2 axes too, and does not warn at each call while training."""
+    """``BatchNorm2D`` that also takes 2 axes, and does not warn at each call while training."""
 
     def create_parameter(self, shape: Any, *arguments: Any, **options: Any) -> Tensor:  # noqa: ARG002
-        """Without memory, as ``Unfilled`` has it; also the statistics."""
+        """Without memory, by ``Unfilled``; the statistics too."""
         return super().create_parameter(shape, _unfilled(), "float32")
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002  Paddle's own name for it
-        """Of axis 1."""
+        """Normalises axis 1."""
         return paddle.nn.functional.batch_norm(
             input,
             self._mean,
@@ -61,7 +61,7 @@ class PaddleLayers(Layers):
         return _filled(made, weight=weight.T, bias=bias)
 
     def conv2d(self, weight: Array, bias: Array | None, stride: Pair, padding: Pair) -> Layer:
-        """Channels first is Paddle's own."""
+        """Channels first is Paddle's default layout."""
         outputs, inputs, *size = weight.shape
         made = paddle.nn.Conv2D(
             inputs,
@@ -75,15 +75,15 @@ class PaddleLayers(Layers):
         return _filled(made, weight=weight, bias=bias)
 
     def avg_pool2d(self, kernel_size: Pair, stride: Pair) -> Layer:
-        """Without padding, whole windows."""
+        """Without padding: complete windows only."""
         return paddle.nn.AvgPool2D(list(kernel_size), list(stride))
 
     def max_pool2d(self, kernel_size: Pair, stride: Pair) -> Layer:
-        """Without padding, whole windows."""
+        """Without padding: complete windows only."""
         return paddle.nn.MaxPool2D(list(kernel_size), list(stride))
 
     def flatten(self) -> Layer:
-        """From axis 1."""
+        """Flattens from axis 1."""
         return paddle.nn.Flatten()
 
     def relu(self) -> Layer:
@@ -95,13 +95,13 @@ class PaddleLayers(Layers):
         return paddle.nn.Tanh()
 
     def batch_norm(self, features: int, momentum: float, epsilon: float) -> Layer:
-        """Paddle's momentum is the share that is kept, as here."""
+        """Paddle's momentum is the weight of the old value, as here."""
         ones, zeros = np.ones(features, np.float32), np.zeros(features, np.float32)
         made = BatchNorm(features, momentum, epsilon)
         return _filled(made, weight=ones, bias=zeros, _mean=zeros, _variance=ones)
 
     def dropout(self, rate: float) -> Layer:
-        """Scaled up while training is Paddle's own."""
+        """Paddle's own, which scales up while training."""
         return paddle.nn.Dropout(rate)
 
     def sequential(self, layers: Sequence[Layer]) -> Layer:
@@ -109,7 +109,7 @@ class PaddleLayers(Layers):
         return paddle.nn.Sequential(*layers)
 
     def set_mode(self, model: Layer, is_training: bool) -> None:
-        """Of every ``Layer``."""
+        """Sets the mode of every ``Layer``."""
         if is_training:
             model.train()
         else:

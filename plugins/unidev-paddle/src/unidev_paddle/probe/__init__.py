@@ -1,4 +1,4 @@
-"""What the conformance suite needs of Paddle, by Paddle's own calls."""
+"""What the conformance suite needs of Paddle, using Paddle's own calls."""
 
 from __future__ import annotations
 
@@ -36,27 +36,27 @@ class PaddleProbe(Probe):
 
     @cached_property
     def models(self) -> PaddleModelProbe:  # type: ignore[override]  # as above
-        """Models and optimizers."""
+        """Probe of models and optimizers."""
         from unidev_paddle.probe.models import PaddleModelProbe
 
         return PaddleModelProbe(self.backend)
 
     def make(self, array: Array, device: Device) -> Tensor:
-        """``to_tensor``, which copies; bfloat16 by its bits, which is how Paddle takes it."""
+        """``to_tensor``, which copies; bfloat16 from its bits, the form that Paddle takes."""
         bits = array.view(np.uint16) if array.dtype.name == "bfloat16" else array
         return paddle.to_tensor(bits, place=device.native)
 
     def read(self, x: Tensor) -> bytes:
-        """``numpy``, which gives the bits of a bfloat16."""
+        """``numpy``, which returns the bits of a bfloat16."""
         values: Array = x.detach().numpy()
         return values.tobytes()
 
     def same_memory(self, x: Tensor) -> Tensor:
-        """``detach``, which shares."""
+        """``detach``, which shares memory."""
         return x.detach()
 
     def views(self, x: Tensor) -> Mapping[str, Tensor]:
-        """Paddle's stride kernels; ``expand`` would copy."""
+        """Views by Paddle's stride kernels; ``expand`` would copy."""
         rows, columns = x.shape
         return {
             "transposed": x.T,
@@ -69,12 +69,12 @@ class PaddleProbe(Probe):
         return x.numpy()
 
     def write(self, x: Tensor, value: float) -> None:
-        """``assign``; ``fill_`` gives a tensor new memory where Paddle computes it on the host."""
+        """``assign``; ``fill_`` allocates anew where Paddle computes it on the host."""
         with paddle.no_grad():
             paddle.assign(paddle.full_like(x, value), x)
 
     def gradient(self, function: Callable[[Tensor], Tensor], array: Array, device: Device) -> Array:
-        """By ``backward``; zeros where none arrived."""
+        """Uses ``backward``; zeros if no gradient arrived."""
         x = self.make(array, device)
         x.stop_gradient = False
         result = function(x)
@@ -83,13 +83,13 @@ class PaddleProbe(Probe):
         return np.zeros_like(array) if x.grad is None else np.asarray(x.grad.numpy())
 
     def deleted(self, device: Device) -> Tensor:
-        """``_clear_data`` drops the allocation."""
+        """Frees the allocation with ``_clear_data``."""
         x = self.make(np.ones(3, np.float32), device)
         x._clear_data()
         return x
 
     def specials(self, device: Device) -> Mapping[str, Tensor]:
-        """Tensors that the optimizer and the tape treat in their own ways."""
+        """Tensors that the optimizer and the tape treat specially."""
         plain = self.make(np.arange(6, dtype=np.float32).reshape(2, 3), device)
         tracked = plain.clone()
         tracked.stop_gradient = False
@@ -104,8 +104,8 @@ class PaddleProbe(Probe):
         }
 
     def global_state(self) -> Mapping[str, object]:
-        """Default device and dtype, the modes, and the generator of the CPU."""
-        # The state's text holds the address of the engine too, which is no state.
+        """Default device and dtype, the modes, and the CPU's generator."""
+        # The state's text also has the engine's address, which is not part of the state.
         random = str(core.default_cpu_generator().get_state())
         return {
             "device": paddle.device.get_device(),

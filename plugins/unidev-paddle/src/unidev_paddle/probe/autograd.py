@@ -1,4 +1,4 @@
-"""Gradients, for the conformance suite, by Paddle's own calls."""
+"""Gradients for the conformance suite, using Paddle's own calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ paddle: Any = import_paddle()
 
 
 class PaddleAutogradProbe(AutogradProbe):
-    """By ``backward`` and ``paddle.grad``."""
+    """Uses ``backward`` and ``paddle.grad``."""
 
     def gradients(
         self, function: Callable[..., Tensor], arrays: Sequence[Array], devices: Sequence[Device]
@@ -42,8 +42,8 @@ class PaddleAutogradProbe(AutogradProbe):
     ) -> Tensor:
         """``create_graph``."""
         x = _made(array, device)
-        (slope,) = paddle.grad(function(x).sum(), [x], create_graph=True)
-        (bend,) = paddle.grad(slope.sum(), [x])
+        (gradient,) = paddle.grad(function(x).sum(), [x], create_graph=True)
+        (bend,) = paddle.grad(gradient.sum(), [x])
         return bend
 
     def is_differentiable(self, x: Tensor) -> bool:

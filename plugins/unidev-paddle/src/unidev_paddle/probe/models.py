@@ -1,4 +1,4 @@
-"""Sample models and optimizers, for the conformance suite, by Paddle's own calls."""
+"""Sample models and optimizers for the conformance suite, using Paddle's own calls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ paddle: Any = import_paddle()
 
 
 class Sample(paddle.nn.Layer):  # type: ignore[misc]  # Paddle is untyped here
-    """Has all that a model can have; ``(n, 4)`` to ``(n, 4)``."""
+    """Has every kind of content that a model can have; ``(n, 4)`` to ``(n, 4)``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Sample(paddle.nn.Layer):  # type: ignore[misc]  # Paddle is untyped here
         self.register_buffer("dropped", paddle.to_tensor(_numbers((4,), 6)), persistable=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Through each of them."""
+        """Uses every layer."""
         hidden = self.tied(paddle.tanh(self.first(x)))
         hidden = self.norm(self.frozen(self.again(self.shared(hidden))))
         return hidden * self.kept + self.dropped
@@ -52,7 +52,7 @@ class PaddleModelProbe(ModelProbe):
         return Sample().to("cpu")
 
     def tensors(self, model: Layer) -> Mapping[str, Tensor]:
-        """By a walk, as ``named_parameters`` has a tied one once."""
+        """Walks the layers, since ``named_parameters`` lists a tied one only once."""
         named: dict[str, Tensor] = {}
         for prefix, layer in _places(model, ""):
             own = {**layer._parameters, **layer._buffers}
@@ -65,15 +65,15 @@ class PaddleModelProbe(ModelProbe):
         return [*model.parameters(), *model.sublayers()]
 
     def tied(self, model: Layer) -> Sequence[tuple[Tensor, Tensor]]:
-        """One weight of two layers."""
+        """A weight that two layers share."""
         return [(model.first.weight, model.tied.weight)]
 
     def shared(self, model: Layer) -> Sequence[tuple[object, object]]:
-        """One layer, alone and in a ``Sequential``."""
+        """A layer used alone and in a ``Sequential``."""
         return [(model.shared, model.again[1])]
 
     def frozen(self, model: Layer) -> frozenset[str]:
-        """``stop_gradient``; the statistics of batch norm are no parameters to unidev."""
+        """By ``stop_gradient``; to unidev, the statistics of batch norm are not parameters."""
         return frozenset(
             name
             for name, x in model.named_parameters()
@@ -104,9 +104,9 @@ class PaddleModelProbe(ModelProbe):
         return paddle.optimizer.Momentum(0.01, parameters=model.parameters())
 
     def step(self, model: Layer, optimizer: Optimizer, x: Tensor) -> None:
-        """``backward`` and ``step``, with the model's device for Paddle's default one.
+        """``backward`` and ``step``, with the model's device as Paddle's default one.
 
-        An optimizer makes its state there, and moves the parameters to where its state is.
+        There an optimizer creates its state, and it moves the parameters to its state.
         """
         with _default_device(model.first.weight.place), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # BatchNorm1D, at each call while training
@@ -114,12 +114,12 @@ class PaddleModelProbe(ModelProbe):
             optimizer.step()
 
     def optimizer_tensors(self, optimizer: Optimizer) -> Mapping[str, Tensor]:
-        """``state_dict``, by position: names in it are numbered through the process."""
+        """``state_dict``, by position: its names are numbered per process."""
         state = optimizer.state_dict().values()
         return {f"state.{number}": x for number, x in enumerate(state)}
 
     def add_hook(self, model: Layer, call: Callable[[], None]) -> None:
-        """After the forward."""
+        """Runs after the forward."""
 
         def hook(_layer: Layer, _given: Any, _result: Any) -> None:
             call()

@@ -1,11 +1,11 @@
 """Simulated GPUs for Paddle: a custom-device runtime in host memory.
 
-Paddle sees devices like any other accelerator's, with memory of their own: ``sim:0``, ``sim:1``, …
-(from the 17th on ``sim16:0`` and so on, as Paddle's allocator ends at index 15).
+To Paddle they are devices like any other accelerator, with memory of their own: ``sim:0``,
+``sim:1``, … (from the 17th on ``sim16:0`` and so on, as Paddle's allocator ends at index 15).
 
-Paddle's default device becomes ``sim:0``, and this is left so: with a real accelerator Paddle
-chooses that for its default too, and a program that cannot live with it should fail on a laptop
-first. unidev itself always says which device it means.
+Paddle's default device becomes ``sim:0``, and stays so: Paddle also defaults to a real accelerator,
+and a program that fails because of it should fail on a laptop first. unidev itself always names the
+device it means.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 DEVICES_OF_BANK = 16
-"""As in simulator.cpp, which says why."""
+"""As in simulator.cpp, which gives the reason."""
 
 
 def bank_name(index: int) -> str:
-    """Paddle's device type that has the simulated GPU of this index."""
+    """The Paddle device type that contains the simulated GPU of this index."""
     first = index - index % DEVICES_OF_BANK
     return f"sim{first}" if first else "sim"
 
@@ -46,10 +46,10 @@ def bank_first(device_type: str) -> int | None:
 
 
 class PaddleSimulator(Simulator):
-    """Builds the runtime once for a machine, and has Paddle open it as it is imported."""
+    """Builds the runtime once per machine, and has Paddle load it during import."""
 
     def start(self, count: int) -> None:
-        """Import Paddle with ``count`` simulated GPUs; ``os.environ`` is left as it was."""
+        """Import Paddle with ``count`` simulated GPUs; ``os.environ`` is restored."""
         if "paddle" in sys.modules:
             raise SimulationError(
                 "Paddle is imported already, and it looks for devices only while it is imported: "
@@ -59,7 +59,7 @@ class PaddleSimulator(Simulator):
         library = built_library()
         banks = -(-count // DEVICES_OF_BANK)
         with tempfile.TemporaryDirectory(prefix="unidev-paddle-") as folder:
-            # Paddle opens every .so in the folder, and one opened twice is one library in memory.
+            # Paddle opens every .so in the folder; opened twice, a library is still one in memory.
             for bank in range(banks):
                 (Path(folder) / f"bank{bank}.so").symlink_to(library)
             with environment(_settings(folder, count)):
@@ -78,17 +78,17 @@ _library: ctypes.CDLL | None = None
 
 
 def allocated_bytes(index: int) -> int:
-    """Bytes allocated on a simulated GPU now, each tensor rounded up to 256."""
+    """Bytes currently allocated on a simulated GPU, each tensor rounded up to 256."""
     if _library is None:
         raise SimulationError("no simulated devices were started in this process.")
     return int(_library.unidev_simulated_bytes(index))
 
 
 def _settings(folder: str, count: int) -> dict[str, str]:
-    # A user's own logging and allocator settings stay.
+    # A user's own logging and allocator settings are kept.
     defaults = {
         "GLOG_minloglevel": "2",  # Paddle logs each library that it opens
-        "FLAGS_free_idle_chunk": "1",  # else its allocator keeps what was freed, and memory lies
+        "FLAGS_free_idle_chunk": "1",  # else its allocator keeps freed memory as used
     }
     settings = {name: os.environ.get(name, value) for name, value in defaults.items()}
     return settings | {
@@ -105,7 +105,7 @@ def _check(paddle: ModuleType, count: int) -> None:
     )
     if found != count:
         raise SimulationError(
-            f"asked for {count} simulated GPUs, and Paddle {paddle.__version__} shows {found}: "
-            "this build of it takes no additional devices. One that does: "
-            "pip install 'paddlepaddle>=3.2,<3.4'. With GLOG_minloglevel=0 Paddle says more."
+            f"requested {count} simulated GPUs, but Paddle {paddle.__version__} shows {found}: "
+            "this build does not accept additional devices. One that does: "
+            "pip install 'paddlepaddle>=3.2,<3.4'. GLOG_minloglevel=0 makes Paddle log more."
         )

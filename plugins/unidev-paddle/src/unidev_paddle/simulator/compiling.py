@@ -1,4 +1,4 @@
-"""Building the simulated devices' library against the headers inside Paddle's wheel."""
+"""Building the simulated devices' library against the headers in Paddle's wheel."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ COMPILE_TIMEOUT_S = 300
 
 @dataclass(frozen=True)
 class Paddle:
-    """Where Paddle is installed, found without importing it."""
+    """The folder where Paddle is installed, found without importing it."""
 
     folder: Path
 
     @property
     def build_facts(self) -> str:
-        """Its version and commit, as it was built with: what the library has to match."""
+        """The version and commit of its build, which the library has to match."""
         return (self.folder / "version" / "__init__.py").read_text(encoding="utf-8")
 
     @property
     def linked(self) -> tuple[str, ...]:
-        """Options for the linker: Paddle's library, by its name alone.
+        """Linker options: Paddle's library, by its name alone.
 
-        When Paddle opens ours, its own is in memory, and is taken from there wherever it lies.
+        When Paddle opens ours, its own is loaded already, and is used wherever it is installed.
         """
         return (f"-L{self.folder / 'libs'}", "-Wl,--no-as-needed", "-l:libphi_core.so")
 
 
 def built_library() -> Path:
-    """The library of simulated devices for this Paddle, built if it is not in the cache yet.
+    """The library of simulated devices for this Paddle, built if it is not cached yet.
 
     Raises:
-        SimulationError: not Linux, no Paddle, no headers in it, no compiler, or it fails.
+        SimulationError: not Linux; no Paddle, headers or compiler; or the build fails.
     """
     paddle = find_paddle()
     compiler = find_compiler()
@@ -61,7 +61,7 @@ def find_paddle() -> Paddle:
     """The installed Paddle, if simulated devices can be built for it."""
     if sys.platform != "linux":
         raise SimulationError(
-            f"Paddle takes additional devices on Linux only, and this is {sys.platform}: run the "
+            f"Paddle accepts additional devices on Linux only, and this is {sys.platform}: run the "
             "program there (WSL or a container will do), or with another backend."
         )
     spec = importlib.util.find_spec("paddle")
@@ -81,7 +81,7 @@ def find_paddle() -> Paddle:
 
 
 def find_compiler() -> str:
-    """The C++ compiler: ``$CXX``, else the first of the usual ones that is there."""
+    """The C++ compiler: ``$CXX``, else the first of the usual ones that exists."""
     wanted = os.environ.get("CXX", "").split()
     candidates = wanted[:1] or ["g++", "c++", "clang++"]
     for candidate in candidates:
@@ -89,7 +89,7 @@ def find_compiler() -> str:
         if found:
             return found
     raise SimulationError(
-        f"simulated devices for Paddle are built with a C++ compiler, and there is none "
+        f"simulated devices for Paddle are built with a C++ compiler, and none was found "
         f"(looked for {', '.join(candidates)}): apt install g++, dnf install gcc-c++ or "
         "conda install -c conda-forge gxx, or point CXX at yours."
     )
@@ -109,7 +109,7 @@ def _compile(paddle: Paddle, compiler: str, path: Path) -> None:
         raise SimulationError(
             f"the simulated devices for Paddle could not be built ({' '.join(command)}, exit "
             f"{finished.returncode}):\n{finished.stderr.strip()}\n"
-            "Is it the C++ compiler of this system, for C++17 (g++ 8 or newer)? CXX names another."
+            "Is it this system's C++ compiler, for C++17 (g++ 8 or newer)? CXX selects another."
         )
 
 

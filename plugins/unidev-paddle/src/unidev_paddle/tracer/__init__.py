@@ -1,8 +1,8 @@
-"""What Paddle moves between devices by its own calls, seen from Python while a scope is open.
+"""What Paddle's own calls move between devices, seen from Python while a scope is open.
 
 Paddle has no hook for that. So, while a scope is open in any thread, the functions through which
-Python reaches Paddle's C++ are replaced by others, which look at the devices of their arguments
-first; in threads without a scope these call the originals. Transfers within C++ stay unseen:
+Python reaches Paddle's C++ are replaced by others, which first look at the devices of their
+arguments; in threads without a scope these call the originals. Transfers within C++ stay unseen:
 ``blind_spots`` lists them.
 """
 
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 
 
 class PaddleTracer(Tracer):
-    """By functions in the place of Paddle's own."""
+    """Replaces Paddle's own functions."""
 
     blind_spots: Mapping[str, str] = {
-        "what backward moves": (
-            "Paddle's engine is C++: of gradients that cross devices only what Python functions in "
-            "the graph move is seen (unidev's copies, PyLayer, hooks)"
+        "transfers in backward": (
+            "Paddle's engine is C++: of the gradients that change device, only those moved by "
+            "Python functions in the graph are seen (unidev's copies, PyLayer, hooks)"
         ),
         "static graphs, paddle.jit, paddle.inference": (
-            "a program that was compiled moves what it needs within C++"
+            "a compiled program moves what it needs within C++"
         ),
-        "batches of a DataLoader": "C++ takes them to the default device, in a thread of its own",
-        "paddle.distributed": "collectives move data within C++; so do tensors spread over devices",
+        "batches of a DataLoader": "C++ moves them to the default device, in a thread of its own",
+        "paddle.distributed": "collectives, and tensors spread over devices, move data within C++",
         "results whose shape depends on values": (
-            "nonzero, masked_select, unique and indexing by a mask read in C++ how many there are"
+            "nonzero, masked_select, unique and indexing by a mask read the count in C++"
         ),
         "functions taken before the block": (
             "f = x.numpy, or what a module that is not Paddle's has imported from paddle._C_ops, "
             "is not replaced"
         ),
-        "memory shared with other frameworks": "DLPack hands over an address, and no bytes",
+        "memory shared with other frameworks": "DLPack passes an address, not bytes",
     }
 
     def __init__(self, backend: Backend) -> None:

@@ -1,4 +1,4 @@
-"""What a user calls that which moves something: looked up on the stack, once something does."""
+"""The user's name for a call that moves something, read off the stack when it does."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ paddle: Any = import_paddle()
 _OWN = {"paddle", "unidev", "unidev_paddle"}
 _SPOKEN = {"_TensorMethodOrModule.__call__": "paddle.tensor", "Tensor.new_init": "paddle.Tensor"}
 _DECORATORS = {"wrapper", "__impl__", "_decorate_function", "_decorate_generator", "inner"}
-"""Functions of Paddle's that stand around others."""
+"""Wrapper functions of Paddle's."""
 
 
 def called(default: str) -> str:
-    """The outermost function of Paddle's between the user and here; without one, ``default``."""
+    """The outermost Paddle function between the user and here; without one, ``default``."""
     name = default
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

@@ -1,6 +1,6 @@
-"""How each operation of Paddle's uses its arguments, and what it moves therefore.
+"""How each of Paddle's operations uses its arguments, and hence what it moves.
 
-What the operations declare is in paddle/phi/ops/yaml: inputs come first, then attributes; an
+Operations are declared in paddle/phi/ops/yaml: inputs come first, then attributes; an
 attribute may be given as a tensor, which Paddle then reads on the host.
 """
 
@@ -35,10 +35,10 @@ _INPUTS = {
     ), 1),
     **dict.fromkeys(("allclose", "gather", "isclose"), 2),
 }  # fmt: skip
-"""How many inputs come first, of operations that take a tensor for their first attribute."""
+"""The number of inputs, for operations that accept a tensor as their first attribute."""
 
 _BY_FIRST = ("logical_and", "logical_or", "logical_xor")
-"""Operations that go by their first input alone (``backend : x``)."""
+"""Operations that run on the device of their first input alone (``backend : x``)."""
 
 _INTERPOLATED = ("bicubic", "bilinear", "linear", "nearest", "trilinear")
 _STAYS = {
@@ -47,11 +47,11 @@ _STAYS = {
     "dropout": (1,),
     **dict.fromkeys((f"{name}_interp" for name in _INTERPOLATED), (1, 2, 3)),
 }
-"""Inputs that the kernels take where they are (ALL_BACKEND): powers of beta, sizes, seeds."""
+"""Inputs that kernels read where they are (ALL_BACKEND): powers of beta, sizes, seeds."""
 
 
 def by_operation(name: str, sight: Sight) -> Callable[..., Transfers]:
-    """What ``paddle._C_ops.name`` moves, called with its arguments."""
+    """Returns a function of the arguments of ``paddle._C_ops.name`` that finds what it moves."""
     inputs = _INPUTS.get(name, _INPUTS.get(name.rstrip("_")))
     stays = _STAYS.get(name, ())
     is_by_first = name.rstrip("_") in _BY_FIRST
@@ -68,7 +68,7 @@ def by_operation(name: str, sight: Sight) -> Callable[..., Transfers]:
 
 
 def by_operator(name: str, sight: Sight) -> Callable[..., Transfers]:
-    """What ``Tensor.__add__`` and the like move, which are C functions of their own."""
+    """Transfers of ``Tensor.__add__`` and the like, which are separate C functions."""
     operation = name.removeprefix("r") if name in _REFLECTED else name
 
     def transfers(*arguments: Any) -> Transfers:
@@ -89,7 +89,7 @@ _REFLECTED = {
 
 
 def by_index(name: str, sight: Sight) -> Callable[..., Transfers]:
-    """What ``_getitem_dygraph`` and ``_setitem_dygraph`` move, behind ``Tensor.name``."""
+    """Transfers of ``_getitem_dygraph`` and ``_setitem_dygraph``, behind ``Tensor.name``."""
 
     def transfers(x: Any, item: Any, *value: Any) -> Transfers:
         if not isinstance(x, Tensor):
@@ -107,7 +107,7 @@ def by_index(name: str, sight: Sight) -> Callable[..., Transfers]:
 
 
 def _is_at_one_place(arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
-    """Quickly: no list, no tensor anywhere else than another one, none for an attribute."""
+    """A fast test: no list, all tensors on one device, none as an attribute."""
     if options:
         return False
     here = None
@@ -118,7 +118,7 @@ def _is_at_one_place(arguments: tuple[Any, ...], options: dict[str, Any]) -> boo
                 return False
             try:
                 place = hash(x.place)
-            except RuntimeError:  # has no memory (yet)
+            except RuntimeError:  # it has no memory (yet)
                 return False
             if here is None:
                 here = place

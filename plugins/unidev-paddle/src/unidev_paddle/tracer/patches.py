@@ -33,30 +33,30 @@ _OPERATORS = (
 )  # fmt: skip
 _PACKAGES = ("paddle", "unidev_paddle")
 _ELSEWHERE = ("paddle._pir_ops", "paddle.base.libpaddle")
-"""Modules that hold operations for static graphs alone, or Paddle's own list of them."""
+"""Modules whose operations are for static graphs only, and Paddle's own list of them."""
 
 
 class PaddlePatches(Patches):
-    """Paddle's operations, wherever a module of Paddle's has one by name, and methods."""
+    """Paddle's operations, under every name in Paddle's modules, and methods."""
 
     def __init__(self, backend: Backend) -> None:
         super().__init__()
         self._backend = backend
         self._methods: list[Patch] = []
         self._operations: dict[int, tuple[Any, Any]] = {}
-        """The original and its replacement, by the id of each."""
+        """The original and its replacement, by the ids of both."""
         self._holders: list[Patch] = []
         self._seen: set[str] = set()
 
     def replacements(self) -> list[Patch]:
-        """See ``Patches``; replacements are made once."""
+        """See ``Patches``; replacements are created once."""
         if not self._methods:
             self._prepare()
         self._find_holders()
         return self._methods + self._holders
 
     def late_holders(self) -> Iterator[Patch]:
-        """Modules of Paddle's that were imported in a scope."""
+        """Modules of Paddle's that were imported inside a scope."""
         for module, name, replacement in self._find_holders():
             yield module, name, self._operations[id(replacement)][0]
 
@@ -85,7 +85,7 @@ class PaddlePatches(Patches):
         ]
 
     def _find_holders(self) -> list[Patch]:
-        """Operations among the names of modules that were not seen before."""
+        """Operations among the names of modules not seen before."""
         found: list[Patch] = []
         for name, module in list(sys.modules.items()):
             if name in self._seen or _is_being_imported(module):

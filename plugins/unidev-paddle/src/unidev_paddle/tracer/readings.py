@@ -1,4 +1,4 @@
-"""What Paddle's functions that read a tensor, move it, or fill it, are about to move."""
+"""Transfers of Paddle's functions that read a tensor, move it, or fill it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DenseTensor: Any = core.DenseTensor
 
 
 class Calls:
-    """What each of them moves. A method takes the arguments of the function that it looks for."""
+    """What each of them moves. A method takes the arguments of the function it describes."""
 
     def __init__(self, sight: Sight) -> None:
         self._sight = sight
@@ -32,7 +32,7 @@ class Calls:
         return self._sight.read(x, "Tensor.numpy")
 
     def element(self, x: Any, *_: Any) -> Transfers:
-        """``Tensor._getitem_from_offset``, behind ``item``: one element of however many."""
+        """``Tensor._getitem_from_offset``, behind ``item``: a single element."""
         nbytes = None if math.prod(x.shape) == 1 else x.element_size()
         return self._sight.read(x, "Tensor.item", nbytes)
 
@@ -50,7 +50,7 @@ class Calls:
         return self._sight.move(x, self._sight.device_at(place), "Tensor._copy_to")
 
     def take(self, x: Any, source: Any = None, *_: Any) -> Transfers:
-        """``Tensor.copy_`` and ``set_tensor``; what has no memory gets it where the source is."""
+        """``Tensor.copy_`` and ``set_tensor``; a target without memory follows the source."""
         target = self._sight.device_of(x) if x._is_initialized() else None
         return self._sight.move(source, target, "Tensor.copy_")
 
@@ -76,7 +76,7 @@ class Calls:
         return self._sight.fill(nbytes, shape, target, "paddle.assign")
 
     def dense_numpy(self, x: Any, *_: Any, **__: Any) -> Transfers:
-        """``DenseTensor.__array__``, of what is behind a tensor."""
+        """``DenseTensor.__array__``, on the dense tensor behind a tensor."""
         return self._sight.read(x, "DenseTensor.__array__")
 
     def dense_take(self, _: Any, source: Any, place: Any, *__: Any) -> Transfers:

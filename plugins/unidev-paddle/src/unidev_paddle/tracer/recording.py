@@ -1,4 +1,4 @@
-"""The scopes of each thread, and errors on their way through Paddle's engine."""
+"""The scopes of each thread, and errors that pass through Paddle's engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class PaddleRecording(Recording):
-    """Keeps what a ``begin`` raised last."""
+    """Keeps the last error that a ``begin`` raised."""
 
     error: BaseException | None = None
 
@@ -23,10 +23,10 @@ class PaddleRecording(Recording):
     def wrap_engine(
         self, function: Callable[..., Any], errors: tuple[type[Exception], ...]
     ) -> Callable[..., Any]:
-        """A function to put in the place of one that goes through the graph backwards.
+        """A replacement for a function that runs the graph backwards.
 
-        Paddle's engine turns what a Python function in the graph raises into an ``OSError``: the
-        error of a ``begin`` comes out as it is.
+        Paddle's engine turns an error of a Python function in the graph into an ``OSError``: the
+        replacement raises the original error of a ``begin`` instead.
         """
 
         @wraps(function)

@@ -30,20 +30,20 @@ NOTHING: Transfers = ()
 
 
 class Operands:
-    """The tensors among the arguments of an operation."""
+    """The tensors among an operation's arguments, by their use."""
 
     def __init__(self) -> None:
         self.tensors: list[Tensor] = []
-        """Which it computes with, and so brings to one device."""
+        """Used in the computation, and so moved to one device."""
         self.first: list[Tensor] = []
-        """Of each argument the first: by those Paddle chooses between CPU and accelerator."""
+        """The first of each argument: Paddle chooses between CPU and accelerator by these."""
         self.numbers: list[Tensor] = []
-        """Which stand for a number, or a shape: Paddle reads those on the host."""
+        """Stand for a number or a shape: Paddle reads them on the host."""
         self.arrays: list[np.ndarray[Any, Any]] = []
-        """Which are NumPy's, and have to go to the others."""
+        """NumPy arrays, which have to be moved to the others."""
 
     def add(self, x: Any) -> None:
-        """An argument to compute with."""
+        """Add an argument of the computation."""
         if isinstance(x, paddle.Tensor):
             self.tensors.append(x)
             self.first.append(x)
@@ -57,14 +57,14 @@ class Operands:
 
 
 def tensors_in(several: Sequence[Any]) -> list[Tensor]:
-    """Those in a list; none, if it is a long one that begins with something else."""
+    """The tensors in a list; none if it is a long one that begins with something else."""
     if not several or (len(several) > 64 and not isinstance(several[0], paddle.Tensor)):
         return []
     return [x for x in several if isinstance(x, paddle.Tensor)]
 
 
 class Sight:
-    """Where tensors are, and what moves if they are used in some way."""
+    """Finds where tensors are, and what moves when they are used."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -73,7 +73,7 @@ class Sight:
     # -- what moves --------------------------------------------------------------------------------
 
     def read(self, x: Tensor, operation: str, nbytes: int | None = None) -> Transfers:
-        """``x`` is read into Python, or NumPy; of one element, ``nbytes`` are given."""
+        """``x`` is read into Python or NumPy; a single element counts ``nbytes``."""
         source = self.device_of(x)
         if source is None or source is self._cpu:
             return NOTHING
@@ -91,16 +91,16 @@ class Sight:
     def fill(
         self, nbytes: int, shape: Sequence[int], target: Device | None, operation: str
     ) -> Transfers:
-        """Values of the host's go to ``target``."""
+        """Host values go to ``target``."""
         if target is None or target is self._cpu:
             return NOTHING
         where = tuple(int(length) for length in shape)
         return (PlannedTransfer(called(operation), self._cpu, target, int(nbytes), where),)
 
     def compute(self, operands: Operands, operation: str, outer: str | None = None) -> Transfers:
-        """An operation computes with what may be on several devices.
+        """An operation computes with operands that may be on several devices.
 
-        ``outer`` is how to call what it reads or gets from NumPy, if that has a name of its own.
+        ``outer`` names the call for what it reads or gets from NumPy, if that has its own name.
         """
         named = f"{operation} of mixed operands"
         places = [(x, self.device_of(x)) for x in operands.tensors]
@@ -119,7 +119,7 @@ class Sight:
     def _target(
         self, operands: Operands, places: Iterable[tuple[Tensor, Device | None]]
     ) -> Device | None:
-        # An accelerator where there is one, or the CPU (ParseKernelKeyByInputArgs in
+        # The accelerator if there is one, else the CPU (ParseKernelKeyByInputArgs in
         # paddle/phi/api/lib/kernel_dispatch.h); of several accelerators the last, as seen in 3.3.1.
         accelerators = [at for _, at in places if at is not None and at is not self._cpu]
         firsts = (self.device_of(x) for x in operands.first)
@@ -153,7 +153,7 @@ class Sight:
 
 
 def nbytes_of(x: Any) -> int:
-    """Of its values; of a sparse tensor, also of where they are."""
+    """Bytes of the values; for a sparse tensor, of the indices too."""
     if isinstance(x, DenseTensor):
         return int(x._numel()) * int(core.size_of_dtype(x._dtype()))
     if x.is_sparse_coo():
@@ -164,5 +164,5 @@ def nbytes_of(x: Any) -> int:
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
-    """Also of a ``DenseTensor``, whose shape is a method."""
+    """The shape; for a ``DenseTensor`` it is a method."""
     return tuple(int(length) for length in (x.shape() if callable(x.shape) else x.shape))

@@ -1,8 +1,8 @@
-"""The shortest way to run ``DeepCopy`` on a named device, past the price of a scope.
+"""The fastest way to run ``DeepCopy`` on a named device, without the cost of a scope.
 
-``with tf.device(name): tf.raw_ops.DeepCopy(x=x)`` costs half as much again as the operation. What
-TensorFlow's own generated Python calls takes the device's name as an argument. It is not public,
-so that a version may change it: then :func:`eager_copy` gives None, and the public way is taken.
+``with tf.device(name): tf.raw_ops.DeepCopy(x=x)`` costs half as much again as the operation. The
+function behind TensorFlow's generated Python takes the device's name as an argument. It is not
+public and may change: :func:`eager_copy` then returns None, and the caller uses the public way.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import tensorflow as tf  # type: ignore[import-untyped]
 try:
     from tensorflow.python import pywrap_tfe  # type: ignore[import-untyped]
     from tensorflow.python.eager import context, execute  # type: ignore[import-untyped]
-except ImportError:  # the public way is left
+except ImportError:  # the public way remains
     context = None
 
 DTYPES = (
     tf.bool, tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64,
     tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.complex64, tf.complex128,
 )  # fmt: skip
-"""The dtypes that have a name in NumPy; ``DeepCopy`` takes them all on a CPU, and strings."""
+"""The dtypes that NumPy has too; ``DeepCopy`` takes them all on a CPU, and strings."""
 
 CPU_COPIED = frozenset(DTYPES) | {tf.string}
 GPU_COPIED = frozenset({
     tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int8, tf.uint8, tf.int32, tf.int64,
     tf.uint64,
 })  # fmt: skip
-"""For what a GPU has a ``DeepCopy`` (int32 in host memory, as TensorFlow has int32 there):
+"""The dtypes for which GPUs have ``DeepCopy`` (int32 in host memory, as always on GPUs):
 https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/kernels/inplace_ops.cc"""
 
 CPU_NUMBERS = frozenset(dtype.as_datatype_enum for dtype in CPU_COPIED)
@@ -36,12 +36,12 @@ GPU_NUMBERS = frozenset(dtype.as_datatype_enum for dtype in GPU_COPIED)
 
 
 def eager_copy(x: Any, name: str, numbers: frozenset[int]) -> Any:
-    """``x`` in new memory on the device called ``name``, recorded by tapes; None if it cannot.
+    """``x`` in new memory on the device called ``name``, recorded by tapes; None if not possible.
 
     Args:
         x: an eager tensor.
-        name: the full name of a device that is there.
-        numbers: of the dtypes that ``DeepCopy`` takes there.
+        name: the full name of an existing device.
+        numbers: the type numbers of the dtypes that ``DeepCopy`` takes there.
     """
     try:
         running = context.context()

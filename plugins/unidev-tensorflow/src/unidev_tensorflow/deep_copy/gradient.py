@@ -1,4 +1,4 @@
-"""The gradient of ``DeepCopy``, which TensorFlow itself does not register."""
+"""The gradient of ``DeepCopy``, which TensorFlow does not register."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from unidev_tensorflow.tensors import EAGER
 
 
 def register_gradient() -> None:
-    """Register the gradient of ``DeepCopy``, the identity but for the device, once a process.
+    """Register the gradient of ``DeepCopy``, once per process: the identity, except for the device.
 
     It serves tapes, tf.function, higher orders and, since TensorFlow derives it from there, forward
-    mode. Where somebody has registered one already, that one stays.
+    mode. A gradient that is registered already is kept.
     """
     try:
         tf.RegisterGradient("DeepCopy")(_gradient)
@@ -23,9 +23,9 @@ def register_gradient() -> None:
 
 
 def _gradient(operation: Any, upstream: Any) -> Any:
-    """``upstream``, brought back to the source's device; where a graph is traced nobody knows it.
+    """``upstream``, copied back to the source's device; unknown while a graph is traced.
 
-    TensorFlow computes the way back wherever the scope is in which it is asked for.
+    TensorFlow computes gradients in the scope in which they are requested.
     """
     (x,) = operation.inputs
     eager = isinstance(x, EAGER) and isinstance(upstream, EAGER)

@@ -1,4 +1,4 @@
-"""TensorFlow's models: Keras's layers and models, ``tf.Module``, and what ``unidev.nn`` makes."""
+"""TensorFlow's models: Keras's layers and models, ``tf.Module``, and those of ``unidev.nn``."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TensorFlowModels(Models):
-    """A part is a variable of TensorFlow's own; what moves is its handle."""
+    """A part is one of TensorFlow's variables; its handle moves."""
 
     backend: TensorFlowBackend
 
@@ -35,23 +35,23 @@ class TensorFlowModels(Models):
         self._placing = threading.local()
 
     def parameters(self, model: Any) -> Mapping[str, Any]:
-        """Of Keras its own variables; in Keras, a frozen one is known from a buffer."""
+        """For Keras, its own variables, which tell a frozen parameter from a buffer."""
         return _once(found for found in walk(model) if found.is_parameter)
 
     def trainable(self, model: Any) -> Mapping[str, Any]:
-        """By the variables' own flag, which a frozen layer of Keras sets."""
+        """By each variable's ``trainable``, which freezing a Keras layer clears."""
         return _once(
             found for found in walk(model) if found.is_parameter and found.variable.trainable
         )
 
     def tensors(self, model: Any) -> Mapping[str, Any]:
-        """Without what ``compile`` adds; gradients TensorFlow does not keep."""
+        """Without the variables that ``compile`` adds; TensorFlow keeps no gradients."""
         return {found.name: found.variable for found in walk(model)}
 
     def parts(self, model: Any, optimizer: Any) -> Sequence[Any]:
-        """Also the metrics and the optimizer that ``compile`` has put into the model.
+        """Includes the metrics and the optimizer that ``compile`` has put into the model.
 
-        Functions that were traced with the memory of now are found here, and told of in ``finish``.
+        Also finds functions that were traced with the current memory; ``finish`` reports them.
         """
         variables = [found.variable for found in walk(model)]
         variables += variables_beside(model, optimizer)
@@ -62,7 +62,7 @@ class TensorFlowModels(Models):
         return list(unique.values())
 
     def is_on(self, part: Any, device: Device) -> bool:
-        """int32 and strings TensorFlow keeps on the host, also for a GPU."""
+        """TensorFlow keeps int32 and strings on the host, even for a GPU."""
         there = self.backend.device_of(part)
         return there is device or (
             part.dtype in _HOSTED
@@ -71,7 +71,7 @@ class TensorFlowModels(Models):
         )
 
     def is_placed(self, model: Any, device: Device) -> bool:
-        """Also where metrics, which Keras makes late, are elsewhere."""
+        """Ignores metrics, which Keras creates late."""
         try:
             variables = [native_variable(found.variable) for found in walk(model)]
         except UnsupportedOperation:
@@ -81,7 +81,7 @@ class TensorFlowModels(Models):
         return all(self.is_on(variable, device) for variable in variables)
 
     def twin(self, part: Any, device: Device) -> Any:
-        """Another variable, which holds the copy's memory: TensorFlow copies it on write."""
+        """Another variable, which holds the copy's memory: TensorFlow copies it only on write."""
         copied = self._copied(part, device)
         with self.backend.native_scope(device):
             made = tf.Variable(copied, trainable=part.trainable, dtype=part.dtype, shape=part.shape)
@@ -89,7 +89,7 @@ class TensorFlowModels(Models):
         if made.device != copied.device:
             raise UnsupportedOperation(
                 f"a {made.dtype.name} variable on {device}",
-                f"TensorFlow has put it on {made.device}",
+                f"TensorFlow put it on {made.device}",
             )
         return made
 
@@ -99,28 +99,28 @@ class TensorFlowModels(Models):
             value = tf.raw_ops.ReadVariableOp(resource=part.handle, dtype=part.dtype)  # no copy
         if self.backend.is_on_host(device) and self.backend.is_on_host(there):
             return self.backend.copy_to(value, device, False)
-        # To another memory this copies, and once: DeepCopy would bring its input over first.
+        # Between memories this copies once; DeepCopy would move its input first.
         with self.backend.native_scope(device):
             return tf.identity(value)
 
     def swap(self, part: Any, twin: Any) -> None:
-        """What hangs on the handles goes with them."""
+        """All that belongs to the handles moves with them."""
         swap_handles(part, twin)
 
     def place(self, model: Any, device: Device, optimizer: Any = None) -> Any:
-        """Out of whatever graph is being traced, and recorded by no tape."""
+        """Runs outside any graph that is being traced, and is not recorded by tapes."""
         with tf.init_scope(), record.stop_recording():
             return super().place(model, device, optimizer)
 
     def finish(self, model: Any, optimizer: Any, device: Device) -> Any:  # noqa: ARG002
-        """Keras traces its functions anew; of the program's own, a warning."""
+        """Makes Keras retrace its functions; warns about the program's own."""
         forget_traces(model)
         warn_once(self._placing.stale)
         self._placing.stale = []
         return optimizer
 
     def stored(self, model: Any) -> Mapping[str, Stored]:
-        """Weights; not the state of random generators, nor of optimizers and metrics."""
+        """Weights, without the state of random generators, optimizers and metrics."""
         return {
             found.name: Stored(found.variable, found.axes)
             for found in walk(model)
@@ -128,7 +128,7 @@ class TensorFlowModels(Models):
         }
 
     def read(self, x: Any) -> Array:
-        """The variable's own memory, where that is the host's."""
+        """The variable's own memory, if that is on the host."""
         variable = native_variable(x)
         with tf.init_scope(), record.stop_recording(), tf.device(variable.device):
             is_tensor = isinstance(variable, tf.Tensor)
@@ -136,7 +136,7 @@ class TensorFlowModels(Models):
         return values.view("uint16") if variable.dtype == tf.bfloat16 else values
 
     def write(self, x: Any, values: Array) -> None:
-        """New memory on its device, which becomes the variable's."""
+        """Assigns new memory on the variable's device."""
         variable = native_variable(x)
         if variable.dtype == tf.bfloat16:
             values = values.view(tf.bfloat16.as_numpy_dtype)
@@ -159,10 +159,10 @@ def _once(found: Any) -> dict[str, Any]:
 
 
 def _check_movable(variable: Any) -> None:
-    """Refuse what has more than one handle, or something beside it that does not move.
+    """Refuse a variable with several handles, or with a cache that would not move.
 
     Raises:
-        UnsupportedOperation: says why, and what to do.
+        UnsupportedOperation: gives the reason, and what to do.
     """
     if isinstance(variable, DISTRIBUTED):
         raise UnsupportedOperation(
@@ -174,7 +174,7 @@ def _check_movable(variable: Any) -> None:
     if not isinstance(getattr(variable, "_handle", None), tf.__internal__.EagerTensor):
         raise UnsupportedOperation(
             f"moving a {kind_of(variable)}",
-            "it is not a variable that was made eagerly, and has no memory that could move",
+            "it was not created eagerly, and has no memory to move",
         )
     if variable._caching_device is not None or variable._cached_value is not None:
         raise UnsupportedOperation("moving a variable with a caching_device", "make it without one")

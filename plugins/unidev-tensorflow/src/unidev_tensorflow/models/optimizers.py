@@ -22,9 +22,9 @@ def variables_beside(model: Any, optimizer: Any) -> list[Any]:
 
 
 def forget_traces(model: Any) -> None:
-    """Have Keras trace anew what it runs in ``fit``, ``evaluate`` and ``predict``.
+    """Make Keras retrace what it runs in ``fit``, ``evaluate`` and ``predict``.
 
-    What it has traced holds the handles of before, and would train memory that nobody sees.
+    The traced functions hold the old handles, and would train memory that the model no longer uses.
     """
     for layer in keras_layers(model):
         for name in _FUNCTIONS:
@@ -39,7 +39,7 @@ def _variables_of(optimizer: Any) -> list[Any]:
     if keras is None or not isinstance(optimizer, keras.optimizers.Optimizer):
         raise UnsupportedOperation(
             f"placing a {kind_of(optimizer)} with a model",
-            "on TensorFlow an optimizer is one of keras.optimizers",
+            "on TensorFlow an optimizer must be one of keras.optimizers",
         )
-    inner = getattr(optimizer, "inner_optimizer", None)  # of LossScaleOptimizer
+    inner = getattr(optimizer, "inner_optimizer", None)  # LossScaleOptimizer has one
     return [*optimizer.variables, *_variables_of(inner)]

@@ -1,4 +1,4 @@
-"""Functions that were traced before a variable moved: they go on with its old memory."""
+"""Functions that were traced before a variable moved: they still use its old memory."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _warned: weakref.WeakSet[Any] = weakref.WeakSet()
 def traced_with(variables: Iterable[Any]) -> list[Any]:
     """The program's own ``tf.function``s that hold the memory of one of ``variables``.
 
-    Keras's own are left out: it makes new ones. Quick where none holds any; else every object of
-    the process is looked at, as TensorFlow keeps no list of its functions.
+    Keras's own are left out: it retraces them. Fast if no function holds any; otherwise scans every
+    object of the process, since TensorFlow keeps no list of its functions.
     """
     held = {
         id(variable._handle)
@@ -39,21 +39,21 @@ def traced_with(variables: Iterable[Any]) -> list[Any]:
 
 
 def warn_once(functions: Iterable[Any]) -> None:
-    """Name those that nobody was warned of yet."""
+    """Warn of the functions for which no warning was given yet."""
     new = [function for function in functions if function not in _warned]
     if not new:
         return
     names = ", ".join(sorted(_name(function) for function in new))
     warnings.warn(
-        f"traced before the model moved, and still on its old memory, which nothing else sees any "
-        f"more: {names}. Make such a tf.function again after place(model, device).",
+        f"traced before the model moved, these functions still use its old memory, which nothing "
+        f"else does: {names}. Create such a tf.function again after place(model, device).",
         stacklevel=_level_of_the_caller(),
     )
-    _warned.update(new)  # not before: a warning that is an error moves everything back
+    _warned.update(new)  # not before: a warning raised as an error undoes the move
 
 
 def _level_of_the_caller() -> int:
-    """How far above whoever asks the line is that calls ``place``."""
+    """The ``stacklevel`` of the line that calls ``place``."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals["__name__"].startswith("unidev"):
         level, frame = level + 1, frame.f_back
@@ -61,7 +61,7 @@ def _level_of_the_caller() -> int:
 
 
 def _holds(function: Any, handles: set[int]) -> bool:
-    # Not _list_all_concrete_functions(), which traces those that were not called yet.
+    # Not _list_all_concrete_functions(), which traces functions that were not called yet.
     return any(
         id(captured) in handles
         for concrete in function._function_cache.values()
@@ -87,4 +87,4 @@ def _references_of_a_new_variable() -> int:
 
 @tf.function  # type: ignore[untyped-decorator]
 def _example() -> None:
-    """Never called: the type of such functions has no public name."""
+    """Never called: its type, that of such functions, has no public name."""

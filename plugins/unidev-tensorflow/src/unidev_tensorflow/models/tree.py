@@ -1,4 +1,4 @@
-"""What hangs on a model of Keras's, or on a ``tf.Module``: each variable, by its path."""
+"""The variables of a Keras model or a ``tf.Module``, each by its path."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _INTERNAL = ("_self_", "_obj_reference", "_functional", "_tracker")
-"""How attributes begin that hold what another one holds as well."""
+"""Prefixes of attributes that only repeat what another attribute holds."""
 
 
 class Found(NamedTuple):
-    """A variable at one of the places at which it stands."""
+    """A variable at one of its places in the model."""
 
     name: str
     variable: Any
-    """Keras's own, where there is one."""
+    """Keras's own variable, if there is one."""
     is_parameter: bool
-    """Whether training changes it, or would if it were not frozen."""
+    """Whether training changes it, or would change it if it were not frozen."""
     is_saved: bool = True
-    """False of the state of random generators, which Keras's own files do not have either."""
+    """False for the state of random generators, which Keras's own files omit as well."""
     axes: tuple[int, ...] | None = None
-    """As in ``Stored``."""
+    """See ``Stored``."""
 
 
 def walk(model: Any) -> list[Found]:
     """Every variable of ``model``, at every place, in the framework's order.
 
-    Names tell the place, as Keras's own files do: its names of variables count up from model to
-    model. Not what ``compile`` has added: optimizers and metrics.
+    Names are paths, as in Keras's own files: Keras's names of variables are numbered across models.
+    Leaves out what ``compile`` adds: optimizers and metrics.
 
     Raises:
-        UnsupportedOperation: a layer has no variables yet, since it is not built; says how.
+        UnsupportedOperation: a layer is not built and has no variables yet; says how to build it.
     """
     return list(_visit(model, "", ()))
 
 
 def keras_layers(model: Any) -> list[Any]:
-    """Every layer and model of Keras's that ``model`` is made of, itself included."""
+    """Every Keras layer and model that ``model`` contains, itself included."""
     found: dict[int, Any] = {}
     pending, seen = [model], set()
     while pending:
@@ -69,7 +69,7 @@ def keras_layers(model: Any) -> list[Any]:
 
 
 def _visit(node: Any, path: str, above: tuple[int, ...]) -> Iterator[Found]:
-    """What hangs on ``node``, one of the things that have variables, or is one."""
+    """The variables of ``node``, which has variables or is one."""
     if isinstance(node, tf.Variable) or is_keras_variable(node):
         yield Found(path, node, bool(node.trainable))
     elif isinstance(node, tf.random.Generator):
@@ -79,7 +79,7 @@ def _visit(node: Any, path: str, above: tuple[int, ...]) -> Iterator[Found]:
     elif is_keras_layer(node):
         yield from _layer(node, path, (*above, id(node)))
     elif isinstance(node, tf.Module):
-        for name, value in sorted(vars(node).items()):  # as tf.Module itself has them
+        for name, value in sorted(vars(node).items()):  # the order of tf.Module itself
             if not name.startswith(_INTERNAL):
                 for child_name, child in _things(value, _join(path, name)):
                     yield from _visit(child, child_name, (*above, id(node)))
@@ -113,14 +113,14 @@ def _random(layer: Any, path: str) -> Iterator[Found]:
 
 
 def _children(layer: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    """By position where layers follow each other, else by attribute; at two, under both."""
+    """By position for layers in a sequence, else by attribute; by both if it has both."""
     if is_chain(layer):
         for index, child in enumerate(layer.layers):
             yield str(index), child
         seen = seen | set(map(id, layer.layers))
     reached = set(seen)
     for name, value in vars(layer).items():
-        # In private containers Keras keeps lists of its own.
+        # Keras keeps lists in private containers of its own.
         is_list = name.startswith("_") and isinstance(value, (list, tuple, dict))
         if is_list or name.startswith(_INTERNAL):
             continue
@@ -134,7 +134,7 @@ def _children(layer: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
 
 
 def _things(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """What has variables, in ``value`` or in the containers that it is made of."""
+    """Objects with variables: ``value`` itself, or those in nested containers."""
     if isinstance(value, dict):
         for key, child in value.items():
             yield from _things(child, _join(name, key))
@@ -147,13 +147,13 @@ def _things(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 def _check_built(layer: Any, path: str) -> None:
     build = type(layer).build
-    # What is the same in all models and layers builds nothing itself; its children tell.
+    # The implementation that all models and layers share builds nothing; its children do.
     if layer.built or getattr(build, "_is_default", False) or build is common_build():
         return
     where = f" at {path!r}" if path else ""
     raise UnsupportedOperation(
         f"looking into a {kind_of(layer)}{where} that is not built",
-        "its variables come into being when it is: call it once with a batch, or its "
+        "its variables are created when it is built: call it once with a batch, or its "
         "build(input_shape). Built inside `with device:`, they are on that device from the "
         "beginning",
         "https://keras.io/guides/making_new_layers_and_models_via_subclassing/",
@@ -161,7 +161,7 @@ def _check_built(layer: Any, path: str) -> None:
 
 
 def _numbered(items: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T]]:
-    """Names that come again get a number."""
+    """Numbers repeated names."""
     counts: dict[str, int] = {}
     for name, item in items:
         count = counts[name] = counts.get(name, -1) + 1

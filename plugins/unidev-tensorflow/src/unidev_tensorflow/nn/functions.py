@@ -1,4 +1,4 @@
-"""``unidev.nn.functional`` on TensorFlow: its own functions, in a scope of where ``x`` is."""
+"""``unidev.nn.functional`` on TensorFlow: its own functions, in a scope on the device of ``x``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TensorFlowFunctions(Functions):
-    """Convolutions and pools go through channels last, which is all that a CPU has."""
+    """Convolutions and pools run channels last, the only layout that a CPU supports."""
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """``tf.matmul``."""

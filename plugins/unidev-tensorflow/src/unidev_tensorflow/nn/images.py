@@ -1,4 +1,4 @@
-"""Pictures with their channels last, as TensorFlow computes them on a CPU, and the way there."""
+"""Images with their channels last, as TensorFlow computes them on a CPU, and the conversions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def is_image(x: Tensor) -> bool:
     """Whether ``x`` has four axes.
 
     Raises:
-        ValueError: it is traced with no known number of axes.
+        ValueError: its number of axes is unknown while it is traced.
     """
     rank = x.shape.rank
     if rank is None:
         raise ValueError(
-            "how many axes a tensor has must be known where a graph is traced: give the "
+            "the number of axes must be known while a graph is traced: give the "
             "tf.function an input_signature with shapes, or call x.set_shape(...)."
         )
     return bool(rank == 4)
@@ -42,23 +42,23 @@ def to_first(x: Tensor) -> Tensor:
 
 
 def converted(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """``function``, which has the channels of images last, for a caller that has them first."""
+    """Call ``function``, which takes channels-last images, on channels-first ones."""
     y = function(to_last(x) if is_image(x) else x)
     return to_first(y) if is_image(y) else y
 
 
 def flatten_last(x: Tensor) -> Tensor:
-    """``(batch, rest)``, in the order that channels first would have."""
+    """``(batch, rest)``, in channels-first order."""
     if is_image(x):
         x = to_first(x)
     sizes = x.shape[1:]
     rest = sizes.num_elements() if sizes.is_fully_defined() else -1
-    # With the rest known, an empty batch can be reshaped, and a graph knows the result's shape.
+    # With the rest given, an empty batch can be reshaped, and a graph knows the result's shape.
     return tf.reshape(x, (tf.shape(x)[0] if rest == -1 or x.shape[0] is None else x.shape[0], rest))
 
 
 def dense(x: Tensor, kernel: Tensor, bias: Tensor | None) -> Tensor:
-    """``x @ kernel + bias``, of the last axis."""
+    """``x @ kernel + bias`` on the last axis."""
     two = x.shape.rank == 2
     y = tf.matmul(x, kernel) if two else tf.tensordot(x, kernel, 1)
     if bias is None:
@@ -69,7 +69,7 @@ def dense(x: Tensor, kernel: Tensor, bias: Tensor | None) -> Tensor:
 def conv2d_last(
     x: Tensor, kernel: Tensor, bias: Tensor | None, stride: Pair, padding: Pair
 ) -> Tensor:
-    """Cross-correlation of NHWC with HWIO."""
+    """Cross-correlation of NHWC images with an HWIO kernel."""
     height, width = padding
     edges: Any = "VALID"
     if height or width:
@@ -79,36 +79,36 @@ def conv2d_last(
 
 
 def avg_pool2d_last(x: Tensor, kernel_size: Pair, stride: Pair) -> Tensor:
-    """Means of whole windows of NHWC."""
+    """Means of complete windows of NHWC images."""
     return tf.nn.avg_pool2d(x, kernel_size, stride, "VALID")
 
 
 def max_pool2d_last(x: Tensor, kernel_size: Pair, stride: Pair) -> Tensor:
-    """Maxima of whole windows of NHWC."""
+    """Maxima of complete windows of NHWC images."""
     return tf.nn.max_pool2d(x, kernel_size, stride, "VALID")
 
 
 def check_images(x: Tensor, channels: int | None = None) -> None:
-    """Raise unless ``x`` is images, of so many channels; channels last."""
-    # TensorFlow takes several channels for one in groups, and of other axes it may end the process.
+    """Raise unless ``x`` is a batch of channels-last images with this many channels."""
+    # With extra channels TensorFlow convolves in groups; with other axes it may end the process.
     if x.shape.rank != 4 or (None not in (channels, x.shape[-1]) and x.shape[-1] != channels):
         wanted = "channels" if channels is None else channels
         raise InvalidDataError(
-            f"images are (batch, {wanted}, height, width) here, and these are {shape_outside(x)}."
+            f"expected images of shape (batch, {wanted}, height, width), not {shape_outside(x)}."
         )
 
 
 def check_window(x: Tensor, window: Sequence[int | None], edge: Pair = (0, 0)) -> None:
-    """Raise unless ``window`` fits into the images ``x``, with zeros on either side."""
+    """Raise unless ``window`` fits into the images ``x`` padded with zeros."""
     for size, needed, zeros in zip(x.shape[1:3], window, edge, strict=True):
         if size is not None and needed is not None and size + 2 * zeros < needed:
             raise InvalidDataError(
-                f"a window of {tuple(window)} does not fit into images {shape_outside(x)}."
+                f"a window of {tuple(window)} does not fit into images of shape {shape_outside(x)}."
             )
 
 
 def shape_outside(x: Tensor) -> tuple[int | None, ...]:
-    """The shape as it is outside, channels first."""
+    """The shape that the caller sees, channels first."""
     if not is_image(x):
         return tuple(x.shape)
     batch, height, width, channels = x.shape

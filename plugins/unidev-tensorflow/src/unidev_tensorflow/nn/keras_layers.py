@@ -1,8 +1,8 @@
-"""Keras's layers as ``unidev.nn`` wants them: channels first, on the device of their weights.
+"""Keras's layers for ``unidev.nn``: channels first, on the device of their weights.
 
 Keras computes channels last on a CPU, and TensorFlow on CPU:0 whatever the operands' device. So
-each layer opens the scope itself, and converts images round its ``channels_last``; a ``Sequential``
-does both once, at its edges.
+each layer opens the scope itself, and converts images around its ``channels_last``; a
+``Sequential`` does both once, at its ends.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ registered = keras.saving.register_keras_serializable(package="unidev")
 
 @registered
 class Dense(PortableLayer, keras.layers.Dense):  # type: ignore[misc]
-    """Of the last axis."""
+    """Dense layer on the last axis."""
 
     def build(self, input_shape: Shape) -> None:
-        """For any number of axes; Keras's own asks for two."""
+        """For any number of axes; Keras's own requires two."""
         super().build(input_shape)
         self.input_spec = keras.InputSpec(min_ndim=1, axes={-1: input_shape[-1]})
 
     def channels_last(self, x: Tensor, training: bool) -> Tensor:  # noqa: ARG002
-        """The last axis of an image is its width, wherever its channels are."""
+        """In channels-first order the last axis of an image is its width."""
         bias = None if self.bias is None else self.bias.value
         if is_image(x):
             return to_last(dense(to_first(x), self.kernel.value, bias))
@@ -67,7 +67,7 @@ class Dense(PortableLayer, keras.layers.Dense):  # type: ignore[misc]
 
 @registered
 class Conv2D(PortableLayer, keras.layers.Conv2D):  # type: ignore[misc]
-    """With zeros on either side, ``edge`` of them, which Keras's own has not."""
+    """Pads with ``edge`` zeros on either side, which Keras's own cannot."""
 
     def __init__(self, *arguments: Any, edge: tuple[int, int] = (0, 0), **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -77,7 +77,7 @@ class Conv2D(PortableLayer, keras.layers.Conv2D):  # type: ignore[misc]
     def channels_last(self, x: Tensor, training: bool) -> Tensor:  # noqa: ARG002
         """A convolution."""
         kernel = self.kernel.shape
-        if self.groups == 1:  # Keras's own InputSpec is not asked within a sequential
+        if self.groups == 1:  # within a Sequential, Keras's own InputSpec is not checked
             check_images(x, kernel[2])
         check_window(x, kernel[:2], self.edge)
         bias = None if self.bias is None else self.bias.value
@@ -92,7 +92,7 @@ class Conv2D(PortableLayer, keras.layers.Conv2D):  # type: ignore[misc]
         return self.kernel
 
     def compute_output_shape(self, input_shape: Shape) -> Any:
-        """As Keras's, of an image with its edge."""
+        """Keras's, for the padded image."""
         batch, channels, *sizes = input_shape
         grown = [
             None if size is None else size + 2 * edge
@@ -101,13 +101,13 @@ class Conv2D(PortableLayer, keras.layers.Conv2D):  # type: ignore[misc]
         return super().compute_output_shape((batch, channels, *grown))
 
     def get_config(self) -> dict[str, Any]:
-        """Keras's, and the edge."""
+        """Keras's, with the edge."""
         return {**super().get_config(), "edge": self.edge}
 
 
 @registered
 class AveragePooling2D(WeightlessLayer, keras.layers.AveragePooling2D):  # type: ignore[misc]
-    """Of whole windows."""
+    """Over complete windows."""
 
     def channels_last(self, x: Tensor, training: bool) -> Tensor:  # noqa: ARG002
         """Means."""
@@ -118,7 +118,7 @@ class AveragePooling2D(WeightlessLayer, keras.layers.AveragePooling2D):  # type:
 
 @registered
 class MaxPooling2D(WeightlessLayer, keras.layers.MaxPooling2D):  # type: ignore[misc]
-    """Of whole windows."""
+    """Over complete windows."""
 
     def channels_last(self, x: Tensor, training: bool) -> Tensor:  # noqa: ARG002
         """Maxima."""
@@ -129,10 +129,10 @@ class MaxPooling2D(WeightlessLayer, keras.layers.MaxPooling2D):  # type: ignore[
 
 @registered
 class Flatten(WeightlessLayer, keras.layers.Flatten):  # type: ignore[misc]
-    """In the order channels, height, width."""
+    """Flattens in the order channels, height, width."""
 
     def channels_last(self, x: Tensor, training: bool) -> Tensor:  # noqa: ARG002
-        """Through channels first."""
+        """Converts to channels first, then flattens."""
         return flatten_last(x)
 
 
@@ -164,10 +164,10 @@ class Tanh(WeightlessLayer, keras.Layer):  # type: ignore[misc]
 
 @registered
 class BatchNormalization(PortableLayer, keras.layers.BatchNormalization):  # type: ignore[misc]
-    """Of axis 1; the running variance is that of the population, as Keras has it."""
+    """Normalises axis 1; the running variance is the biased one, as in Keras."""
 
     def build(self, input_shape: Shape) -> None:
-        """For two axes and for four."""
+        """For inputs of two or four axes."""
         super().build(input_shape)
         self.input_spec = None
 
@@ -176,7 +176,7 @@ class BatchNormalization(PortableLayer, keras.layers.BatchNormalization):  # typ
         features = self.gamma.shape[0]
         if x.shape.rank not in (2, 4) or x.shape[-1] not in (None, features):
             raise InvalidDataError(
-                f"batch_norm of {features} features takes (batch, {features}), or images of so "
+                f"batch_norm of {features} features takes (batch, {features}), or images with as "
                 f"many channels, and this is {shape_outside(x)}."
             )
         mean, variance = self.moving_mean.value, self.moving_variance.value
@@ -203,29 +203,29 @@ class BatchNormalization(PortableLayer, keras.layers.BatchNormalization):  # typ
 
 @registered
 class Dropout(WeightlessLayer, keras.layers.Dropout):  # type: ignore[misc]
-    """Keras's own, but for the mode."""
+    """Keras's own, except for the mode."""
 
     takes_any_layout = True
 
     def channels_last(self, x: Tensor, training: bool) -> Tensor:
-        """Drawn by Keras's generator, one a layer."""
+        """Draws from the layer's own Keras generator."""
         return keras.layers.Dropout.call(self, x, training=training)
 
 
 @registered
 class Sequential(PortableLayer, keras.Model):  # type: ignore[misc]
-    """Layers of the kinds above one after the other, and others of Keras's, channels first."""
+    """A sequence of the layers above, and of other Keras layers, which get channels first."""
 
     def __init__(self, layers: Any, **options: Any) -> None:
-        super().__init__(dtype="float32", **options)  # whatever Keras's policy is
+        super().__init__(dtype="float32", **options)  # regardless of Keras's policy
         self.stack = list(layers)
-        # tf.train.Checkpoint finds what is an attribute, and looks into no list of Keras's.
+        # tf.train.Checkpoint finds attributes, but does not look into Keras's lists.
         for index, layer in enumerate(self.stack):
             setattr(self, f"layer_{index}", layer)
         self.built = all(layer.built for layer in self.stack)
 
     def channels_last(self, x: Tensor, training: bool | None) -> Tensor:
-        """A layer of ours that is told nothing goes by its own mode."""
+        """Without an explicit mode, each of our layers uses its own."""
         for layer in self.stack:
             if isinstance(layer, Sequential):
                 x = layer.channels_last(x, training)
@@ -236,12 +236,12 @@ class Sequential(PortableLayer, keras.Model):  # type: ignore[misc]
         return x
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        """As a layer; but the mode of each is asked where it is reached."""
+        """As for a layer, but each layer's own mode is read when it runs."""
         with scope_of(inputs if (home := self.home()) is None else home):
             return converted(lambda x: self.channels_last(x, training), inputs)
 
     def home(self) -> Any:
-        """That of the first layer that has one."""
+        """The home of the first layer that has one."""
         for layer in self.stack:
             home = (
                 layer.home()
@@ -259,7 +259,7 @@ class Sequential(PortableLayer, keras.Model):  # type: ignore[misc]
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        """The layers, built, with whatever weights."""
+        """The layers, built, with arbitrary weights."""
         read = keras.saving.deserialize_keras_object
         layers = [read(layer, custom_objects=custom_objects) for layer in config["layers"]]
         return cls(layers, name=config["name"])

@@ -1,4 +1,4 @@
-"""Whether Keras can be had: layers are its, and TensorFlow does without."""
+"""Whether Keras is available: layers need it, TensorFlow does not."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 def make_layers(backend: TensorFlowBackend) -> Layers:
-    """``TensorFlowLayers``; imports Keras. What says why there are none, where it is not there."""
+    """``TensorFlowLayers``, which imports Keras, or the reason why layers are unsupported."""
     try:
         import keras  # type: ignore[import-untyped]
     except ImportError as error:
         return unsupported(  # type: ignore[no-any-return]
-            f"layers are Keras's, and that does not import ({error}): pip install keras",
+            f"layers need Keras, which cannot be imported ({error}): pip install keras",
             operation="layers",
         )
     found = keras.backend.backend()
     if found != "tensorflow":
         return unsupported(  # type: ignore[no-any-return]
-            f"layers are Keras's, and that runs on {found} in this process: set "
+            f"layers need Keras on TensorFlow, and it runs on {found} in this process: set "
             "KERAS_BACKEND=tensorflow before Python starts",
             "https://keras.io/getting_started/#configuring-your-backend",
             operation="layers",

@@ -1,4 +1,4 @@
-"""``unidev.nn`` on TensorFlow: Keras's layers, made and built."""
+"""``unidev.nn`` on TensorFlow: Keras's layers, created and built."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from unidev.contract import Array, Model, Pair
 
 _PLAIN = {"dtype": "float32"}
-"""The weights' dtype, whatever Keras's policy is."""
+"""The weights' dtype, regardless of Keras's policy."""
 _EMPTY = {**_PLAIN, "kernel_initializer": "zeros"}
-"""Zeros draw nothing from Keras's generator."""
+"""Zeros do not draw from Keras's generator."""
 _FIRST = {**_PLAIN, "data_format": "channels_first"}
 
 
 class TensorFlowLayers(Layers):
-    """Subclasses of Keras's layers, which compute on the device of their weights."""
+    """Subclasses of Keras's layers that compute on the device of their weights."""
 
     def dense(self, weight: Array, bias: Array | None) -> Model:
         """``keras.layers.Dense``."""
@@ -68,26 +68,26 @@ class TensorFlowLayers(Layers):
         return self._built(layer, (None, features))
 
     def dropout(self, rate: float) -> Model:
-        """``keras.layers.Dropout``; its generator's state is a variable, and moves along."""
+        """``keras.layers.Dropout``; its generator's state is a variable, and moves too."""
         with self._on_host():
             return ours.Dropout(rate, **_PLAIN)
 
     def sequential(self, layers: Sequence[Model]) -> Model:
-        """A ``keras.Model``: it can be compiled, fitted and saved."""
+        """A ``keras.Model``, which can be compiled, fitted and saved."""
         for position, layer in enumerate(layers):
             if not isinstance(layer, keras.Layer):
                 raise UnsupportedOperation(
                     f"a {kind_of(layer)} at {position} of sequential",
-                    "on TensorFlow it takes layers of Keras",
+                    "on TensorFlow it takes Keras layers",
                 )
         return ours.Sequential(layers)
 
     def set_mode(self, model: Model, is_training: bool) -> None:
-        """What ``training=None`` means to the layers that ``unidev.nn`` made."""
+        """Set what ``training=None`` means to the layers of ``unidev.nn``."""
         if not isinstance(model, PortableLayer):
             raise UnsupportedOperation(
                 f"a mode of a {kind_of(model)}",
-                "TensorFlow's models have none, but for those of unidev.nn: pass training=True or "
+                "only TensorFlow models of unidev.nn have a mode: pass training=True or "
                 "training=False in the call",
                 "https://keras.io/api/layers/base_layer/",
             )
@@ -110,7 +110,7 @@ class TensorFlowLayers(Layers):
 
     @contextlib.contextmanager
     def _on_host(self) -> Iterator[None]:
-        """Whatever scope of a device the caller is in."""
+        """Builds outside the caller's device scope."""
         with tf.device(self.backend.cpu.native):
             yield
 

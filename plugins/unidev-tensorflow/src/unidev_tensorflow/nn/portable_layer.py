@@ -1,4 +1,4 @@
-"""What the layers of ``unidev.nn`` have in common besides being Keras's."""
+"""What the layers of ``unidev.nn`` add to Keras's."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ if TYPE_CHECKING:
 
 
 class Weight(NamedTuple):
-    """A variable of a layer, and how a checkpoint has it."""
+    """A variable of a layer, and its layout in a checkpoint."""
 
     variable: Any
     axes: tuple[int, ...] | None = None
-    """As in ``Stored``."""
+    """See ``Stored``."""
     is_parameter: bool = True
 
 
 class PortableLayer:
-    """What all layers here have besides being Keras's."""
+    """What all layers here add to Keras's."""
 
     is_training_mode = True
-    """What ``training=None`` means: a layer trains unless it is told otherwise."""
+    """The meaning of ``training=None``: a layer is in training mode unless that is changed."""
     takes_any_layout = False
-    """Whether it does not matter to ``channels_last`` which axis the channels are."""
+    """Whether ``channels_last`` works whichever axis holds the channels."""
 
     def channels_last(self, x: Tensor, training: bool) -> Tensor:
-        """What the layer does, in the scope of its device; images are NHWC."""
+        """Compute the layer, in the scope of its device; images are NHWC."""
         raise NotImplementedError
 
     def portable_weights(self) -> Mapping[str, Weight]:
-        """Its variables, by their names in a checkpoint."""
+        """The layer's variables, by their names in a checkpoint."""
         return {}
 
     def home(self) -> Any:
-        """A variable of it, where it computes; None: where its input is."""
+        """A variable whose device the layer computes on; None: that of its input."""
         return None
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        """Keras's entry: what ``fit``, or the caller, says of training wins."""
+        """Keras's entry point: ``training`` from ``fit`` or the caller wins."""
         if training is None:
             training = self.is_training_mode
         with scope_of(inputs if (home := self.home()) is None else home):
@@ -53,7 +53,7 @@ class PortableLayer:
 
 
 class WeightlessLayer(PortableLayer):
-    """A layer with nothing to build; newer versions of Keras say so themselves."""
+    """A layer with nothing to build; newer versions of Keras mark it as built themselves."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)

@@ -1,4 +1,4 @@
-"""What the conformance suite needs of TensorFlow, by TensorFlow's own calls."""
+"""What the conformance suite needs of TensorFlow, using TensorFlow's own calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TensorFlowProbe(Probe):
 
     write = unsupported("TensorFlow's tensors are immutable")
     deleted = unsupported(
-        "TensorFlow keeps the memory of a tensor or a variable as long as anything refers to it"
+        "TensorFlow keeps the memory of a tensor or a variable alive while anything refers to it"
     )
 
     @cached_property
@@ -36,15 +36,15 @@ class TensorFlowProbe(Probe):
 
     @cached_property
     def models(self) -> TensorFlowModelProbe:  # type: ignore[override]
-        """Of Keras's models; imports Keras."""
+        """Probe of Keras's models; imports Keras."""
         from unidev_tensorflow.probe.models import TensorFlowModelProbe
 
         return TensorFlowModelProbe(self.backend)
 
     def make(self, array: Array, device: Device) -> Any:
-        """``tf.constant`` copies, into memory of the first CPU, from where it is brought over.
+        """``tf.constant``, which copies into memory of the first CPU, then a copy to ``device``.
 
-        To a real GPU ``identity`` copies; between CPUs it does not.
+        ``identity`` copies to a real GPU, but not between CPUs.
         """
         on_host = device.kind == "cpu" or device.is_simulated
         with tf.device(device.native):
@@ -52,7 +52,7 @@ class TensorFlowProbe(Probe):
             return tf.raw_ops.DeepCopy(x=made) if on_host else tf.identity(made)
 
     def read(self, x: Any) -> bytes:
-        """The values that ``numpy`` gives, their bytes; of strings, the strings."""
+        """The bytes of ``x.numpy()``; for strings, the strings."""
         if isinstance(x, (tf.RaggedTensor, tf.SparseTensor, tf.IndexedSlices)):
             return b"".join(map(self.read, tf.nest.flatten(x, expand_composites=True)))
         array = np.asarray(x.numpy())
@@ -65,12 +65,12 @@ class TensorFlowProbe(Probe):
         return x.numpy()
 
     def same_memory(self, x: Any) -> Any:
-        """``tf.identity``, which gives another object on the same buffer."""
+        """``tf.identity``, which returns another object on the same buffer."""
         with tf.device(x.device):
             return tf.identity(x)
 
     def views(self, x: Any) -> Mapping[str, Any]:
-        """Not views: TensorFlow has none but slices of whole rows."""
+        """Not views: TensorFlow's only views are slices of complete rows."""
         with tf.device(x.device):
             return {
                 "transposed": tf.transpose(x),
@@ -93,10 +93,10 @@ class TensorFlowProbe(Probe):
         }
 
     def allocated_bytes(self, device: Device) -> int:
-        """What the device's own allocator counts; else, for host memory, the C library.
+        """The device allocator's own count; for host memory, the C library's.
 
-        On CPUs, too, TensorFlow counts where it uses oneDNN, whose allocator keeps what was freed
-        and so hides it from the C library. Without oneDNN it has no count, and hides nothing.
+        TensorFlow built with oneDNN counts on CPUs too: its allocator keeps freed memory, hidden
+        from the C library. Without oneDNN there is no count, and nothing is hidden.
         """
         name = f"{device.native.device_type}:{device.native.device_index}"
         try:
@@ -118,7 +118,7 @@ class TensorFlowProbe(Probe):
             }
 
     def gradient(self, function: Callable[[Any], Any], array: Array, device: Device) -> Array:
-        """By a tape."""
+        """Uses a tape."""
         x = self.make(array, device)
         with tf.GradientTape() as tape:
             tape.watch(x)
@@ -126,6 +126,6 @@ class TensorFlowProbe(Probe):
                 total = tf.reduce_sum(function(x))
         found = tape.gradient(total, x)
         if found is None:
-            raise AssertionError("no gradient has reached the source")
+            raise AssertionError("no gradient reached the source")
         gradient: Array = np.array(found)
         return gradient

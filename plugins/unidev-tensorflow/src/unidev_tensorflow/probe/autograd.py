@@ -1,4 +1,4 @@
-"""Gradients for the conformance suite, by TensorFlow's own calls."""
+"""Gradients for the conformance suite, using TensorFlow's own calls."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
 
 
 class TensorFlowAutogradProbe(AutogradProbe):
-    """By tapes. The function runs in no scope: where it computes is its own affair."""
+    """Uses tapes. The function runs outside any scope: it decides itself where to compute."""
 
     is_differentiable = unsupported(
-        "TensorFlow's tensors have no flag: what a tape records is known to the tape alone",
+        "TensorFlow's tensors have no such flag: only the tape knows what it records",
         "https://www.tensorflow.org/guide/autodiff",
     )
 
     def gradients(
         self, function: Callable[..., Any], arrays: Sequence[Array], devices: Sequence[Device]
     ) -> Sequence[Any | None]:
-        """What ``tape.gradient`` gives, asked in a scope of each source.
+        """``tape.gradient``, called in a scope of each source.
 
-        As everywhere in TensorFlow, the way back is computed in the scope in which it is asked for.
+        TensorFlow computes gradients in the scope in which they are requested.
         """
         make = self.backend.probe.make
         xs = [make(array, device) for array, device in zip(arrays, devices, strict=True)]
@@ -41,12 +41,12 @@ class TensorFlowAutogradProbe(AutogradProbe):
         return found
 
     def detach(self, x: Any) -> Any:
-        """``tf.stop_gradient``, on its own device."""
+        """``tf.stop_gradient``, on the tensor's own device."""
         with tf.device(x.device):
             return tf.stop_gradient(x)
 
     def second_order(self, function: Callable[[Any], Any], array: Array, device: Device) -> Any:
-        """A tape in a tape."""
+        """A tape inside a tape."""
         x = self.backend.probe.make(array, device)
         with tf.device(device.native), tf.GradientTape() as outer:
             outer.watch(x)

@@ -1,4 +1,4 @@
-"""A sample of Keras's models and optimizers for the conformance suite, by Keras's own calls."""
+"""A sample of Keras's models and optimizers for the conformance suite, using Keras's own calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDTH = 4
 
 
 class Tied(keras.layers.Layer):  # type: ignore[misc]
-    """A dense layer whose kernel is that of another one."""
+    """A dense layer that uses the kernel of another one."""
 
     def __init__(self, source: Any) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Tied(keras.layers.Layer):  # type: ignore[misc]
 
 
 class Sample(keras.Model):  # type: ignore[misc]
-    """Two dense layers of one kernel, one that stands at two places, a frozen one, statistics."""
+    """Two dense layers that share a kernel, a layer used twice, a frozen one, statistics."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,31 +48,31 @@ class Sample(keras.Model):  # type: ignore[misc]
         self.built = True
 
     def call(self, x: Any, training: bool = False) -> Any:
-        """Everything takes part."""
+        """Uses every layer."""
         y = self.norm(self.second(keras.ops.tanh(self.first(x))), training=training)
         return self.last(self.again(self.inner(y) + self.shift))
 
 
 class TensorFlowModelProbe(ModelProbe):
-    """Of :class:`Sample`, and SGD with momentum; all in a scope of where the model is."""
+    """Probe of :class:`Sample` and SGD with momentum; all in a scope of the model's device."""
 
     add_hook = unsupported(
         "Keras's models have no hooks", "https://keras.io/api/layers/base_layer/"
     )
 
     def model(self) -> Any:
-        """Its weights are of no generator."""
+        """Fills the weights without a random generator."""
         with tf.device("/device:CPU:0"):
             model = Sample()
             for number, variable in enumerate(model.weights):
                 count = int(np.prod(variable.shape))
                 values = np.sin(np.arange(count) * 0.7 + number).reshape(variable.shape)
-                # A variance has to be positive.
+                # A variance must be positive.
                 variable.assign((values + 2 if "variance" in variable.path else values) * 0.5)
         return model
 
     def tensors(self, model: Any) -> Mapping[str, Any]:
-        """By attribute; both names of what has two."""
+        """Named by attribute; both names of a layer that has two."""
         if not isinstance(model, Sample):
             return {variable.path: variable for variable in model.variables}
         layers = {
@@ -87,28 +87,28 @@ class TensorFlowModelProbe(ModelProbe):
         return {**found, "shift": model.shift}
 
     def objects(self, model: Any) -> Sequence[object]:
-        """Keras's variables, TensorFlow's that they hold, and layers."""
+        """Keras's variables, the TensorFlow variables they hold, and layers."""
         return [*model.variables, *(x.value for x in model.variables), *model.layers, model.again]
 
     def tied(self, model: Any) -> Sequence[tuple[Any, Any]]:
-        """The kernel of the first and the second layer."""
+        """The shared kernel of the first and the second layer."""
         return [(model.first.kernel, model.second.kernel)]
 
     def shared(self, model: Any) -> Sequence[tuple[object, object]]:
-        """The layer at two places."""
+        """The layer used twice."""
         return [(model.inner, model.again)]
 
     def frozen(self, model: Any) -> frozenset[str]:
-        """Those of the layer that is frozen, as its variables say it."""
+        """The variables of the frozen layer, by their own flag."""
         names = (f"last.{x.name}" for x in model.last.variables if not x.trainable)
         return frozenset(names)
 
     def is_training(self, model: Any) -> bool | None:  # noqa: ARG002
-        """Keras has no mode: each call is told."""
+        """None: in Keras the mode is an argument of each call."""
         return None
 
     def set_inference(self, model: Any) -> None:
-        """Nothing to leave."""
+        """Does nothing: there is no mode to set."""
 
     def forward(self, model: Any, x: Any) -> Any:
         """With ``training=False``."""
@@ -120,7 +120,7 @@ class TensorFlowModelProbe(ModelProbe):
         return keras.optimizers.SGD(learning_rate=0.05, momentum=0.9)
 
     def step(self, model: Any, optimizer: Any, x: Any) -> None:
-        """As everybody writes it; TensorFlow leaves no gradients."""
+        """An ordinary training step; TensorFlow keeps no gradients."""
         with tf.device(model.shift.value.device):
             with tf.GradientTape() as tape:
                 loss = tf.reduce_sum(tf.square(model(x, training=True)))
@@ -128,7 +128,7 @@ class TensorFlowModelProbe(ModelProbe):
             optimizer.apply_gradients(zip(slopes, model.trainable_variables, strict=True))
 
     def optimizer_tensors(self, optimizer: Any) -> Mapping[str, Any]:
-        """The momenta; the counter and the learning rate move as well."""
+        """The momenta; the step counter and the learning rate move as well."""
         return {str(number): x for number, x in enumerate(optimizer.variables)}
 
     def unbuilt(self) -> Any:
@@ -137,7 +137,7 @@ class TensorFlowModelProbe(ModelProbe):
         return keras.Sequential([dense(_WIDTH), norm(), dense(_WIDTH)])
 
     def spread(self) -> Any:
-        """Made in the scope of a ``MirroredStrategy``."""
+        """A model made in the scope of a ``MirroredStrategy``."""
         devices = [self.backend.device("gpu", index).native_name for index in range(2)]
         with tf.distribute.MirroredStrategy(devices).scope():
             return _built(keras.layers.Dense(_WIDTH))

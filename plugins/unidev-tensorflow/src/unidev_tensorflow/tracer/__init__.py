@@ -1,9 +1,9 @@
 """What TensorFlow moves between devices, seen where its Python calls its runtime.
 
-Every eager operation goes through one of three functions of ``pywrap_tfe``, every reading through
-a method of ``EagerTensor``. These are replaced while a scope is open in any thread; in threads that
-have none, the replacements call the originals. Op callbacks would see the same, but only once all
-has moved, when a guard comes too late.
+Every eager operation goes through one of three functions of ``pywrap_tfe``, every read through
+a method of ``EagerTensor``. These are replaced while a scope is open in any thread; in threads
+without a scope, the replacements call the originals. Op callbacks would see the same, but only
+after everything has moved, too late for a guard.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from unidev.contract import Backend, PlannedTransfer
 
 _BLIND_SPOTS = {
-    "what moves inside a tf.function, and so in Keras's fit, evaluate and predict": (
-        "its graph runs in C++, and brings its arguments where it needs them"
+    "transfers inside a tf.function, and so in Keras's fit, evaluate and predict": (
+        "its graph runs in C++, and moves its arguments where it needs them"
     ),
     "tf.data": "its threads, and prefetch_to_device, copy in C++",
     "tf.distribute, DTensor and remote devices": (
         "replicas run in threads of their own, and collectives in C++"
     ),
-    "Python's and NumPy's single numbers among operands (x + 1.0)": (
+    "single Python and NumPy numbers among operands (x + 1.0)": (
         "TensorFlow sends them once, and keeps them there"
     ),
-    "strings; and int32 that goes along with an operation": (
-        "TensorFlow has them in the host's memory, also on GPUs: as a rule, nothing moves"
+    "strings; and int32 that an operation moves along": (
+        "TensorFlow keeps them in the host's memory, even for GPUs: usually nothing moves"
     ),
     "NumPy's ufuncs and numbers (np.exp(x), np.float32(x)), memoryview(x), C code that takes the "
     "buffer": (
@@ -42,15 +42,15 @@ _BLIND_SPOTS = {
         "functions are replaced by their names in numpy alone, and methods in their class"
     ),
     "an operand that was sent to the same device before the trace began": (
-        "it is reported, though TensorFlow keeps what it has sent beside the tensor; within a "
-        "trace it is reported once. What is read again is reported again"
+        "it is reported, although TensorFlow caches the copy with the tensor; within a "
+        "trace it is reported once. A repeated read is reported each time"
     ),
-    "other frameworks that share memory": "DLPack hands an address over; what reads it is theirs",
+    "other frameworks that share memory": "DLPack passes an address; the other framework reads it",
 }
 
 
 class TensorFlowTracer(Tracer):
-    """By functions in the place of TensorFlow's own."""
+    """Replaces TensorFlow's own functions."""
 
     blind_spots = _BLIND_SPOTS
 
@@ -63,7 +63,7 @@ class TensorFlowTracer(Tracer):
     def watch(
         self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
     ) -> Iterator[None]:
-        """See ``Tracer``; where there is one device, nothing moves, and nothing is replaced."""
+        """See ``Tracer``; with a single device nothing moves, and nothing is replaced."""
         if sum(map(self.backend.device_count, self.backend.kinds)) < 2:
             yield
             return

@@ -1,4 +1,4 @@
-"""What a user calls that which moves something: found on the stack, once something does."""
+"""The user's name for a call that moves something, read off the stack when it does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _PASSED = {"keras", "tensorflow", "unidev", "unidev_tensorflow"}
 _FRAMEWORK = {"keras", "tensorflow"}
 _DECORATORS = {"error_handler", "op_dispatch_handler", "wrapper", "wrapped", "sugar"}
-"""Functions of TensorFlow's and Keras's that stand around others, and hold them in a variable."""
+"""Wrapper functions of TensorFlow and Keras, which hold the wrapped one in a variable."""
 _INNER = ("fn", "dispatch_target", "func", "f", "target")
 _OPERATORS = {
     "_slice_helper": "Tensor.__getitem__",
@@ -24,13 +24,13 @@ _OPERATORS = {
     "__reduce__": "pickle",
 }
 _ITERATOR = "_TensorIterator"
-"""What ``iter(x)`` gives."""
+"""The type of ``iter(x)``."""
 
 
 def called(operation: str) -> str:
-    """The outermost call of TensorFlow's or Keras's that a user's line has made.
+    """The outermost TensorFlow or Keras call made by a user's line.
 
-    ``operation`` is TensorFlow's name of what runs, for where Python shows no call.
+    ``operation`` is TensorFlow's name of the operation, for when Python shows no call.
     """
     name = None
     frame: FrameType | None = sys._getframe(1)
@@ -80,7 +80,7 @@ def _function_of(frame: FrameType) -> Any:
 
 
 def _public_name(function: Any) -> str | None:
-    """``tf.matmul``: the shortest of the names that TensorFlow exports it by."""
+    """``tf.matmul``: the shortest name under which TensorFlow exports it."""
     if function is None:
         return None
     undecorated = inspect.unwrap(function)

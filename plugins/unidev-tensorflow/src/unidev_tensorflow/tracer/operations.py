@@ -1,9 +1,9 @@
-"""Functions in the place of those that run TensorFlow's operations.
+"""Replacements for the functions that run TensorFlow's operations.
 
-TensorFlow's placer alone decides which operand moves, and an error names it: an operation that is
-run under the device policy "explicit" fails before anything has moved, and names the first operand
-that is elsewhere. So each runs under that policy first, and once more under the user's, when what
-moves has been reported. The policy is the thread's, and is the user's again after each operation.
+Only TensorFlow's placer decides which operand moves, and only its error names it: under the device
+policy "explicit" an operation fails before anything moves, naming the first operand on another
+device. So each operation first runs under that policy, then again under the user's, once the
+transfers are reported. The policy is per thread, and is restored after each operation.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ CONFLICT = re.compile(
     r"(\S+) but is actually on (\S+) \(operation running on (\S+)\)"
 )
 _FAILURES = (core._NotOkStatusException, tf.errors.InvalidArgumentError)
-"""What the fast path raises, and the other path."""
+"""Raised by the fast path, and by the other path."""
 _MOVERS = {"Identity", "IdentityN", b"Identity", b"IdentityN"}
-"""Which that policy lets copy: TensorFlow's own advice is to move by them."""
+"""Exempt from that policy: TensorFlow's own advice is to copy with them."""
 _MOVED = (EAGER, tf.Variable)
-"""Not numbers, which TensorFlow makes tensors of where it needs them."""
+"""Not numbers, which TensorFlow turns into tensors where it needs them."""
 
 
 class Operations:
-    """Reports what each moves, and runs it."""
+    """Reports what each operation moves, and runs it."""
 
     def __init__(self, sight: Sight, recording: TensorFlowRecording) -> None:
         self._sight = sight
@@ -106,10 +106,10 @@ class Operations:
     def _run(
         self, handle: Any, operation: Any, inputs: Callable[[], list[Any]], run: Callable[[], Any]
     ) -> Any:
-        outer = self._recording.policy  # not None in Python that the runtime calls in an operation
+        outer = self._recording.policy  # set in Python that the runtime calls within an operation
         policy = _get_policy(handle) if outer is None else outer
         if policy == _EXPLICIT:
-            return run()  # the user wants the error
+            return run()  # the user chose this error
         self._recording.policy = policy
         _set_policy(handle, _EXPLICIT)
         try:
@@ -131,7 +131,7 @@ class Operations:
             _set_policy(handle, _EXPLICIT)
 
     def _ways(self, inputs: Sequence[Any], conflict: re.Match[str]) -> Iterator[MaybeWay]:
-        """Who goes where: TensorFlow names the first, and it may not be the only one."""
+        """Operands and their ways: TensorFlow names the first one, and there may be others."""
         first = int(conflict[1])
         expected, actual, running = map(self._sight.device_named, conflict.group(2, 3, 4))
         for position, x in enumerate(inputs):
@@ -177,7 +177,7 @@ class Operations:
 
         def run_and_keep() -> Any:
             for x, _, target in going:
-                if isinstance(x, EAGER):  # a variable is read anew each time
+                if isinstance(x, EAGER):  # a variable is read again each time
                     self._recording.keep_sent(x, target)
             return run()
 
@@ -185,9 +185,9 @@ class Operations:
 
 
 def _inputs(operation: Any, rest: Sequence[Any]) -> list[Any]:
-    """The inputs among what ``TFE_Py_FastPathExecute`` is given, as the runtime counts them.
+    """The inputs among the arguments of ``TFE_Py_FastPathExecute``, as the runtime counts them.
 
-    Attributes come after them; an operation such as ``concat`` has lists of inputs.
+    Attributes come after them; operations such as ``concat`` take lists of inputs.
     """
     known = op_def_registry.get(_text(operation))
     found: list[Any] = []
@@ -205,7 +205,7 @@ def _each_once(ways: Iterable[Way]) -> Iterable[Way]:
 
 @cache
 def _read_on_host(operation: Any) -> tuple[int, ...]:
-    """Positions of the inputs that the operation's kernel of a CPU reads in the host's memory."""
+    """Positions of the inputs that the operation's CPU kernel reads in host memory."""
     known = op_def_registry.get(_text(operation))
     kernels = get_registered_kernels_for_op(_text(operation)).kernel
     names = {name for each in kernels if each.device_type == "CPU" for name in each.host_memory_arg}
@@ -214,7 +214,7 @@ def _read_on_host(operation: Any) -> tuple[int, ...]:
 
 
 def _counts(x: Any) -> bool:
-    """Whether it is data, and not a number, an axis or a shape that TensorFlow has put there."""
+    """Whether it is data, not a number, an axis or a shape that TensorFlow has put there."""
     return bool(x.shape.rank) and x.dtype != tf.int32
 
 

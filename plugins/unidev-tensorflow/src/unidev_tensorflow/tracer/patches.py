@@ -32,7 +32,7 @@ class TensorFlowPatches(Patches):
         self._recording = recording
 
     def replacements(self) -> Iterator[tuple[Any, str, Any]]:
-        """Made for the first scope: the devices are counted anew."""
+        """Rebuilt for the first scope, since the devices may have changed."""
         sight = Sight(self._backend)
         operations = Operations(sight, self._recording)
         readings = Readings(sight, self._recording)
@@ -44,7 +44,7 @@ class TensorFlowPatches(Patches):
         yield constant_op, "convert_to_eager_tensor", readings.filling(convert)
         yield EAGER, "_numpy_internal", readings.reading(EAGER._numpy_internal)
         yield EAGER, "_copy_to_device", readings.copying(EAGER._copy_to_device)
-        # NumPy takes the buffer of an EagerTensor, past all methods, unless these are there.
+        # Without these, NumPy reads the buffer of an EagerTensor, bypassing all methods.
         yield EAGER, "__array_function__", readings.array_function()
         for name in _ARRAYS:
             yield np, name, readings.array(getattr(np, name))

@@ -1,4 +1,4 @@
-"""Functions in the place of those that read a tensor into NumPy, copy it, or make one of values."""
+"""Replacements for functions that read a tensor into NumPy, copy it, or make one from values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _READS = {"pickle", "Variable.numpy"} | {
         "__repr__", "__str__", "numpy",
     )
 }  # fmt: skip
-"""Calls of a user's that read a tensor; others may read an axis or a shape that is TensorFlow's."""
+"""A user's calls that read a tensor; others may read an axis or a shape of TensorFlow's."""
 
 
 class Readings:
@@ -53,14 +53,14 @@ class Readings:
         return self._reporting(original, find)
 
     def array(self, original: Function) -> Function:
-        """``numpy.asarray`` and its kin, of tensors and of lists of them."""
+        """``numpy.asarray`` and the like, on tensors and lists of them."""
         name = f"numpy.{original.__name__}"
         return self._reporting(
             original, lambda *arguments, **_: self._read(_tensors_in(arguments[:1]), name)
         )
 
     def array_function(self) -> Function:
-        """``__array_function__``, which TensorFlow does not have: NumPy then calls this."""
+        """``__array_function__``, which TensorFlow lacks: NumPy calls this instead."""
 
         def dispatch(_: Any, function: Any, __: Any, arguments: Any, options: Any) -> Any:
             return function._implementation(*arguments, **options)
@@ -74,7 +74,7 @@ class Readings:
         return self._reporting(dispatch, find)
 
     def filling(self, original: Function) -> Function:
-        """``convert_to_eager_tensor``, behind ``tf.constant``, of a value that is not a tensor."""
+        """``convert_to_eager_tensor``, behind ``tf.constant``, for a value that is not a tensor."""
 
         def find(value: Any, context: Any, dtype: Any = None) -> list[PlannedTransfer]:
             if isinstance(value, EAGER):

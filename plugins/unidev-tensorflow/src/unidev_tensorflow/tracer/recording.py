@@ -1,4 +1,4 @@
-"""What the tracer keeps for each thread, beside the scopes that are open in it."""
+"""The tracer's state for each thread, besides its open scopes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class TensorFlowRecording(Recording):
-    """With the user's device policy, and the operands that TensorFlow will not send again."""
+    """Adds the user's device policy, and the operands that TensorFlow will not send again."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class TensorFlowRecording(Recording):
     def call_with_more(
         self, transfers: Sequence[PlannedTransfer], function: Callable[[], Any]
     ) -> Any:
-        """``call``, also within a call that is being reported: this operation moves more."""
+        """``call``, even within a call that is being reported: this operation moves more."""
         was_muted, self.is_muted = self.is_muted, False
         try:
             return self.call(transfers, function)
@@ -33,26 +33,26 @@ class TensorFlowRecording(Recording):
             self.is_muted = was_muted
 
     def is_sent(self, x: Any, target: Device) -> bool:
-        """Whether ``x`` was reported to go to ``target`` as an operand.
+        """Whether ``x`` was reported as an operand that goes to ``target``.
 
-        TensorFlow keeps what it has sent beside the tensor, and does not send it again:
+        TensorFlow caches a copy that it has sent with the tensor, and does not send it again:
         ``CopyInputToExpectedDevice``, whose copies are mirrors, in
         https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/common_runtime/eager/execute.cc
         """
         return (id(x), target) in self._sent
 
     def keep_sent(self, x: Any, target: Device) -> None:
-        """As long as ``x`` is alive, and a scope is open."""
+        """Remember it while ``x`` is alive and a scope is open."""
         key, sent = (id(x), target), self._sent
         sent[key] = weakref.ref(x, lambda _: sent.pop(key, None))
 
     def refused(self, error: BaseException) -> None:
-        """Mark it: Keras replaces an error that comes out of a layer, unless it finds this.
+        """Mark the error, else Keras replaces it when it comes out of a layer.
 
         https://github.com/keras-team/keras/blob/master/keras/src/utils/traceback_utils.py
         """
         error._keras_call_info_injected = True  # type: ignore[attr-defined]
 
     def closed(self) -> None:
-        """Forget what was sent: the next scope is reported all of it."""
+        """Forget what was sent: the next scope reports everything."""
         self._sent.clear()

@@ -1,4 +1,4 @@
-"""Where TensorFlow's tensors are, and what moves if they go somewhere else."""
+"""Where TensorFlow's tensors are, and the transfer when they go elsewhere."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 _HANDLES = (tf.resource, tf.variant)
 ON_HOST = (tf.int32, tf.string)
-"""Dtypes that TensorFlow has in the host's memory, also on GPUs."""
+"""Dtypes that TensorFlow keeps in the host's memory, even for GPUs."""
 _MAKERS = {"Variable.__init__", "tf.constant", "tf.convert_to_tensor"}
-"""A user's calls that make a tensor; others may make an axis or a shape that is TensorFlow's."""
+"""A user's calls that make a tensor; others may make an axis or a shape of TensorFlow's."""
 
 
 class Sight:
-    """Looks where the memory is, ``backing_device``, which of ``ON_HOST`` is not ``device``."""
+    """Finds where memory is: ``backing_device``, which for ``ON_HOST`` differs from ``device``."""
 
     def __init__(self, backend: Backend) -> None:
         self.cpu = backend.cpu
@@ -32,14 +32,14 @@ class Sight:
         self._devices: dict[str, Device | None] = {}
 
     def device_named(self, name: str) -> Device | None:
-        """Ours by TensorFlow's full name; None if another process has it."""
+        """Our device by TensorFlow's full name; None if it belongs to another process."""
         if name not in self._devices:
             found = self._backend.parse_native(name) if name else None
             self._devices[name] = None if found is None else self._backend.device(*found)
         return self._devices[name]
 
     def default(self, name: str | None) -> Device | None:
-        """Where an operation runs in a scope called ``name``, or in none."""
+        """Where an operation runs in a scope called ``name``, or without one."""
         if name:
             return self.device_named(name)
         if not self.is_simulated and self._backend.device_count("gpu"):
@@ -55,22 +55,22 @@ class Sight:
         return self.device_named(x.backing_device) if isinstance(x, EAGER) else None
 
     def device_read(self, x: Any, is_direct: bool) -> Device | None:
-        """Where ``x`` is read from, by a call of the user's or by one of TensorFlow's own."""
+        """Where ``x`` is read from, by the user's call or by one of TensorFlow's own."""
         if x.dtype in ON_HOST and self.is_taken_along(x.dtype, is_direct):
             return self.device_named(x.device)
         return None if x.dtype in ON_HOST and self.is_simulated else self.device_of(x)
 
     def is_taken_along(self, dtype: Any, is_direct: bool) -> bool:
-        """Whether a tensor of a dtype in ``ON_HOST`` counts as on its ``device`` nevertheless.
+        """Whether a tensor of a dtype in ``ON_HOST`` still counts as on its ``device``.
 
-        On simulated GPUs int32 is a dtype like any other, as far as the user's own calls go.
+        On simulated GPUs int32 is an ordinary dtype, as far as the user's own calls go.
         """
         return bool(self.is_simulated and is_direct and dtype == tf.int32)
 
     def sent(
         self, value: Any, dtype: Any, name: str | None, operation: str
     ) -> list[PlannedTransfer]:
-        """NumPy's array, or a list, if it goes from the host to the device of a scope."""
+        """The transfer of a NumPy array or a list from the host to a scope's device."""
         target = self.default(name)
         if target is None or target is self.cpu:
             return []
@@ -86,13 +86,13 @@ class Sight:
 
 
 def transfer(operation: str, x: Any, source: Device, target: Device) -> PlannedTransfer:
-    """``x``, a tensor or a variable, as what moves."""
+    """The planned transfer of ``x``, a tensor or a variable."""
     shape = tuple(int(length) for length in x.shape)
     return PlannedTransfer(operation, source, target, math.prod(shape) * x.dtype.size, shape)
 
 
 def _as_array(value: Any) -> Any:
-    """None for single numbers, tensors, and other values that do not make an array."""
+    """None for single numbers, tensors, and other values that are not arrays."""
     if isinstance(value, np.ndarray):
         return value
     if not isinstance(value, (list, tuple)) or any(isinstance(x, tf.Tensor) for x in value):
@@ -104,7 +104,7 @@ def _as_array(value: Any) -> Any:
 
 
 def _dtype_of(array: Any, value: Any) -> Any:
-    """TensorFlow takes Python's floats for float32, and its ints for int32."""
+    """TensorFlow converts Python's floats to float32, and its ints to int32."""
     if value is array or array.dtype.kind not in "fi":
         return array.dtype
     return np.float32 if array.dtype.kind == "f" else np.int32

@@ -1,4 +1,4 @@
-"""Torch's modules: what hangs on one, moved as a whole, read and written."""
+"""Torch's modules: the tensors of a model, moving them together, reading and writing them."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
 
 
 class TorchModels(Models):
-    """Tensors stay the objects they are and get other memory: parameters, buffers, gradients."""
+    """Tensors stay the same objects and get other memory: parameters, buffers, gradients."""
 
-    # -- what hangs on a model ---------------------------------------------------------------------
+    # -- the tensors of a model --------------------------------------------------------------------
 
     def parameters(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:
-        """As ``named_parameters`` has them."""
+        """In the order and with the names of ``named_parameters``."""
         modules.check_module(model)
         named = modules.named_parameters(model)
         for x in named.values():
-            # The type first: isinstance goes through Python where a parameter's class is asked for.
+            # The type first: on a parameter's class, isinstance takes a slow path through Python.
             if type(x) is not torch.nn.Parameter and isinstance(x, modules.LAZY):
                 _refuse_lazy(model, "the parameters")
         return named
 
     def trainable(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:
-        """Those that require a gradient."""
+        """Parameters that require a gradient."""
         return {name: x for name, x in self.parameters(model).items() if x.requires_grad}
 
     def tensors(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:
-        """Those of a lazy module, too, which are where they will be."""
+        """Includes the parameters of lazy modules, whose device is known already."""
         modules.check_module(model)
         return dict(modules.named_tensors(model))
 
     # -- moving it ---------------------------------------------------------------------------------
 
     def parts(self, model: torch.nn.Module, optimizer: Any) -> Sequence[memory.Part]:
-        """One for each storage, in the order of the modules; the optimizer's behind them."""
+        """One part for each storage, in the order of the modules; the optimizer's come last."""
         modules.check_module(model)
         modules.check_movable(model)
         named = list(modules.named_tensors(model))
@@ -58,36 +58,36 @@ class TorchModels(Models):
         return memory.parts_of(named)
 
     def twin(self, part: memory.Part, device: Device) -> memory.Part:
-        """The same values, strides too where they are dense."""
+        """The same values, with the same strides where they are dense."""
         is_simulated = self.backend.simulated_count > 0
         return memory.twin_of(part, device.native, is_simulated=is_simulated)
 
     def swap(self, part: memory.Part, twin: memory.Part) -> None:
-        """By ``x.data = y``, as ``Module.to`` does it."""
+        """Exchanges ``x.data``, as ``Module.to`` does."""
         memory.swap(part, twin)
 
     def is_on(self, part: memory.Part, device: Device) -> bool:
-        """Whether all that share its memory are there."""
+        """Whether all tensors that share this memory are on ``device``."""
         native = device.native
         return all(x.device == native for x in part.tensors)
 
     def is_placed(self, model: torch.nn.Module, device: Device) -> bool:
-        """False in doubt: ``parts`` looks closer."""
+        """False if in doubt: ``parts`` then looks closer."""
         modules.check_module(model)
         return modules.is_on(model, device.native)
 
     def finish(self, model: torch.nn.Module, optimizer: Any, device: Device) -> Any:
-        """Give modules that move more than tensors registered with them the chance to do so."""
+        """Let modules that override ``_apply`` move what is not registered with them."""
         modules.move_what_else(model, device.native)
         return optimizer
 
     # -- checkpoints -------------------------------------------------------------------------------
 
     def stored(self, model: torch.nn.Module) -> Mapping[str, Stored]:
-        """Its ``state_dict``: names and layouts are the portable ones.
+        """``state_dict``: its names and layouts are the portable ones.
 
         Raises:
-            UnsupportedOperation: something of it is no tensor of the model's own, to be written to.
+            UnsupportedOperation: an item is not a tensor of the model that could be written to.
         """
         modules.check_module(model)
         if modules.lazy_name(model) is not None:
@@ -98,13 +98,13 @@ class TorchModels(Models):
             if id(x) not in own:
                 raise UnsupportedOperation(
                     f"a checkpoint of a {type(model).__name__}",
-                    f"its state_dict has {name!r}, of type {type(x).__name__}, which is no "
-                    "parameter or buffer of it (get_extra_state, or a hook): use torch.save",
+                    f"its state_dict has {name!r}, of type {type(x).__name__}, which is not a "
+                    "parameter or buffer of the model (get_extra_state, or a hook): use torch.save",
                 )
         return {name: Stored(x) for name, x in state.items()}
 
     def read(self, x: torch.Tensor) -> Array:
-        """The memory itself where it is on the CPU."""
+        """The tensor's own memory, if that is on the CPU."""
         values = x.detach().cpu().resolve_conj().resolve_neg()
         if x.dtype is torch.bfloat16:
             bits: Array = values.view(torch.int16).numpy().view(np.uint16)
@@ -113,11 +113,11 @@ class TorchModels(Models):
         return array
 
     def write(self, x: torch.Tensor, values: Array) -> None:
-        """``copy_``, which autograd's versions count."""
+        """``copy_``, which autograd's version counters see."""
         if values.size == 0:
             return
         values = np.ascontiguousarray(values)
-        # Through its address: torch warns of arrays that are read-only, as those of a mapped file.
+        # By address: torch warns of read-only arrays, such as those of a mapped file.
         raw = (ctypes.c_byte * values.nbytes).from_address(values.ctypes.data)
         host = torch.frombuffer(raw, dtype=x.dtype).reshape(x.shape)
         with torch.inference_mode() if x.is_inference() else torch.no_grad():

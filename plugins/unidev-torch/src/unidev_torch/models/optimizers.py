@@ -1,4 +1,4 @@
-"""What of an optimizer has to move along with a model."""
+"""The optimizer's tensors that move along with a model."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ if TYPE_CHECKING:
 
 
 def named_tensors(optimizer: Any, model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """The state of the parameters of ``model``, and hyperparameters that are on an accelerator.
+    """Optimizer state of the parameters of ``model``, and hyperparameters on an accelerator.
 
-    Counters of steps that are on the CPU stay there, as ``Optimizer.load_state_dict`` leaves them,
-    unless the optimizer is fused or made to be captured in a graph; some optimizers (``ASGD``) keep
-    theirs beside the parameter. Hyperparameters on the CPU are numbers to torch, whatever device it
+    Step counters on the CPU stay there, as ``Optimizer.load_state_dict`` leaves them, unless the
+    optimizer is fused or capturable in a graph; some optimizers (``ASGD``) keep their counters
+    beside the parameter. Torch treats hyperparameters on the CPU as numbers, whatever device it
     computes on.
 
     Raises:
-        NotAModelError: it is no optimizer of torch's.
-        UnsupportedOperation: it is another model's.
+        NotAModelError: ``optimizer`` is not a torch optimizer.
+        UnsupportedOperation: it trains another model.
     """
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise NotAModelError(
-            f"an optimizer of torch's is needed, and this is of type {kind_of(optimizer)}."
+            f"expected an optimizer of torch.optim, and this is of type {kind_of(optimizer)}."
         )
     own = {id(x) for x in model.parameters()}
     if not any(id(x) in own for group in optimizer.param_groups for x in group["params"]):
         raise UnsupportedOperation(
             f"placing this {type(optimizer).__name__} with this {type(model).__name__}",
-            "it trains none of its parameters: give the optimizer that was made for this model",
+            "it trains none of the model's parameters: pass the optimizer made for this model",
         )
     for group in optimizer.param_groups:
         members = [x for x in group["params"] if id(x) in own]
@@ -51,7 +51,7 @@ def named_tensors(optimizer: Any, model: torch.nn.Module) -> Iterator[tuple[str,
 def _tensors_in(
     name: str, value: Any, but: Sequence[str] = ()
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    """Those in nested containers: LBFGS keeps lists of them. ``but``: keys to leave out."""
+    """Tensors in nested containers, such as LBFGS's lists. ``but``: keys to leave out."""
     if isinstance(value, torch.Tensor):
         yield name, value
     elif isinstance(value, dict):

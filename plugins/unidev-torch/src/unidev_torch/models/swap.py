@@ -1,4 +1,4 @@
-"""Tensors that stay the objects they are, and get other memory."""
+"""Exchanging the memory of tensors, which stay the same objects."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _ALIGNMENT = 16
-"""Of the first byte taken of a storage: a multiple of the size of every dtype."""
+"""Alignment of the first byte copied from a storage: a multiple of every dtype's size."""
 
-# ``x.data`` and ``x.data = y`` are torch's own way, Module.to's where it keeps parameters: the
-# tensor goes on with another storage, shape, strides and device, and with its autograd (requires
-# grad, hooks, gradient), version and Python attributes. Setting it never fails half way.
+# ``x.data`` and ``x.data = y`` are torch's own way, which Module.to uses where it keeps parameters:
+# the tensor gets another storage, shape, strides and device, and keeps its autograd state (requires
+# grad, hooks, gradient), version and Python attributes. The assignment never fails half way.
 
 
 class Part:
-    """Tensors on one storage, as a rule only one, and the memory that they have.
+    """Tensors that share a storage, usually just one, and their memory.
 
-    Of a twin there is only the memory.
+    A twin has memory only.
     """
 
     __slots__ = ("memory", "name", "tensors")
@@ -34,13 +34,13 @@ class Part:
         self.name = name
         self.tensors = tensors
         self.memory = memory
-        """For each tensor another one, plain, on the memory that it has, or is to have."""
+        """For each tensor a plain one on its memory, present or future."""
 
 
 def parts_of(named: Iterable[tuple[str, torch.Tensor]]) -> list[Part]:
-    """One part for each storage: what shares memory before goes on sharing it after a move."""
+    """One part for each storage, so that tensors that share memory still share it after a move."""
     groups: dict[object, tuple[str, dict[int, torch.Tensor]]] = {}
-    with torch._C.DisableTorchFunctionSubclass():  # the subclass stays, its memory is plain
+    with torch._C.DisableTorchFunctionSubclass():  # the subclass is kept, its memory is plain
         for name, x in named:
             groups.setdefault(_storage_key(x), (name, {}))[1].setdefault(id(x), x)
         return [
@@ -53,8 +53,8 @@ def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
     """The same values, in new memory on ``native``.
 
     Raises:
-        UnsupportedOperation: not to that device, or not of that kind of tensor.
-        DeletedTensorError: their memory is gone.
+        UnsupportedOperation: torch cannot copy this kind of tensor, or not to that device.
+        DeletedTensorError: the tensors' memory is gone.
     """
     first = part.memory[0]
     try:
@@ -63,7 +63,7 @@ def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
     except UnsupportedOperation as error:
         reason = f"{error.operation}: {error.reason}"
         raise UnsupportedOperation(f"placing {part.name!r}", reason, error.link) from None
-    with torch.inference_mode(first.is_inference()):  # what is no inference tensor becomes none
+    with torch.inference_mode(first.is_inference()):  # else copies may be inference tensors
         if len(part.memory) == 1 and not _overlaps_itself(first):
             memory = [first.to(native, copy=True)]
         else:
@@ -71,19 +71,19 @@ def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
     if not all(map(torch._has_compatible_shallow_copy_type, part.memory, memory)):
         raise UnsupportedOperation(
             f"placing {part.name!r}",
-            f"torch cannot give a tensor on {first.device} memory on {native}: build the model "
-            "there, inside `with torch.device(...)`",
+            f"torch cannot move the memory of a tensor from {first.device} to {native}: "
+            "build the model there, inside `with torch.device(...)`",
         )
     return Part(part.name, (), memory)
 
 
 def swap(part: Part, twin: Part) -> None:
-    """Give the tensors of ``part`` the memory of ``twin``, and the other way round."""
+    """Exchange the memory of ``part`` and ``twin``."""
     old, new = part.memory, twin.memory
     try:
         _give(part.tensors, new)
         part.memory, twin.memory = new, old
-    except BaseException:  # Ctrl-C comes between any two lines
+    except BaseException:  # Ctrl-C may come between any two lines
         _give(part.tensors, old)
         part.memory, twin.memory = old, new
         raise
@@ -96,21 +96,21 @@ def _give(xs: Sequence[torch.Tensor], memory: Sequence[torch.Tensor]) -> None:
 
 
 def _storage_key(x: torch.Tensor) -> object:
-    """Equal for tensors on one memory, whether their storage is one object or several."""
+    """Equal for tensors that share memory, even through several storage objects."""
     if x.layout is not torch.strided or x.is_nested:
         return id(x)
     return (x.device, x.untyped_storage().data_ptr() or -id(x))
 
 
 def _overlaps_itself(x: torch.Tensor) -> bool:
-    """Whether elements lie on one another: an expanded tensor, which ``to`` would make dense."""
+    """Whether elements overlap, as in an expanded tensor, which ``to`` would make dense."""
     return x.layout is torch.strided and 0 in x.stride() and x.numel() > 1
 
 
 def _copied_together(members: Sequence[torch.Tensor], native: torch.device) -> list[torch.Tensor]:
-    """Copies that lie to one another as ``members`` do, on one storage.
+    """Copies on one storage, laid out relative to each other as ``members`` are.
 
-    No more of the storage is copied than what lies between the first and the last byte of them.
+    Copies no more of the storage than lies between their first and their last byte.
     """
     spans = [_span(x) for x in members]
     begin = min(first for first, _ in spans) // _ALIGNMENT * _ALIGNMENT
@@ -122,7 +122,7 @@ def _copied_together(members: Sequence[torch.Tensor], native: torch.device) -> l
 
 
 def _span(x: torch.Tensor) -> tuple[int, int]:
-    """The first byte of ``x`` in its storage, and the one after its last."""
+    """The offsets in its storage of the first byte of ``x`` and of the one after its last."""
     first = int(x.storage_offset()) * x.itemsize
     if x.numel() == 0:
         return first, first

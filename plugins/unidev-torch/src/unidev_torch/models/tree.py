@@ -1,4 +1,4 @@
-"""What hangs on a ``Module``, by its path, and modules that cannot be moved as a whole."""
+"""The tensors of a ``Module``, by path, and modules that cannot be moved."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 LAZY = (UninitializedBuffer, UninitializedParameter)
 
 _FULLY_SHARDED = frozenset({"FullyShardedDataParallel", "FSDPModule"})
-"""By name: importing them takes as long as torch itself."""
+"""By name: importing them takes as long as importing torch itself."""
 
 
 def check_module(model: object) -> None:
-    """Refuse an optimizer, which the transfer verbs know for a thing of torch's, as a model is.
+    """Refuse an optimizer, which reaches ``place`` as an object of torch's, as a model does.
 
     Raises:
-        NotAModelError: it is one.
+        NotAModelError: ``model`` is an optimizer.
     """
     if not isinstance(model, torch.nn.Module):
         raise NotAModelError(
-            f"this is an optimizer, a {type(model).__name__}, and no model: "
+            f"this is an optimizer, a {type(model).__name__}, not a model: "
             "place(model, device, optimizer=optimizer) moves it along with its model."
         )
 
 
 def is_on(model: torch.nn.Module, native: torch.device) -> bool:
-    """Whether all of ``model`` is there for certain; False where that takes a closer look."""
-    # On the hot path: no generators, no calls but torch's own.
+    """Whether all of ``model`` is there for certain; False if that needs a closer look."""
+    # A hot path: no generators, and only torch's own calls.
     parameter_type, tensor_type = torch.nn.Parameter, torch.Tensor
     odd = (torch.jit.ScriptModule, DistributedDataParallel)
     seen: set[int] = set()
@@ -64,9 +64,9 @@ def is_on(model: torch.nn.Module, native: torch.device) -> bool:
 
 
 def named_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Parameters and buffers, persistent or not, and then the gradient of each, as ``NAME.grad``.
+    """Parameters and buffers, persistent or not, then the gradient of each, as ``NAME.grad``.
 
-    A tied one under each of its names, where that stands in different modules.
+    A tied one appears under each of its names, if those are in different modules.
     """
     for prefix, module in model.named_modules():
         for own in (module._parameters, module._buffers):
@@ -79,7 +79,7 @@ def named_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def named_parameters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """What ``model.named_parameters()`` gives, sooner: every step of training asks for it."""
+    """Same as ``model.named_parameters()``, but faster: it runs in every training step."""
     found: dict[str, torch.Tensor] = {}
     seen: set[int] = set()
     todo: list[tuple[str, torch.nn.Module]] = [("", model)]
@@ -102,25 +102,25 @@ def named_parameters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def lazy_name(model: torch.nn.Module) -> str | None:
-    """The path of a parameter or buffer that does not exist yet."""
+    """The path of a parameter or buffer that is still uninitialized."""
     return next((name for name, x in named_tensors(model) if isinstance(x, LAZY)), None)
 
 
 def check_movable(model: torch.nn.Module) -> None:
-    """Refuse a model of which something would stay behind, or come apart.
+    """Refuse a model of which a move would leave something behind or break it apart.
 
     Raises:
-        UnsupportedOperation: says what of it, and what to do.
+        UnsupportedOperation: names the part, and what to do.
     """
     for name, module in model.named_modules():
         at = f"placing {name!r}, a {type(module).__name__}," if name else _placing(module)
         if isinstance(module, DistributedDataParallel):
             raise UnsupportedOperation(
-                at, "its communication is laid out for where it was made: place the module first"
+                at, "its communication is set up for the device it is on: place the module first"
             )
         if not _FULLY_SHARDED.isdisjoint(cls.__name__ for cls in type(module).__mro__):
             raise UnsupportedOperation(
-                at, "its parameters are spread over devices: place the module before it is sharded"
+                at, "its parameters are spread over devices: place the module before sharding it"
             )
         if isinstance(module, torch.jit.ScriptModule):
             _check_script(module, at)
@@ -128,7 +128,7 @@ def check_movable(model: torch.nn.Module) -> None:
             raise UnsupportedOperation(
                 at,
                 "it holds packed (quantized) weights, which torch cannot move: place it first, "
-                "quantize it then",
+                "then quantize it",
             )
     for name, x in named_tensors(model):
         _check_tensor(name, x)
@@ -150,7 +150,7 @@ def _check_tensor(name: str, x: torch.Tensor) -> None:
     if x.device.type == "meta":
         raise UnsupportedOperation(
             f"placing {name!r}",
-            "it is on 'meta', without memory: model.to_empty(device=...) gives it some, to fill",
+            "it is on 'meta', without memory: model.to_empty(device=...) allocates some, to fill",
         )
     if type(x).__name__ == "DTensor":
         raise UnsupportedOperation(
@@ -163,7 +163,7 @@ def _check_tensor(name: str, x: torch.Tensor) -> None:
         )
     if not x.is_leaf and not name.endswith(".grad"):
         raise UnsupportedOperation(
-            f"placing {name!r}", "it is a buffer with a history: register x.detach() in its place"
+            f"placing {name!r}", "it is a buffer with a history: register x.detach() instead"
         )
 
 
@@ -172,10 +172,10 @@ def _placing(model: torch.nn.Module) -> str:
 
 
 def move_what_else(model: torch.nn.Module, native: torch.device) -> None:
-    """Whatever modules with an ``_apply`` of their own keep beside what is registered.
+    """Call the ``_apply`` of modules that override it, for what they keep unregistered.
 
-    That is how ``Module.to`` reaches it: tensors in lists, say, and the flat weights of RNNs. If
-    one of them fails, what the others moved is put back.
+    ``Module.to`` reaches these the same way: tensors in lists, say, and the flat weights of RNNs.
+    If one of them fails, the memory that the others moved is restored.
     """
     own = [module for module in model.modules() if type(module)._apply is not _APPLY]
     moved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
@@ -201,6 +201,6 @@ _APPLY = torch.nn.Module._apply
 
 def _apply(module: torch.nn.Module, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
     if isinstance(module, torch.nn.RNNBase):
-        module.flatten_parameters()  # all that its own does besides, where it matters: on CUDA
+        module.flatten_parameters()  # all that RNNs' own _apply adds, and it matters only on CUDA
     else:
         module._apply(function)  # type: ignore[no-untyped-call]

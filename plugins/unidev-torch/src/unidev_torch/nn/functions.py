@@ -17,7 +17,7 @@ _NO_LABEL = -(2**63)
 
 
 class TorchFunctions(Functions):
-    """``torch.nn.functional``: images are channels first there as well."""
+    """``torch.nn.functional``, whose images are channels first too."""
 
     def linear(
         self, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None
@@ -49,7 +49,7 @@ class TorchFunctions(Functions):
         return torch.tanh(x)
 
     def softmax_cross_entropy(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """``F.cross_entropy``, to which every label is one: by default it leaves out -100."""
+        """``F.cross_entropy`` with every label counted: by default it ignores -100."""
         return F.cross_entropy(logits, labels, ignore_index=_NO_LABEL)
 
     def mean_squared_error(self, predictions: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:

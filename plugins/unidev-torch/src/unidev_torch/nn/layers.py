@@ -20,37 +20,37 @@ if TYPE_CHECKING:
     Pair = tuple[int, int]
 
 _UNFILLED: Any = {"device": "meta", "dtype": torch.float32}
-"""Layers are made without weights, since torch would draw some, from the user's generator."""
+"""Layers are made without weights: torch would draw them from the user's generator."""
 
 
 class BatchNorm(nn.modules.batchnorm._BatchNorm):
-    """``BatchNorm1d`` and ``BatchNorm2d`` in one, without their count of batches.
+    """``BatchNorm1d`` and ``BatchNorm2d`` in one, without the counter of batches.
 
-    Nothing asks for the count while there is a momentum, and no other framework has it.
+    The counter is unused with a fixed momentum, and no other framework has it.
     """
 
     num_batches_tracked: torch.Tensor | None
 
     def __init__(self, features: int, momentum: float, epsilon: float) -> None:
-        # torch's momentum is the share of what is new.
+        # torch's momentum is the weight of the new value.
         super().__init__(
             features, eps=epsilon, momentum=1 - momentum, device="cpu", dtype=torch.float32
         )
         self.num_batches_tracked = None
 
-    # That of _BatchNorm adds the count to files that have none, and then finds it unexpected.
+    # _BatchNorm's would add the counter to files without one, and then report it as unexpected.
     _load_from_state_dict = nn.Module._load_from_state_dict
 
     def _check_input_dim(self, input: torch.Tensor) -> None:  # noqa: A002  torch's own name
         if input.dim() not in (2, 4):
             raise ValueError(
-                f"batch_norm takes (batch, features) or (batch, channels, height, width), and this "
-                f"has shape {tuple(input.shape)}"
+                f"batch_norm takes (batch, features) or (batch, channels, height, width), not an "
+                f"input of shape {tuple(input.shape)}"
             )
 
 
 class TorchLayers(Layers):
-    """``torch.nn``'s own, but for batch normalisation."""
+    """The layers of ``torch.nn``, except for batch normalisation."""
 
     def dense(self, weight: Array, bias: Array | None) -> nn.Module:
         """``nn.Linear``."""
@@ -92,7 +92,7 @@ class TorchLayers(Layers):
         return nn.Tanh()
 
     def batch_norm(self, features: int, momentum: float, epsilon: float) -> nn.Module:
-        """Torch's; its running variance is of the population, divided by one less."""
+        """Torch's, whose running variance is Bessel-corrected (divided by n - 1)."""
         return BatchNorm(features, momentum, epsilon)
 
     def dropout(self, rate: float) -> nn.Module:

@@ -1,4 +1,4 @@
-"""What the conformance suite needs of PyTorch, by torch's own calls."""
+"""What the conformance suite needs of PyTorch, using torch's own calls."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ class TorchProbe(Probe):
 
     @cached_property
     def autograd(self) -> TorchAutogradProbe:  # type: ignore[override]  # read-only is enough here
-        """Gradients in more detail."""
+        """Probe of gradients."""
         from unidev_torch.probe.autograd import TorchAutogradProbe
 
         return TorchAutogradProbe(self.backend)
 
     @cached_property
     def models(self) -> TorchModelProbe:  # type: ignore[override]
-        """A sample module, and an optimizer."""
+        """Probe of a sample module and an optimizer."""
         from unidev_torch.probe.models import TorchModelProbe
 
         return TorchModelProbe(self.backend)
 
     def make(self, array: Array, device: Device) -> torch.Tensor:
-        """The array's bytes, seen as the dtype of the same name."""
+        """The array's bytes, viewed as the dtype of the same name."""
         return make(array, device)
 
     def read(self, x: torch.Tensor) -> bytes:
-        """The elements as bytes on the host, whatever the dtype; of a COO tensor, both parts."""
+        """The elements as bytes on the host, for any dtype; for a COO tensor, both parts."""
         if x.layout is torch.sparse_coo:
             return b"".join(self.read(part) for part in _parts(x))
         host = x.detach().cpu().resolve_conj().resolve_neg().contiguous()
@@ -63,20 +63,20 @@ class TorchProbe(Probe):
         }
 
     def extents(self, x: torch.Tensor) -> Sequence[Extent]:
-        """The storage, as torch tells it."""
+        """The storage, as torch reports it."""
         if x.layout is torch.sparse_coo:
             return [extent for part in _parts(x) for extent in self.extents(part)]
         storage = x.untyped_storage()
         return [Extent(storage.data_ptr(), storage.nbytes())]
 
     def allocated_bytes(self, device: Device) -> int:
-        """Torch's own count where it keeps one, the C library's for the CPU."""
+        """Torch's own count if it keeps one; for the CPU, the C library's."""
         if device.kind == "cpu":
             return super().allocated_bytes(device)
         return int(torch.get_device_module(_native(device)).memory_allocated(device.index))
 
     def global_state(self) -> Mapping[str, object]:
-        """Defaults, switches, and the generators' states."""
+        """Defaults, switches, and the state of the generators."""
         accelerator = torch.accelerator.current_accelerator()
         module = None if accelerator is None else torch.get_device_module(accelerator)
         return {
@@ -114,7 +114,7 @@ class TorchProbe(Probe):
         return x.tolist()
 
     def write(self, x: torch.Tensor, value: float) -> None:
-        """``fill_``, out of autograd's sight."""
+        """``fill_``, hidden from autograd."""
         with torch.no_grad():
             x.fill_(value)
 
@@ -139,7 +139,7 @@ class TorchProbe(Probe):
 
 
 def make(array: Array, device: Device) -> torch.Tensor:
-    """What ``TorchProbe.make`` does."""
+    """See ``TorchProbe.make``."""
     dtype = getattr(torch, array.dtype.name)
     if array.nbytes == 0:
         return torch.empty(array.shape, dtype=dtype, device=_native(device))
@@ -153,12 +153,12 @@ def _parts(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _native(device: Device) -> torch.device:
-    """Not ``device.native``, which is what is being judged."""
+    """Not ``device.native``, which is under test."""
     if device.kind == "cpu":
         return torch.device("cpu")
     accelerator = torch.accelerator.current_accelerator()
     if accelerator is None:
-        raise LookupError(f"torch has no accelerator for {device}")
+        raise LookupError(f"torch has no accelerator, so there is no {device}")
     return torch.device(accelerator.type, device.index)
 
 

@@ -1,4 +1,4 @@
-"""Gradients, by torch's own calls."""
+"""Gradients, using torch's own calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class TorchAutogradProbe(AutogradProbe):
-    """Through ``backward``, where ``unidev_torch.autograd`` asks for gradients by name."""
+    """Uses ``backward``; ``unidev_torch.autograd`` uses ``torch.autograd.grad``."""
 
     def gradients(
         self,
@@ -28,7 +28,7 @@ class TorchAutogradProbe(AutogradProbe):
         arrays: Sequence[Array],
         devices: Sequence[Device],
     ) -> Sequence[torch.Tensor | None]:
-        """What ``backward`` leaves in ``x.grad``."""
+        """``x.grad`` after ``backward``."""
         xs = [
             probe.make(array, device).requires_grad_()
             for array, device in zip(arrays, devices, strict=True)
@@ -45,12 +45,12 @@ class TorchAutogradProbe(AutogradProbe):
     def second_order(
         self, function: Callable[[torch.Tensor], torch.Tensor], array: Array, device: Device
     ) -> torch.Tensor:
-        """``backward`` through a gradient of which a graph was made."""
+        """``backward`` through a gradient made with ``create_graph=True``."""
         x = probe.make(array, device).requires_grad_()
         (first,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
         first.sum().backward()  # type: ignore[no-untyped-call]
         if x.grad is None:
-            raise AssertionError("no gradient of the gradient reached the source")
+            raise AssertionError("no second-order gradient reached the source")
         return x.grad
 
     def is_differentiable(self, x: torch.Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""A sample of torch's modules and optimizers, by torch's own calls."""
+"""A sample of torch's modules and optimizers, using torch's own calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WIDTH = 4
 
 
 class Sample(nn.Module):
-    """Two dense layers of one weight, one that stands at two places, a frozen one, statistics."""
+    """Two dense layers that share a weight, a layer used twice, a frozen one, statistics."""
 
     scale: torch.Tensor
     shift: torch.Tensor
@@ -36,7 +36,7 @@ class Sample(nn.Module):
         self.register_buffer("shift", torch.full((_WIDTH,), 0.25), persistent=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Everything takes part."""
+        """Uses every layer."""
         y = self.norm(self.second(torch.tanh(self.first(x))))
         y = self.again(self.inner(y) * self.scale + self.shift)
         found: torch.Tensor = self.last(y)
@@ -44,19 +44,19 @@ class Sample(nn.Module):
 
 
 class Unbuilt(nn.Sequential):
-    """Lazy layers, of the sample's shapes."""
+    """Lazy layers, with the sample's shapes."""
 
     def __init__(self) -> None:
-        with warnings.catch_warnings():  # that they are new, since 2021
+        with warnings.catch_warnings():  # lazy modules warn that they are new, since 2021
             warnings.simplefilter("ignore", UserWarning)
             super().__init__(nn.LazyLinear(_WIDTH), nn.LazyBatchNorm1d(), nn.LazyLinear(_WIDTH))
 
 
 class TorchModelProbe(ModelProbe):
-    """Of :class:`Sample`, and SGD with momentum."""
+    """Probe of :class:`Sample` and SGD with momentum."""
 
     def model(self) -> nn.Module:
-        """Its weights are of no generator."""
+        """Fills the weights without a random generator."""
         model = Sample()
         with torch.no_grad():
             for number, x in enumerate(model.parameters()):
@@ -64,7 +64,7 @@ class TorchModelProbe(ModelProbe):
         return model
 
     def tensors(self, model: nn.Module) -> Mapping[str, torch.Tensor]:
-        """As ``named_parameters`` and ``named_buffers`` have them."""
+        """Named as in ``named_parameters`` and ``named_buffers``."""
         named = dict(model.named_parameters(remove_duplicate=False))
         gradients = {f"{name}.grad": x.grad for name, x in named.items() if x.grad is not None}
         return {**named, **dict(model.named_buffers(remove_duplicate=False)), **gradients}
@@ -74,15 +74,15 @@ class TorchModelProbe(ModelProbe):
         return [*model.parameters(), *model.modules()]
 
     def tied(self, model: Any) -> Sequence[tuple[torch.Tensor, torch.Tensor]]:
-        """The weight of the first and the second layer."""
+        """The shared weight of the first and the second layer."""
         return [(model.first.weight, model.second.weight)]
 
     def shared(self, model: Any) -> Sequence[tuple[object, object]]:
-        """The layer at two places."""
+        """The layer used twice."""
         return [(model.inner, model.again)]
 
     def frozen(self, model: nn.Module) -> frozenset[str]:
-        """Those that require no gradient."""
+        """Parameters that require no gradient."""
         return frozenset(name for name, x in model.named_parameters() if not x.requires_grad)
 
     def is_training(self, model: nn.Module) -> bool | None:
@@ -94,7 +94,7 @@ class TorchModelProbe(ModelProbe):
         model.eval()
 
     def forward(self, model: nn.Module, x: torch.Tensor) -> torch.Tensor:
-        """With every module in the mode of inference, and then in its own again."""
+        """Runs every module in inference mode, then restores each one's own mode."""
         modes = [(module, module.training) for module in model.modules()]
         model.eval()
         try:
@@ -110,7 +110,7 @@ class TorchModelProbe(ModelProbe):
         return torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 
     def step(self, model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> None:
-        """As everybody writes it."""
+        """An ordinary training step."""
         optimizer.zero_grad()
         model(x).square().sum().backward()
         optimizer.step()
@@ -130,5 +130,5 @@ class TorchModelProbe(ModelProbe):
         model.register_forward_hook(lambda *_: call())
 
     def unbuilt(self) -> nn.Module:
-        """Of lazy layers."""
+        """A model of lazy layers."""
         return Unbuilt()

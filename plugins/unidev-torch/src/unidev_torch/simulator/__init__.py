@@ -1,8 +1,8 @@
 """Simulated GPUs for PyTorch: ``sim:0``, ``sim:1``, … in host memory.
 
-A PrivateUse1 backend in C++ (``cpp/simulator.cpp``), built against the installed torch when first
-wanted. The name is ``sim``, so that nobody who reads it in an error message or a checkpoint takes
-it for hardware; torch's own name for such a backend, ``privateuseone``, says nothing.
+A PrivateUse1 backend in C++ (``cpp/simulator.cpp``), built against the installed torch on first
+use. It is named ``sim``, so that a reader of an error message or a checkpoint does not take it for
+hardware; torch's own name for such a backend is ``privateuseone``.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from unidev.errors import SimulationError
 DEVICE_TYPE = "sim"
 LIBRARY = "libunidev_torch_simulator.so"
 OLDEST_TORCH = (2, 9)
-"""The oldest torch that the C++ file was built against and tested with."""
+"""The oldest torch with which the C++ file was built and tested."""
 
 
 class TorchSimulator(Simulator):
-    """Builds and loads the C++ backend, and tells torch about it."""
+    """Builds and loads the C++ backend, and registers it with torch."""
 
     def start(self, count: int) -> None:
-        """Register ``count`` devices named ``sim`` with torch, for the life of the process.
+        """Register ``count`` devices named ``sim`` with torch, for the lifetime of the process.
 
         Raises:
-            SimulationError: no compiler; a torch that is too old; torch has run a backward pass
-                already, or has another PrivateUse1 backend.
+            SimulationError: there is no compiler; torch is too old, has run a backward pass
+            already, or has another PrivateUse1 backend.
         """
         import torch
 
@@ -64,26 +64,26 @@ def _check_torch(version: str, privateuse1_name: str) -> None:
         )
     if privateuse1_name != "privateuseone":
         raise SimulationError(
-            f"torch has room for one PrivateUse1 backend, and {privateuse1_name!r} has taken it: "
+            f"torch takes one PrivateUse1 backend, and {privateuse1_name!r} is registered already: "
             "start a process that does not import that one."
         )
 
 
 def _compiler() -> list[str]:
-    """The C++ compiler as the start of a command: ``CXX``, else g++, else clang++."""
+    """The compiler command to start with: ``CXX``, else g++, else clang++."""
     asked = shlex.split(os.environ.get("CXX", ""))
     if asked:
         if shutil.which(asked[0]) is None:
             raise SimulationError(
-                f"the compiler {asked[0]!r} that CXX names is not there: unset CXX, or install it."
+                f"the compiler {asked[0]!r} named by CXX was not found: unset CXX, or install it."
             )
         return asked
     for name in ("g++", "clang++", "c++"):
         if shutil.which(name):
             return [name]
     raise SimulationError(
-        "PyTorch's simulated devices are built with a C++ compiler the first time, and there is "
-        "none: install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++; macOS: "
+        "PyTorch's simulated devices are built with a C++ compiler the first time, and none was "
+        "found: install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++; macOS: "
         "xcode-select --install), or name yours in CXX."
     )
 
@@ -94,14 +94,14 @@ def _major_minor(version: str) -> tuple[int, int]:
 
 
 def _flags(torch_folder: Path, version: str) -> list[str]:
-    # Not torch.utils.cpp_extension: it imports setuptools, which torch does not always bring, and
+    # Not torch.utils.cpp_extension: it imports setuptools, which torch does not always install, and
     # its build needs ninja. This file uses neither Python nor pybind.
     import torch
 
     major, minor = _major_minor(version)
     include = torch_folder / "include"
     return [
-        "-std=c++20",  # torch 2.13's headers ask for it, and 2.9's take it
+        "-std=c++20",  # torch 2.13's headers require it, and 2.9's accept it
         *("-O1", "-fPIC", "-shared"),
         *("-isystem", str(include)),
         *("-isystem", str(include / "torch" / "csrc" / "api" / "include")),
@@ -122,7 +122,7 @@ def _sources() -> dict[str, str]:
 
 def _key(version: str, compiler: list[str], flags: list[str]) -> str:
     sources = hashlib.sha256(repr(_sources()).encode()).hexdigest()
-    # Two wheels of one version (CPU, CUDA) have headers of their own.
+    # Two wheels of one version (CPU, CUDA) have different headers.
     build = metadata.version("torch")
     parts = (version, build, platform.machine(), platform.libc_ver()[0], sources, *compiler, *flags)
     return "\n".join(parts)
@@ -153,8 +153,8 @@ def _load(library: Path, count: int) -> None:
     torch.ops.load_library(library)  # type: ignore[no-untyped-call]
     if torch.ops.unidev_sim.engine_has_started():
         raise SimulationError(
-            "torch has run a backward pass in this process already, and gives devices that come "
-            "later no thread for theirs: call unidev.simulate before the first backward pass, or "
+            "torch has run a backward pass in this process already, and starts no autograd thread "
+            "for devices added later: call unidev.simulate before the first backward pass, or "
             f"start Python with UNIDEV_SIMULATE={count}."
         )
     torch.ops.unidev_sim.start(count)

@@ -1,9 +1,9 @@
-"""What is found at ``torch.sim``: the functions that torch looks for in a device's module.
+"""The module ``torch.sim``: the functions that torch looks for in a device's module.
 
-Names and meanings are those of ``torch.cuda``. A simulated device has done its work when the call
+Names and meanings are those of ``torch.cuda``. Work on a simulated device is done when the call
 returns, so nothing here waits.
 """
-# ruff: noqa: D103  what they do stands in torch.cuda's documentation
+# ruff: noqa: D103  torch.cuda's documentation describes them
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _ops: Any = torch.ops.unidev_sim
-_count: int = _ops.device_count()  # fixed for the life of the process
+_count: int = _ops.device_count()  # fixed for the lifetime of the process
 _Where = torch.device | str | int | None
 
 
@@ -42,7 +42,7 @@ def is_initialized() -> bool:
 
 
 def init() -> None:
-    """There is nothing to initialise."""
+    """Does nothing: there is nothing to initialise."""
 
 
 _lazy_init = init
@@ -66,7 +66,7 @@ def set_device(device: _Where) -> None:
 
 
 class device:  # noqa: N801  torch.cuda's name
-    """Makes ``device`` the current one of this thread inside a ``with`` block."""
+    """Makes ``device`` this thread's current device inside a ``with`` block."""
 
     def __init__(self, device: _Where) -> None:
         self.index = _index(device)
@@ -87,7 +87,7 @@ class device:  # noqa: N801  torch.cuda's name
 
 
 def synchronize(device: _Where = None) -> None:
-    _ops.memory_stats(_index(device))  # raises where there is no such device
+    _ops.memory_stats(_index(device))  # raises if there is no such device
 
 
 def current_stream(device: _Where = None) -> torch.Stream:
@@ -102,7 +102,7 @@ def get_device_name(device: _Where = None) -> str:
 
 
 def memory_allocated(device: _Where = None) -> int:
-    """Bytes that live tensors hold on ``device``, exactly as many as they asked for."""
+    """Bytes that live tensors hold on ``device``, exactly as requested."""
     current: int = _ops.memory_stats(_index(device))[0]
     return current
 
@@ -122,13 +122,13 @@ def reset_peak_memory_stats(device: _Where = None) -> None:
 
 def mem_get_info(device: _Where = None) -> tuple[int, int]:
     """Free and total bytes: simulated devices share the host's memory."""
-    _ops.memory_stats(_index(device))  # raises where there is no such device
+    _ops.memory_stats(_index(device))  # raises if there is no such device
     free, total = _ops.memory_info()
     return free, total
 
 
 def empty_cache() -> None:
-    """There is no cache."""
+    """Does nothing: there is no cache."""
 
 
 # -- random numbers -----------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def set_rng_state(new_state: torch.Tensor, device: _Where = None) -> None:
 
 
 def _as_int64(seed: int) -> int:
-    """The same 64 bits as torch.manual_seed's, in the signed type that an operator takes."""
+    """The same 64 bits as torch.manual_seed's, as the signed type that operators take."""
     if not -(2**63) <= seed < 2**64:
         raise RuntimeError(f"the seed {seed} has more than 64 bits")
     return seed - 2**64 if seed >= 2**63 else seed
@@ -175,13 +175,13 @@ def is_bf16_supported() -> bool:
     return True
 
 
-# -- the end ------------------------------------------------------------------------------------
+# -- exit ---------------------------------------------------------------------------------------
 
 _process = os.getpid()
 
 
 @atexit.register
 def _settle() -> None:
-    """Let autograd's threads come to rest, which Python may otherwise kill at its end."""
+    """Let autograd's threads come to rest, since Python may kill them at exit."""
     if os.getpid() == _process:  # a forked child has none of these threads
         _ops.settle_engine()

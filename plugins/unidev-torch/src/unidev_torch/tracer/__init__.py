@@ -1,7 +1,7 @@
-"""``TorchTracer``: reports what torch moves between devices, by two modes of the thread.
+"""``TorchTracer``: reports what torch moves between devices, using two per-thread modes.
 
-A dispatch mode sees every operator, also those that autograd runs; a function mode beside it sees
-what the user has called. Both are torch's own means, and are the thread's: nothing is patched.
+A dispatch mode sees every operator, including those that autograd runs; a function mode sees the
+user's calls. Both are torch's own means and apply to one thread: nothing is patched.
 """
 
 from __future__ import annotations
@@ -24,22 +24,25 @@ if TYPE_CHECKING:
 
 
 _BLIND_SPOTS = {
-    "what other threads and processes move, such as the workers of a DataLoader, its pinning "
-    "of memory, nn.DataParallel": "torch's modes hold for one thread",
-    "what a kernel reads or copies inside itself, such as a check of its arguments or the "
-    "hybrid algorithms of torch.linalg": "torch shows an operator whole",
-    "what torch.cond, while_loop and the like do inside": "torch runs it without modes",
+    "transfers in other threads and processes, such as a DataLoader's workers and its pinning "
+    "of memory, nn.DataParallel": "torch's modes apply to one thread",
+    "what a kernel reads or copies internally, such as a check of its arguments or the "
+    "hybrid algorithms of torch.linalg": "torch does not show the inside of an operator",
+    "transfers inside torch.cond, while_loop and the like": "torch runs them without modes",
     "numbers on a device given to torch.Tensor([x, y]) and torch.FloatTensor([x, y])": (
-        "no mode is called for it; torch.tensor([x, y]) is seen"
+        "torch calls no mode for it; torch.tensor([x, y]) is seen"
     ),
     "printing in hooks and functions of your own that run in backward": (
-        "torch prints without modes, and shows no calls made by another call, such as backward"
+        "torch prints without modes, and does not show calls made inside another call, such as "
+        "backward"
     ),
     "replays of a CUDA graph, packages compiled ahead of time, kernels of your own": (
-        "they call no operator of torch's"
+        "they do not call torch's operators"
     ),
     "collectives of torch.distributed": "their library moves the bytes between processes",
-    "other libraries that read a tensor's memory, by DLPack or its address": ("torch is not asked"),
+    "other libraries that read a tensor's memory, by DLPack or its address": (
+        "torch is not involved"
+    ),
 }
 
 
@@ -60,9 +63,9 @@ class TorchTracer(Tracer):
 
 
 class TorchRecording(Recording):
-    """Has the two modes on their stacks, while a scope of the thread is open.
+    """Keeps the two modes on torch's stacks while a scope of the thread is open.
 
-    Meanwhile backward runs in this thread, where a user's line is on the stack.
+    Meanwhile backward runs in this thread, so that the user's line is on the stack.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -73,8 +76,8 @@ class TorchRecording(Recording):
     def opened(self) -> None:
         """Push the modes.
 
-        Not by ``with``, which sets flags of the process: two threads leave them set for ever, and
-        torch.compile looks at them.
+        Not by ``with``, which sets process-wide flags: two threads can leave them set for good, and
+        torch.compile reads them.
         """
         self._was_multithreaded = torch._C._is_multithreading_enabled()
         torch._C._set_multithreading_enabled(False)
@@ -82,7 +85,7 @@ class TorchRecording(Recording):
         dispatching._push_mode(self._operators)
 
     def closed(self) -> None:
-        """Take the modes out, also from under others that were pushed later and stay."""
+        """Remove the modes, even from under others that were pushed later and stay."""
         _take_out(self._operators, dispatching._pop_mode, dispatching._push_mode)
         _take_out(self._calls, overrides._pop_mode, overrides._push_mode)
         torch._C._set_multithreading_enabled(self._was_multithreaded)
@@ -90,7 +93,7 @@ class TorchRecording(Recording):
     def transfers(
         self, moves: Iterable[Move], operation: Callable[[], str]
     ) -> Sequence[PlannedTransfer]:
-        """Those of ``moves`` that go from one device to another: tensors on ``meta`` have none."""
+        """The ``moves`` from one device to another; tensors on ``meta`` have none."""
         found = [(move, *way) for move in moves if (way := self._way(move))]
         name = operation() if found else ""
         mixed = f"{name} of mixed operands"

@@ -1,4 +1,4 @@
-"""The modes of ``TorchTracer``: one is called with operators, the other with a user's calls."""
+"""The modes of ``TorchTracer``: one receives operators, the other the user's calls."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 _PRINTING = frozenset({torch.Tensor.__repr__, torch.Tensor.__format__})
 _FROM_DATA = {torch.tensor: 0, torch.as_tensor: 0, torch.asarray: 0, torch.Tensor.new_tensor: 1}
-"""Where the data stands among the arguments. No operator shows that tensors in it are read."""
+"""The position of the data among the arguments. No operator shows that its tensors are read."""
 _SPECIAL = frozenset({*_PRINTING, *_FROM_DATA})
 
 
 class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's __init_subclass__
-    """Is called with every operator of this thread, once autograd has had it."""
+    """Receives every operator of this thread, below autograd."""
 
     supports_higher_order_operators = True
 
@@ -37,12 +37,12 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Torch's way imports the whole compiler for the first operator (1.2 s in 2.13)."""
+        """Torch's default imports the whole compiler for the first operator (1.2 s in 2.13)."""
         return False
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Functions are compiled as ever; what they move is reported when they run."""
+        """Functions are compiled as usual; their transfers are reported when they run."""
         return True
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -53,7 +53,7 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
 
     def _look(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if any(map(dispatching.is_traceable_wrapper_subclass_type, types)):
-            return NotImplemented  # it calls operators on the tensors inside: they are seen
+            return NotImplemented  # it calls operators on the inner tensors, which are seen
         read = readers[func]
         if read is compound:
             dispatching._push_mode(self)
@@ -74,14 +74,14 @@ _VALUELESS = frozenset({"FakeTensor", "FunctionalTensor"})
 
 
 class Calls(TorchFunctionMode):
-    """Is called with every public function of torch's that a user calls, not what that calls."""
+    """Receives every public torch function that a user calls, not the calls it makes itself."""
 
     def __init__(self, recording: TorchRecording) -> None:
         super().__init__()
         self._recording = recording
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call ``func``; this frame is where ``operation_name`` reads its name."""
+        """Call ``func``; ``operation_name`` reads its name from this frame."""
         if func in _SPECIAL and not torch.compiler.is_compiling():
             return self._call(func, args, kwargs or {})
         return func(*args, **kwargs) if kwargs else func(*args)
@@ -95,7 +95,7 @@ class Calls(TorchFunctionMode):
         return self._recording.call(transfers, run, func, *args, **kwargs)
 
     def _unmuted(self, func: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """The data, once read, may go to a device: an operator does that, and is reported."""
+        """Read data may then go to a device: an operator does that, and is reported."""
         was_muted, self._recording.is_muted = self._recording.is_muted, False
         try:
             return func(*args, **kwargs)
@@ -113,14 +113,14 @@ def _moves(func: Any, args: Any, kwargs: Any) -> Sequence[Move]:
 
 _CALLED = Calls.__torch_function__.__code__
 
-# Else torch would compile these frames, where what it compiles in parts calls an operator.
+# Else torch would compile these frames when code that it compiles in parts calls an operator.
 _SKIPPED = eval_frame._FrameExecStrategy(eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP)
 for _mode in (Calls.__torch_function__, inspect.unwrap(Operators.__torch_dispatch__)):
     eval_frame.set_code_exec_strategy(_mode.__code__, _SKIPPED)
 
 
 def _tensors_in(data: Any, depth: int = 128) -> Iterator[torch.Tensor]:
-    """Those in lists in lists, as deep as torch goes before it says that this is too deep."""
+    """Tensors in nested lists, to the depth that torch accepts."""
     if depth and isinstance(data, (list, tuple)):
         for item in data:
             if isinstance(item, torch.Tensor):

@@ -1,4 +1,4 @@
-"""What a user would call the operation that runs: looked up on the stack, when it is reported."""
+"""The user's name for the running operation, read off the stack when a transfer is reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TORCH = os.path.dirname(torch.__file__) + os.sep
 _OWN = (os.path.dirname(__file__) + os.sep, inspect.getfile(Recording))
 
 _OPERATORS = {"_to_copy": "Tensor.to", "to": "Tensor.to", "_local_scalar_dense": "Tensor.item"}
-"""Where torch shows no call: its own code in C++ made it, or Python that calls no mode."""
+"""For when torch shows no call: its C++ made it, or Python that bypasses the modes."""
 
 _PLUMBING = frozenset(
     {"__torch_function__", "__torch_dispatch__", "handle_torch_function", "__call__", "__iter__"}
@@ -32,9 +32,9 @@ _names: dict[CodeType, str | None] = {}
 
 
 def operation_name(operator: Any, mode: CodeType) -> str:
-    """The outermost public call of torch's that a user's line has made, such as ``Tensor.item``.
+    """The outermost public torch call made by a user's line, such as ``Tensor.item``.
 
-    ``mode`` is the code of the function mode, whose frames hold what was called in C++.
+    ``mode`` is the code of the function mode, whose frames hold the calls made to C++.
     """
     found = None
     frame: FrameType | None = sys._getframe(1)
@@ -51,12 +51,12 @@ def operation_name(operator: Any, mode: CodeType) -> str:
 
 
 def call_name(function: Any) -> str:
-    """What a function of torch's is called, as a function mode is given it."""
+    """The name of a function that was passed to a function mode."""
     if isinstance(function, (MethodDescriptorType, WrapperDescriptorType)):
         return f"Tensor.{function.__name__}"
     if isinstance(function, MethodWrapperType):  # x.T, x.data = ...: the getter or the setter
         return f"Tensor.{getattr(function.__self__, '__name__', function.__name__)}"
-    if isinstance(function, torch._ops.OpOverload):  # by an exported program
+    if isinstance(function, torch._ops.OpOverload):  # from an exported program
         return _operator_name(function)
     resolved: str | None = torch.overrides.resolve_name(function)
     if resolved is None:
@@ -93,7 +93,7 @@ def _find_public_name(frame: FrameType) -> str | None:
 
 
 def _class_with(code: CodeType, cls: type) -> type:
-    """The public class that ``code`` is a method of; of a private one's, ``cls``."""
+    """The public class that ``code`` is a method of; for a private one, ``cls``."""
     for base in cls.__mro__:
         function = base.__dict__.get(code.co_name)
         if getattr(function, "__code__", None) is code and _is_public(base.__name__):

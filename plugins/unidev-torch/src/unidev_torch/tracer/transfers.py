@@ -1,7 +1,7 @@
 """What an operator of torch moves between devices, found in its arguments before it runs.
 
-Shapes and bytes are those that CUDA moves: on simulated devices other bytes are copied, since the
-kernels are the CPU's, and those copies are the simulator's own.
+Shapes and bytes are what CUDA moves. Simulated devices copy other bytes, since their kernels are
+the CPU's; those copies belong to the simulator.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ CPU = torch.device("cpu")
 _REAL = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
 
 _SIZE_BYTES = 8
-"""A number of elements, read back to know how large the result will be; counted as one int64."""
+"""A number of elements, read back to size the result; counted as one int64."""
 
 
 class Move(NamedTuple):
-    """A planned transfer in torch's words. If its two devices are the same, nothing moves."""
+    """A planned transfer between torch devices. If they are the same, nothing moves."""
 
     source: torch.device
     target: torch.device
     nbytes: int
     shape: tuple[int, ...] | None
     is_operand: bool = False
-    """Whether it is implicit: torch brings it to where the other operands are."""
+    """Whether it is implicit: torch moves an operand to the other operands' device."""
 
 
 def nbytes_of(x: torch.Tensor, dtype: torch.dtype | None = None) -> int:
-    """The bytes of the values of ``x``, as ``dtype``."""
+    """The size in bytes of the values of ``x`` as ``dtype``."""
     if x.layout is torch.strided:
         return x.numel() * (dtype or x.dtype).itemsize
     return sum(extent.nbytes for extent in tensors.extents(x))
 
 
 def merged(moves: Iterable[Move]) -> list[Move]:
-    """One for each way: several tensors that go together have no shape."""
+    """One move per pair of devices; several tensors moved together have no shape."""
     found: dict[tuple[torch.device, torch.device], Move] = {}
     for move in moves:
         way = move.source, move.target
@@ -54,12 +54,12 @@ def merged(moves: Iterable[Move]) -> list[Move]:
 
 
 def read_into_python(values: Iterable[torch.Tensor]) -> list[Move]:
-    """All of these, read by one call."""
+    """Moves for tensors that one call reads."""
     return merged(Move(x.device, CPU, nbytes_of(x), tuple(x.shape)) for x in values)
 
 
 def printed(x: torch.Tensor) -> list[Move]:
-    """The values that are shown, once, though torch reads them one by one, some of them twice."""
+    """The printed values, counted once, though torch reads them one by one, some of them twice."""
     options = torch._tensor_str.PRINT_OPTS
     count = x.numel()
     if count > options.threshold:
@@ -70,7 +70,7 @@ def printed(x: torch.Tensor) -> list[Move]:
 
 # -- operators ------------------------------------------------------------------------------------
 
-# Each is given the operator's arguments.
+# Each function receives the operator's arguments.
 
 
 def _to_copy(x: torch.Tensor, **options: Any) -> Sequence[Move]:
@@ -91,7 +91,7 @@ def _copy(target: torch.Tensor, source: torch.Tensor, *_: object, **__: object) 
 def _foreach_copy(
     targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor], *_: object, **__: object
 ) -> Sequence[Move]:
-    pairs = zip(targets, sources, strict=False)  # lists of two lengths: torch says so
+    pairs = zip(targets, sources, strict=False)  # of different lengths: torch raises the error
     return merged(move for pair in pairs for move in _copy(*pair))
 
 
@@ -100,7 +100,7 @@ def _item(x: torch.Tensor) -> Sequence[Move]:
 
 
 def _made_from_python(x: torch.Tensor) -> Sequence[Move]:
-    """``lift_fresh`` is all that torch lets one see of ``torch.tensor(data, device=...)``."""
+    """``lift_fresh`` is the only visible operator of ``torch.tensor(data, device=...)``."""
     return (Move(CPU, x.device, nbytes_of(x), tuple(x.shape)),)
 
 
@@ -124,9 +124,9 @@ def _equal(x: torch.Tensor, y: torch.Tensor) -> Sequence[Move]:
 
 
 def _number_of_another_device(x: torch.Tensor, *rest: Any) -> Sequence[Move]:
-    """``x`` is filled with a tensor of no dimensions, which comes as a number if it must.
+    """``x`` is filled with a zero-dimensional tensor, converted to a number if necessary.
 
-    From the CPU it goes along with the call, as Python's numbers do.
+    A number on the CPU travels with the call, as Python's numbers do.
     """
     value = rest[-1]
     return () if value.device == x.device else (_scalar(value),)
@@ -149,17 +149,17 @@ def _index_put(
     x: torch.Tensor, indices: Sequence[torch.Tensor | None], values: torch.Tensor, *_: object
 ) -> Sequence[Move]:
     has_masks_only = all(index is None or _is_mask(index) for index in indices)
-    # To CUDA, the number of `x[mask] = 0` comes from the CPU: it fills, and counts nothing. Torch
-    # brings it to others first (python_variable_indexing.cpp); simulated ones stand for CUDA's.
+    # On CUDA, the number in `x[mask] = 0` stays on the CPU: it fills, and counts nothing. For other
+    # devices torch moves it first (python_variable_indexing.cpp); simulated ones stand in for CUDA.
     is_filling = values.numel() == 1 and (values.device == CPU or x.device.type not in _REAL)
     return () if has_masks_only and is_filling else _index(x, indices)
 
 
 def _carried_index(index: torch.Tensor, x: torch.Tensor) -> Move:
-    target = x.device if index.device == CPU else index.device  # elsewhere, torch refuses it
+    target = x.device if index.device == CPU else index.device  # otherwise torch refuses it
     if index.device == target or not _is_mask(index):
         return Move(index.device, target, nbytes_of(index), tuple(index.shape), True)
-    count = int(index.count_nonzero())  # a mask goes as the positions of what is true in it
+    count = int(index.count_nonzero())  # a mask is moved as the positions of its true elements
     shape = (count,) if index.dim() == 1 else None
     return Move(index.device, target, count * index.dim() * torch.int64.itemsize, shape, True)
 
@@ -207,7 +207,7 @@ def _readers() -> Mapping[Any, Callable[..., Sequence[Move]]]:
 
 
 class Readers(dict[Any, "Callable[..., Sequence[Move]] | None"]):
-    """The function that finds an operator's moves; None for operators that move nothing."""
+    """Maps an operator to the function that finds its moves; None if it moves nothing."""
 
     def __missing__(self, operator: Any) -> Callable[..., Sequence[Move]] | None:
         reader = self[operator] = compound if _is_compound(operator) else None
@@ -215,13 +215,13 @@ class Readers(dict[Any, "Callable[..., Sequence[Move]] | None"]):
 
 
 def compound(*_: object, **__: object) -> Sequence[Move]:
-    """Stands for an operator that is made of others, which are seen when they are called."""
+    """Marks an operator made of other operators, which are seen when they are called."""
     return ()
 
 
 def _is_compound(operator: Any) -> bool:
-    # Torch shows these to a dispatch mode in inference mode only; elsewhere, what they are made of.
-    # Of its primitives (prim::device) it does not know what they are.
+    # Torch shows these to a dispatch mode in inference mode only; elsewhere it shows their parts.
+    # It cannot decompose its primitives (prim::device).
     if not isinstance(operator, torch._ops.OpOverload) or operator.namespace == "prim":
         return False
     is_composite = operator.has_kernel_for_dispatch_key(_COMPOSITE)
@@ -233,6 +233,6 @@ _DEVICES = [
     getattr(torch._C.DispatchKey, name)
     for name in ("CPU", "CUDA", "HPU", "MPS", "MTIA", "XPU", "PrivateUse1")
 ]
-"""For which an operator may have a kernel of its own, which torch then takes."""
+"""Dispatch keys for which torch uses an operator's own kernel, if it has one."""
 
 readers = Readers(_readers())

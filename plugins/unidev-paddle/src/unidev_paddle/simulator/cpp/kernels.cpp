@@ -1,7 +1,7 @@
-// The kernels that a simulated device brings itself. Paddle runs all others on the CPU and moves
-// the bytes there and back.
+// The kernels that a simulated device provides. Paddle runs all others on the CPU and moves the
+// bytes there and back.
 //
-// - contiguous and strided_copy have to be here: the fallback itself calls them, to make strided
+// - contiguous and strided_copy are required: the fallback itself calls them, to make strided
 //   tensors dense, and without them `x[:, 1].clone()` and `x.T.cpu()` fail.
 // - assign (`clone`) is here so that a copy on one device is made on that device, as on real ones,
 //   and not out of two more on the host.

@@ -1,12 +1,11 @@
 // Simulated GPUs for PaddlePaddle: a custom-device runtime whose devices live in host memory.
 //
-// Paddle opens this library from CUSTOM_DEVICE_ROOT while it is imported and asks InitPlugin for a
-// table of functions. Its kernels know nothing of the device, so Paddle computes on the CPU and
-// moves the bytes there and back itself; the few kernels that are needed on the device itself stand
-// in kernels.cpp.
+// Paddle opens this library from CUSTOM_DEVICE_ROOT while it is imported and gets a table of
+// functions from InitPlugin. Its kernels do not run on the device, so Paddle computes on the CPU and
+// moves the bytes there and back itself; the few kernels that the device needs are in kernels.cpp.
 //
-// Everything here is called from any thread, also at once, and is synchronous: work is done when
-// the call returns, so streams and events have nothing to remember.
+// Any thread may call everything here, concurrently. All of it is synchronous: work is done when the
+// call returns, so streams and events have no state.
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -23,7 +22,7 @@ void register_kernels(const char* device_type);
 namespace {
 
 // Paddle's allocator refuses a device index above 15 (it has counters for 16 devices), so more
-// devices than that are spread over banks, each a device type of its own: sim:0 to sim:15, then
+// devices are spread over banks, each with its own device type: sim:0 to sim:15, then
 // sim16:0 and so on. Paddle calls InitPlugin once for each file name that it finds: a file a bank.
 constexpr size_t kBanks = 4;
 constexpr size_t kDevicesOfBank = 16;
@@ -40,14 +39,14 @@ size_t device_count() {
   return std::clamp<long>(count, 0, kBanks * kDevicesOfBank);
 }
 
-// Asked once: Paddle reads the statistics at every allocation.
+// Read once: Paddle reads the statistics at every allocation.
 size_t host_bytes() {
   static const size_t bytes = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) *
                               static_cast<size_t>(sysconf(_SC_PAGESIZE));
   return bytes;
 }
 
-// Devices and their memory: what has to know in which bank it is.
+// Devices and their memory: what depends on the bank.
 
 template <size_t bank>
 struct Bank {
@@ -59,7 +58,7 @@ struct Bank {
   }
 
   static size_t count() {
-    // Asked once, as Paddle does: the environment is put back after its import.
+    // Read once, as Paddle does: the environment is restored after its import.
     static const size_t devices = std::clamp<long>(
         static_cast<long>(device_count()) - static_cast<long>(bank * kDevicesOfBank), 0,
         kDevicesOfBank);
@@ -162,7 +161,7 @@ C_Status on_event(const C_Device, C_Event) { return C_SUCCESS; }
 
 C_Status on_stream_and_event(const C_Device, C_Stream, C_Event) { return C_SUCCESS; }
 
-// Memory is the host's, so all ways to move it are one.
+// Memory is the host's, so all directions of a copy are the same.
 
 C_Status allocate_host(const C_Device, void** pointer, size_t size) {
   *pointer = nullptr;
@@ -207,7 +206,7 @@ C_Status min_chunk_size(const C_Device, size_t* size) {
 
 }  // namespace
 
-// Bytes that Paddle has allocated on gpu:`index` now; read by ctypes.
+// Bytes that Paddle currently has allocated on gpu:`index`; called by ctypes.
 extern "C" size_t unidev_simulated_bytes(size_t index) {
   return index < kBanks * kDevicesOfBank ? allocated_bytes[index].load() : 0;
 }

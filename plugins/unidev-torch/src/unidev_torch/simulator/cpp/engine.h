@@ -11,8 +11,8 @@
 
 namespace unidev_sim {
 
-// The engine makes its threads on the first backward of the process, and never again: a device that
-// comes later would have none.
+// The engine starts its threads on the first backward of the process, and never again: a device
+// added later would have none.
 struct EnginePeek : torch::autograd::Engine {
   static bool has_started() {
     auto& engine = torch::autograd::Engine::get_default_engine();
@@ -20,11 +20,11 @@ struct EnginePeek : torch::autograd::Engine {
   }
 };
 
-// Waits until each device's thread has dropped what it held of earlier backward passes. That needs
-// Python's lock; a thread that asks for it while the interpreter ends is killed by it, and takes the
-// process along ("terminate called without an active exception"). So each gets another pass, which
-// it begins when it is done with the last, and which holds nothing of Python's, since it comes from
-// a thread that Python has never seen.
+// Waits until each device's thread has released what it held from earlier backward passes. Releasing
+// takes Python's lock; a thread that requests it while the interpreter exits is killed, and brings
+// down the process ("terminate called without an active exception"). So each thread gets another
+// pass, which it begins after the last one, and which holds no Python objects, since it comes from a
+// thread unknown to Python.
 inline void settle_engine() {
   if (!EnginePeek::has_started()) {
     return;

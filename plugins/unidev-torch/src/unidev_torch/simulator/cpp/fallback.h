@@ -1,4 +1,4 @@
-// Every other operation: check the devices, run torch's CPU kernel on copies, bring back the result.
+// All other operations: check the devices, run torch's CPU kernel on copies, copy back the result.
 #pragma once
 
 #include "tensors.h"

@@ -1,5 +1,5 @@
-// The current device of a thread, streams and events. A simulated device has done its work when
-// the call returns, so a stream is only a name and an event only a point in time.
+// The current device of a thread, streams and events. Work on a simulated device is done when the
+// call returns, so a stream is only a name and an event only a point in time.
 #pragma once
 
 #include "memory.h"
@@ -65,7 +65,7 @@ struct SimGuard final : c10::impl::DeviceGuardImplInterface {
 #endif
 
 #if __has_include(<c10/core/DeviceCapability.h>)
-  // Whatever the CPU can, which is everything torch has a dtype for.
+  // All that the CPU supports, which is every dtype of torch.
   c10::DeviceCapability getDeviceCapability(c10::Device) const override {
     return {};
   }
@@ -88,7 +88,7 @@ struct SimGuard final : c10::impl::DeviceGuardImplInterface {
   }
   void synchronizeEvent(void*) const override {}
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
-    TORCH_CHECK(start && end, "both events must be recorded before their distance is asked for");
+    TORCH_CHECK(start && end, "both events must be recorded before their elapsed time is read");
     const auto passed = *static_cast<Moment*>(end) - *static_cast<Moment*>(start);
     return std::chrono::duration<double, std::milli>(passed).count();
   }

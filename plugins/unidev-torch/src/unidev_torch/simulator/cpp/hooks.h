@@ -1,4 +1,4 @@
-// What torch asks an accelerator outside the dispatcher: generators, pinned memory, storages.
+// What torch requires of an accelerator outside the dispatcher: generators, pinned memory, storages.
 #pragma once
 
 #include "guard.h"
@@ -12,8 +12,8 @@
 
 namespace unidev_sim {
 
-// Host memory that `tensor.is_pinned()` knows again. On a simulated device pinning gains nothing;
-// it is here so that a program written for a GPU runs.
+// Host memory that `tensor.is_pinned()` recognises. On a simulated device pinning gains nothing; it
+// exists so that a program written for a GPU runs.
 struct PinnedAllocator final : c10::Allocator {
   c10::DataPtr allocate(size_t size) override {
     if (size == 0) {
@@ -21,7 +21,7 @@ struct PinnedAllocator final : c10::Allocator {
     }
     void* data = nullptr;
     TORCH_CHECK_WITH(
-        OutOfMemoryError, posix_memalign(&data, 64, size) == 0, "the host gives no ", size,
+        OutOfMemoryError, posix_memalign(&data, 64, size) == 0, "the host has no ", size,
         " bytes of pinned memory");
     std::lock_guard<std::mutex> lock(mutex());
     blocks()[data] = size;

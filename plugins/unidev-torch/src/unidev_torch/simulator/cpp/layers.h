@@ -1,4 +1,4 @@
-// What torch asks accelerators for as one operation, and has no fitting CPU kernel for: LSTM and GRU
+// Operations that torch requires of accelerators, but without matching CPU kernels: LSTM and GRU
 // cells, after the formulas of torch's aten/src/ATen/native/RNN.cpp, dropout and batch norm.
 #pragma once
 
@@ -88,8 +88,8 @@ inline std::tuple<at::Tensor, at::Tensor> native_dropout(
   return {input * mask * scale, mask};
 }
 
-// Its schema does not say that it changes the running statistics, so that the fallback would not
-// bring them back. That of the newer operation does.
+// Its schema does not declare that it changes the running statistics, so the fallback would not copy
+// them back. The newer operation's schema does.
 inline std::tuple<at::Tensor, at::Tensor, at::Tensor> native_batch_norm(
     const at::Tensor& input, const std::optional<at::Tensor>& weight,
     const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& running_mean,

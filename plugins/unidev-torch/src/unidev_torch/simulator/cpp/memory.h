@@ -31,7 +31,7 @@ inline c10::DeviceIndex checked_index(c10::DeviceIndex index) {
   const int count = device_count.load(std::memory_order_relaxed);
   TORCH_CHECK(
       index >= 0 && index < count,
-      "sim:", static_cast<int>(index), " is not there: this process simulates ", count,
+      "sim:", static_cast<int>(index), " does not exist: this process simulates ", count,
       " device(s), sim:0 to sim:", count - 1);
   return index;
 }
@@ -61,8 +61,8 @@ inline Usage& usage_of(c10::DeviceIndex index) {
   return (*usages)[checked_index(index)];
 }
 
-// Stands before each block, so that a block can be freed knowing nothing but its address. As long
-// as the alignment that torch's CPU kernels expect, so that the block behind it keeps it.
+// Precedes each block, so that a block can be freed by its address alone. Its size is the alignment
+// that torch's CPU kernels expect, so the block that follows is aligned.
 struct alignas(64) Header {
   int64_t size;
   c10::DeviceIndex device;
@@ -90,7 +90,7 @@ inline void* allocate_block(size_t size, c10::DeviceIndex device) {
   const bool ok = size <= SIZE_MAX - sizeof(Header) &&
       posix_memalign(&base, alignof(Header), size + sizeof(Header)) == 0;
   TORCH_CHECK_WITH(
-      OutOfMemoryError, ok, "sim:", static_cast<int>(device), " is out of memory: the host gives no ",
+      OutOfMemoryError, ok, "sim:", static_cast<int>(device), " is out of memory: the host has no ",
       size, " bytes");
   auto* header = static_cast<Header*>(base);
   header->size = static_cast<int64_t>(size);
@@ -106,7 +106,7 @@ inline int64_t total_bytes() {
   return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
 }
 
-// Simulated devices share the host's memory: what one takes, none of them has any more.
+// Simulated devices share the host's memory: what one takes is gone for all.
 inline int64_t free_bytes() {
   int64_t used = 0;
   for (int index = 0; index < device_count.load(); ++index) {
@@ -117,7 +117,7 @@ inline int64_t free_bytes() {
   return std::max<int64_t>(0, total_bytes() - used);
 }
 
-// torch gained a common interface for statistics, which torch.accelerator reads, in 2.9.
+// Since 2.9 torch has a common interface for statistics, which torch.accelerator reads.
 #if UNIDEV_TORCH_VERSION >= 2009
 using AllocatorBase = c10::DeviceAllocator;
 #else
@@ -172,7 +172,7 @@ struct SimAllocator final : AllocatorBase {
     usage.bytes.peak = usage.bytes.current;
     usage.blocks.peak = usage.blocks.current;
   }
-  // Without `override`: torch 2.9 does not ask for it yet.
+  // Without `override`: torch 2.9 does not declare it yet.
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) {
     checked_index(index);
     return {static_cast<size_t>(free_bytes()), static_cast<size_t>(total_bytes())};

@@ -1,5 +1,5 @@
-// Random numbers: each simulated device has a generator of its own. The kernels run on the CPU and
-// take only its generators, so ours wraps one, which the fallback hands over in its place.
+// Random numbers: each simulated device has its own generator. The kernels run on the CPU and
+// accept only CPU generators, so ours wraps one, which the fallback passes instead.
 #pragma once
 
 #include "memory.h"

@@ -54,7 +54,7 @@ using unidev_sim::fallback;
 using unidev_sim::full_name;
 using unidev_sim::is_of_aten;
 
-// What the Python side calls, as torch.ops.unidev_sim.*
+// Called from Python as torch.ops.unidev_sim.*
 TORCH_LIBRARY(unidev_sim, m) {
   m.def("engine_has_started() -> bool", &unidev_sim::EnginePeek::has_started);
   m.def("settle_engine() -> ()", &unidev_sim::settle_engine);
@@ -113,8 +113,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("view_as_real", &at::native::view_as_real);
   m.impl("view_as_complex", &at::native::view_as_complex);
 
-  // Else torch would split a convolution up for backends that have kernels of their own, and ask
-  // for convolution_overrideable.
+  // Else torch would decompose a convolution as for backends with their own kernels, and call
+  // convolution_overrideable.
   m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&fallback>());
   m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&fallback>());
 
@@ -126,8 +126,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("_thnn_fused_gru_cell", &unidev_sim::gru_cell);
   m.impl("_thnn_fused_gru_cell_backward", &unidev_sim::gru_cell_backward);
 
-  // What torch would make of its out= variant: it sizes the result itself, warns where the CPU's
-  // kernel then sizes it again (mse_loss), and checks devices by an internal assertion.
+  // Else torch would use the out= variant, size the result itself, warn where the CPU's kernel then
+  // resizes it (mse_loss), and check devices by an internal assertion.
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     const auto op = dispatcher.findOp(name);
@@ -138,8 +138,8 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   }
 }
 
-// torch resolves a conjugated or negated argument by cloning it, and clones by _copy_from: without
-// end, unless _copy_from takes these bits itself.
+// torch resolves a conjugated or negated argument by cloning it, and clones by _copy_from: an endless
+// recursion, unless _copy_from handles these bits itself.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
 }

@@ -1,4 +1,4 @@
-// What each backend must do itself: make tensors, move bytes, view and resize memory.
+// What every backend must implement: make tensors, move bytes, view and resize memory.
 #pragma once
 
 #include "hooks.h"
@@ -85,7 +85,7 @@ inline at::Scalar local_scalar_dense(const at::Tensor& self) {
   return at::native::_local_scalar_dense_cpu(on_host(self));
 }
 
-// The fallback would copy there and back what is only to be overwritten.
+// The fallback would copy, both ways, bytes that are only overwritten.
 inline at::Tensor& fill(at::Tensor& self, const at::Scalar& value) {
   on_host(self).fill_(value);
   return self;
@@ -118,10 +118,10 @@ inline at::Tensor& set_nothing(at::Tensor& self) {
 
 inline void record_stream(at::Tensor&, c10::Stream) {}
 
-// torch asks before `x.data = y` and in Module.to. It says yes between the CPU and the accelerators
-// that it knows (c10/core/TensorImpl.h), and would say no of these: Module.to then makes new
-// parameters, unties tied ones and orphans optimizers, as it does on no real GPU. Dense tensors
-// here are plain TensorImpls like the CPU's, so that yes is right.
+// torch calls this before `x.data = y` and in Module.to. Its default is true between the CPU and the
+// accelerators that it knows (c10/core/TensorImpl.h), and false for these: Module.to would then
+// create new parameters, untie tied ones and orphan optimizers, which it does on no real GPU. Dense
+// tensors here are plain TensorImpls like the CPU's, so true is right.
 inline bool has_compatible_shallow_copy_type(const at::Tensor& self, const at::Tensor& from) {
   const auto is_dense = [](const at::Tensor& tensor) {
     return tensor.layout() == c10::kStrided && (tensor.is_cpu() || tensor.device().type() == kSim);

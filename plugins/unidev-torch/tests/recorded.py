@@ -1,4 +1,4 @@
-"""For tests of the tracer: what it tells while something runs, as plain tuples and names."""
+"""For tests of the tracer: what it records while something runs, as plain tuples and names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from unidev import PlannedTransfer
 
-    Told = tuple[str, str, str, int, tuple[int, ...] | None]
+    Recorded = tuple[str, str, str, int, tuple[int, ...] | None]
 
 
 def watch(
@@ -22,23 +22,23 @@ def watch(
     return unidev.active_backend().tracer.watch(begin, end)
 
 
-def told_of(function: Callable[..., Any], *arguments: Any) -> list[Told]:
-    """What is told while ``function(*arguments)`` runs."""
-    told: list[Told] = []
+def recorded_of(function: Callable[..., Any], *arguments: Any) -> list[Recorded]:
+    """What is recorded while ``function(*arguments)`` runs."""
+    recorded: list[Recorded] = []
     ended: list[int] = []
 
     def begin(moved: PlannedTransfer) -> int:
-        told.append(
+        recorded.append(
             (moved.operation, str(moved.source), str(moved.target), moved.nbytes, moved.shape)
         )
-        return len(told)
+        return len(recorded)
 
     with watch(begin, ended.append):
         function(*arguments)
-    assert sorted(ended) == list(range(1, len(told) + 1))
-    return told
+    assert sorted(ended) == list(range(1, len(recorded) + 1))
+    return recorded
 
 
-def names_told_by(function: Callable[..., Any], *arguments: Any) -> list[str]:
+def names_recorded_by(function: Callable[..., Any], *arguments: Any) -> list[str]:
     """Operation and target of each transfer while ``function(*arguments)`` runs."""
-    return [f"{told[0]} to {told[2]}" for told in told_of(function, *arguments)]
+    return [f"{recorded[0]} to {recorded[2]}" for recorded in recorded_of(function, *arguments)]
