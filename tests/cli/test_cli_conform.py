@@ -160,7 +160,7 @@ def test_a_backend_without_a_simulator_is_judged_without(unidev, tmp_path) -> No
     broken(tmp_path, "return x.copy()", simulator="")
     done = conform_broken(unidev, "--only", ONLY)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "note: judged on the host's own devices alone: no simulator" in done.stdout
+    assert "note: judged only on the host's own devices: no simulator" in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -266,8 +266,8 @@ def test_a_single_check_is_counted_as_one_and_notes_have_one_blank_line(unidev) 
 
 
 PROBES = {
-    "probe = 5": "the probe of backend 'broken' is no unidev.Probe: it is",
-    "probe = property(lambda self: 1 / 0)": "cannot be had: ZeroDivisionError",
+    "probe = 5": "the probe of backend 'broken' is not a unidev.Probe: it is",
+    "probe = property(lambda self: 1 / 0)": "is not available: ZeroDivisionError",
 }
 
 

@@ -79,5 +79,5 @@ def test_evidence_that_json_cannot_hold_is_spelt_out(tmp_path) -> None:
     ],
 )  # fmt: skip
 def test_a_line_that_is_no_event_is_an_error_that_shows_it(line) -> None:
-    with pytest.raises(EventError, match=r"no event|no result|no refusal"):
+    with pytest.raises(EventError, match=r"not an event|not a result|not a refusal"):
         parse_event(line)

@@ -199,7 +199,7 @@ def test_a_refusal_of_the_child_is_an_error_of_its_kind(
 def test_devices_that_cannot_be_simulated_leave_no_verdict(run_fake, monkeypatch) -> None:
     monkeypatch.setenv("FAKE_START", "refuse:simulator")
     report = run_fake({"a.one": "pass"})
-    assert "no simulated devices to be had: no such thing" in judge(report).reasons[0]
+    assert "no simulated devices available: no such thing" in judge(report).reasons[0]
     assert judge(report).exit_code == 3
 
 

@@ -169,7 +169,7 @@ def test_a_check_that_passes_against_expectation_fails_the_run(author: Path) -> 
     ("fields", "said"),
     [
         ({"expires": "2020-01-01"}, "expired on 2020-01-01"),
-        ({"check": "create.nothing"}, "is no check"),
+        ({"check": "create.nothing"}, "is not a check"),
         ({"check": "copy.zero_d"}, "which the profile requires"),
         ({"condition": "on tuesdays"}, "on tuesdays"),
     ],
