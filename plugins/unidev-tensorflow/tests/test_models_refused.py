@@ -142,7 +142,7 @@ def test_a_warning_that_is_an_error_leaves_the_model_where_it_was():
     traced(tf.ones((1, 2)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match="on its old memory"):
+        with pytest.raises(UserWarning, match="still use its old memory"):
             unidev.place(layer, "gpu:1")
     assert unidev.device_of(layer) is unidev.cpu()
 

@@ -103,12 +103,12 @@ def _details(report: Report) -> Iterator[dict[str, Any]]:
 
 
 def _capabilities(report: Report) -> list[tuple[str, str, str, str | None]]:
-    told: dict[str, tuple[str, str, str, str | None]] = {}
+    listed: dict[str, tuple[str, str, str, str | None]] = {}
     for configuration in report.header.configurations:
         for name, each in configuration.capabilities.items():
             word = "yes" if each.supported else "no"
-            told.setdefault(name, (name, word, each.reason or "", _safe(each.link)))
-    return list(told.values())
+            listed.setdefault(name, (name, word, each.reason or "", _safe(each.link)))
+    return list(listed.values())
 
 
 def _safe(link: str | None) -> str | None:

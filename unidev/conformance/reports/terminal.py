@@ -122,5 +122,5 @@ def _print_verdict(report: Report, console: Console) -> None:
 
 def _reasons_beyond_results(report: Report) -> list[str]:
     # Those about one result were printed with it.
-    told = {f"{each.check} " for each in remarkable(report)}
-    return [r for r in judge(report).reasons if not any(r.startswith(check) for check in told)]
+    printed = {f"{each.check} " for each in remarkable(report)}
+    return [r for r in judge(report).reasons if not any(r.startswith(check) for check in printed)]
