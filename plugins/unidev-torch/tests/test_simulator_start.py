@@ -96,7 +96,7 @@ def test_another_privateuse1_backend_is_not_pushed_out(python: Python) -> None:
         "except unidev.SimulationError as error:\n"
         "    print(error)\n"
     )
-    assert "'npu' has taken it" in done.stdout
+    assert "'npu' is registered already" in done.stdout
 
 
 def test_without_a_compiler_the_error_says_what_to_install(python: Python, tmp_path: Path) -> None:
