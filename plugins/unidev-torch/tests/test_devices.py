@@ -54,7 +54,8 @@ def test_cuda_on_a_machine_without_it_is_a_device_that_is_not_there(python: Pyth
         "    except unidev.DeviceNotFoundError as error:\n"
         "        print(str(error).split(':')[1][:18])\n"
     )
-    assert (done.stdout, done.stderr) == ("1 is not available\n0 is not available\n0 is not available\n", "")
+    expected = "1 is not available\n0 is not available\n0 is not available\n"
+    assert (done.stdout, done.stderr) == (expected, "")
 
 
 def test_a_native_device_without_an_index_is_torchs_current_one() -> None:

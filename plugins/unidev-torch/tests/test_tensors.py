@@ -155,7 +155,7 @@ def test_a_tensor_that_lies_on_several_devices_is_copied_where_it_is_and_not_mov
         "    try:\n"
         "        ask(x)\n"
         "    except unidev.UnsupportedOperation as error:\n"
-        "        print('a DTensor is spread over the devices of its mesh' in str(error))\n"
+        "        print('a DTensor is not supported: it is spread over devices' in str(error))\n"
         "dist.destroy_process_group()\n",
         UNIDEV_SIMULATE="1",
     )
