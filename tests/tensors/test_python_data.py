@@ -139,7 +139,7 @@ def test_lists_deeper_than_numpy_goes_are_refused() -> None:
 
 def test_a_masked_array_is_refused_as_numpy_would_drop_the_mask() -> None:
     masked = np.ma.masked_array([1, 2], mask=[True, False])
-    for data in (masked, np.ma.masked):
+    for data in (masked, np.ma.masked, [np.ma.masked], [1.0, [masked]]):
         with pytest.raises(unidev.InvalidDataError, match=r"x\.filled"):
             unidev.array(data)
 

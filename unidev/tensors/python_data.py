@@ -48,11 +48,15 @@ def as_numpy(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
 
 def refuse_masked(data: object) -> None:
     """Raise InvalidDataError for a masked array: NumPy would silently drop the mask."""
+    _refuse_masked_type(type(data))
+
+
+def _refuse_masked_type(cls: type) -> None:
     masked = sys.modules.get("numpy.ma")  # if never imported, there are no masked arrays
-    if masked is not None and isinstance(data, masked.MaskedArray):
+    if masked is not None and issubclass(cls, masked.MaskedArray):
         raise InvalidDataError(
-            f"this {kind_of(data)} has masked elements: pass x.filled(value), or x.data to use the "
-            "values under the mask."
+            f"this {type_name(cls)} has masked elements: pass x.filled(value), or x.data to use "
+            "the values under the mask."
         )
 
 
@@ -111,6 +115,8 @@ def _from_python(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
     import numpy as np
 
     types = _types_in(data)
+    for cls in types:
+        _refuse_masked_type(cls)
     _check_types(types)
     is_int = int in types and types <= {bool, int}
     if dtype is None and is_int:
