@@ -28,6 +28,7 @@ _users = 0
 def start() -> None:
     """Install the finder until every ``start`` has been matched by a ``stop``."""
     global _users  # noqa: PLW0603  sys.meta_path is global, too
+    backend_specs()  # first: an import that it makes must not ask a finder that needs its answer
     with _lock:
         _users += 1
         if _users == 1:
