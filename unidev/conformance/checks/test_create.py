@@ -224,6 +224,31 @@ def test_scopes_nest(workbench: Workbench) -> None:
         workbench.oracle.check_device(unidev.zeros(3), workbench.cpu, "after both blocks")
 
 
+@check()
+def test_scopes_end_in_any_order(workbench: Workbench) -> None:
+    """A block that ends before one that was entered later takes nothing with it, leaves nothing."""
+    outside = _default(workbench)
+    for first, second in workbench.all_pairs():
+        with second:
+            alone = _default(workbench)
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        where = f"in {second}, entered in {first}, which has ended"
+        try:
+            workbench.oracle.check_device(unidev.zeros(3), second, where)
+            assert _default(workbench) == alone, f"the framework's defaults {where}"
+        finally:
+            second.__exit__(None, None, None)
+        workbench.oracle.check_device(unidev.zeros(3), workbench.cpu, f"after {first}, {second}")
+        assert _default(workbench) == outside, f"the framework's defaults after {first}, {second}"
+
+
+def _default(workbench: Workbench) -> dict[str, object]:
+    state = workbench.probe.global_state()
+    return {name: value for name, value in state.items() if "random" not in name}
+
+
 @check(required=True)
 def test_device_of_tensor_view_and_result(workbench: Workbench) -> None:
     """A tensor, a variable, a view, and a result inside ``with device:`` report their device."""
