@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 
 from unidev.errors import AmbiguousBackendError, BackendNotFoundError
 from unidev.registry.loading import is_installed, load_backend, loaded_backends
 from unidev.registry.scopes import Scope, leave_scope, stack
+from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -30,7 +30,7 @@ class Choice:
         self.reason = reason
 
 
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 _chosen: Backend | None = None
 _reason = ""
 

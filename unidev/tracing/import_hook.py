@@ -8,20 +8,20 @@ import statement returns. Nothing can have moved before that.
 from __future__ import annotations
 
 import sys
-import threading
 from typing import TYPE_CHECKING, Any
 
 from unidev.errors import UnidevError
 from unidev.registry.discovery import backend_specs
 from unidev.registry.loading import being_loaded, load_backend, loading_lock
 from unidev.registry.observer import thread
+from unidev.support.forking import fork_safe_lock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 _users = 0
 
 
