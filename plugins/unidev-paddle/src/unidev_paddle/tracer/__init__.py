@@ -9,9 +9,11 @@ arguments; in threads without a scope these call the originals. Transfers within
 from __future__ import annotations
 
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract import Tracer
+from unidev_paddle.importing import import_paddle
 from unidev_paddle.tracer.patches import PaddlePatches
 from unidev_paddle.tracer.recording import recording
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from unidev.contract import Backend, PlannedTransfer
+
+paddle: Any = import_paddle()
 
 
 class PaddleTracer(Tracer):
@@ -43,6 +47,13 @@ class PaddleTracer(Tracer):
         ),
         "memory shared with other frameworks": "DLPack passes an address, not bytes",
     }
+    gpu_questions = MappingProxyType(
+        {
+            "paddle.is_compiled_with_cuda": paddle,
+            "paddle.device.is_compiled_with_cuda": paddle.device,
+            "paddle.device.cuda.device_count": paddle.device.cuda,
+        }
+    )
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
