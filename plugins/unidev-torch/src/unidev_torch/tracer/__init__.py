@@ -73,7 +73,8 @@ class TorchTracer(Tracer):
 class TorchRecording(Recording):
     """Keeps the two modes on torch's stacks while a scope of the thread is open.
 
-    Meanwhile backward runs in this thread, so that the user's line is on the stack.
+    Meanwhile backward runs in this thread, so that the user's line is on the stack: see the
+    simulator for what that means for OpenMP.
     """
 
     def __init__(self, backend: Backend) -> None:
