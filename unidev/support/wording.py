@@ -17,10 +17,15 @@ def shown(value: object) -> str:
 
 
 def plain(text: str, kept: str = "\n\t") -> str:
-    """``text`` without what a terminal obeys: characters that do not print become escapes."""
+    r"""``text`` without what a terminal obeys: characters that do not print become ``\\u001b``.
+
+    The escapes are those of JSON, so that plain JSON has the same meaning.
+    """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c in kept else ascii(c)[1:-1] for c in text)
+    from json import dumps
+
+    return "".join(c if c.isprintable() or c in kept else dumps(c)[1:-1] for c in text)
 
 
 def one_line(text: str, most: int = 300) -> str:
