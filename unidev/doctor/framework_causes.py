@@ -141,10 +141,7 @@ def _driver_too_old(case: Case, framework: Framework, build: Build) -> Iterator[
             f"driver {driver.version} supports CUDA up to {driver.cuda_version}",
             f"{framework.framework} uses CUDA {build.version}, which needs driver {needed}",
         ),
-        (
-            *install_driver(case.machine, "cuda"),
-            *_older_wheel(build, driver.cuda_version),
-        ),
+        (*install_driver(case.machine, "cuda"), *_older_wheel(build, driver.cuda_version)),
         _MINOR_VERSIONS,
         backend=framework.backend,
     )

@@ -11,11 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from unidev.conformance.running.events import (
-    CHILD_RESULTS,
-    CheckEntry,
-    plain,
-)
+from unidev.conformance.running.events import CHILD_RESULTS, CheckEntry, plain
 from unidev.registry.description import Capability, DeviceEntry
 
 if TYPE_CHECKING:

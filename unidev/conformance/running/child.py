@@ -102,11 +102,7 @@ class Child:
         return self._said
 
     def watch(
-        self,
-        heed: Callable[[Event | None], None],
-        *,
-        timeout_s: float,
-        stop: Interruption,
+        self, heed: Callable[[Event | None], None], *, timeout_s: float, stop: Interruption
     ) -> Ending:
         """Pass every event to ``heed`` until the child has ended or must be ended.
 

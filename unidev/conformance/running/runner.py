@@ -145,10 +145,7 @@ def _run_one(run: ConfigurationRun, folder: Path, stop: Interruption) -> None:
 
 
 def _report(
-    plan: Plan,
-    runs: Sequence[ConfigurationRun],
-    notes: Sequence[str],
-    timing: tuple[str, float],
+    plan: Plan, runs: Sequence[ConfigurationRun], notes: Sequence[str], timing: tuple[str, float]
 ) -> Report:
     session = next((run.session for run in runs if run.session is not None), None)
     checks = session.checks if session else ()

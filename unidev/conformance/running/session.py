@@ -139,7 +139,7 @@ class ConformanceSession:
     # -- a check ----------------------------------------------------------------------------------
 
     @pytest.fixture
-    def workbench(self, request: pytest.FixtureRequest) -> Workbench:
+    def bench(self, request: pytest.FixtureRequest) -> Workbench:
         """What the check works with."""
         made = Workbench(self.backend)
         request.node.stash[_BENCH] = made
@@ -152,15 +152,15 @@ class ConformanceSession:
         began = time.perf_counter()
         result = yield
         outcome = item.stash.get(_OUTCOME, Outcome("error", "pytest ended it without a result"))
-        workbench = item.stash.get(_BENCH, None)
+        bench = item.stash.get(_BENCH, None)
         self._tell(
             End(
                 check=_id(item),
                 result=outcome.result,
                 seconds=round(time.perf_counter() - began, 4),
                 message=outcome.message,
-                evidence=workbench.evidence.as_dict() if workbench else {},
-                devices=workbench.evidence.devices if workbench else (),
+                evidence=bench.evidence.as_dict() if bench else {},
+                devices=bench.evidence.devices if bench else (),
             )
         )
         return result
