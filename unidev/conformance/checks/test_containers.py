@@ -79,26 +79,25 @@ def _check_copied(bench: Workbench, old: Any, new: Any, device: Device, where: s
         assert new is old, f"{where}: {old!r} became {new!r}"
 
 
-@check(required=True)
-def test_named_and_registered_containers(bench: Workbench) -> None:
+@check(required=True, over="all_pairs")
+def test_named_and_registered_containers(bench: Workbench, source: Device, target: Device) -> None:
     """Namedtuples, dataclasses, frozen too, defaultdict, OrderedDict, registered types are kept."""
-    for source, target in bench.all_pairs():
-        x, where = bench.matrix(source), f"{source} to {target}"
-        for tree in _named(x):
-            name = type(tree).__name__
-            copied = unidev.copy_to([tree], target)[0]
-            assert type(copied) is type(tree), f"{where}: {name} became {type(copied).__name__}"
-            bench.oracle.check_copy(x, _tensor_of(copied), target, f"{name}, {where}")
-            assert _tensor_of(tree) is x, f"{where}: the original {name} was changed"
-            at_root = unidev.copy_to(tree, target)
-            assert type(at_root) is type(tree), f"{where}: at the root, {name} changed its type"
-            bench.oracle.check_copy(x, _tensor_of(at_root), target, f"{name} at the root, {where}")
-        copied_default = unidev.copy_to(defaultdict(list, x=x), target)
-        assert copied_default["new"] == [], f"{where}: the defaultdict has lost its default"
-        ordered = unidev.copy_to(OrderedDict(b=x, a=x), target)
-        assert list(ordered) == ["b", "a"], f"{where}: the OrderedDict has lost its order"
-        assert unidev.copy_to(Frozen(x, "f"), target).name == "f", f"{where}: a field was lost"
-        assert unidev.copy_to(Custom([x], "note"), target).note == "note", f"{where}: no note"
+    x, where = bench.matrix(source), f"{source} to {target}"
+    for tree in _named(x):
+        name = type(tree).__name__
+        copied = unidev.copy_to([tree], target)[0]
+        assert type(copied) is type(tree), f"{where}: {name} became {type(copied).__name__}"
+        bench.oracle.check_copy(x, _tensor_of(copied), target, f"{name}, {where}")
+        assert _tensor_of(tree) is x, f"{where}: the original {name} was changed"
+        at_root = unidev.copy_to(tree, target)
+        assert type(at_root) is type(tree), f"{where}: at the root, {name} changed its type"
+        bench.oracle.check_copy(x, _tensor_of(at_root), target, f"{name} at the root, {where}")
+    copied_default = unidev.copy_to(defaultdict(list, x=x), target)
+    assert copied_default["new"] == [], f"{where}: the defaultdict has lost its default"
+    ordered = unidev.copy_to(OrderedDict(b=x, a=x), target)
+    assert list(ordered) == ["b", "a"], f"{where}: the OrderedDict has lost its order"
+    assert unidev.copy_to(Frozen(x, "f"), target).name == "f", f"{where}: a field was lost"
+    assert unidev.copy_to(Custom([x], "note"), target).note == "note", f"{where}: no note"
 
 
 def _named(x: Any) -> list[Any]:
@@ -123,45 +122,42 @@ def _tensor_of(tree: Any) -> Any:
     return tree.data
 
 
-@check(required=True)
-def test_shared_leaf_stays_shared(bench: Workbench) -> None:
+@check(required=True, over="all_pairs")
+def test_shared_leaf_stays_shared(bench: Workbench, source: Device, target: Device) -> None:
     """A tensor that occurs several times becomes one tensor, and two equal ones stay two."""
-    for source, target in bench.all_pairs():
-        x, y = bench.matrix(source), bench.matrix(source)
-        a, b = unidev.copy_to({"a": x, "b": [x, (y, x)]}, target).values()
-        where = f"{source} to {target}"
-        assert a is b[0], f"{where}: one tensor became two, ['a'] and ['b'][0]"
-        assert a is b[1][1], f"{where}: one tensor became two, ['a'] and ['b'][1][1]"
-        assert a is not b[1][0], f"{where}: two tensors became one"
-        bench.oracle.check_disjoint(a, b[1][0], f"{where}: two tensors that are equal")
-        bench.oracle.check_copy(x, a, target, where)
+    x, y = bench.matrix(source), bench.matrix(source)
+    a, b = unidev.copy_to({"a": x, "b": [x, (y, x)]}, target).values()
+    where = f"{source} to {target}"
+    assert a is b[0], f"{where}: one tensor became two, ['a'] and ['b'][0]"
+    assert a is b[1][1], f"{where}: one tensor became two, ['a'] and ['b'][1][1]"
+    assert a is not b[1][0], f"{where}: two tensors became one"
+    bench.oracle.check_disjoint(a, b[1][0], f"{where}: two tensors that are equal")
+    bench.oracle.check_copy(x, a, target, where)
 
 
-@check(required=True)
-def test_non_tensors_untouched(bench: Workbench) -> None:
+@check(required=True, over="all_pairs")
+def test_non_tensors_untouched(bench: Workbench, source: Device, target: Device) -> None:
     """Non-tensor leaves pass through unchanged, as the same objects."""
-    for source, target in bench.all_pairs():
-        others = [None, 3, 2.5, True, 2 + 1j, "text", b"bytes", object(), len, range(3), 10**30]
-        x = bench.matrix(source)
-        for copied in (
-            unidev.copy_to([x, *others], target)[1:],
-            unidev.as_in_device([x, *others], target)[1:],
-            unidev.copy_to(list(others), target),
-        ):
-            assert len(copied) == len(others), f"{source} to {target}: {copied}"
-            for old, new in zip(others, copied, strict=True):
-                assert new is old, f"{source} to {target}: {old!r} became {new!r}"
+    others = [None, 3, 2.5, True, 2 + 1j, "text", b"bytes", object(), len, range(3), 10**30]
+    x = bench.matrix(source)
+    for copied in (
+        unidev.copy_to([x, *others], target)[1:],
+        unidev.as_in_device([x, *others], target)[1:],
+        unidev.copy_to(list(others), target),
+    ):
+        assert len(copied) == len(others), f"{source} to {target}: {copied}"
+        for old, new in zip(others, copied, strict=True):
+            assert new is old, f"{source} to {target}: {old!r} became {new!r}"
 
 
-@check()
-def test_key_order(bench: Workbench) -> None:
+@check(over="all_pairs")
+def test_key_order(bench: Workbench, source: Device, target: Device) -> None:
     """The keys of a dict keep their order, and need not be comparable with each other."""
-    for source, target in bench.all_pairs():
-        x = bench.matrix(source)
-        for keys in (("b", "a", "c"), (2, 1, "a", None), ("z", 1, ("t", 0))):
-            tree = {key: [x] if key == "a" else x for key in keys}
-            found = bench.works(unidev.copy_to, tree, target)
-            assert list(found) == list(keys), f"{source} to {target}: {keys} became {list(found)}"
+    x = bench.matrix(source)
+    for keys in (("b", "a", "c"), (2, 1, "a", None), ("z", 1, ("t", 0))):
+        tree = {key: [x] if key == "a" else x for key in keys}
+        found = bench.works(unidev.copy_to, tree, target)
+        assert list(found) == list(keys), f"{source} to {target}: {keys} became {list(found)}"
 
 
 @check()
@@ -183,15 +179,14 @@ def _raises_circular(bench: Workbench, call: Any, *arguments: Any) -> None:
     bench.expect(unidev.CircularContainerError, call, *arguments)
 
 
-@check(required=True)
-def test_mismatch_names_paths(bench: Workbench) -> None:
+@check(required=True, over="pairs")
+def test_mismatch_names_paths(bench: Workbench, one: Device, other: Device) -> None:
     """The error about tensors on different devices names each one's path and device."""
-    for one, other in bench.pairs():
-        batch = {"x": bench.matrix(one), "mask": [bench.matrix(other)]}
-        error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, batch=batch)
-        for path, device in (("batch['x']", one), ("batch['mask'][0]", other)):
-            assert f"{path}: {device}" in str(error), f"no {path!r} on {device} in: {error}"
-            assert error.devices.get(path) is device, f"`devices` is {error.devices}"
-        error = bench.expect(unidev.DeviceMismatchError, unidev.device_of, batch)
-        for path, device in (("['x']", one), ("['mask'][0]", other)):
-            assert f"{path}: {device}" in str(error), f"no {path!r} on {device} in: {error}"
+    batch = {"x": bench.matrix(one), "mask": [bench.matrix(other)]}
+    error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, batch=batch)
+    for path, device in (("batch['x']", one), ("batch['mask'][0]", other)):
+        assert f"{path}: {device}" in str(error), f"no {path!r} on {device} in: {error}"
+        assert error.devices.get(path) is device, f"`devices` is {error.devices}"
+    error = bench.expect(unidev.DeviceMismatchError, unidev.device_of, batch)
+    for path, device in (("['x']", one), ("['mask'][0]", other)):
+        assert f"{path}: {device}" in str(error), f"no {path!r} on {device} in: {error}"

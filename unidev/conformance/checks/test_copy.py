@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,85 +54,78 @@ def _check_any_bits(bench: Workbench, source: Device, target: Device) -> None:
     check_bits()
 
 
-@check(required=True)
-def test_disjoint_on_the_same_device(bench: Workbench) -> None:
+@check(required=True, over="devices")
+def test_disjoint_on_the_same_device(bench: Workbench, device: Device) -> None:
     """Even on one device, the storages of the copy and of the source share no byte."""
-    for device in bench.devices:
-        for values in _every_size():
-            x = bench.make(values, device)
-            y = unidev.copy_to(x, device)
-            bench.oracle.check_copy(x, y, device, f"{values.shape} on {device}")
+    for values in _every_size():
+        x = bench.make(values, device)
+        y = unidev.copy_to(x, device)
+        bench.oracle.check_copy(x, y, device, f"{values.shape} on {device}")
 
 
-@check(required=True)
-def test_disjoint_across_devices(bench: Workbench) -> None:
+@check(required=True, over="pairs")
+def test_disjoint_across_devices(bench: Workbench, source: Device, target: Device) -> None:
     """Between any two devices no byte is shared: the copy has more than a new label."""
-    for source, target in bench.pairs():
-        for values in _every_size():
-            x = bench.make(values, source)
-            y = unidev.copy_to(x, target)
-            bench.oracle.check_copy(x, y, target, f"{values.shape}, {source} to {target}")
+    for values in _every_size():
+        x = bench.make(values, source)
+        y = unidev.copy_to(x, target)
+        bench.oracle.check_copy(x, y, target, f"{values.shape}, {source} to {target}")
 
 
 def _every_size() -> list[samples.Array]:
     return [samples.counting((size,)) for size in samples.SIZES]
 
 
-@check(required=True)
-def test_lands_on_the_device_asked_for(bench: Workbench) -> None:
+@check(required=True, over="all_pairs")
+def test_lands_on_the_device_asked_for(bench: Workbench, source: Device, target: Device) -> None:
     """The copy is on the requested device, whatever scope is open and however it is spelt."""
-    for source, target in bench.all_pairs():
-        x = bench.matrix(source)
-        y = unidev.copy_to(x, target)
-        bench.oracle.check_device(y, target, f"{source} to {target}")
-        bench.oracle.check_device(x, source, f"the source of {source} to {target}")
-        for spelling in (str(target), target.native):
-            y = unidev.copy_to(x, spelling)
-            bench.oracle.check_device(y, target, f"{source} to {spelling!r}")
-        for scope in bench.devices:
-            with scope:
-                y = unidev.copy_to(x, target)
-            bench.oracle.check_device(y, target, f"{source} to {target} inside `with {scope}`")
-
-
-@check(required=True, needs=("probe.write",))
-def test_writing_one_leaves_the_other(bench: Workbench) -> None:
-    """Writing to the source does not change the copy, nor the reverse."""
-    for source, target in bench.all_pairs():
-        for values in (samples.counting(), samples.counting((1_000,)), samples.big()):
-            x = bench.make(values, source)
+    x = bench.matrix(source)
+    y = unidev.copy_to(x, target)
+    bench.oracle.check_device(y, target, f"{source} to {target}")
+    bench.oracle.check_device(x, source, f"the source of {source} to {target}")
+    for spelling in (str(target), target.native):
+        y = unidev.copy_to(x, spelling)
+        bench.oracle.check_device(y, target, f"{source} to {spelling!r}")
+    for scope in bench.devices:
+        with scope:
             y = unidev.copy_to(x, target)
-            where = f"{values.shape}, {source} to {target}"
-            bench.oracle.check_writes_apart(x, y, where)
-            bench.oracle.check_disjoint(x, y, f"{where}, after writing")
+        bench.oracle.check_device(y, target, f"{source} to {target} inside `with {scope}`")
 
 
-@check(required=True)
-def test_source_intact(bench: Workbench) -> None:
-    """Copying leaves the source unchanged: bits, dtype, shape, device and memory."""
-    for source, target in bench.all_pairs():
-        x = bench.make(samples.telling_bits("float32"), source)
-        before = bench.probe.read(x), bench.oracle.storage(x), x.dtype, tuple(x.shape)
+@check(required=True, needs=("probe.write",), over="all_pairs")
+def test_writing_one_leaves_the_other(bench: Workbench, source: Device, target: Device) -> None:
+    """Writing to the source does not change the copy, nor the reverse."""
+    for values in (samples.counting(), samples.counting((1_000,)), samples.big()):
+        x = bench.make(values, source)
         y = unidev.copy_to(x, target)
-        after = bench.probe.read(x), bench.oracle.storage(x), x.dtype, tuple(x.shape)
-        assert before == after, f"{source} to {target}: the source was {before}, and is {after}"
-        bench.oracle.check_device(x, source, f"the source of {source} to {target}")
-        assert y is not x, f"{source} to {target}: the copy is the source"
+        where = f"{values.shape}, {source} to {target}"
+        bench.oracle.check_writes_apart(x, y, where)
+        bench.oracle.check_disjoint(x, y, f"{where}, after writing")
 
 
-@check(required=True)
-def test_from_a_view(bench: Workbench) -> None:
+@check(required=True, over="all_pairs")
+def test_source_intact(bench: Workbench, source: Device, target: Device) -> None:
+    """Copying leaves the source unchanged: bits, dtype, shape, device and memory."""
+    x = bench.make(samples.telling_bits("float32"), source)
+    before = bench.probe.read(x), bench.oracle.storage(x), x.dtype, tuple(x.shape)
+    y = unidev.copy_to(x, target)
+    after = bench.probe.read(x), bench.oracle.storage(x), x.dtype, tuple(x.shape)
+    assert before == after, f"{source} to {target}: the source was {before}, and is {after}"
+    bench.oracle.check_device(x, source, f"the source of {source} to {target}")
+    assert y is not x, f"{source} to {target}: the copy is the source"
+
+
+@check(required=True, over="all_pairs")
+def test_from_a_view(bench: Workbench, source: Device, target: Device) -> None:
     """A transposed or sliced view is copied element by element, not with the storage behind it."""
-    for source, target in bench.all_pairs():
-        _check_view(bench, "transposed", source, target)
-        _check_view(bench, "sliced", source, target)
+    _check_view(bench, "transposed", source, target)
+    _check_view(bench, "sliced", source, target)
 
 
-@check(required=True)
-def test_from_a_broadcast(bench: Workbench) -> None:
+@check(required=True, over="all_pairs")
+def test_from_a_broadcast(bench: Workbench, source: Device, target: Device) -> None:
     """A broadcast view becomes a tensor with memory for each of its elements."""
-    for source, target in bench.all_pairs():
-        _check_view(bench, "broadcast", source, target)
+    _check_view(bench, "broadcast", source, target)
 
 
 def _check_view(bench: Workbench, name: str, source: Device, target: Device) -> None:
@@ -179,55 +173,51 @@ def test_float64_and_int64_not_narrowed(bench: Workbench) -> None:
             bench.oracle.check_kind(x, y, f"{dtype}, {source} to {target}")
 
 
-@check(required=True)
-def test_shape_kept(bench: Workbench) -> None:
+@check(required=True, over="all_pairs")
+def test_shape_kept(bench: Workbench, source: Device, target: Device) -> None:
     """The copy has the source's shape, including axes of length 1 and many axes."""
-    for source, target in bench.all_pairs():
-        for shape in ((1,), (1, 1), (4, 1, 3), (2, 1, 2, 1, 2), (1_000, 2)):
-            x = bench.make(samples.counting(shape), source)
-            y = unidev.copy_to(x, target)
-            assert tuple(y.shape) == shape, f"{source} to {target}: {tuple(y.shape)}, not {shape}"
-            bench.oracle.check_copy(x, y, target, f"{shape}, {source} to {target}")
-
-
-@check(required=True)
-def test_zero_d(bench: Workbench) -> None:
-    """A zero-dimensional tensor is copied like any other, and stays zero-dimensional."""
-    for source, target in bench.all_pairs():
-        x = bench.make(np.array(1.5, dtype="float32"), source)
+    for shape in ((1,), (1, 1), (4, 1, 3), (2, 1, 2, 1, 2), (1_000, 2)):
+        x = bench.make(samples.counting(shape), source)
         y = unidev.copy_to(x, target)
-        assert tuple(y.shape) == (), f"{source} to {target}: shape {tuple(y.shape)}"
-        bench.oracle.check_copy(x, y, target, f"zero-d, {source} to {target}")
+        assert tuple(y.shape) == shape, f"{source} to {target}: {tuple(y.shape)}, not {shape}"
+        bench.oracle.check_copy(x, y, target, f"{shape}, {source} to {target}")
 
 
-@check(required=True)
-def test_zero_size(bench: Workbench) -> None:
+@check(required=True, over="all_pairs")
+def test_zero_d(bench: Workbench, source: Device, target: Device) -> None:
+    """A zero-dimensional tensor is copied like any other, and stays zero-dimensional."""
+    x = bench.make(np.array(1.5, dtype="float32"), source)
+    y = unidev.copy_to(x, target)
+    assert tuple(y.shape) == (), f"{source} to {target}: shape {tuple(y.shape)}"
+    bench.oracle.check_copy(x, y, target, f"zero-d, {source} to {target}")
+
+
+@check(required=True, over="all_pairs")
+def test_zero_size(bench: Workbench, source: Device, target: Device) -> None:
     """An empty tensor becomes another one of the same shape, dtype and device."""
-    for source, target in bench.all_pairs():
-        for shape in ((0,), (0, 3), (2, 0)):
-            x = bench.make(np.empty(shape, dtype="float32"), source)
-            y = unidev.copy_to(x, target)
-            where = f"{shape}, {source} to {target}"
-            # There are no bytes to compare: all that can be proved is that it is another object.
-            assert y is not x, f"{where}: the copy is the source, the same object"
-            bench.oracle.check_kind(x, y, where)
-            bench.oracle.check_device(y, target, where)
-            bench.oracle.check_bytes(y, b"", where)
+    for shape in ((0,), (0, 3), (2, 0)):
+        x = bench.make(np.empty(shape, dtype="float32"), source)
+        y = unidev.copy_to(x, target)
+        where = f"{shape}, {source} to {target}"
+        # There are no bytes to compare: all that can be proved is that it is another object.
+        assert y is not x, f"{where}: the copy is the source, the same object"
+        bench.oracle.check_kind(x, y, where)
+        bench.oracle.check_device(y, target, where)
+        bench.oracle.check_bytes(y, b"", where)
 
 
-@check()
-def test_sizes_and_alignments(bench: Workbench) -> None:
+@check(over="all_pairs")
+def test_sizes_and_alignments(bench: Workbench, source: Device, target: Device) -> None:
     """Small and large tensors, from arrays aligned to 64 bytes and 4 bytes off, are all copied."""
-    for source, target in bench.all_pairs():
-        for size in samples.SIZES:
-            for offset in samples.ALIGNMENTS:
-                on_host = samples.aligned(samples.counting((size,)), offset)
-                x = unidev.array(on_host, device=source)
-                where = f"{size} elements at 64k + {offset}, {source} to {target}"
-                y = unidev.copy_to(x, target)
-                bench.oracle.check_copy(x, y, target, where)
-                z = bench.make(on_host, source)
-                bench.oracle.check_copy(z, unidev.copy_to(z, target), target, where)
+    for size in samples.SIZES:
+        for offset in samples.ALIGNMENTS:
+            on_host = samples.aligned(samples.counting((size,)), offset)
+            x = unidev.array(on_host, device=source)
+            where = f"{size} elements at 64k + {offset}, {source} to {target}"
+            y = unidev.copy_to(x, target)
+            bench.oracle.check_copy(x, y, target, where)
+            z = bench.make(on_host, source)
+            bench.oracle.check_copy(z, unidev.copy_to(z, target), target, where)
 
 
 @check()
@@ -255,30 +245,26 @@ def test_copy_of_a_copy(bench: Workbench) -> None:
         kept.append(y)
 
 
-@check(needs=("probe.allocated_bytes",))
-def test_allocated_bytes_grow(bench: Workbench) -> None:
+@check(needs=("probe.allocated_bytes",), over="ring")
+def test_allocated_bytes_grow(bench: Workbench, source: Device, target: Device) -> None:
     """A copy that is held takes as much memory as its elements: it is not deferred."""
-    for source, target in bench.ring():
-        x = bench.make(samples.big(), source)
-        bench.check_grows(
-            lambda: unidev.copy_to(x, target),  # noqa: B023  called at once
-            target, samples.BIG_BYTES, f"{source} to {target}",
-        )  # fmt: skip
+    x = bench.make(samples.big(), source)
+    make, where = partial(unidev.copy_to, x, target), f"{source} to {target}"
+    bench.check_grows(make, target, samples.BIG_BYTES, where)
 
 
-@check(required=True, needs=("probe.gradient",))
-def test_gradient_reaches_the_source(bench: Workbench) -> None:
+@check(required=True, needs=("probe.gradient",), over="all_pairs")
+def test_gradient_reaches_the_source(bench: Workbench, source: Device, target: Device) -> None:
     """The gradient flows through a copy, on one device and between any two."""
-    for source, target in bench.all_pairs():
 
-        def once(x: Any, target: Device = target) -> Any:
-            return unidev.copy_to(x, target)
+    def once(x: Any) -> Any:
+        return unidev.copy_to(x, target)
 
-        def there_and_back(x: Any, source: Device = source, target: Device = target) -> Any:
-            return unidev.copy_to(unidev.copy_to(x, target), source)
+    def there_and_back(x: Any) -> Any:
+        return unidev.copy_to(unidev.copy_to(x, target), source)
 
-        _check_gradient(bench, source, once, f"{source} to {target}")
-        _check_gradient(bench, source, there_and_back, f"{source} to {target} and back")
+    _check_gradient(bench, source, once, f"{source} to {target}")
+    _check_gradient(bench, source, there_and_back, f"{source} to {target} and back")
 
 
 def _check_gradient(bench: Workbench, source: Device, function: Any, where: str) -> None:

@@ -72,26 +72,24 @@ def test_equality_and_hash(bench: Workbench) -> None:
         assert device != text, f"{device} equals a string"
 
 
-@check()
-def test_pickles(bench: Workbench) -> None:
+@check(over="devices")
+def test_pickles(bench: Workbench, device: Device) -> None:
     """A device that is pickled, copied or deep-copied is the same object afterwards."""
-    for device in bench.devices:
-        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-            back = bench.works(pickle.loads, pickle.dumps(device, protocol))
-            assert back is device, f"{device!r} came back from pickle as {back!r}"
-        assert copy.copy(device) is device, f"copy.copy({device}) is another object"
-        assert copy.deepcopy({"d": device})["d"] is device, f"copy.deepcopy of {device} is another"
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        back = bench.works(pickle.loads, pickle.dumps(device, protocol))
+        assert back is device, f"{device!r} came back from pickle as {back!r}"
+    assert copy.copy(device) is device, f"copy.copy({device}) is another object"
+    assert copy.deepcopy({"d": device})["d"] is device, f"copy.deepcopy of {device} is another"
 
 
-@check(required=True)
-def test_string_round_trip(bench: Workbench) -> None:
+@check(required=True, over="devices")
+def test_string_round_trip(bench: Workbench, device: Device) -> None:
     """``str`` gives kind and index, and parses back to the same device."""
-    for device in bench.devices:
-        text = str(device)
-        assert text == f"{device.kind}:{device.index}", f"{device!r} is spelt {text!r}"
-        back = bench.works(unidev.as_device, text)
-        assert back is device, f"{text!r} means {back!r}, not {device!r}"
-        bench.evidence.add("spelt", text)
+    text = str(device)
+    assert text == f"{device.kind}:{device.index}", f"{device!r} is spelt {text!r}"
+    back = bench.works(unidev.as_device, text)
+    assert back is device, f"{text!r} means {back!r}, not {device!r}"
+    bench.evidence.add("spelt", text)
 
 
 @check(required=True)
@@ -123,11 +121,10 @@ def test_count_equals_simulated(bench: Workbench) -> None:
     bench.evidence.add("gpus", count)
 
 
-@check(required=True)
-def test_each_listed_device_is_usable(bench: Workbench) -> None:
+@check(required=True, over="devices")
+def test_each_listed_device_is_usable(bench: Workbench, device: Device) -> None:
     """On every listed device, values can be written, copied, and read back."""
-    for device in bench.devices:
-        bench.works(_use, bench, device)
+    bench.works(_use, bench, device)
 
 
 def _use(bench: Workbench, device: Device) -> None:

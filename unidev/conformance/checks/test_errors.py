@@ -103,41 +103,38 @@ def test_foreign_tensor(bench: Workbench) -> None:
     bench.expect(unidev.BackendMismatchError, unidev.as_in_device, [x], elsewhere)
 
 
-@check(needs=("probe.deleted",))
-def test_deleted_tensor(bench: Workbench) -> None:
+@check(needs=("probe.deleted",), over="ring")
+def test_deleted_tensor(bench: Workbench, device: Device, target: Device) -> None:
     """A tensor whose memory was deleted raises a specific error when the memory is needed."""
-    for device, target in bench.ring():
-        x = bench.probe.deleted(device)
-        bench.expect(unidev.DeletedTensorError, unidev.copy_to, x, target)
-        bench.expect(unidev.DeletedTensorError, unidev.to_numpy, x)
-        if target is not device:
-            bench.expect(unidev.DeletedTensorError, unidev.as_in_device, x, target)
+    x = bench.probe.deleted(device)
+    bench.expect(unidev.DeletedTensorError, unidev.copy_to, x, target)
+    bench.expect(unidev.DeletedTensorError, unidev.to_numpy, x)
+    if target is not device:
+        bench.expect(unidev.DeletedTensorError, unidev.as_in_device, x, target)
 
 
-@check(required=True)
-def test_tensors_on_different_devices(bench: Workbench) -> None:
+@check(required=True, over="pairs")
+def test_tensors_on_different_devices(bench: Workbench, one: Device, other: Device) -> None:
     """Tensors on two devices, even of one kind, are refused where they must be on one."""
-    for one, other in bench.pairs():
-        x, y = bench.matrix(one), bench.matrix(other)
-        bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, x, y)
-        bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, [x, y])
-        bench.expect(unidev.DeviceMismatchError, unidev.device_of, [x, y])
-        error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, X=x, Y=y)
-        for name, device in (("X", one), ("Y", other)):
-            assert f"{name}: {device}" in str(error), f"{name} on {device} is not in: {error}"
-        bench.works(unidev.check_same_device, x, x)
+    x, y = bench.matrix(one), bench.matrix(other)
+    bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, x, y)
+    bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, [x, y])
+    bench.expect(unidev.DeviceMismatchError, unidev.device_of, [x, y])
+    error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, X=x, Y=y)
+    for name, device in (("X", one), ("Y", other)):
+        assert f"{name}: {device}" in str(error), f"{name} on {device} is not in: {error}"
+    bench.works(unidev.check_same_device, x, x)
 
 
-@check()
-def test_unsupported_dtype(bench: Workbench) -> None:
+@check(over="devices")
+def test_unsupported_dtype(bench: Workbench, device: Device) -> None:
     """A dtype that the backend lacks is an error; one that it has is not replaced by another."""
-    for device in bench.devices:
-        for name in ("float128bit", "strange", "O", 7):
-            bench.expect(unidev.UnsupportedDtypeError, unidev.zeros, 3, dtype=name, device=device)
-        for array in (np.array([object()]), np.array(["text"]), np.array(["2026-11-21"], "M8[D]")):
-            bench.expect(unidev.UnsupportedDtypeError, unidev.array, array, device=device)
-        for name in _NUMBERS:
-            _check_kept_or_refused(bench, name, device)
+    for name in ("float128bit", "strange", "O", 7):
+        bench.expect(unidev.UnsupportedDtypeError, unidev.zeros, 3, dtype=name, device=device)
+    for array in (np.array([object()]), np.array(["text"]), np.array(["2026-11-21"], "M8[D]")):
+        bench.expect(unidev.UnsupportedDtypeError, unidev.array, array, device=device)
+    for name in _NUMBERS:
+        _check_kept_or_refused(bench, name, device)
 
 
 _NUMBERS = (

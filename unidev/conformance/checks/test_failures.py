@@ -17,31 +17,28 @@ if TYPE_CHECKING:
 _BOTH = ("models", "probe.models")
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_no_memory_half_way(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="neighbours")
+def test_no_memory_half_way(bench: Workbench, source: Device, target: Device) -> None:
     """Whichever part finds no memory on the device, the model stays where it was, intact."""
-    for source, target in bench.neighbours():
-        count = _calls_of(bench, "twin", source, target)
-        for number in sorted({1, count // 2, count}):
-            if number:
-                _check_failure(bench, "twin", number, source, target)
+    count = _calls_of(bench, "twin", source, target)
+    for number in sorted({1, count // 2, count}):
+        if number:
+            _check_failure(bench, "twin", number, source, target)
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_failure_while_swapping(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="neighbours")
+def test_failure_while_swapping(bench: Workbench, source: Device, target: Device) -> None:
     """A failure after some parts have moved moves those back, memory included."""
-    for source, target in bench.neighbours():
-        count = _calls_of(bench, "swap", source, target)
-        for number in sorted({1, count // 2, count}):
-            if number:
-                _check_failure(bench, "swap", number, source, target)
+    count = _calls_of(bench, "swap", source, target)
+    for number in sorted({1, count // 2, count}):
+        if number:
+            _check_failure(bench, "swap", number, source, target)
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_failure_at_the_end(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="neighbours")
+def test_failure_at_the_end(bench: Workbench, source: Device, target: Device) -> None:
     """A failure in what follows the move undoes all of it."""
-    for source, target in bench.neighbours():
-        _check_failure(bench, "finish", 1, source, target)
+    _check_failure(bench, "finish", 1, source, target)
 
 
 def _calls_of(bench: Workbench, method: str, source: Device, target: Device) -> int:
@@ -91,17 +88,16 @@ def check_whole(
         )
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_interrupted(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="neighbours")
+def test_interrupted(bench: Workbench, source: Device, target: Device) -> None:
     """An interrupt half way propagates, and the model stays where it was, intact."""
-    for source, target in bench.neighbours():
-        for method in ("twin", "swap"):
-            sample = Sample.trained_on(bench, source)
-            before, memory = sample.contents(), sample.memory()
-            where = f"{source} to {target}, interrupted in `{method}`"
-            with Calls(bench.backend.models, method, failing_at(2, KeyboardInterrupt())):
-                assert _is_interrupted(sample, target), f"{where}: the interrupt was swallowed"
-            check_whole(bench, sample, before, memory, where)
+    for method in ("twin", "swap"):
+        sample = Sample.trained_on(bench, source)
+        before, memory = sample.contents(), sample.memory()
+        where = f"{source} to {target}, interrupted in `{method}`"
+        with Calls(bench.backend.models, method, failing_at(2, KeyboardInterrupt())):
+            assert _is_interrupted(sample, target), f"{where}: the interrupt was swallowed"
+        check_whole(bench, sample, before, memory, where)
 
 
 def _is_interrupted(sample: Sample, target: Device) -> bool:
@@ -112,17 +108,16 @@ def _is_interrupted(sample: Sample, target: Device) -> bool:
     return False
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_device_that_is_not_there(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="devices")
+def test_device_that_is_not_there(bench: Workbench, device: Device) -> None:
     """A device that does not exist or cannot be parsed is an error, and nothing is moved."""
-    for device in bench.devices:
-        sample = Sample.trained_on(bench, device)
-        before, memory = sample.contents(), sample.memory()
-        for spec, kind in (
-            ("gpu:4000", unidev.DeviceNotFoundError),
-            ("cpu:1", unidev.DeviceNotFoundError),
-            ("nowhere", unidev.DeviceSpecError),
-        ):
-            bench.expect(kind, unidev.place, sample.model, spec)
-            bench.expect(kind, unidev.place, sample.model, spec, optimizer=sample.optimizer)
-        check_whole(bench, sample, before, memory, f"on {device}, after the errors")
+    sample = Sample.trained_on(bench, device)
+    before, memory = sample.contents(), sample.memory()
+    for spec, kind in (
+        ("gpu:4000", unidev.DeviceNotFoundError),
+        ("cpu:1", unidev.DeviceNotFoundError),
+        ("nowhere", unidev.DeviceSpecError),
+    ):
+        bench.expect(kind, unidev.place, sample.model, spec)
+        bench.expect(kind, unidev.place, sample.model, spec, optimizer=sample.optimizer)
+    check_whole(bench, sample, before, memory, f"on {device}, after the errors")

@@ -27,33 +27,29 @@ def _net() -> Any:
     )
 
 
-@check(required=True, profile="train", needs=_NEEDS)
-def test_old_memory_is_released(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=_NEEDS, over="ring")
+def test_old_memory_is_released(bench: Workbench, source: Device, target: Device) -> None:
     """Moved there and back, a model takes as much memory as before."""
-    for source, target in bench.ring():
-        net = made_on(source, _net)
+    net = made_on(source, _net)
 
-        def there_and_back(
-            net: Any = net, source: Device = source, target: Device = target
-        ) -> None:
-            unidev.place(net, target)
-            unidev.place(net, source)
+    def there_and_back() -> None:
+        unidev.place(net, target)
+        unidev.place(net, source)
 
-        where = f"{source} to {target} and back"
-        for device in dict.fromkeys((source, target)):
-            bench.check_leaves_nothing(there_and_back, device, where)
+    where = f"{source} to {target} and back"
+    for device in dict.fromkeys((source, target)):
+        bench.check_leaves_nothing(there_and_back, device, where)
 
 
-@check(required=True, profile="train", needs=_NEEDS)
-def test_all_has_arrived_first(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=_NEEDS, over="neighbours")
+def test_all_has_arrived_first(bench: Workbench, source: Device, target: Device) -> None:
     """Before the first part is exchanged, all copies are on the destination, and nothing more."""
-    for source, target in bench.neighbours():
-        net, counter = made_on(source, _net), bench.counter(target)
-        counter.check(
-            partial(_arrived, bench, counter, net, (source, target)),
-            _nbytes(bench, net), TOLERANCE_BYTES,
-            f"{source} to {target}, before the first part is exchanged",
-        )  # fmt: skip
+    net, counter = made_on(source, _net), bench.counter(target)
+    counter.check(
+        partial(_arrived, bench, counter, net, (source, target)),
+        _nbytes(bench, net), TOLERANCE_BYTES,
+        f"{source} to {target}, before the first part is exchanged",
+    )  # fmt: skip
 
 
 def _nbytes(bench: Workbench, net: Any) -> int:

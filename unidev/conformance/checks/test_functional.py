@@ -77,58 +77,54 @@ CASES = (
 )  # fmt: skip
 
 
-@check(required=True, profile="train", needs=("functions",))
-def test_values(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=("functions",), over="devices")
+def test_values(bench: Workbench, device: Device) -> None:
     """Each function gives the right values, on the device of its tensors."""
-    for device in bench.devices:
-        for case in CASES:
-            tensors = [bench.make(array, device) for array in case.arrays]
-            y = bench.works(case.call, *tensors)
-            expected = np.asarray(case.reference(*map(_exact, case.arrays)))
-            check_close(bench, y, expected, device, f"{case.given} on {device}")
-            for x, array in zip(tensors, case.arrays, strict=True):
-                bench.oracle.check_bytes(x, array.tobytes(), f"{case.given}: its argument")
+    for case in CASES:
+        tensors = [bench.make(array, device) for array in case.arrays]
+        y = bench.works(case.call, *tensors)
+        expected = np.asarray(case.reference(*map(_exact, case.arrays)))
+        check_close(bench, y, expected, device, f"{case.given} on {device}")
+        for x, array in zip(tensors, case.arrays, strict=True):
+            bench.oracle.check_bytes(x, array.tobytes(), f"{case.given}: its argument")
 
 
 def _exact(array: Array) -> Array:
     return array if array.dtype.kind == "i" else array.astype("float64")
 
 
-@check(required=True, profile="train", needs=("functions",))
-def test_mixed_devices(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=("functions",), over="pairs")
+def test_mixed_devices(bench: Workbench, here: Device, there: Device) -> None:
     """Tensors on two devices are an error that names both; nothing is moved implicitly."""
-    for here, there in bench.pairs():
-        for case in CASES:
-            for odd in range(1, len(case.arrays)):
-                tensors = [
-                    bench.make(array, there if position == odd else here)
-                    for position, array in enumerate(case.arrays)
-                ]
-                error = bench.expect(unidev.DeviceMismatchError, case.call, *tensors)
-                found = sorted({str(device) for device in error.devices.values()})
-                assert found == sorted({str(here), str(there)}), (
-                    f"{case.given}: the error names {error.devices}"
-                )
+    for case in CASES:
+        for odd in range(1, len(case.arrays)):
+            tensors = [
+                bench.make(array, there if position == odd else here)
+                for position, array in enumerate(case.arrays)
+            ]
+            error = bench.expect(unidev.DeviceMismatchError, case.call, *tensors)
+            found = sorted({str(device) for device in error.devices.values()})
+            assert found == sorted({str(here), str(there)}), (
+                f"{case.given}: the error names {error.devices}"
+            )
 
 
-@check(required=True, profile="train", needs=("functions",))
-def test_shapes_that_do_not_fit(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=("functions",), over="devices")
+def test_shapes_that_do_not_fit(bench: Workbench, device: Device) -> None:
     """Losses of shapes that a framework would broadcast are an error."""
-    for device in bench.devices:
-        rows, column = bench.make(ROWS, device), bench.make(ROWS[:, :1].copy(), device)
-        flat, labels = (bench.make(ROWS[:, 0].copy(), device), bench.make(_LABELS[:4], device))
-        of = functional
-        bench.expect(unidev.InvalidDataError, of.mean_squared_error, rows, column)
-        bench.expect(unidev.InvalidDataError, of.mean_squared_error, column, flat)
-        bench.expect(unidev.InvalidDataError, of.softmax_cross_entropy, rows, labels)
+    rows, column = bench.make(ROWS, device), bench.make(ROWS[:, :1].copy(), device)
+    flat, labels = (bench.make(ROWS[:, 0].copy(), device), bench.make(_LABELS[:4], device))
+    of = functional
+    bench.expect(unidev.InvalidDataError, of.mean_squared_error, rows, column)
+    bench.expect(unidev.InvalidDataError, of.mean_squared_error, column, flat)
+    bench.expect(unidev.InvalidDataError, of.softmax_cross_entropy, rows, labels)
 
 
-@check(required=True, profile="train", needs=("functions", "autograd"))
-def test_gradients(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=("functions", "autograd"), over="devices")
+def test_gradients(bench: Workbench, device: Device) -> None:
     """Each function's gradient matches finite differences, on the device of its tensor."""
-    for device in bench.devices:
-        for case in CASES:
-            _check_gradients(bench, case, device)
+    for case in CASES:
+        _check_gradients(bench, case, device)
 
 
 def _check_gradients(bench: Workbench, case: Case, device: Device) -> None:

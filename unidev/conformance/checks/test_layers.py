@@ -26,33 +26,33 @@ from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
+    from unidev.contract.device import Device
 
     Array = np.ndarray[Any, Any]
 
 _NEEDS = ("layers", "models")
 
 
-@check(required=True, profile="train", needs=_NEEDS)
-def test_same_seed_same_weights(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=_NEEDS, over="devices")
+def test_same_seed_same_weights(bench: Workbench, device: Device) -> None:
     """After a seed, the weights are those that unidev's generator draws, on every device."""
-    for device in bench.devices:
-        unidev.seed(7)
-        dense = made_on(device, lambda: nn.dense(4, 3))
-        conv = made_on(device, lambda: nn.conv2d(3, 5, (3, 2)))
-        after = unidev.to_numpy(unidev.rand(2))
-        unidev.seed(7)
-        expected = _glorot((3, 4), 4, 3), _glorot((5, 3, 3, 2), 3 * 6, 5 * 6)
-        drawn = unidev.to_numpy(unidev.rand(2))
-        assert np.array_equal(after, drawn), f"{device}: the layers drew more numbers, or fewer"
-        for layer, weight in zip((dense, conv), expected, strict=True):
-            found = portable(bench, layer)
-            assert set(found) == {"weight", "bias"}, f"{device}: it stores {sorted(found)}"
-            where = f"a weight {weight.shape} on {device}"
-            assert found["weight"].shape == weight.shape, f"{where} is {found['weight'].shape}"
-            assert found["weight"].tobytes() == weight.tobytes(), f"{where}: not as drawn"
-            assert not found["bias"].any(), f"{device}: biases are not zeros"
-            where = f"a layer made inside {device}"
-            assert unidev.device_of(layer) is device, f"{where} is on {unidev.device_of(layer)}"
+    unidev.seed(7)
+    dense = made_on(device, lambda: nn.dense(4, 3))
+    conv = made_on(device, lambda: nn.conv2d(3, 5, (3, 2)))
+    after = unidev.to_numpy(unidev.rand(2))
+    unidev.seed(7)
+    expected = _glorot((3, 4), 4, 3), _glorot((5, 3, 3, 2), 3 * 6, 5 * 6)
+    drawn = unidev.to_numpy(unidev.rand(2))
+    assert np.array_equal(after, drawn), f"{device}: the layers drew more numbers, or fewer"
+    for layer, weight in zip((dense, conv), expected, strict=True):
+        found = portable(bench, layer)
+        assert set(found) == {"weight", "bias"}, f"{device}: it stores {sorted(found)}"
+        where = f"a weight {weight.shape} on {device}"
+        assert found["weight"].shape == weight.shape, f"{where} is {found['weight'].shape}"
+        assert found["weight"].tobytes() == weight.tobytes(), f"{where}: not as drawn"
+        assert not found["bias"].any(), f"{device}: biases are not zeros"
+        where = f"a layer made inside {device}"
+        assert unidev.device_of(layer) is device, f"{where} is on {unidev.device_of(layer)}"
 
 
 def _glorot(shape: tuple[int, ...], fan_in: int, fan_out: int) -> Array:
@@ -185,86 +185,82 @@ def _sum_of_squares(bench: Workbench, net: Any, x: Any) -> Any:
     return total(bench, times(y, y))
 
 
-@check(required=True, profile="train", needs=_NEEDS)
-def test_dropout(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=_NEEDS, over="devices")
+def test_dropout(bench: Workbench, device: Device) -> None:
     """In training some elements are zero and the others scaled up; in inference all are kept."""
     values = np.ones((40, 50), "float32")
-    for device in bench.devices:
-        for layer in (nn.dropout(0.25), nn.sequential(nn.dropout(0.25))):
-            nn.eval_mode(layer)
-            y = called(bench, layer, values, device)
-            check_close(bench, y, values, device, f"dropout on {device}, inference")
-            nn.train_mode(layer)
-            found = unidev.to_numpy(called(bench, layer, values, device))
-            kept = np.isclose(found, 1 / 0.75, atol=1e-5)
-            share = 1 - kept.mean()
-            assert ((found == 0) | kept).all(), (
-                f"dropout on {device}, training: elements are {np.unique(found)[:8]}, not 0 and 4/3"
-            )
-            # 2,000 elements: five standard deviations are 0.05.
-            assert abs(share - 0.25) < 0.05, f"dropout on {device}: {share:.3f} dropped, not 0.25"
+    for layer in (nn.dropout(0.25), nn.sequential(nn.dropout(0.25))):
+        nn.eval_mode(layer)
+        y = called(bench, layer, values, device)
+        check_close(bench, y, values, device, f"dropout on {device}, inference")
+        nn.train_mode(layer)
+        found = unidev.to_numpy(called(bench, layer, values, device))
+        kept = np.isclose(found, 1 / 0.75, atol=1e-5)
+        share = 1 - kept.mean()
+        assert ((found == 0) | kept).all(), (
+            f"dropout on {device}, training: elements are {np.unique(found)[:8]}, not 0 and 4/3"
+        )
+        # 2,000 elements: five standard deviations are 0.05.
+        assert abs(share - 0.25) < 0.05, f"dropout on {device}: {share:.3f} dropped, not 0.25"
 
 
-@check(required=True, profile="train", needs=_NEEDS)
-def test_sequential(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=_NEEDS, over="devices")
+def test_sequential(bench: Workbench, device: Device) -> None:
     """A complete net: portable names, the given layers themselves, and the right numbers."""
-    for device in bench.devices:
-        conv = made_on(device, lambda: nn.conv2d(3, 4, 3, padding=1))
-        dense = made_on(device, lambda: nn.dense(4 * 3 * 3, 2))
-        net = nn.sequential(conv, nn.relu(), nn.max_pool2d(2), nn.flatten(), dense)
-        nn.eval_mode(net)
-        fill(bench, net, ("0.bias", "4.bias"))
-        has = portable(bench, net)
-        names = {"0.weight", "0.bias", "4.weight", "4.bias"}
-        assert set(has) == names, f"on {device}: it stores {sorted(has)}, not {sorted(names)}"
-        h = neural.conv2d(IMAGES, has["0.weight"], has["0.bias"], (1, 1), (1, 1))
-        h = neural.max_pool2d(np.maximum(h, 0), (2, 2), (2, 2)).reshape(2, -1)
-        expected = neural.linear(h, has["4.weight"], has["4.bias"])
-        check_close(bench, called(bench, net, IMAGES, device), expected, device, f"on {device}")
-        inner = nn.sequential(net, nn.tanh())
-        check_close(
-            bench, called(bench, inner, IMAGES, device), np.tanh(expected), device,
-            f"sequential in sequential on {device}",
-        )  # fmt: skip
-        twice = nn.sequential(net, nn.dense(2, 2))
-        assert unidev.shares_memory(
-            next(iter(unidev.parameters(twice).values())),
-            next(iter(unidev.parameters(conv).values())),
-        ), f"on {device}: sequential made its own layers"
+    conv = made_on(device, lambda: nn.conv2d(3, 4, 3, padding=1))
+    dense = made_on(device, lambda: nn.dense(4 * 3 * 3, 2))
+    net = nn.sequential(conv, nn.relu(), nn.max_pool2d(2), nn.flatten(), dense)
+    nn.eval_mode(net)
+    fill(bench, net, ("0.bias", "4.bias"))
+    has = portable(bench, net)
+    names = {"0.weight", "0.bias", "4.weight", "4.bias"}
+    assert set(has) == names, f"on {device}: it stores {sorted(has)}, not {sorted(names)}"
+    h = neural.conv2d(IMAGES, has["0.weight"], has["0.bias"], (1, 1), (1, 1))
+    h = neural.max_pool2d(np.maximum(h, 0), (2, 2), (2, 2)).reshape(2, -1)
+    expected = neural.linear(h, has["4.weight"], has["4.bias"])
+    check_close(bench, called(bench, net, IMAGES, device), expected, device, f"on {device}")
+    inner = nn.sequential(net, nn.tanh())
+    check_close(
+        bench, called(bench, inner, IMAGES, device), np.tanh(expected), device,
+        f"sequential in sequential on {device}",
+    )  # fmt: skip
+    twice = nn.sequential(net, nn.dense(2, 2))
+    assert unidev.shares_memory(
+        next(iter(unidev.parameters(twice).values())), next(iter(unidev.parameters(conv).values()))
+    ), f"on {device}: sequential made its own layers"
 
 
-@check(required=True, profile="train", needs=("layers", "models", "autograd"))
-def test_gradients(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=("layers", "models", "autograd"), over="devices")
+def test_gradients(bench: Workbench, device: Device) -> None:
     """A net's gradients match finite differences, with respect to each of its parameters."""
     images = IMAGES[:, :2, :5, :4]
-    for device in bench.devices:
-        net = made_on(device, _small_net)
-        nn.eval_mode(net)
-        fill(bench, net, ("0.bias", "4.bias"))
-        has = portable(bench, net)
-        names = ["0.weight", "0.bias", "4.weight", "4.bias"]
+    net = made_on(device, _small_net)
+    nn.eval_mode(net)
+    fill(bench, net, ("0.bias", "4.bias"))
+    has = portable(bench, net)
+    names = ["0.weight", "0.bias", "4.weight", "4.bias"]
 
-        def reference(*given: Array) -> Array:
-            h = neural.conv2d(images, given[0], given[1], (1, 1), (1, 1))
-            h = neural.avg_pool2d(np.tanh(h), (2, 2), (2, 2)).reshape(2, -1)
-            return neural.linear(h, given[2], given[3]) ** 2
+    def reference(*given: Array) -> Array:
+        h = neural.conv2d(images, given[0], given[1], (1, 1), (1, 1))
+        h = neural.avg_pool2d(np.tanh(h), (2, 2), (2, 2)).reshape(2, -1)
+        return neural.linear(h, given[2], given[3]) ** 2
 
-        expected = neural.grads(reference, [has[name] for name in names])
-        x = bench.make(images, device)
-        evaluate = unidev.value_and_grad(partial(_sum_of_squares, bench))
-        _, grads = bench.works(evaluate, net, x)
-        stored = bench.backend.models.stored(net)
-        parameters = unidev.parameters(net)
-        for name, grad in zip(names, expected, strict=True):
-            own = [n for n, p in parameters.items() if unidev.shares_memory(p, stored[name].tensor)]
-            assert len(own) == 1, f"on {device}: {name} is not among {list(parameters)}"
-            found, axes = grads[own[0]], stored[name].axes
-            bench.oracle.check_device(found, device, f"the gradient of {name}")
-            values = unidev.to_numpy(found)
-            values = values if axes is None else values.transpose(axes)
-            off = float(abs(values - grad).max() / max(1.0, abs(grad).max()))
-            assert off < 1e-2, f"on {device}: the gradient of {name} is off by {off:g}: {values}"
-            bench.evidence.add("off by", f"{name} on {device}: {off:g}")
+    expected = neural.grads(reference, [has[name] for name in names])
+    x = bench.make(images, device)
+    evaluate = unidev.value_and_grad(partial(_sum_of_squares, bench))
+    _, grads = bench.works(evaluate, net, x)
+    stored = bench.backend.models.stored(net)
+    parameters = unidev.parameters(net)
+    for name, grad in zip(names, expected, strict=True):
+        own = [n for n, p in parameters.items() if unidev.shares_memory(p, stored[name].tensor)]
+        assert len(own) == 1, f"on {device}: {name} is not among {list(parameters)}"
+        found, axes = grads[own[0]], stored[name].axes
+        bench.oracle.check_device(found, device, f"the gradient of {name}")
+        values = unidev.to_numpy(found)
+        values = values if axes is None else values.transpose(axes)
+        off = float(abs(values - grad).max() / max(1.0, abs(grad).max()))
+        assert off < 1e-2, f"on {device}: the gradient of {name} is off by {off:g}: {values}"
+        bench.evidence.add("off by", f"{name} on {device}: {off:g}")
 
 
 def _small_net() -> Any:

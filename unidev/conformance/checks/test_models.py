@@ -15,6 +15,7 @@ from unidev.contract.models import Models
 
 if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
+    from unidev.contract.device import Device
 
 _BOTH = ("models", "probe.models")
 
@@ -78,22 +79,21 @@ def _is_parameter(bench: Workbench, sample: Sample, name: str) -> bool:
     )
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_tensors_are_all_there(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="devices")
+def test_tensors_are_all_there(bench: Workbench, device: Device) -> None:
     """The backend finds every tensor of a model, gradients and buffers too, and no other."""
     assert isinstance(bench.backend.models, Models), (
         "the part `models` is not a unidev.contract.models.Models"
     )
-    for device in bench.devices:
-        sample = Sample.trained_on(bench, device)
-        listed = bench.backend.models.tensors(sample.model)
-        seen = {_key(bench, x): name for name, x in sample.tensors().items()}
-        found = {_key(bench, x): name for name, x in listed.items()}
-        missing = [seen[key] for key in seen if key not in found]
-        assert not missing, f"on {device}: the backend does not find {missing}"
-        strange = [found[key] for key in found if key not in seen]
-        assert not strange, f"on {device}: the backend finds {strange}, which the probe does not"
-        bench.evidence.add("found", sorted(listed))
+    sample = Sample.trained_on(bench, device)
+    listed = bench.backend.models.tensors(sample.model)
+    seen = {_key(bench, x): name for name, x in sample.tensors().items()}
+    found = {_key(bench, x): name for name, x in listed.items()}
+    missing = [seen[key] for key in seen if key not in found]
+    assert not missing, f"on {device}: the backend does not find {missing}"
+    strange = [found[key] for key in found if key not in seen]
+    assert not strange, f"on {device}: the backend finds {strange}, which the probe does not"
+    bench.evidence.add("found", sorted(listed))
 
 
 def _key(bench: Workbench, x: Any) -> tuple[Any, ...]:
@@ -126,82 +126,77 @@ def test_parameters_by_name(bench: Workbench) -> None:
     bench.evidence.add("parameters", list(named))
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_device_of_a_model(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="devices")
+def test_device_of_a_model(bench: Workbench, device: Device) -> None:
     """``device_of`` and ``same_device`` accept a model."""
-    for device in bench.devices:
-        sample = Sample.trained_on(bench, device)
-        found = bench.works(unidev.device_of, sample.model)
-        assert found is device, f"a model on {device} is reported to be on {found}"
-        assert unidev.same_device(sample.model, sample.x), f"on {device}, and not with its input"
-        bench.works(unidev.check_same_device, model=sample.model, x=sample.x)
-        for other in bench.devices:
-            x = bench.make(INPUT, other)
-            assert unidev.same_device(sample.model, x) is (other is device), (
-                f"a model on {device} and a tensor on {other}: same_device is wrong"
-            )
-
-
-@check(required=True, profile="train", needs=_BOTH)
-def test_mismatch_names_paths(bench: Workbench) -> None:
-    """The mismatch of a model and its batch lists devices by path."""
-    for here, there in bench.pairs():
-        sample = Sample.on(bench, here)
-        batch = {"mask": bench.make(INPUT, there)}
-        error = bench.expect(
-            unidev.DeviceMismatchError, unidev.check_same_device, model=sample.model, batch=batch
+    sample = Sample.trained_on(bench, device)
+    found = bench.works(unidev.device_of, sample.model)
+    assert found is device, f"a model on {device} is reported to be on {found}"
+    assert unidev.same_device(sample.model, sample.x), f"on {device}, and not with its input"
+    bench.works(unidev.check_same_device, model=sample.model, x=sample.x)
+    for other in bench.devices:
+        x = bench.make(INPUT, other)
+        assert unidev.same_device(sample.model, x) is (other is device), (
+            f"a model on {device} and a tensor on {other}: same_device is wrong"
         )
-        within = {f"model.{name}" for name in bench.backend.models.tensors(sample.model)}
-        expected = {*within, "batch['mask']"}
-        assert set(error.devices) == expected, f"it names {sorted(error.devices)}, not {expected}"
-        wanted = f"batch['mask']: {there}"
-        first = f"{min(within, key=list(error.devices).index)}: {here}"
-        assert wanted in str(error), f"the message lacks {wanted!r}: {error}"
-        assert first in str(error), f"the message lacks {first!r}: {error}"
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_transfer_verbs_refuse(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="pairs")
+def test_mismatch_names_paths(bench: Workbench, here: Device, there: Device) -> None:
+    """The mismatch of a model and its batch lists devices by path."""
+    sample = Sample.on(bench, here)
+    batch = {"mask": bench.make(INPUT, there)}
+    error = bench.expect(
+        unidev.DeviceMismatchError, unidev.check_same_device, model=sample.model, batch=batch
+    )
+    within = {f"model.{name}" for name in bench.backend.models.tensors(sample.model)}
+    expected = {*within, "batch['mask']"}
+    assert set(error.devices) == expected, f"it names {sorted(error.devices)}, not {expected}"
+    wanted = f"batch['mask']: {there}"
+    first = f"{min(within, key=list(error.devices).index)}: {here}"
+    assert wanted in str(error), f"the message lacks {wanted!r}: {error}"
+    assert first in str(error), f"the message lacks {first!r}: {error}"
+
+
+@check(required=True, profile="train", needs=_BOTH, over="devices")
+def test_transfer_verbs_refuse(bench: Workbench, device: Device) -> None:
     """``copy_to`` and ``as_in_device`` refuse a model and an optimizer, and name ``place``."""
-    for device in bench.devices:
-        sample = Sample(bench)
-        for verb in (unidev.copy_to, unidev.as_in_device):
-            error = bench.expect(unidev.NotATensorError, verb, sample.model, device)
-            assert "place" in str(error), f"the message does not name `place`: {error}"
-            bench.expect(unidev.NotATensorError, verb, sample.optimizer, device)
-        sample.check_on(bench.cpu, "after being refused")
+    sample = Sample(bench)
+    for verb in (unidev.copy_to, unidev.as_in_device):
+        error = bench.expect(unidev.NotATensorError, verb, sample.model, device)
+        assert "place" in str(error), f"the message does not name `place`: {error}"
+        bench.expect(unidev.NotATensorError, verb, sample.optimizer, device)
+    sample.check_on(bench.cpu, "after being refused")
 
 
-@check(required=True, profile="train", needs=("models",))
-def test_what_is_no_model_is_refused(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=("models",), over="devices")
+def test_what_is_no_model_is_refused(bench: Workbench, device: Device) -> None:
     """``place`` and ``parameters`` refuse a tensor, a number and None, and name their type."""
-    for device in bench.devices:
-        x = bench.make(wholes(2, 3), device)
-        for each in (x, 3, None, "net", {"n": 3}):
-            bench.expect(unidev.NotAModelError, unidev.place, each, device)
-            bench.expect(unidev.NotAModelError, unidev.parameters, each)
-        if bench.backend.models.takes_containers:
-            continue
-        bench.expect(unidev.NotAModelError, unidev.place, {"x": x}, device)
-        bench.oracle.check_bytes(x, wholes(2, 3).tobytes(), f"on {device}, after being refused")
+    x = bench.make(wholes(2, 3), device)
+    for each in (x, 3, None, "net", {"n": 3}):
+        bench.expect(unidev.NotAModelError, unidev.place, each, device)
+        bench.expect(unidev.NotAModelError, unidev.parameters, each)
+    if bench.backend.models.takes_containers:
+        return
+    bench.expect(unidev.NotAModelError, unidev.place, {"x": x}, device)
+    bench.oracle.check_bytes(x, wholes(2, 3).tobytes(), f"on {device}, after being refused")
 
 
-@check(profile="train", needs=("models", "probe.write"))
-def test_container_of_arrays(bench: Workbench) -> None:
+@check(profile="train", needs=("models", "probe.write"), over="all_pairs")
+def test_container_of_arrays(bench: Workbench, source: Device, target: Device) -> None:
     """Where containers are models, one is placed like a model: same object, ties and names."""
     if not bench.backend.models.takes_containers:
         bench.not_applicable("in this framework containers of tensors are not models")
-    for source, target in bench.all_pairs():
-        x, y = bench.make(wholes(2, 3), source), bench.make(wholes(4), source)
-        inner = [y, x]
-        model = {"first": x, "rest": inner}
-        placed = bench.works(unidev.place, model, target)
-        where = f"{source} to {target}"
-        assert placed is model, f"{where}: another dict was returned"
-        assert model["rest"] is inner, f"{where}: the list in it was replaced"
-        assert inner[1] is model["first"], f"{where}: a tied array became two"
-        bench.oracle.check_bytes(model["first"], wholes(2, 3).tobytes(), where)
-        assert unidev.device_of(model) is target, f"{where}: it is on {unidev.device_of(model)}"
-        assert list(unidev.parameters(model)) == ["first", "rest.0"], f"{where}: other names"
-        assert (model["first"] is x) is (source is target), f"{where}: moved without need, or not"
-        bench.oracle.check_bytes(x, np.ascontiguousarray(wholes(2, 3)).tobytes(), where)
+    x, y = bench.make(wholes(2, 3), source), bench.make(wholes(4), source)
+    inner = [y, x]
+    model = {"first": x, "rest": inner}
+    placed = bench.works(unidev.place, model, target)
+    where = f"{source} to {target}"
+    assert placed is model, f"{where}: another dict was returned"
+    assert model["rest"] is inner, f"{where}: the list in it was replaced"
+    assert inner[1] is model["first"], f"{where}: a tied array became two"
+    bench.oracle.check_bytes(model["first"], wholes(2, 3).tobytes(), where)
+    assert unidev.device_of(model) is target, f"{where}: it is on {unidev.device_of(model)}"
+    assert list(unidev.parameters(model)) == ["first", "rest.0"], f"{where}: other names"
+    assert (model["first"] is x) is (source is target), f"{where}: moved without need, or not"
+    bench.oracle.check_bytes(x, np.ascontiguousarray(wholes(2, 3)).tobytes(), where)

@@ -80,19 +80,18 @@ def _calibrate_gradient(bench: Workbench, device: Device) -> None:
         )
 
 
-@check(required=True)
-def test_create_and_read_back(bench: Workbench) -> None:
+@check(required=True, over="devices")
+def test_create_and_read_back(bench: Workbench, device: Device) -> None:
     """A tensor made from numbers reads back as those numbers, into separate memory."""
     values = samples.counting()
-    for device in bench.devices:
-        x = unidev.array(values, device=device)
-        bench.oracle.check_bytes(x, values.tobytes(), f"array on {device}")
-        back = unidev.to_numpy(x)
-        assert back.dtype == values.dtype, f"{device}: {back.dtype} was read, not {values.dtype}"
-        assert np.array_equal(back, values), f"{device}: {back} was read, not {values}"
-        assert back.flags.writeable, f"{device}: to_numpy returned a read-only array"
-        back[...] = -1
-        bench.oracle.check_bytes(x, values.tobytes(), f"{device}, after writing to what was read")
+    x = unidev.array(values, device=device)
+    bench.oracle.check_bytes(x, values.tobytes(), f"array on {device}")
+    back = unidev.to_numpy(x)
+    assert back.dtype == values.dtype, f"{device}: {back.dtype} was read, not {values.dtype}"
+    assert np.array_equal(back, values), f"{device}: {back} was read, not {values}"
+    assert back.flags.writeable, f"{device}: to_numpy returned a read-only array"
+    back[...] = -1
+    bench.oracle.check_bytes(x, values.tobytes(), f"{device}, after writing to what was read")
 
 
 @check(required=True)

@@ -112,42 +112,40 @@ def _check_transfer(
     bench.evidence.add("transfers", transfer.operation)
 
 
-@check(needs=(*_NEEDS, "probe.write"))
-def test_begin_comes_before_the_bytes_move(bench: Workbench) -> None:
+@check(needs=(*_NEEDS, "probe.write"), over="gpus")
+def test_begin_comes_before_the_bytes_move(bench: Workbench, gpu: Device) -> None:
     """Values that ``begin`` writes into the tensor are the values that are read."""
-    for gpu in bench.gpus():
-        x = bench.matrix(gpu)
-        scope = _Scope(bench, "only", [])
-        scope.before_begin = partial(bench.probe.write, x, 7.0)
-        with scope():
-            values = bench.probe.read_out(x)
-        found = np.asarray(values, "float32")
-        assert (found == 7).all(), f"on {gpu}: `begin` was called after the values were read"
+    x = bench.matrix(gpu)
+    scope = _Scope(bench, "only", [])
+    scope.before_begin = partial(bench.probe.write, x, 7.0)
+    with scope():
+        values = bench.probe.read_out(x)
+    found = np.asarray(values, "float32")
+    assert (found == 7).all(), f"on {gpu}: `begin` was called after the values were read"
 
 
-@check(required=True, needs=_NEEDS)
-def test_begin_that_raises(bench: Workbench) -> None:
+@check(required=True, needs=_NEEDS, over="gpus")
+def test_begin_that_raises(bench: Workbench, gpu: Device) -> None:
     """An error of ``begin`` reaches the caller unchanged; scopes that had begun have ended."""
-    for gpu in bench.gpus():
-        x = bench.matrix(gpu)
-        scopes, _ = _scopes(bench, "outer", "middle", "inner")
-        outer, middle, inner = scopes
-        with outer(), middle(), inner():
-            error = _RefusedError(f"no reads of {gpu}")
-            allowing, middle.before_begin = middle.before_begin, partial(_raise, error)
-            _check_raises(error, partial(bench.probe.read_out, x))
-            for each in scopes:
-                each.check(len(each.transfers), f"after a refused read of {gpu}")
-            outer.check(1, f"a scope outside the one that refuses a read of {gpu}")
-            middle.before_begin = allowing
-            already = [len(each.transfers) for each in scopes]
-            bench.works(bench.probe.read_out, x)
-            for each, count in zip(scopes, already, strict=True):
-                each.check(count + 1, f"a read of {gpu} after a refused one")
-        (later,), _ = _scopes(bench, "later")
-        with later():
-            bench.works(bench.probe.read_out, x)
-        later.check(1, f"a read of {gpu} in a scope after one that refused")
+    x = bench.matrix(gpu)
+    scopes, _ = _scopes(bench, "outer", "middle", "inner")
+    outer, middle, inner = scopes
+    with outer(), middle(), inner():
+        error = _RefusedError(f"no reads of {gpu}")
+        allowing, middle.before_begin = middle.before_begin, partial(_raise, error)
+        _check_raises(error, partial(bench.probe.read_out, x))
+        for each in scopes:
+            each.check(len(each.transfers), f"after a refused read of {gpu}")
+        outer.check(1, f"a scope outside the one that refuses a read of {gpu}")
+        middle.before_begin = allowing
+        already = [len(each.transfers) for each in scopes]
+        bench.works(bench.probe.read_out, x)
+        for each, count in zip(scopes, already, strict=True):
+            each.check(count + 1, f"a read of {gpu} after a refused one")
+    (later,), _ = _scopes(bench, "later")
+    with later():
+        bench.works(bench.probe.read_out, x)
+    later.check(1, f"a read of {gpu} in a scope after one that refused")
 
 
 def _raise(error: BaseException) -> None:
@@ -166,38 +164,36 @@ def _check_raises(error: BaseException, call: Callable[[], object]) -> None:
     raise AssertionError(f"`begin` raised {error!r}, and the read returned {result!r}")
 
 
-@check(required=True, needs=_NEEDS)
-def test_scopes_nest(bench: Workbench) -> None:
+@check(required=True, needs=_NEEDS, over="gpus")
+def test_scopes_nest(bench: Workbench, gpu: Device) -> None:
     """Every open scope records a transfer; ends come in the reverse order of begins."""
-    for gpu in bench.gpus():
-        x = bench.matrix(gpu)
-        (outer, inner), heard = _scopes(bench, "outer", "inner")
-        with outer():
-            with inner():
-                bench.probe.read_out(x)
-            assert heard == [
-                ("begin", "outer"), ("begin", "inner"), ("end", "inner"), ("end", "outer")
-            ], f"one read of {gpu} in two scopes: {heard}"  # fmt: skip
+    x = bench.matrix(gpu)
+    (outer, inner), heard = _scopes(bench, "outer", "inner")
+    with outer():
+        with inner():
             bench.probe.read_out(x)
-        outer.check(2, f"reads of {gpu} in an inner scope and after it")
-        inner.check(1, f"reads of {gpu} in an inner scope and after it")
-
-
-@check(required=True, needs=_NEEDS)
-def test_scopes_left_in_any_order(bench: Workbench) -> None:
-    """A scope left before a later one records nothing more; the later one continues."""
-    for gpu in bench.gpus():
-        x = bench.matrix(gpu)
-        (first, second), _ = _scopes(bench, "first", "second")
-        opened = ExitStack()
-        opened.enter_context(first())
-        with opened, second():
-            opened.close()
-            bench.probe.read_out(x)
-        first.check(0, f"a read of {gpu} after the first scope was left")
-        second.check(1, f"a read of {gpu} after the first scope was left")
+        assert heard == [
+            ("begin", "outer"), ("begin", "inner"), ("end", "inner"), ("end", "outer")
+        ], f"one read of {gpu} in two scopes: {heard}"  # fmt: skip
         bench.probe.read_out(x)
-        second.check(1, f"a read of {gpu} after both scopes were left")
+    outer.check(2, f"reads of {gpu} in an inner scope and after it")
+    inner.check(1, f"reads of {gpu} in an inner scope and after it")
+
+
+@check(required=True, needs=_NEEDS, over="gpus")
+def test_scopes_left_in_any_order(bench: Workbench, gpu: Device) -> None:
+    """A scope left before a later one records nothing more; the later one continues."""
+    x = bench.matrix(gpu)
+    (first, second), _ = _scopes(bench, "first", "second")
+    opened = ExitStack()
+    opened.enter_context(first())
+    with opened, second():
+        opened.close()
+        bench.probe.read_out(x)
+    first.check(0, f"a read of {gpu} after the first scope was left")
+    second.check(1, f"a read of {gpu} after the first scope was left")
+    bench.probe.read_out(x)
+    second.check(1, f"a read of {gpu} after both scopes were left")
 
 
 @check(required=True, needs=_NEEDS)
