@@ -8,7 +8,7 @@ import numpy as np
 
 import unidev
 from unidev import nn
-from unidev.conformance.kit.layered import IMAGES, called, check_close, made_on
+from unidev.conformance.kit.layered import IMAGES, called, check_close, glorot, made_on
 from unidev.conformance.kit.samples import counting
 from unidev.conformance.kit.stored_models import (
     HEADER_BYTES,
@@ -138,9 +138,7 @@ def test_portable_names_and_layouts(bench: Workbench, device: Device) -> None:
     unidev.seed(3)
     limits = {"0.weight": (2 * 9, 4 * 9), "5.weight": (16, 3)}
     for name, (fan_in, fan_out) in limits.items():
-        drawn = unidev.to_numpy(unidev.rand(_SHAPES[name], device="cpu"))
-        limit = np.float32((6.0 / (fan_in + fan_out)) ** 0.5)
-        expected = (drawn * np.float32(2) - np.float32(1)) * limit
+        expected = glorot(_SHAPES[name], fan_in, fan_out)
         assert np.array_equal(found[name], expected), f"on {device}: {name} has another layout"
     for name, value in (("1.running_mean", 0), ("1.running_var", 1), ("1.weight", 1)):
         assert (found[name] == value).all(), f"on {device}: {name} is {found[name]}"

@@ -18,9 +18,10 @@ from unidev.conformance.kit.layered import (
     check_close,
     check_layer,
     fill,
+    glorot,
     made_on,
-    portable,
 )
+from unidev.conformance.kit.stored_models import values_of
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 
@@ -41,11 +42,11 @@ def test_same_seed_same_weights(bench: Workbench, device: Device) -> None:
     conv = made_on(device, lambda: nn.conv2d(3, 5, (3, 2)))
     after = unidev.to_numpy(unidev.rand(2))
     unidev.seed(7)
-    expected = _glorot((3, 4), 4, 3), _glorot((5, 3, 3, 2), 3 * 6, 5 * 6)
+    expected = glorot((3, 4), 4, 3), glorot((5, 3, 3, 2), 3 * 6, 5 * 6)
     drawn = unidev.to_numpy(unidev.rand(2))
     assert np.array_equal(after, drawn), f"{device}: the layers drew more numbers, or fewer"
     for layer, weight in zip((dense, conv), expected, strict=True):
-        found = portable(bench, layer)
+        found = values_of(bench, layer)
         assert set(found) == {"weight", "bias"}, f"{device}: it stores {sorted(found)}"
         where = f"a weight {weight.shape} on {device}"
         assert found["weight"].shape == weight.shape, f"{where} is {found['weight'].shape}"
@@ -53,13 +54,6 @@ def test_same_seed_same_weights(bench: Workbench, device: Device) -> None:
         assert not found["bias"].any(), f"{device}: biases are not zeros"
         where = f"a layer made inside {device}"
         assert unidev.device_of(layer) is device, f"{where} is on {unidev.device_of(layer)}"
-
-
-def _glorot(shape: tuple[int, ...], fan_in: int, fan_out: int) -> Array:
-    limit = np.float32((6.0 / (fan_in + fan_out)) ** 0.5)
-    drawn = unidev.to_numpy(unidev.rand(shape, device="cpu"))
-    found: Array = (drawn * np.float32(2) - np.float32(1)) * limit
-    return found
 
 
 @check(required=True, profile="train", needs=_NEEDS)
@@ -137,13 +131,13 @@ def _check_batch_norm(bench: Workbench, values: Array, in_net: bool, device: Any
     norm = made_on(device, lambda: nn.batch_norm(features, momentum=0.75, epsilon=1e-3))
     layer = nn.sequential(norm) if in_net else norm
     where = f"batch_norm of {values.shape} on {device}" + (", in sequential" if in_net else "")
-    has = portable(bench, norm)
+    has = values_of(bench, norm)
     names = {"weight", "bias", "running_mean", "running_var"}
     assert set(has) == names, f"{where}: it stores {sorted(has)}"
     for name, value in (("weight", 1), ("bias", 0), ("running_mean", 0), ("running_var", 1)):
         assert (has[name] == value).all(), f"{where}: {name} starts as {has[name]}"
     fill(bench, norm, ("weight", "bias"))
-    has = portable(bench, norm)
+    has = values_of(bench, norm)
     means, variances = neural.statistics(values.astype("float64"))
     nn.train_mode(layer)
     y = called(bench, layer, values, device)
@@ -152,7 +146,7 @@ def _check_batch_norm(bench: Workbench, values: Array, in_net: bool, device: Any
     norm = made_on(device, lambda: nn.batch_norm(features, momentum=0.75, epsilon=1e-3))
     layer = nn.sequential(norm) if in_net else norm
     _train_once(bench, layer, values, device)
-    after = portable(bench, norm)
+    after = values_of(bench, norm)
     assert np.allclose(after["running_mean"], 0.25 * means, atol=1e-4), (
         f"{where}: the running mean is {after['running_mean']}, not {0.25 * means}"
     )
@@ -165,7 +159,7 @@ def _check_batch_norm(bench: Workbench, values: Array, in_net: bool, device: Any
     y = called(bench, layer, values, device)
     expected = neural.batch_norm(values, after["running_mean"], after["running_var"], after, 1e-3)
     check_close(bench, y, expected, device, f"{where}, inference")
-    again = portable(bench, norm)
+    again = values_of(bench, norm)
     assert all(np.array_equal(again[n], after[n]) for n in names), (
         f"{where}: inference changes the statistics"
     )
@@ -212,7 +206,7 @@ def test_sequential(bench: Workbench, device: Device) -> None:
     net = nn.sequential(conv, nn.relu(), nn.max_pool2d(2), nn.flatten(), dense)
     nn.eval_mode(net)
     fill(bench, net, ("0.bias", "4.bias"))
-    has = portable(bench, net)
+    has = values_of(bench, net)
     names = {"0.weight", "0.bias", "4.weight", "4.bias"}
     assert set(has) == names, f"on {device}: it stores {sorted(has)}, not {sorted(names)}"
     h = neural.conv2d(IMAGES, has["0.weight"], has["0.bias"], (1, 1), (1, 1))
@@ -237,7 +231,7 @@ def test_gradients(bench: Workbench, device: Device) -> None:
     net = made_on(device, _small_net)
     nn.eval_mode(net)
     fill(bench, net, ("0.bias", "4.bias"))
-    has = portable(bench, net)
+    has = values_of(bench, net)
     names = ["0.weight", "0.bias", "4.weight", "4.bias"]
 
     def reference(*given: Array) -> Array:

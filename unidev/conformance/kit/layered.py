@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
+from unidev.conformance.kit.stored_models import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -44,12 +45,11 @@ def made_on(device: Device, make: Callable[[], Model]) -> Model:
         return make()
 
 
-def portable(bench: Workbench, model: Model) -> dict[str, Array]:
-    """The contents of a checkpoint of ``model``: portable names, in the portable layouts."""
-    found = {}
-    for name, (x, axes) in bench.backend.models.stored(model).items():
-        values = unidev.to_numpy(x)
-        found[name] = values if axes is None else values.transpose(axes)
+def glorot(shape: tuple[int, ...], fan_in: int, fan_out: int) -> Array:
+    """The weight that a layer draws: unidev's next numbers, on the CPU, within Glorot's limits."""
+    limit = np.float32((6.0 / (fan_in + fan_out)) ** 0.5)
+    drawn = unidev.to_numpy(unidev.rand(shape, device="cpu"))
+    found: Array = (drawn * np.float32(2) - np.float32(1)) * limit
     return found
 
 
@@ -98,7 +98,7 @@ def check_layer(
     for device in bench.devices:
         layer = made_on(device, make)
         fill(bench, layer)
-        expected = reference(portable(bench, layer))
+        expected = reference(values_of(bench, layer))
         y = called(bench, layer, values, device)
         check_close(bench, y, expected, device, f"{name} on {device}")
         net = unidev.nn.sequential(layer)

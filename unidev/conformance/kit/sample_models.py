@@ -116,10 +116,10 @@ class Sample:
 
         If a tensor has several names: the frozen one, else the first.
         """
-        known = {_place(extents): name for name, extents in reversed(self.memory().items())}
+        known = {tuple(extents): name for name, extents in reversed(self.memory().items())}
         frozen = self.probe.frozen(self.model)
-        known |= {_place(extents): n for n, extents in self.memory().items() if n in frozen}
-        found = {name: _place(self.bench.oracle.storage(x)) for name, x in tensors.items()}
+        known |= {tuple(extents): n for n, extents in self.memory().items() if n in frozen}
+        found = {name: tuple(self.bench.oracle.storage(x)) for name, x in tensors.items()}
         strange = [name for name, place in found.items() if place not in known]
         assert not strange, f"{strange} are not in the memory of any tensor of the model"
         return {known[place] for place in found.values()}
@@ -159,7 +159,3 @@ class Sample:
                 np.frombuffer(a, "float32"), np.frombuffer(b, "float32"), rtol=1e-4, atol=1e-5
             )
             assert close, f"{where}: {name} is far from that of a model that was not moved"
-
-
-def _place(extents: list[Any]) -> tuple[Any, ...]:
-    return tuple(extents)
