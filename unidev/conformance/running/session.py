@@ -35,7 +35,7 @@ from unidev.conformance.running.events import (
 from unidev.registry.versions import framework_version
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
 
     from unidev.conformance.judging.expectations import Expectation
     from unidev.contract.backend import Backend
@@ -202,11 +202,8 @@ class ConformanceSession:
         yield
         if self._problems and exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        ended = (
-            pytest.ExitCode.OK,
-            pytest.ExitCode.TESTS_FAILED,
-            pytest.ExitCode.NO_TESTS_COLLECTED,
-        )
+        codes = pytest.ExitCode
+        ended = (codes.OK, codes.TESTS_FAILED, codes.NO_TESTS_COLLECTED)
         if exitstatus in ended and not session.shouldstop:
             self._tell(Finish())
         if self._writer is not None:
@@ -265,8 +262,4 @@ def _id(item: pytest.Item) -> str:
 
 
 def _ids(option: str) -> frozenset[str]:
-    return frozenset(_split(option))
-
-
-def _split(option: str) -> Iterator[str]:
-    return (part.strip() for part in option.split(",") if part.strip())
+    return frozenset(part.strip() for part in option.split(",") if part.strip())
