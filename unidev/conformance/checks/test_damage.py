@@ -34,13 +34,10 @@ def test_old_file_stays(bench: Workbench, device: Device) -> None:
             unidev.save_parameters(second.model, path)
         assert path.read_bytes() != content, f"on {device}: the new file equals the old one"
         path.write_bytes(content)
-        failures: list[tuple[object, str, int, BaseException]] = []
-        for number in sorted({1, 2, reads.count}):
-            failures += [
-                (bench.backend.models, "read", number, MemoryError("no memory left (injected)")),
-                (bench.backend.models, "read", number, KeyboardInterrupt()),
-            ]
-        failures += [
+        numbers, models = sorted({1, 2, reads.count}), bench.backend.models
+        failures: list[tuple[object, str, int, BaseException]] = [
+            *((models, "read", n, MemoryError("no memory left (injected)")) for n in numbers),
+            *((models, "read", n, KeyboardInterrupt()) for n in numbers),
             (os, "fsync", 1, OSError("no space left on the device (injected)")),
             (os, "replace", 1, OSError("no permission to rename (injected)")),
             (os, "replace", 1, KeyboardInterrupt()),

@@ -20,19 +20,13 @@ _BOTH = ("models", "probe.models")
 @check(required=True, profile="train", needs=_BOTH, over="neighbours")
 def test_no_memory_half_way(bench: Workbench, source: Device, target: Device) -> None:
     """Whichever part finds no memory on the device, the model stays where it was, intact."""
-    count = _calls_of(bench, "twin", source, target)
-    for number in sorted({1, count // 2, count}):
-        if number:
-            _check_failure(bench, "twin", number, source, target)
+    _check_failures(bench, "twin", source, target)
 
 
 @check(required=True, profile="train", needs=_BOTH, over="neighbours")
 def test_failure_while_swapping(bench: Workbench, source: Device, target: Device) -> None:
     """A failure after some parts have moved moves those back, memory included."""
-    count = _calls_of(bench, "swap", source, target)
-    for number in sorted({1, count // 2, count}):
-        if number:
-            _check_failure(bench, "swap", number, source, target)
+    _check_failures(bench, "swap", source, target)
 
 
 @check(required=True, profile="train", needs=_BOTH, over="neighbours")
@@ -41,8 +35,8 @@ def test_failure_at_the_end(bench: Workbench, source: Device, target: Device) ->
     _check_failure(bench, "finish", 1, source, target)
 
 
-def _calls_of(bench: Workbench, method: str, source: Device, target: Device) -> int:
-    """The number of calls of ``method`` in one move, which must be at least one."""
+def _check_failures(bench: Workbench, method: str, source: Device, target: Device) -> None:
+    """In the first, a middle and the last call of ``method`` in one move, which has some."""
     sample = Sample.trained_on(bench, source)
     with Calls(bench.backend.models, method) as calls:
         sample.place(target)
@@ -50,7 +44,8 @@ def _calls_of(bench: Workbench, method: str, source: Device, target: Device) -> 
         f"{source} to {target}: `{method}` was not called, so a failure in it cannot be tested"
     )
     bench.evidence.add("calls", f"{method}, {source} to {target}: {calls.count}")
-    return calls.count
+    for number in sorted({1, calls.count // 2, calls.count} - {0}):
+        _check_failure(bench, method, number, source, target)
 
 
 def _check_failure(

@@ -61,12 +61,9 @@ def test_dense(bench: Workbench) -> None:
     """``dense`` is x @ weight.T + bias."""
     for bias in (True, False):
         check_layer(
-            bench,
-            lambda bias=bias: nn.dense(4, 3, bias=bias),  # type: ignore[misc]
-            ROWS,
-            lambda has: neural.linear(ROWS, has["weight"], has.get("bias")),
-            f"dense, bias={bias}",
-        )
+            bench, partial(nn.dense, 4, 3, bias=bias), ROWS,
+            lambda has: neural.linear(ROWS, has["weight"], has.get("bias")), f"dense, bias={bias}",
+        )  # fmt: skip
 
 
 @check(required=True, profile="train", needs=_NEEDS)
@@ -78,17 +75,14 @@ def test_conv2d(bench: Workbench) -> None:
     )  # fmt: skip
     for kernel, stride, padding in cases:
         for bias in (True, False):
+            how: dict[str, Any] = {"stride": stride, "padding": padding}
             check_layer(
-                bench,
-                lambda k=kernel, s=stride, p=padding, b=bias: nn.conv2d(  # type: ignore[misc]
-                    3, 4, k, stride=s, padding=p, bias=b
-                ),
-                IMAGES,
-                lambda has, s=stride, p=padding: neural.conv2d(  # type: ignore[misc]
-                    IMAGES, has["weight"], has.get("bias"), s, p
+                bench, partial(nn.conv2d, 3, 4, kernel, bias=bias, **how), IMAGES,
+                lambda has, how=how: neural.conv2d(  # type: ignore[misc]
+                    IMAGES, has["weight"], has.get("bias"), **how
                 ),
                 f"conv2d {kernel}, stride={stride}, padding={padding}, bias={bias}",
-            )
+            )  # fmt: skip
 
 
 @check(required=True, profile="train", needs=_NEEDS)
@@ -97,14 +91,10 @@ def test_pools(bench: Workbench) -> None:
     cases: tuple[tuple[Any, Any], ...] = (((2, 2), None), ((3, 2), (1, 3)), ((2, 3), (2, 2)))
     for kernel, stride in cases:
         for name in ("avg_pool2d", "max_pool2d"):
-            make, reference = getattr(nn, name), getattr(neural, name)
-            check_layer(
-                bench,
-                lambda m=make, k=kernel, s=stride: m(k, stride=s),  # type: ignore[misc]
-                IMAGES,
-                lambda _, r=reference, k=kernel, s=stride: r(IMAGES, k, s or k),  # type: ignore[misc]
-                f"{name} {kernel}, stride={stride}",
-            )
+            make = partial(getattr(nn, name), kernel, stride=stride)
+            expected = getattr(neural, name)(IMAGES, kernel, stride or kernel)
+            where = f"{name} {kernel}, stride={stride}"
+            check_layer(bench, make, IMAGES, lambda _, e=expected: e, where)  # type: ignore[misc]
 
 
 @check(required=True, profile="train", needs=_NEEDS)
@@ -117,13 +107,12 @@ def test_flatten_and_activations(bench: Workbench) -> None:
         check_layer(bench, nn.tanh, values, lambda _, v=values: np.tanh(v), "tanh")  # type: ignore[misc]
 
 
-@check(required=True, profile="train", needs=_NEEDS)
-def test_batch_norm(bench: Workbench) -> None:
+@check(required=True, profile="train", needs=_NEEDS, over="devices")
+def test_batch_norm(bench: Workbench, device: Device) -> None:
     """For rows and images: batch statistics in training, running statistics in inference."""
     for values in (ROWS, IMAGES):
         for in_net in (False, True):
-            for device in bench.devices:
-                _check_batch_norm(bench, values, in_net, device)
+            _check_batch_norm(bench, values, in_net, device)
 
 
 def _check_batch_norm(bench: Workbench, values: Array, in_net: bool, device: Any) -> None:
