@@ -52,6 +52,13 @@ class BatchNorm(paddle.nn.BatchNorm2D):  # type: ignore[misc]  # Paddle is untyp
 class PaddleLayers(Layers):
     """``paddle.nn``."""
 
+    avg_pool2d = paddle.nn.AvgPool2D
+    max_pool2d = paddle.nn.MaxPool2D
+    flatten = paddle.nn.Flatten
+    relu = paddle.nn.ReLU
+    tanh = paddle.nn.Tanh
+    dropout = paddle.nn.Dropout
+
     def dense(self, weight: Array, bias: Array | None) -> Layer:
         """Paddle's weight is ``(inputs, outputs)``."""
         outputs, inputs = weight.shape
@@ -74,35 +81,11 @@ class PaddleLayers(Layers):
         )
         return _filled(made, weight=weight, bias=bias)
 
-    def avg_pool2d(self, kernel_size: Pair, stride: Pair) -> Layer:
-        """Without padding: complete windows only."""
-        return paddle.nn.AvgPool2D(list(kernel_size), list(stride))
-
-    def max_pool2d(self, kernel_size: Pair, stride: Pair) -> Layer:
-        """Without padding: complete windows only."""
-        return paddle.nn.MaxPool2D(list(kernel_size), list(stride))
-
-    def flatten(self) -> Layer:
-        """Flattens from axis 1."""
-        return paddle.nn.Flatten()
-
-    def relu(self) -> Layer:
-        """``ReLU``."""
-        return paddle.nn.ReLU()
-
-    def tanh(self) -> Layer:
-        """``Tanh``."""
-        return paddle.nn.Tanh()
-
     def batch_norm(self, features: int, momentum: float, epsilon: float) -> Layer:
         """Paddle's momentum is the weight of the old value, as here."""
         ones, zeros = np.ones(features, np.float32), np.zeros(features, np.float32)
         made = BatchNorm(features, momentum, epsilon)
         return _filled(made, weight=ones, bias=zeros, _mean=zeros, _variance=ones)
-
-    def dropout(self, rate: float) -> Layer:
-        """Paddle's own, which scales up while training."""
-        return paddle.nn.Dropout(rate)
 
     def sequential(self, layers: Sequence[Layer]) -> Layer:
         """``Sequential``."""
