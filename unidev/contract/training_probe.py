@@ -13,15 +13,12 @@ from unidev.contract.backend import unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import numpy as np
-
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
 
-    Array = np.ndarray[Any, Any]
-    Tensor = Any
-    Model = Any
     Optimizer = Any
+
+    from unidev.contract.layers import Array, Model, Tensor
 
 
 class AutogradProbe(ABC):

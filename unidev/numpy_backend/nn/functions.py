@@ -14,8 +14,7 @@ from unidev.contract.layers import Functions
 from unidev.errors import InvalidDataError
 
 if TYPE_CHECKING:
-    Array = np.ndarray[Any, Any]
-    Pair = tuple[int, int]
+    from unidev.contract.layers import Array, Pair
 
 
 def linear(x: Array, weight: Array, bias: Array | None) -> Array:

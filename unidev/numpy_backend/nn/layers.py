@@ -16,8 +16,7 @@ from unidev.tensors.generator import draw
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    Array = np.ndarray[Any, Any]
-    Pair = tuple[int, int]
+    from unidev.contract.layers import Array, Pair
 
 
 class Buffers(dict[str, "Array"]):

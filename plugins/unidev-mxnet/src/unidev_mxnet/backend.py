@@ -31,9 +31,7 @@ from unidev_mxnet.native_calls import ContextAnswer, get_context, numpy_shapes, 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from unidev import BackendSpec, Device, Extent
-
-    Array = np.ndarray[Any, Any]
+    from unidev.contract import Array, BackendSpec, Device, Extent
 
 _NAMES = ("bool", "int8", "int32", "int64", "uint8", "float16", "float32", "float64")
 

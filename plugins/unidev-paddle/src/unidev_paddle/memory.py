@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any
 from unidev.contract import Memory, PeakCounter, unsupported
 from unidev.errors import UnsupportedOperation
 from unidev_paddle import simulator
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import core, paddle
 
 if TYPE_CHECKING:
     from unidev.contract import Backend, Device
     from unidev_paddle.devices import Accelerator
-
-paddle: Any = import_paddle()
-core: Any = paddle.base.core
 
 
 def of_cpu() -> Memory:

@@ -17,12 +17,7 @@ from unidev_mxnet.scopes import numpy_semantics
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
-    Tensor = Any
-    Model = Any
-    Pair = tuple[int, int]
+    from unidev.contract import Array, Model, Pair, Tensor
 
 _PORTABLE = {"gamma": "weight", "beta": "bias"}
 """Gluon's names in batch norm, and their names in a checkpoint."""

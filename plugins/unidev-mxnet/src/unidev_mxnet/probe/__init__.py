@@ -15,9 +15,7 @@ from unidev import Probe, part, unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from unidev import Device
-
-    Array = np.ndarray[Any, Any]
+    from unidev.contract import Array, Device
 
 _LOOKS, _MOST_LOOKS = 4, 40
 """How many equal counts in a row are needed, and how many are taken at most, 5 ms apart."""

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.contract import kind_of
 from unidev.errors import UnsupportedOperation
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Set
 
     Tensor = Any
-
-paddle: Any = import_paddle()
 
 
 def state_of(optimizer: Any, names: Set[str]) -> Iterator[Tensor]:

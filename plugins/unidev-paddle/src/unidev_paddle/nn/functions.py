@@ -6,12 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract import Functions
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
     Tensor = Any
 
-paddle: Any = import_paddle()
 own: Any = paddle.nn.functional
 
 

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.contract import Layers
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    Array = np.ndarray[Any, Any]
     Layer = Any
-    Tensor = Any
-    Pair = tuple[int, int]
 
-paddle: Any = import_paddle()
+    from unidev.contract import Array, Pair, Tensor
 
 
 class Unfilled(paddle.nn.initializer.Initializer):  # type: ignore[misc]  # Paddle is untyped here

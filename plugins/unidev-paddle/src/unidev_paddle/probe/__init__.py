@@ -7,18 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.contract import Probe, part
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import core, paddle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from unidev.contract import Device
-
-    Tensor = Any
-    Array = np.ndarray[Any, Any]
-
-paddle: Any = import_paddle()
-core: Any = paddle.base.core
+    from unidev.contract import Array, Device, Tensor
 
 
 class PaddleProbe(Probe):

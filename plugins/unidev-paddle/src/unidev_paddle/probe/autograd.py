@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unidev.contract import AutogradProbe
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
-
-    from unidev.contract import Device
-
-    Array = np.ndarray[Any, Any]
-    Tensor = Any
-
-paddle: Any = import_paddle()
+    from unidev.contract import Array, Device, Tensor
 
 
 class PaddleAutogradProbe(AutogradProbe):

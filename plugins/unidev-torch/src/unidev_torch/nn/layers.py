@@ -14,10 +14,7 @@ from unidev_torch.models import tree as modules
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
-    Pair = tuple[int, int]
+    from unidev.contract import Array, Pair
 
 _UNFILLED: Any = {"device": "meta", "dtype": torch.float32}
 """Layers are made without weights: torch would draw them from the user's generator."""
