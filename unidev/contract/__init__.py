@@ -29,14 +29,15 @@ if TYPE_CHECKING:
     from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
     from unidev.support.build_cache import build_once
+    from unidev.support.nested import found_in
     from unidev.support.wording import kind_of
 
     __all__ = [
         "CONTRACT_VERSION", "Array", "Autograd", "AutogradProbe", "Backend", "BackendSpec", "Build",
         "Device", "Extent", "Functions", "Installation", "Layers", "Memory", "Model", "ModelProbe",
         "Models", "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe", "Recording",
-        "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel", "build_once", "hookimpl",
-        "kind_of", "part", "unsupported",
+        "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel", "build_once", "found_in",
+        "hookimpl", "kind_of", "part", "unsupported",
     ]  # fmt: skip
 
 _NAMES = {
@@ -53,6 +54,7 @@ _NAMES = {
     "contract.tracer": "Patches PlannedTransfer Recording Tracer",
     "contract.training_probe": "AutogradProbe ModelProbe",
     "support.build_cache": "build_once",
+    "support.nested": "found_in",
     "support.wording": "kind_of",
 }
 HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

@@ -31,10 +31,6 @@ class MxnetAutogradProbe(AutogradProbe):
             total.backward()
             return [x.grad if x._fresh_grad else None for x in xs]
 
-    def detach(self, x: Tensor) -> Tensor:
-        """``detach``."""
-        return x.detach()
-
     second_order = unsupported(
         "few of MXNet's operators have a second derivative, and multiplication does not",
         "https://github.com/apache/mxnet/blob/1.9.1/python/mxnet/autograd.py#L278",

@@ -26,10 +26,6 @@ class PaddleAutogradProbe(AutogradProbe):
             result.sum().backward()
         return [x.grad for x in xs]
 
-    def detach(self, x: Tensor) -> Tensor:
-        """``detach``."""
-        return x.detach()
-
     def second_order(
         self, function: Callable[[Tensor], Tensor], array: Array, device: Device
     ) -> Tensor:

@@ -34,10 +34,6 @@ class TorchAutogradProbe(AutogradProbe):
             total.backward()  # type: ignore[no-untyped-call]
         return [x.grad for x in xs]
 
-    def detach(self, x: torch.Tensor) -> torch.Tensor:
-        """``x.detach()``."""
-        return x.detach()
-
     def second_order(
         self, function: Callable[[torch.Tensor], torch.Tensor], array: Array, device: Device
     ) -> torch.Tensor:
