@@ -158,9 +158,7 @@ class Recording(threading.local):
                 self.is_muted = False
 
     def wrap(
-        self,
-        function: Callable[..., R],
-        transfers_of: Callable[..., Sequence[PlannedTransfer]],
+        self, function: Callable[..., R], transfers_of: Callable[..., Sequence[PlannedTransfer]]
     ) -> Callable[..., R]:
         """A replacement for ``function``, with its name and documentation.
 

@@ -12,11 +12,7 @@ import numpy as np
 import unidev
 import unidev_paddle
 from unidev.contract import Backend, Extent, Memory, part, unsupported
-from unidev.errors import (
-    DeletedTensorError,
-    UnsupportedDtypeError,
-    UnsupportedOperation,
-)
+from unidev.errors import DeletedTensorError, UnsupportedDtypeError, UnsupportedOperation
 from unidev_paddle import devices, memory
 from unidev_paddle.copying import Move, copy_cut, empty_at, move_cut
 from unidev_paddle.framework import core, paddle

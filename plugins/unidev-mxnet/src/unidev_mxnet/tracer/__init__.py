@@ -36,7 +36,7 @@ _BLIND_SPOTS = {
 
 _BLIND_SPOTS_OF_CYTHON = {
     "operators and copies": "this build of MXNet calls them by Cython; MXNET_ENABLE_CYTHON=0 makes "
-    "it call them by ctypes, as its packages do",
+    "it call them by ctypes, as its packages do"
 }
 
 

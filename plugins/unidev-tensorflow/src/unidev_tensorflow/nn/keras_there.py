@@ -17,7 +17,7 @@ def make_layers(backend: TensorFlowBackend) -> Layers:
         import keras  # type: ignore[import-untyped]
     except ImportError as error:
         return unsupported(  # type: ignore[no-any-return]
-            f"layers need Keras, which cannot be imported ({error}): pip install keras",
+            f"layers need Keras, which cannot be imported ({error}): pip install keras"
         )
     found = keras.backend.backend()
     if found != "tensorflow":

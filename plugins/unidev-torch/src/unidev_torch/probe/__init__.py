@@ -38,11 +38,7 @@ class TorchProbe(Probe):
 
     def views(self, x: torch.Tensor) -> Mapping[str, torch.Tensor]:
         """Torch's views."""
-        return {
-            "transposed": x.t(),
-            "sliced": x[1:, ::2],
-            "broadcast": x.expand(3, *x.shape),
-        }
+        return {"transposed": x.t(), "sliced": x[1:, ::2], "broadcast": x.expand(3, *x.shape)}
 
     def extents(self, x: torch.Tensor) -> Sequence[Extent]:
         """The storage, as torch reports it."""
@@ -101,10 +97,7 @@ class TorchProbe(Probe):
             x.fill_(value)
 
     def gradient(
-        self,
-        function: Callable[[torch.Tensor], torch.Tensor],
-        array: Array,
-        device: Device,
+        self, function: Callable[[torch.Tensor], torch.Tensor], array: Array, device: Device
     ) -> Array:
         """``backward``."""
         x = self.make(array, device).requires_grad_()
