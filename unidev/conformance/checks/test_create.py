@@ -213,6 +213,30 @@ def test_scopes_nest(bench: Workbench, outer: Device, inner: Device) -> None:
     bench.oracle.check_device(unidev.zeros(3), bench.cpu, "after both blocks")
 
 
+@check(over="all_pairs")
+def test_scopes_end_in_any_order(bench: Workbench, first: Device, second: Device) -> None:
+    """A block that ends before one that was entered later takes nothing with it, leaves nothing."""
+    outside = _default(bench)
+    with second:
+        alone = _default(bench)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    where = f"in {second}, entered in {first}, which has ended"
+    try:
+        bench.oracle.check_device(unidev.zeros(3), second, where)
+        assert _default(bench) == alone, f"the framework's defaults {where}"
+    finally:
+        second.__exit__(None, None, None)
+    bench.oracle.check_device(unidev.zeros(3), bench.cpu, f"after {first}, {second}")
+    assert _default(bench) == outside, f"the framework's defaults after {first}, {second}"
+
+
+def _default(bench: Workbench) -> dict[str, object]:
+    state = bench.probe.global_state()
+    return {name: value for name, value in state.items() if "random" not in name}
+
+
 @check(required=True, over="devices")
 def test_device_of_tensor_view_and_result(bench: Workbench, device: Device) -> None:
     """A tensor, a variable, a view, and a result inside ``with device:`` report their device."""

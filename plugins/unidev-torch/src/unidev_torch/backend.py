@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import platform
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._device import DeviceContext
 
 from unidev.contract import Backend, Extent, Memory, part
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
-from unidev_torch import tensors
+from unidev_torch import mode_stacks, tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
 
@@ -126,10 +127,18 @@ class TorchBackend(Backend):
         if device.kind == "gpu":
             torch.accelerator.synchronize(device.native)
 
-    def native_scope(self, device: Device) -> AbstractContextManager[Any]:
-        """``with torch.device(...)``, which applies to this thread alone."""
-        native: torch.device = device.native
-        return native
+    @contextmanager
+    def native_scope(self, device: Device) -> Iterator[None]:
+        """``with torch.device(...)``, which applies to this thread alone.
+
+        That one ends whatever mode of the thread is innermost, such as a tracer's.
+        """
+        mode = DeviceContext(device.native)
+        mode_stacks.push_call_mode(mode)
+        try:
+            yield
+        finally:
+            mode_stacks.remove_call_mode(mode)
 
     def memory(self, device: Device) -> Memory:
         """Bytes that torch's allocator holds in tensors; the driver's free and total bytes."""
