@@ -41,7 +41,8 @@ def test_a_new_tensor_has_the_shape_dtype_and_device_asked_for(
 def test_what_is_no_shape_is_refused_and_named(maker, shape: object) -> None:
     with pytest.raises(unidev.InvalidDataError, match="a shape must be a non-negative") as caught:
         maker(shape)
-    assert repr(shape)[:30] in str(caught.value)
+    named = repr(shape)[:30] if type(shape).__module__ == "builtins" else "<numpy.ndarray>"
+    assert named in str(caught.value)
 
 
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS)
