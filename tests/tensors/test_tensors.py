@@ -135,7 +135,6 @@ def test_array_rounds_and_truncates_a_tensor_as_a_list(two_gpus: None) -> None:
         assert unidev.array(data, dtype="bool").tolist() == [True, True]
 
 
-
 def test_a_conversion_that_is_checked_is_recorded_with_its_reading(two_gpus: None) -> None:
     x = unidev.array([1.0, 2.0], device="gpu:1")
     with unidev.trace_transfers() as trace:
