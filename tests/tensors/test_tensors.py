@@ -116,8 +116,8 @@ def test_array_of_a_tensor_goes_where_a_new_tensor_goes(two_gpus: None) -> None:
 @pytest.mark.parametrize("device", ["cpu", "gpu:1"])
 @pytest.mark.parametrize(
     ("value", "dtype"),
-    [(300, "uint8"), (-1, "uint16"), (float("nan"), "int32"), (2.0**40, "int32"), (1e300, "float32"),
-     (float("inf"), "int64"), (70000, "float16"), (1j, "float64"), (1e300 + 0j, "complex64")],
+    [(300, "uint8"), (-1, "uint16"), (float("nan"), "int32"), (2.0**40, "int32"),
+     (1e300, "float32"), (float("inf"), "int64"), (70000, "float16"), (1j, "float64"), (1e300 + 0j, "complex64")],
 )  # fmt: skip
 def test_array_refuses_values_that_change_in_a_tensor_as_in_a_list(
     device: str, value: complex, dtype: str, two_gpus: None
@@ -176,7 +176,8 @@ def test_arange_counts_as_range_does(bounds, values, dtype: str) -> None:
 
 @pytest.mark.parametrize(
     "bounds",
-    [(0, 3, 0), (0, 1, 0.0), (True,), (0, 1, True), (1j,), ("3",), (None,), (2**70,), (2**63,), (2**63, 2**63 + 2),
+    [(0, 3, 0), (0, 1, 0.0), (True,), (0, 1, True), (1j,), ("3",), (None,), (2**70,),
+     (2**63,), (2**63, 2**63 + 2),
      (0, float("inf")), (float("nan"),), (1e300, 2e300, 1e300), ([1],)],
     ids=str,
 )  # fmt: skip

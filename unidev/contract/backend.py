@@ -12,6 +12,7 @@ capabilities is read from these attributes; there is no second list.
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -252,10 +253,8 @@ class Backend(ABC):
         Called before the framework computes with a tensor of the user's, or reads or writes a
         model's; ``copy_to``, ``copy_if_there``, ``cast`` and ``to_numpy`` do the same themselves.
         """
-        try:
+        with contextlib.suppress(UnsupportedOperation):  # symbolic: no memory yet
             self.device_of(x)
-        except UnsupportedOperation:  # symbolic: no memory yet
-            pass
 
     def cast(self, x: Tensor, dtype: Dtype, device: Device) -> Tensor:
         """``x`` converted to ``dtype``, in new memory on ``device``; may drop gradients."""

@@ -169,7 +169,7 @@ class TorchBackend(Backend):
         return x.to(device.native, non_blocking=ordered, copy=True)
 
     def copy_if_there(self, x: torch.Tensor, device: Device) -> torch.Tensor | None:
-        """``clone`` of a contiguous tensor that its storage covers; the rest needs a closer look."""
+        """``clone`` of a contiguous tensor in a storage that covers it; or None, to look closer."""
         if (
             (x.is_cpu if device is self.cpu else self._devices[x.device] is device)
             and x.is_contiguous()
@@ -256,7 +256,7 @@ class TorchBackend(Backend):
         return torch.accelerator.current_device_index()
 
 
-def _need_a_closer_look(self: TorchBackend, x: torch.Tensor, device: Device) -> None:  # noqa: ARG001
+def _need_a_closer_look(*_: Any) -> None:
     """``copy_if_there`` for torch.compile, which cannot follow ``untyped_storage``."""
 
 
