@@ -161,7 +161,7 @@ class TorchBackend(Backend):
         memory is still reading it after the call returns.
         """
         is_here = self.device_of(x) is device
-        tensors.check_copyable(x)
+        tensors.check_memory(x)
         if is_here:
             return x.clone()
         tensors.check_movable(x, is_simulated=self.simulated_count > 0)
@@ -169,10 +169,19 @@ class TorchBackend(Backend):
         return x.to(device.native, non_blocking=ordered, copy=True)
 
     def copy_if_there(self, x: torch.Tensor, device: Device) -> torch.Tensor | None:
-        """``clone``, unless ``x`` is empty, freed, or of a kind that needs a closer look."""
-        if self._devices[x.device] is device and x.untyped_storage():
+        """``clone`` of a contiguous tensor in a storage that covers it; or None, to look closer."""
+        if (
+            (x.is_cpu if device is self.cpu else self._devices[x.device] is device)
+            and x.is_contiguous()
+            and not x.storage_offset()
+            and x.untyped_storage().nbytes() >= x.nbytes
+        ):
             return _clone(x)
         return None
+
+    def check_memory(self, x: torch.Tensor) -> None:
+        """Compares the storage's length with the last element's offset."""
+        tensors.check_memory(x)
 
     def from_numpy(
         self, array: np.ndarray[Any, Any], dtype: torch.dtype, device: Device
@@ -200,7 +209,7 @@ class TorchBackend(Backend):
 
     def cast(self, x: torch.Tensor, dtype: torch.dtype, device: Device) -> torch.Tensor:
         """``to`` with device and dtype; a complex tensor is never converted to a real one."""
-        tensors.check_copyable(x)
+        tensors.check_memory(x)
         if x.is_complex() and not dtype.is_complex:
             raise UnsupportedDtypeError(
                 f"converting a {x.dtype} tensor to {dtype} would drop its imaginary part: "
@@ -245,6 +254,13 @@ class TorchBackend(Backend):
         if not _is_initialized(torch.get_device_module(self._accelerator_type())):
             return 0
         return torch.accelerator.current_device_index()
+
+
+def _need_a_closer_look(*_: Any) -> None:
+    """``copy_if_there`` for torch.compile, which cannot follow ``untyped_storage``."""
+
+
+TorchBackend.copy_if_there._torchdynamo_inline = _need_a_closer_look  # type: ignore[attr-defined]
 
 
 def _is_initialized(module: Any) -> bool:
