@@ -70,9 +70,9 @@ def ordered_dict_becomes_dict(backend: Any) -> None:
 @mutant("containers.named_and_registered_containers")
 def dataclass_skipped(backend: Any) -> None:
     """Its tensors stay where they are, and nothing is said: accelerate's ``send_to_device``."""
-    from unidev.tensors import classify, containers
+    from unidev.tensors import containers
 
-    sees_container, map_tensors = classify.is_container, containers.map_tensors
+    check_leaf, map_tensors = containers._check_leaf, containers.map_tensors
 
     def is_dataclass(x: object) -> bool:
         return hasattr(type(x), "__dataclass_fields__")
@@ -83,9 +83,10 @@ def dataclass_skipped(backend: Any) -> None:
 
         return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=containers.NAMESPACE)
 
-    @replace(classify)
-    def is_container(x: object) -> bool:
-        return sees_container(x) and not is_dataclass(x)
+    @replace(containers)
+    def _check_leaf(leaf: object, *rest: Any) -> None:
+        if not is_dataclass(leaf):
+            check_leaf(leaf, *rest)
 
     @in_place_of(map_tensors)
     def mapped(function: Any, tree: Any) -> Any:
