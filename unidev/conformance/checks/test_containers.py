@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import unidev
-from unidev.conformance.kit.containers import Batch, Custom, Frozen, Point
+from unidev.conformance.kit.containers import (
+    Batch,
+    Custom,
+    Frozen,
+    Longer,
+    Output,
+    Point,
+    objects_with,
+    objects_without,
+)
 from unidev.conformance.kit.examples import a_handful
 from unidev.conformance.running.catalog import check
 
@@ -155,6 +164,56 @@ def test_non_tensors_untouched(workbench: Workbench) -> None:
             assert len(copied) == len(others), f"{source} to {target}: {copied}"
             for old, new in zip(others, copied, strict=True):
                 assert new is old, f"{source} to {target}: {old!r} became {new!r}"
+
+
+@check(required=True)
+def test_objects_with_tensors_are_refused(workbench: Workbench) -> None:
+    """An object that holds a tensor is refused with its path: the tensor would stay behind."""
+    for source, target in workbench.all_pairs():
+        x, y = workbench.matrix(source), workbench.matrix(source)
+        for held, path in objects_with(y):
+            batch = {"x": x, "odd": [held]}
+            for call, *arguments in (
+                (unidev.copy_to, batch, target), (unidev.as_in_device, batch, target),
+                (unidev.device_of, batch), (unidev.check_same_device, batch),
+            ):  # fmt: skip
+                error = workbench.expect(unidev.UnsupportedContainerError, call, *arguments)
+                wanted = f"['odd'][0]{path}"
+                assert wanted in str(error), f"{call.__name__}: no {wanted!r} in: {error}"
+
+
+@check(required=True)
+def test_objects_without_tensors_pass(workbench: Workbench) -> None:
+    """Paths, dates, locks, functions and other objects pass, and none of their code runs."""
+    for source, target in workbench.all_pairs():
+        x = workbench.matrix(source)
+        others = [source, x.dtype, *objects_without(x)]
+        tree = {"x": x, "others": others}
+        for moved in (
+            workbench.works(unidev.copy_to, tree, target),
+            workbench.works(unidev.as_in_device, tree, target),
+        ):
+            for old, new in zip(others, moved["others"], strict=True):
+                assert new is old, f"{source} to {target}: a {type(old).__name__} was replaced"
+        assert workbench.works(unidev.as_in_device, tree, source) is tree
+        assert workbench.works(unidev.device_of, tree) is source
+        workbench.works(unidev.check_same_device, tree)
+
+
+@check(required=True)
+def test_mappings_that_are_dataclasses(workbench: Workbench) -> None:
+    """Of a dataclass that is also a mapping, attributes and items stay the same tensors."""
+    for source, target in workbench.all_pairs():
+        x, mask = workbench.matrix(source), workbench.matrix(source)
+        where = f"{source} to {target}"
+        for tree in (Output(x), Longer(x, mask)):
+            moved = workbench.works(unidev.copy_to, tree, target)
+            name = type(tree).__name__
+            assert type(moved) is type(tree), f"{where}: {name} became {type(moved).__name__}"
+            assert moved.get("data") is moved.data, f"{where}: the item of {name} is another tensor"
+            workbench.oracle.check_copy(x, moved.data, target, f"{name}, {where}")
+            assert tree["data"] is tree.data is x, f"{where}: the original {name} was changed"
+        workbench.oracle.check_copy(mask, moved.mask, target, f"a subclass's field, {where}")
 
 
 @check()
