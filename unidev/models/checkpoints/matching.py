@@ -48,6 +48,7 @@ def slots_of(backend: Backend, model: Any) -> list[Slot]:
     stored = backend.models.stored(model)
     tensors: dict[object, list[str]] = {}
     for name, one in stored.items():  # a tensor stored in two layouts gets two entries
+        backend.check_memory(one.tensor)
         tensors.setdefault((id(one.tensor), one.axes), []).append(name)
     return [
         Slot(tuple(names), stored[names[0]], _entry(names[0], stored[names[0]], backend))
