@@ -19,7 +19,7 @@ _LINK = "https://docs.pytorch.org/docs/stable/torch_cuda_memory.html"
 
 
 class TorchPeaks(PeakCounter):
-    """The counters of ``torch.cuda`` and ``torch.xpu``."""
+    """The counters of ``torch.cuda``, ``torch.xpu`` and the simulated ``torch.sim``."""
 
     def used_bytes(self, device: Device) -> int:
         """``memory_allocated``."""
@@ -36,9 +36,11 @@ class TorchPeaks(PeakCounter):
 
 def peaks_of(backend: Backend) -> PeakCounter:
     """The counters, if torch's accelerator has any."""
-    if backend.simulated_count or not backend.device_count("gpu"):
+    if not backend.device_count("gpu"):
         return unsupported(  # type: ignore[no-any-return]
-            "torch counts the memory of CUDA and XPU devices only", _LINK, operation="peaks"
+            "torch counts the memory of an accelerator only, and there is none",
+            _LINK,
+            operation="peaks",
         )
     return TorchPeaks(backend)
 
