@@ -24,14 +24,16 @@ TYPE_CHECKING = False  # not typing's: importing that takes as long as all of un
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from typing import Any, TypeVar
+    from typing import Any, ParamSpec, TypeVar
 
     from unidev.contract.backend import Backend
 
+    L = TypeVar("L")
     P = TypeVar("P")
+    Q = ParamSpec("Q")
 
 
-def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, Any]]:
+def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
     """A function that returns the loss and its gradients with respect to the first argument.
 
     Args:
@@ -79,7 +81,7 @@ def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, 
         by_id = dict(zip(leaves, found, strict=True))
         return loss, map_tensors(lambda x, _: by_id[id(x)], parameters)
 
-    return evaluate
+    return evaluate  # type: ignore[return-value]  # of which parameters, `function` checks
 
 
 def sgd(parameters: P, gradients: Any, /, lr: float) -> P:

@@ -12,14 +12,32 @@ from unidev.tensors.containers import tensors_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar, overload
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
     from unidev.devices.finding import DeviceLike
 
+    M = TypeVar("M")
+    Opt = TypeVar("Opt")
+else:
 
-def place(model: Any, device: DeviceLike, /, *, optimizer: Any = None) -> Any:
+    def overload(signature: object) -> object:
+        """Typing's, at no cost."""
+        return signature
+
+
+@overload
+def place(  # noqa: D103
+    model: M, device: DeviceLike, /, *, optimizer: None = None
+) -> M: ...
+@overload
+def place(  # noqa: D103, F811
+    model: M, device: DeviceLike, /, *, optimizer: Opt
+) -> tuple[M, Opt]: ...
+def place(  # noqa: F811  ruff knows only the decorator of typing
+    model: Any, device: DeviceLike, /, *, optimizer: Any = None
+) -> Any:
     """Move ``model`` to ``device`` in place; returns the same object.
 
     Parameters, buffers and gradients get new memory on ``device``. Parameter objects keep their
