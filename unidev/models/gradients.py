@@ -17,21 +17,23 @@ from unidev.registry.loading import backend_of_type
 from unidev.registry.selection import active_backend
 from unidev.support.numbers import real_number
 from unidev.support.wording import kind_of, shown
-from unidev.tensors.classify import MODEL, classify
+from unidev.tensors.classify import MODEL, classify, shape_of
 from unidev.tensors.containers import map_tensors, named_tensors, tensors_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from typing import Any, TypeVar
+    from typing import Any, ParamSpec, TypeVar
 
     from unidev.contract.backend import Backend
 
+    L = TypeVar("L")
     P = TypeVar("P")
+    Q = ParamSpec("Q")
 
 
-def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, Any]]:
+def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
     """A function that returns the loss and its gradients with respect to the first argument.
 
     Args:
@@ -79,7 +81,7 @@ def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, 
         by_id = dict(zip(leaves, found, strict=True))
         return loss, map_tensors(lambda x, _: by_id[id(x)], parameters)
 
-    return evaluate
+    return evaluate  # type: ignore[return-value]  # of which parameters, `function` checks
 
 
 def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
@@ -237,10 +239,9 @@ def _descend(backend: Backend, pairs: list[tuple[Any, Any]], lr: float) -> Seque
     for x, gradient in pairs:
         if type(x) is not type(gradient) and not isinstance(gradient, backend.tensor_types):
             raise NotATensorError(f"a gradient must be a tensor, not {kind_of(gradient)}.")
-        if tuple(x.shape) != tuple(gradient.shape):
-            raise InvalidDataError(
-                f"a parameter has shape {tuple(x.shape)}, but its gradient {tuple(gradient.shape)}."
-            )
+        shape, found = shape_of(x), shape_of(gradient)
+        if shape != found:
+            raise InvalidDataError(f"a parameter has shape {shape}, but its gradient {found}.")
         if device_of(x) is not device_of(gradient):
             raise InvalidDataError(
                 f"a parameter is on {device_of(x)}, but its gradient on {device_of(gradient)}."

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from unidev.calls.boundary import call
 from unidev.calls.framework_errors import framework_error
 from unidev.contract.dtypes import portable_name
-from unidev.errors import InvalidDataError, NotATensorError, UnidevError, UnsupportedOperation
+from unidev.errors import InvalidDataError, NotATensorError, UnsupportedOperation
 from unidev.nn.arguments import pair
 from unidev.support.wording import kind_of
 from unidev.tensors.checks import check_same_device
-from unidev.tensors.classify import backend_of_tensor
+from unidev.tensors.classify import backend_of_tensor, shape_unknown
 
 if TYPE_CHECKING:
     from unidev.nn.arguments import Pair
@@ -168,16 +168,16 @@ def _shape(x: Tensor) -> tuple[Any, ...]:
     """The shape; None for a size that is unknown while a graph is traced (-1 in Paddle)."""
     try:
         return tuple(None if isinstance(size, int) and size < 0 else size for size in x.shape)
-    except AttributeError as error:
+    except (AttributeError, TypeError) as error:  # TypeError: a class of tensors
         raise NotATensorError(f"a tensor is required, not {kind_of(x)}.") from error
+    except ValueError as error:
+        raise shape_unknown() from error
 
 
 def _shape_of_images(x: Tensor) -> tuple[Any, ...]:
     try:
         return _shape(x)
-    except UnidevError:
-        raise
-    except ValueError:  # in a TensorFlow graph, for a tensor of unknown rank
+    except InvalidDataError:  # in a TensorFlow graph, for a tensor of unknown rank
         return (None,) * 4
 
 
