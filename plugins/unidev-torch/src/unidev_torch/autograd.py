@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +13,8 @@ from unidev.errors import UnsupportedDtypeError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
+
+_UNCHANGED = nullcontext()
 
 
 class TorchAutograd(Autograd):
@@ -35,8 +38,7 @@ class TorchAutograd(Autograd):
         self, loss_of: Callable[[], torch.Tensor], leaves: Sequence[torch.Tensor]
     ) -> tuple[torch.Tensor, Sequence[torch.Tensor | None]]:
         """Records also inside ``torch.no_grad`` and ``torch.inference_mode``."""
-        is_inference = torch.is_inference_mode_enabled()
-        with torch.inference_mode(False) if is_inference else torch.enable_grad():
+        with _recording():
             loss = loss_of()
             if not loss.requires_grad:
                 return loss.detach(), [None] * len(leaves)
@@ -55,6 +57,12 @@ class TorchAutograd(Autograd):
             with torch.no_grad():
                 torch._foreach_add_(list(parameters), list(gradients), alpha=-lr)
         return parameters
+
+
+def _recording() -> AbstractContextManager[Any]:
+    if torch.is_inference_mode_enabled():
+        return torch.inference_mode(False)
+    return _UNCHANGED if torch.is_grad_enabled() else torch.enable_grad()
 
 
 def _each_its_own(gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
