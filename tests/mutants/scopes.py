@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,6 +34,33 @@ def scope_leaks_on_error(backend: Any) -> None:
     def leave(owner: object, *exc_info: Any) -> None:
         if not any(exc_info):
             leave_scope(owner, *exc_info)
+
+
+def _leave_unless(kind: type[BaseException]) -> None:
+    from unidev.registry.scopes import leave_scope
+
+    @in_place_of(leave_scope)
+    def leave(owner: object, *exc_info: Any) -> None:
+        if not isinstance(exc_info[1] if exc_info else None, kind):
+            leave_scope(owner, *exc_info)
+
+
+@mutant("create.scope_restores_after_exception")
+def scope_leaks_after_an_interrupt(backend: Any) -> None:
+    """``except Exception`` in the place of ``finally``: Ctrl-C goes past it."""
+    _leave_unless(KeyboardInterrupt)
+
+
+@mutant("create.scope_restores_after_exception")
+def scope_leaks_after_a_generator_closes(backend: Any) -> None:
+    """A generator that is closed inside its block: GeneratorExit is no ``Exception``."""
+    _leave_unless(GeneratorExit)
+
+
+@torch_mutant("create.scope_is_the_frameworks_too", profile="tensor")
+def native_scope_does_nothing(backend: Any) -> None:
+    """unidev's own tensors follow the block, and the framework's do not."""
+    replace_value(backend, "native_scope", lambda self, device: nullcontext())
 
 
 @mutant("create.scopes_nest")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -35,7 +35,7 @@ class PlannedTransfer(NamedTuple):
     """Shape of the tensor that moves; None for several at once, or if unknown."""
 
 
-class Tracer(ABC):
+class Tracer:
     """Reports what a framework moves between devices, whichever of its calls does so.
 
     Patches, hooks and slows down nothing unless ``watch`` is open. Other threads are not affected.
@@ -51,10 +51,15 @@ class Tracer(ABC):
     """The framework's functions that see only real GPUs, as ``torch.cuda.is_available``, and the
     module of each. While GPUs are simulated, traces show which of them a program has called."""
 
+    recording: Recording
+    """The open scopes, to which ``watch`` adds one: set it, or override ``watch``."""
+
+    patches: AbstractContextManager[object] = nullcontext()
+    """Entered before each scope and left after it, such as ``Patches``."""
+
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
-    @abstractmethod
     def watch(
         self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
     ) -> AbstractContextManager[None]:
@@ -74,6 +79,15 @@ class Tracer(ABC):
         first, and its end in reverse order. After the last scope, also after an exception,
         everything that was patched is the original object again.
         """
+        return _within(self.patches, self.recording.scope(begin, end))
+
+
+@contextmanager
+def _within(
+    patches: AbstractContextManager[object], scope: AbstractContextManager[None]
+) -> Iterator[None]:
+    with patches, scope:
+        yield
 
 
 R = TypeVar("R")
@@ -150,9 +164,7 @@ class Recording(threading.local):
                 self.is_muted = False
 
     def wrap(
-        self,
-        function: Callable[..., R],
-        transfers_of: Callable[..., Sequence[PlannedTransfer]],
+        self, function: Callable[..., R], transfers_of: Callable[..., Sequence[PlannedTransfer]]
     ) -> Callable[..., R]:
         """A replacement for ``function``, with its name and documentation.
 

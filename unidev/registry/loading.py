@@ -59,6 +59,8 @@ def load_backend(name: str) -> Backend:
         with loading_lock:
             backend = loaded_backends.get(name) or _load(name)
             loaded_backends[name] = backend
+        for cls in backend.tensor_types:  # now: torch.compile could not follow it later
+            backend_of_type(cls)
         if thread.recorder is not None:
             thread.recorder.add(backend)
     return backend

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,12 +16,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 """The version of the JSON schema; raised by changes that break readers."""
-
-
-def write(pieces: Iterable[str], path: str | os.PathLike[str]) -> None:
-    """Write ``pieces`` to ``path``, one at a time."""
-    with Path(path).open("w", encoding="utf-8") as file:
-        file.writelines(pieces)
 
 
 def json_pieces(trace: Trace) -> Iterator[str]:

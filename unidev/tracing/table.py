@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unidev.support.wording import bytes_text, count_text, seconds_text
+from unidev.support.wording import bytes_text, count_text, plain, seconds_text
 from unidev.tracing.advice import spoken
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _NUMBERS = 3
 def table(trace: Trace) -> str:
     """The complete text: what was moved, by which line, advice, and what is not seen."""
     told_no = (f"{name}(), {why}" for name, why in trace.told_no.items())
-    return "\n".join([*_moved(trace), *told_no, *_unseen(trace)])
+    return plain("\n".join([*_moved(trace), *told_no, *_unseen(trace)]))
 
 
 def _moved(trace: Trace) -> Iterator[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple, overload
 
+from unidev.support.atomic_file import write_whole
 from unidev.support.deprecation import deprecated
 from unidev.support.wording import bytes_text, count_text
 
@@ -219,18 +220,18 @@ class Trace:
     def to_json(self, path: str | os.PathLike[str]) -> None: ...
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
         """The trace as JSON, described in docs/tracing.md; written to ``path`` if given."""
-        from unidev.tracing.export import json_pieces, write
+        from unidev.tracing.export import json_pieces
 
         if path is None:
             return "".join(json_pieces(self))
-        write(json_pieces(self), path)
+        write_whole(path, json_pieces(self))
         return None
 
     def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write a file for https://ui.perfetto.dev or ``chrome://tracing``."""
-        from unidev.tracing.export import chrome_pieces, write
+        from unidev.tracing.export import chrome_pieces
 
-        write(chrome_pieces(self), path)
+        write_whole(path, chrome_pieces(self))
 
     def __str__(self) -> str:
         from unidev.tracing.table import table

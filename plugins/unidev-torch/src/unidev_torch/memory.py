@@ -8,17 +8,16 @@ import torch
 
 from unidev.contract import PeakCounter, unsupported
 from unidev.errors import UnsupportedOperation
+from unidev_torch.tensors import check_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from unidev.contract import Backend, Device
 
 _LINK = "https://docs.pytorch.org/docs/stable/torch_cuda_memory.html"
 
 
 class TorchPeaks(PeakCounter):
-    """The counters of ``torch.cuda`` and ``torch.xpu``."""
+    """The counters of ``torch.cuda``, ``torch.xpu`` and the simulated ``torch.sim``."""
 
     def used_bytes(self, device: Device) -> int:
         """``memory_allocated``."""
@@ -33,28 +32,23 @@ class TorchPeaks(PeakCounter):
         _module(device).reset_peak_memory_stats(device.index)
 
 
-def peaks_of(backend: Backend) -> PeakCounter:
+def peaks_of(backend: Backend) -> Any:
     """The counters, if torch's accelerator has any."""
-    if backend.simulated_count or not backend.device_count("gpu"):
-        return unsupported(  # type: ignore[no-any-return]
-            "torch counts the memory of CUDA and XPU devices only", _LINK, operation="peaks"
-        )
+    if not backend.device_count("gpu"):
+        return unsupported("torch counts the memory of an accelerator, and there is none", _LINK)
     return TorchPeaks(backend)
 
 
-def pinning_of(backend: Backend) -> Callable[[torch.Tensor], torch.Tensor]:
+def pinning_of(backend: Backend) -> Any:
     """``Tensor.pin_memory``, if there is an accelerator to pin for."""
     if backend.simulated_count or not backend.device_count("gpu"):
-        return unsupported(  # type: ignore[no-any-return]
-            "torch pins memory only for an accelerator, and there is none",
-            _LINK,
-            operation="pinned",
-        )
+        return unsupported("torch pins memory only for an accelerator, and there is none", _LINK)
     return _pinned
 
 
 def _pinned(x: torch.Tensor) -> torch.Tensor:
     """A copy, even if ``x`` is pinned already."""
+    check_memory(x)
     return torch.empty_like(x, device="cpu", pin_memory=True).copy_(x)
 
 

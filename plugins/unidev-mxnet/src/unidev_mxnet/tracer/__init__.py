@@ -8,9 +8,8 @@ metrics, …). The user's call is read off the stack, and only when something mo
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import mxnet as mx  # type: ignore[import-untyped]
 from mxnet.ndarray import _internal  # type: ignore[import-untyped]
@@ -20,10 +19,7 @@ from unidev_mxnet.tracer.patches import MxnetPatches
 from unidev_mxnet.tracer.recording import MxnetRecording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from unidev import Backend
-    from unidev.contract import PlannedTransfer
 
 _BLIND_SPOTS = {
     "a KVStore, and so a gluon.Trainer of several devices": "it sums gradients and distributes "
@@ -42,7 +38,7 @@ _BLIND_SPOTS = {
 
 _BLIND_SPOTS_OF_CYTHON = {
     "operators and copies": "this build of MXNet calls them by Cython; MXNET_ENABLE_CYTHON=0 makes "
-    "it call them by ctypes, as its packages do",
+    "it call them by ctypes, as its packages do"
 }
 
 
@@ -63,11 +59,3 @@ class MxnetTracer(Tracer):
             self.blind_spots = {**_BLIND_SPOTS, **_BLIND_SPOTS_OF_CYTHON}
         self.recording = MxnetRecording()
         self.patches = MxnetPatches(backend, self.recording)
-
-    @contextmanager
-    def watch(
-        self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
-    ) -> Iterator[None]:
-        """See ``Tracer``; calls from other threads pass straight through."""
-        with self.patches, self.recording.scope(begin, end):
-            yield

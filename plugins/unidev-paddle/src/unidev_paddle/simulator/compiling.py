@@ -15,7 +15,7 @@ from pathlib import Path
 from unidev.contract import build_once
 from unidev.errors import SimulationError
 
-SOURCES = tuple(Path(__file__).with_name("cpp") / name for name in ("simulator.cpp", "kernels.cpp"))
+SOURCES = tuple(sorted(Path(__file__).with_name("cpp").glob("*.cpp")))
 OPTIONS = ("-O2", "-shared", "-fPIC", "-std=c++17")
 HEADER = "include/paddle/phi/backends/device_ext.h"
 COMPILE_TIMEOUT_S = 300
@@ -116,11 +116,7 @@ def _compile(paddle: Paddle, compiler: str, path: Path) -> None:
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(  # noqa: S603  a list, no shell; the compiler is the user's own
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=COMPILE_TIMEOUT_S,
+            command, capture_output=True, text=True, check=False, timeout=COMPILE_TIMEOUT_S
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SimulationError(

@@ -8,7 +8,6 @@ arguments; in threads without a scope these call the originals. Transfers within
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -18,15 +17,17 @@ from unidev_paddle.tracer.patches import PaddlePatches
 from unidev_paddle.tracer.recording import recording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
-    from unidev.contract import Backend, PlannedTransfer
+    from unidev.contract import Backend
 
 paddle: Any = import_paddle()
 
 
 class PaddleTracer(Tracer):
     """Replaces Paddle's own functions."""
+
+    recording = recording
 
     blind_spots: Mapping[str, str] = {
         "transfers in backward": (
@@ -57,12 +58,4 @@ class PaddleTracer(Tracer):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self._patches = PaddlePatches(backend)
-
-    @contextmanager
-    def watch(
-        self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
-    ) -> Iterator[None]:
-        """See ``Tracer``."""
-        with self._patches, recording.scope(begin, end):
-            yield
+        self.patches = PaddlePatches(backend)
