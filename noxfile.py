@@ -7,6 +7,8 @@ While you work: ``nox -s format``, ``nox -s quick -- torch -k copies`` and ``nox
 copy.zero_d``. These use the environment of the session ``torch``, and make it if there is none.
 """
 
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -29,6 +31,8 @@ FRAMEWORKS = {
     "paddle": ["paddlepaddle==3.3.1"],
     "mxnet": ["mxnet==1.9.1", "numpy==1.26.4"],
 }
+NEWEST = "3.13"
+"""The newest Python that the core is tested on."""
 ON_EACH = "tests/everywhere"  # tests of the core that run on whatever framework is there
 
 RUFF = "ruff==0.17.6"  # the same as in .pre-commit-config.yaml
@@ -79,6 +83,21 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def core(session: nox.Session) -> None:
     """The core, its conformance suite and NumPy's mutants, with no framework but NumPy."""
+    install(session)
+    session.run(*PYTEST, *session.posargs, env=IN_TESTS)
+
+
+def is_newest_here() -> bool:
+    """Whether the newest Python runs here; a shim of pyenv's may be all that is on the PATH."""
+    found = shutil.which(f"python{NEWEST}")
+    return found is not None and not subprocess.call([found, "-c", ""], stderr=subprocess.DEVNULL)
+
+
+@nox.session(default=False, python=NEWEST if "newest" in sys.argv and is_newest_here() else False)
+def newest(session: nox.Session) -> None:
+    """The core's tests on the newest Python, where there is one."""
+    if session.python is False:
+        session.skip(f"left out: there is no python{NEWEST} on the PATH that runs")
     install(session)
     session.run(*PYTEST, *session.posargs, env=IN_TESTS)
 

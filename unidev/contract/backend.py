@@ -277,7 +277,11 @@ class Backend(ABC):
     native_scope: Callable[[Device], AbstractContextManager[Any]] = unsupported(
         "the framework has no default device per thread"
     )
-    """A scope in which the framework's own new tensors go to the device, in this thread only."""
+    """A new scope in which the framework's own new tensors go to the device, in this thread only.
+
+    unidev leaves scopes innermost first: where blocks end in another order, it leaves those above
+    the one that ends, and enters new ones for them.
+    """
 
     extents: Callable[[Tensor], Sequence[Extent]] = unsupported(
         "the backend does not report addresses"
