@@ -131,7 +131,10 @@ def test_a_backend_whose_copy_is_none_does_not_conform(unidev, tmp_path) -> None
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "✗ fail copy.disjoint_on_the_same_device on host (required)" in done.stdout
-    assert "again: UNIDEV_PLUGINS=broken unidev conform broken --only copy.disj" in done.stdout
+    assert (
+        "again: UNIDEV_PLUGINS=broken python -m unidev conform broken --only copy.disj"
+        in done.stdout
+    )
 
 
 def test_a_copy_that_kills_the_process_is_a_crash_and_the_rest_is_judged(unidev, tmp_path) -> None:

@@ -49,7 +49,7 @@ Examples:
   unidev conform torch --simulate 4 --report report.json --html report.html
   unidev conform torch --only copy.values_bit_exact --simulate 0
   unidev conform --verify report.json
-  UNIDEV_PLUGINS=my_module unidev conform my_backend     (a plugin that is not installed)
+  UNIDEV_PLUGINS=my_module python -m unidev conform my_backend     (a plugin that is not installed)
 """
 
 
