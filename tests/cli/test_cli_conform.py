@@ -287,3 +287,13 @@ def test_only_takes_groups_and_checks() -> None:
     group = [each.id for each in all_checks() if each.group == "devices"]
     assert len(group) > 1
     assert _selection("devices, copy.zero_d,devices", "tensor") == (*group, "copy.zero_d")
+
+
+def test_progress_after_the_last_check_is_not_that_of_loading() -> None:
+    from unidev.cli.conform import _step
+    from unidev.conformance.running.configuration_run import Progress
+
+    at = Progress(configuration="host", check=None, done=0, of=0)
+    assert _step(at) == "host: loading the backend"
+    at = Progress(configuration="host", check=None, done=4, of=4)
+    assert _step(at) == "host: waiting for the process to end (4 of 4)"
