@@ -184,10 +184,15 @@ def _unflatten(structure: Any, leaves: list[Any], tree: T) -> T:
 def _paths(tree: object) -> list[str]:
     import optree
 
+    def step(entry: Any) -> str:
+        if isinstance(entry, optree.MappingEntry):
+            return f"[{shown(entry.entry)}]"
+        return entry.codify("")  # type: ignore[no-any-return]
+
     accessors = optree.tree_accessors(tree, none_is_leaf=True, namespace=NAMESPACE)  # type: ignore[arg-type]
     try:
-        return [accessor.codify("") for accessor in accessors]
-    except Exception:  # noqa: BLE001  a key's __repr__ can raise anything
+        return ["".join(map(step, accessor)) for accessor in accessors]
+    except Exception:  # noqa: BLE001  a container's own entries can raise anything
         return [f"[leaf {position}]" for position in range(len(accessors))]
 
 
