@@ -14,6 +14,7 @@ import fractions
 import functools
 import logging
 import pathlib
+import pickle
 import random
 import threading
 import types
@@ -305,6 +306,16 @@ def test_a_path_and_other_plain_objects_take_the_quick_look(
 def test_looking_runs_none_of_the_object_s_code_where_nothing_is_found() -> None:
     passing = [Lazy(1), Fake(a=1), of_meta(1), Storage(a=1), Data(x=1), Slippery(k=1)]
     assert unidev.copy_to([unidev.ones(1), *passing], "cpu")[1] is passing[0]
+
+
+def test_looking_does_not_change_the_object() -> None:
+    failed = ValueError("x")
+    before = pickle.dumps(failed)
+    unidev.copy_to([unidev.ones(1), failed], "cpu")
+    assert pickle.dumps(failed) == before
+    failed.x = unidev.ones(1)  # type: ignore[attr-defined]
+    with pytest.raises(unidev.UnsupportedContainerError, match=r"\.x, and"):
+        unidev.copy_to([unidev.ones(1), failed], "cpu")
 
 
 def test_a_class_can_be_collected() -> None:
