@@ -20,7 +20,7 @@ from unidev.tensors.classify import (
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, TypeVar
 
     from unidev.contract.backend import Backend
@@ -132,6 +132,47 @@ def tensors_of(tree: object) -> list[tuple[Any, Backend]]:
     Raises the same errors as ``map_tensors``.
     """
     return [(tensor, backend) for _, tensor, backend in _looked_through(tree)[2]]
+
+
+class Opened:
+    """A tree taken apart; making one raises the same errors as ``map_tensors``."""
+
+    def __init__(self, tree: Any) -> None:
+        self._tree = tree
+        self._leaves, self._structure, found = _looked_through(tree)
+        self.tensors = [(tensor, backend) for _, tensor, backend in found]
+        """As of ``tensors_of``."""
+        self._positions = [position for position, _, _ in found]
+
+    def with_tensors(self, tensors: Iterable[Any]) -> Any:
+        """The tree with ``tensors`` in place of its own, in their order."""
+        leaves = list(self._leaves)
+        for position, x in zip(self._positions, tensors, strict=True):
+            leaves[position] = x
+        return _unflatten(self._structure, leaves, self._tree)
+
+    def path(self, number: int) -> str:
+        """The path, such as ``['mask']``, of the tensor ``number``."""
+        return _paths(self._tree)[self._positions[number]]
+
+    def layout(self) -> list[tuple[Any, ...]]:
+        """For each tensor, the keys that lead to it, and the classes of the containers there."""
+        import optree
+
+        accessors = optree.tree_accessors(self._tree, none_is_leaf=True, namespace=NAMESPACE)
+        return [
+            tuple((step.entry, step.type) for step in accessors[position])
+            for position in self._positions
+        ]
+
+    def has_structure_of(self, other: Opened) -> bool:
+        """Whether tensors stand at the same places in containers of the same classes."""
+        try:  # fast; but the rest of a registered class may have an __eq__ that raises
+            if self._structure == other._structure and self._positions == other._positions:
+                return True
+        except Exception:  # noqa: BLE001, S110
+            pass
+        return self.layout() == other.layout()
 
 
 def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,6 +13,8 @@ from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
+
+_UNCHANGED = nullcontext()
 
 
 class TorchAutograd(Autograd):
@@ -38,8 +41,7 @@ class TorchAutograd(Autograd):
     ) -> tuple[torch.Tensor, Sequence[torch.Tensor | None]]:
         """Records also inside ``torch.no_grad`` and ``torch.inference_mode``."""
         _check_recorded(leaves)
-        is_inference = torch.is_inference_mode_enabled()
-        with torch.inference_mode(False) if is_inference else torch.enable_grad():
+        with _recording():
             loss = loss_of()
             if not loss.requires_grad:
                 return loss.detach(), [None] * len(leaves)
@@ -66,6 +68,12 @@ def _check_recorded(xs: Sequence[torch.Tensor]) -> None:
             "a gradient with respect to a tensor made in torch.inference_mode",
             "torch records nothing for it: make it, or clone it, outside of that mode",
         )
+
+
+def _recording() -> AbstractContextManager[Any]:
+    if torch.is_inference_mode_enabled():
+        return torch.inference_mode(False)
+    return _UNCHANGED if torch.is_grad_enabled() else torch.enable_grad()
 
 
 def _each_its_own(gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:

@@ -41,6 +41,7 @@ class TorchBackend(Backend):
     autograd = part("unidev_torch.autograd:TorchAutograd")
     layers = part("unidev_torch.nn.layers:TorchLayers")
     functions = part("unidev_torch.nn.functions:TorchFunctions")
+    collectives = part("unidev_torch.collectives:TorchCollectives")
     installation = part("unidev_torch.installation:TorchInstallation")
     tracer = part("unidev_torch.tracer:TorchTracer")
     peaks = part("unidev_torch.memory:peaks_of")
@@ -101,11 +102,10 @@ class TorchBackend(Backend):
                 device = torch.device(spec)
             except (RuntimeError, ValueError):
                 return None
-        elif isinstance(spec, torch.device):
-            device = spec
-        else:
-            return None
-        return self._kind_and_index(device)
+            found, number = self._kind_and_index(device), spec.partition(":")[2]
+            # torch keeps the index in a byte: its cuda:256 is cuda:0
+            return found and (found[0], int(number or found[1]))
+        return self._kind_and_index(spec) if isinstance(spec, torch.device) else None
 
     def hardware_name(self, kind: str, index: int) -> str:
         """As the driver reports it; the query creates CUDA's context."""
