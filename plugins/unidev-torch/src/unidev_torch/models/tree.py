@@ -215,6 +215,12 @@ def _ask(module: torch.nn.Module, native: torch.device) -> None:
     module.__dict__["_apply"] = lambda *_arguments, **_options: module
     try:
         module.to(native)
+    except RuntimeError:  # torch's own
+        raise
+    except Exception as error:
+        raise UnsupportedOperation(
+            f"placing a {type(module).__name__}", f"its own `to` refuses: {error}"
+        ) from error
     finally:
         del module.__dict__["_apply"]
 
