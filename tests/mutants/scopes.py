@@ -98,3 +98,31 @@ def scope_of_a_later_gpu_is_the_second(backend: Any) -> None:
 
         found = innermost_device(name)
         return Device(name, "gpu", 1) if found is not None and found.index > 1 else found
+
+
+@mutant("create.scopes_end_in_any_order")
+def innermost_scope_ends(backend: Any) -> None:
+    """Whichever block ends, the innermost scope goes: ``torch.device.__exit__``."""
+    from unidev.registry.scopes import leave_scope, stack
+
+    @in_place_of(leave_scope)
+    def leave(owner: object, *exc_info: Any) -> None:
+        stack.scopes[-1].leave(*exc_info)
+
+
+@torch_mutant("create.scopes_end_in_any_order", profile="tensor")
+def scopes_above_stay_entered(backend: Any) -> None:
+    """A scope ends beneath others, and restores its device for them: MXNet's contexts."""
+    import torch
+
+    from unidev.registry.scopes import leave_scope, stack
+
+    replace_value(backend, "native_scope", lambda self, device: torch.device(device.native))
+
+    @in_place_of(leave_scope)
+    def leave(owner: object, *exc_info: Any) -> None:
+        for position, scope in enumerate(stack.scopes):
+            if scope.owner is owner:
+                del stack.scopes[position]
+                scope.native.__exit__(*exc_info)
+                return

@@ -55,7 +55,8 @@ def _check_filled(bench: Workbench, device: Device) -> None:
     for case in bench.drawn(device, is_large=device is bench.devices[-1]):
         if not case.is_of_numpy:
             continue  # there is nothing to compare bits with
-        shape, options = case.values.shape, {"dtype": case.dtype, "device": device}
+        shape = case.values.shape
+        options: dict[str, Any] = {"dtype": case.dtype, "device": device}
         number = case.dtype == "bool" or 3
         for name, made, value in (
             ("zeros", unidev.zeros(shape, **options), 0),
@@ -267,6 +268,30 @@ def test_scopes_nest(bench: Workbench, outer: Device, inner: Device) -> None:
             bench.works(unidev.zeros, 3)
         bench.oracle.check_device(unidev.zeros(3), outer, f"{outer} after use_backend")
     bench.oracle.check_device(unidev.zeros(3), bench.cpu, "after both blocks")
+
+
+@check(over="all_pairs")
+def test_scopes_end_in_any_order(bench: Workbench, first: Device, second: Device) -> None:
+    """A block that ends before one that was entered later takes nothing with it, leaves nothing."""
+    outside = _default(bench)
+    with second:
+        alone = _default(bench)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    where = f"in {second}, entered in {first}, which has ended"
+    try:
+        bench.oracle.check_device(unidev.zeros(3), second, where)
+        assert _default(bench) == alone, f"the framework's defaults {where}"
+    finally:
+        second.__exit__(None, None, None)
+    bench.oracle.check_device(unidev.zeros(3), bench.cpu, f"after {first}, {second}")
+    assert _default(bench) == outside, f"the framework's defaults after {first}, {second}"
+
+
+def _default(bench: Workbench) -> dict[str, object]:
+    state = bench.probe.global_state()
+    return {name: value for name, value in state.items() if "random" not in name}
 
 
 @check(required=True, over="devices")
