@@ -64,11 +64,15 @@ def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, 
             named = backend.models.trainable(parameters)
             if not named:
                 raise NotATensorError(f"this {kind_of(parameters)} has no trainable parameters.")
+            for x in named.values():
+                backend.check_memory(x)
             loss, found = _gradients(
                 backend, lambda: function(parameters, *arguments, **options), list(named.values())
             )
             return loss, dict(zip(named, found, strict=True))
         unique, backend = _unique(parameters)
+        for x in unique.values():
+            backend.check_memory(x)
         leaves = {key: backend.autograd.leaf(x) for key, x in unique.items()}
         for x in unique.values():  # after `leaf`, so that a framework's own error comes first
             _check_differentiable(x, backend)
@@ -134,8 +138,6 @@ def no_grad() -> AbstractContextManager[Any]:
 def _gradients(
     backend: Backend, loss_of: Callable[[], Any], leaves: Sequence[Any]
 ) -> tuple[Any, list[Any]]:
-    for leaf in leaves:
-        backend.check_memory(leaf)
     of_the_user: list[Exception] = []
 
     def checked() -> Any:

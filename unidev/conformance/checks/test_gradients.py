@@ -106,6 +106,34 @@ def _check_flow(workbench: Workbench, verb: Verb, name: str) -> None:
 
 
 @check(required=True, profile="train", needs=_PROBE)
+def test_through_slices(workbench: Workbench) -> None:
+    """The gradient of a slice, also of a copied one, is zero elsewhere, on the source's device."""
+    x = wholes(3, 4)
+    for source, target in workbench.ring():
+        for name, part in _SLICES.items():
+            where = f"x[{name}], {source} to {target}"
+            expected = np.zeros_like(x)
+            part(expected)[...] = 2 * part(x)
+
+            def function(x: Any, part: Any = part, target: Device = target) -> Any:
+                with unidev.device_of(x):
+                    y = part(x)
+                copied = unidev.copy_to(y, target)
+                return times(copied, copied)
+
+            (slope,) = gradients(workbench, function, (x,), (source,), where)
+            check_gradient(workbench, slope, expected, source, where)
+
+
+_SLICES: dict[str, Callable[[Any], Any]] = {
+    "0": lambda x: x[0],
+    "1:": lambda x: x[1:],
+    ":, -1": lambda x: x[:, -1],
+    "::2, 1:3": lambda x: x[::2, 1:3],
+}
+
+
+@check(required=True, profile="train", needs=_PROBE)
 def test_land_on_the_sources_device(workbench: Workbench) -> None:
     """Each source's gradient is on the source's device, wherever the result was computed."""
     x, y = wholes(2, 3), wholes(2, 3, start=2)

@@ -46,6 +46,7 @@ _TRIALS: dict[str, Trial] = {
         lambda x: x, _matrix(), backend.device("cpu", 0)
     ),
     "probe.deleted": lambda backend, call: call(backend.device("cpu", 0)),
+    "probe.cut_short": lambda backend, call: call(backend.device("cpu", 0)),
     "probe.allocated_bytes": lambda backend, call: call(backend.device("cpu", 0)),
     "probe.read_out": lambda backend, call: call(_tensor(backend)),
     "models": lambda backend, part: part.parameters({"x": _tensor(backend)}),

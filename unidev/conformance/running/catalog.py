@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 PROFILES = ("tensor", "train")
 GROUPS = (
-    "smoke", "devices", "create", "copy", "as_in_device", "containers", "errors", "threads",
+    "smoke", "devices", "create", "copy", "as_in_device", "containers", "errors", "values", "threads",
     "memory", "many", "tracer",
     "gradients", "value_and_grad", "models", "placing", "failures", "footprint", "nested", "layers",
     "functional", "checkpoints", "damage",
