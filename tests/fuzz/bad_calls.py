@@ -379,7 +379,9 @@ def main() -> int:
         out = os.fdopen(os.dup(1), "w")
         os.dup2(2, 1)  # what the frameworks print is no answer
         numbers = range(given.first, given.first + given.calls)
-        make_calls(given.backend, given.seed, numbers, lambda line: print(line, file=out, flush=True))
+        make_calls(
+            given.backend, given.seed, numbers, lambda line: print(line, file=out, flush=True)
+        )
         return 0
     if given.only is not None:
         os.environ.update(UNIDEV_BACKEND=given.backend, UNIDEV_SIMULATE=str(given.simulate))

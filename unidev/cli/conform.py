@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from unidev.cli.options import finite
+from unidev.cli.options import need, timeout
+from unidev.cli.output import console, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,18 +62,16 @@ Examples:
     "--simulate", type=click.IntRange(0, 64), metavar="N",
     help="Host and N simulated GPUs, instead of host, 1 and 4; 0: the host's own devices only.",
 )  # fmt: skip
-@click.option("--only", metavar="ID,ID…", help="Only these checks, such as copy.zero_d.")
+@click.option(
+    "--only", metavar="ID,ID…", help="Only these checks, such as copy.zero_d, or groups: copy."
+)
 @click.option("--list", "is_list", is_flag=True, help="List the profile's checks; run nothing.")
 @click.option("--report", type=_FILE, metavar="FILE", help="Write the report as JSON.")
 @click.option("--html", type=_FILE, metavar="FILE", help="Write it as one HTML page.")
 @click.option("--markdown", type=_FILE, metavar="FILE", help="Write it as Markdown.")
 @click.option("--junit", type=_FILE, metavar="FILE", help="Write it as JUnit XML.")
 @click.option("--badge", type=_FILE, metavar="FILE", help="Write a badge (shields endpoint JSON).")
-@click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=120.0,
-    callback=finite,
-    show_default=True, metavar="S", help="Seconds without progress after which a check is hung.",
-)  # fmt: skip
+@timeout(120.0, "Seconds without progress after which a check is hung.")
 @click.option("--verify", type=_FILE, metavar="FILE", help="Verify a report; run nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Print all checks, including those that pass.")
 def command(  # noqa: PLR0913  one for each option
@@ -92,7 +91,7 @@ def command(  # noqa: PLR0913  one for each option
     verbose: bool,
 ) -> int:
     """Judge a backend, list the checks or verify a report."""
-    _need_extra()
+    need(_NEEDED, "conformance", "the conformance suite needs")
     _need_profile(profile)
     if verify is not None:
         if name is not None:
@@ -111,28 +110,25 @@ def command(  # noqa: PLR0913  one for each option
 
     from unidev.conformance.running.runner import BackendMissingError, Plan, UsageError
 
+    command_line = shlex.join(["unidev", *click.get_current_context().find_root().obj])
     plan = Plan(
-        backend=name,
-        command=shlex.join(["unidev", *click.get_current_context().find_root().obj]),
-        profile=profile,
-        simulate=simulate,
-        only=selected,
+        backend=name, command=command_line, profile=profile, simulate=simulate, only=selected,
         timeout_s=timeout_s,
-    )
+    )  # fmt: skip
     try:
         return _run(plan, {kind: path for kind, path in outputs.items() if path}, verbose=verbose)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
     except BackendMissingError as error:
-        click.echo(f"unidev: {error}", err=True)
+        say(f"unidev: {error}", err=True)
         return BACKEND_MISSING
 
 
 def _run(plan: object, outputs: dict[str, Path], *, verbose: bool) -> int:
-    from unidev.cli.output import console, write_file
     from unidev.conformance.judging.verdict import judge
     from unidev.conformance.reports.terminal import print_report
     from unidev.conformance.running.runner import Plan, run
+    from unidev.support.atomic_file import write_whole
     from unidev.support.child_processes import noticing_interruption
     from unidev.support.progress import progress
 
@@ -142,7 +138,7 @@ def _run(plan: object, outputs: dict[str, Path], *, verbose: bool) -> int:
     print_report(report, console(), verbose=verbose)  # first: a full disk cannot lose it
     try:
         for kind, path in outputs.items():
-            write_file(path, _renderer(kind)(report))
+            write_whole(path, _renderer(kind)(report))
     except OSError as error:
         raise click.UsageError(f"{path} cannot be written: {error.strerror}.") from error
     return stop.exit_code if stop else judge(report).exit_code
@@ -162,16 +158,12 @@ def _renderer(kind: str) -> Callable[[Report], str]:
     from unidev.conformance.reports.report import to_json
 
     return {
-        "json": to_json,
-        "html": to_html,
-        "markdown": to_markdown,
-        "junit": to_junit,
+        "json": to_json, "html": to_html, "markdown": to_markdown, "junit": to_junit,
         "badge": to_badge,
-    }[kind]
+    }[kind]  # fmt: skip
 
 
 def _verify(path: Path, *, verbose: bool) -> int:
-    from unidev.cli.output import console
     from unidev.conformance.judging.verdict import SELECTION_PASSES, judge
     from unidev.conformance.judging.verify import verify
     from unidev.conformance.reports.report import ReportError
@@ -184,17 +176,17 @@ def _verify(path: Path, *, verbose: bool) -> int:
     except OSError as error:
         raise click.UsageError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        click.echo(f"unidev: {path} is not a report: it is not UTF-8 text ({error}).", err=True)
+        say(f"unidev: {path} is not a report: it is not UTF-8 text ({error}).", err=True)
         return INCOMPLETE
     except ReportError as error:
-        click.echo(f"unidev: {path} is not an intact report:", err=True)
+        say(f"unidev: {path} is not an intact report:", err=True)
         for line in str(error).splitlines():
-            click.echo(f"  {line}", err=True)
+            say(f"  {line}", err=True)
         return INCOMPLETE
     if verbose:
         print_report(report, console(), verbose=True)
     verdict = judge(report)
-    click.echo(f"{path}: intact. {_in_short(report)}")
+    say(f"{path}: intact. {_in_short(report)}")
     return INCOMPLETE if verdict.name == SELECTION_PASSES else verdict.exit_code
 
 
@@ -206,7 +198,6 @@ def _in_short(report: Report) -> str:
 
 
 def _list(profile: str) -> int:
-    from unidev.cli.output import console
     from unidev.conformance.running.catalog import all_checks
 
     out = console()
@@ -223,18 +214,23 @@ def _selection(only: str | None, profile: str) -> tuple[str, ...] | None:
 
     if only is None:
         return None
-    found = tuple(dict.fromkeys(each.strip() for each in only.split(",") if each.strip()))
-    if not found:
-        raise click.UsageError("--only names no check.")
-    known = [each.id for each in all_checks(profile)]
-    for check in found:
-        if check not in known:
-            near = " or ".join(get_close_matches(check, known, n=3, cutoff=0.4))
+    checks = all_checks(profile)
+    found: list[str] = []
+    for asked in filter(None, map(str.strip, only.split(","))):
+        named = [each.id for each in checks if asked in (each.id, each.group)]
+        if not named:
+            groups = list(dict.fromkeys(each.group for each in checks))
+            known = [*groups, *(each.id for each in checks)]
+            near = " or ".join(get_close_matches(asked, known, n=3, cutoff=0.4))
             hint = f" Did you mean {near}?" if near else ""
             raise click.UsageError(
-                f"profile {profile!r} has no check {check!r}.{hint} --list lists them."
+                f"profile {profile!r} has no check or group {asked!r}.{hint} Its groups are "
+                f"{', '.join(groups)}; --list lists the checks."
             )
-    return found
+        found += named
+    if not found:
+        raise click.UsageError("--only names no check.")
+    return tuple(dict.fromkeys(found))
 
 
 def _need_profile(profile: str) -> None:
@@ -269,14 +265,3 @@ def _need_alone(option: str) -> None:
         is_idle = parameter.opts[0] not in (option, "-v") and given == ParameterSource.COMMANDLINE
         if is_idle:
             raise click.UsageError(f"{option} runs nothing: do not give {parameter.opts[0]}.")
-
-
-def _need_extra() -> None:
-    from importlib.util import find_spec
-
-    missing = [each for each in _NEEDED if find_spec(each) is None]
-    if missing:
-        raise click.UsageError(
-            f"the conformance suite needs {', '.join(missing)}. In unidev's repository, run: "
-            "pip install '.[conformance]'"
-        )

@@ -5,19 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unidev.support.interrupts import held_interrupts
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import numpy as np
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
 
-    Array = np.ndarray[Any, Any]
-    Tensor = Any
-    Model = Any
     Part = Any
     """The unit that moves: a tensor, or an object that stands for it and what belongs to it."""
+
+    from unidev.contract.layers import Array, Model, Tensor
 
 
 class Stored(NamedTuple):
@@ -117,23 +116,25 @@ class Models(ABC):
         """Move ``model`` in place, with ``optimizer``; returns the optimizer to use from now on.
 
         Everything has arrived before anything is replaced. A failure or an interruption at any
-        point leaves the model complete and where it was.
+        point, and more of them meanwhile, leave the model complete and where it was.
         """
         parts = [part for part in self.parts(model, optimizer) if not self.is_on(part, device)]
         if not parts:
             return optimizer
         twins = [self.twin(part, device) for part in parts]
         swapped = []
-        try:
-            for pair in zip(parts, twins, strict=True):
-                swapped.append(pair)  # first: Ctrl-C may come right after the swap
-                self.swap(*pair)
-            return self.finish(model, optimizer, device)
-        except BaseException:
-            for part, twin in reversed(swapped):
-                if self.is_on(part, device):
-                    self.swap(part, twin)
-            raise
+        with held_interrupts() as interrupts:
+            try:
+                for pair in zip(parts, twins, strict=True):
+                    swapped.append(pair)
+                    self.swap(*pair)
+                    interrupts.check()
+                return self.finish(model, optimizer, device)
+            except BaseException:
+                for part, twin in reversed(swapped):
+                    if self.is_on(part, device):
+                        self.swap(part, twin)
+                raise
 
     # -- checkpoints -------------------------------------------------------------------------------
 

@@ -14,10 +14,29 @@ from unidev.support.wording import kind_of, shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from unidev.contract.backend import Backend, Memory
 
-    DeviceLike = Device | str | object
-    """A Device, unidev's or the framework's spelling, or the framework's own device object."""
+    class _OfType(Protocol):
+        """``torch.device``."""
+
+        @property
+        def type(self) -> str: ...
+        @property
+        def index(self) -> int | None: ...
+
+    class _OfDeviceType(Protocol):
+        """``mx.Context``, TensorFlow's ``LogicalDevice``."""
+
+        @property
+        def device_type(self) -> str: ...
+
+    DeviceLike = Device | str | _OfType | _OfDeviceType
+    """A Device, unidev's or the framework's spelling, or the framework's own device object.
+
+    To a type checker, the object of a framework that has no types is ``Any``, which is accepted.
+    """
 
 KINDS = ("cpu", "gpu")
 """Understood by every backend, whatever devices it has."""

@@ -28,6 +28,28 @@ def shown(value: object) -> str:
         return f"<{kind_of(value)}>"
 
 
+def plain(text: str, kept: str = "\n\t") -> str:
+    r"""``text`` without what a terminal obeys: characters that do not print become ``\\u001b``.
+
+    The escapes are those of JSON, so that plain JSON has the same meaning.
+    """
+    if text.isprintable():
+        return text
+    from json import dumps
+
+    return "".join(c if c.isprintable() or c in kept else dumps(c)[1:-1] for c in text)
+
+
+def one_line(text: str, most: int = 300) -> str:
+    """``plain`` text in one line; of a long one, the beginning and the end."""
+    return _cut(plain(_cut(text, most), kept=""), most)  # escapes are longer; first, for speed
+
+
+def _cut(text: str, most: int) -> str:
+    end = most // 3
+    return text if len(text) <= most else f"{text[: most - end - 1]}…{text[-end:]}"
+
+
 def kind_of(value: object) -> str:
     """The name of the type of ``value``, with its module unless it is a builtin."""
     return type_name(type(value))

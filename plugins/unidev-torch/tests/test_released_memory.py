@@ -54,8 +54,7 @@ def test_no_verb_reads_beyond_the_end(
 
 
 @pytest.mark.parametrize(
-    "view", [lambda x: x[5:], lambda x: x[1::2],
-             lambda x: x.view(5, 2).T,
+    "view", [lambda x: x[5:], lambda x: x[1::2], lambda x: x.view(5, 2).T,
              lambda x: x.view(5, 2)[:, 1], lambda x: x.data[5:],
              lambda x: x.view(2, 5).expand(3, 2, 5)],
 )  # fmt: skip

@@ -21,16 +21,15 @@ _TELLING: tuple[float, ...] = (
 """At and beyond the ends of the dtypes' ranges, and small numbers that a conversion may flush."""
 
 
-@check()
-def test_tensors_convert_as_lists_do(workbench: Workbench) -> None:
+@check(over="devices")
+def test_tensors_convert_as_lists_do(bench: Workbench, device: Device) -> None:
     """array(tensor, dtype=...) gives NumPy's numbers, or an error if one would be corrupted."""
-    names = [name for name in workbench.backend.dtypes if is_numpy_dtype(name)]
-    for device in workbench.devices:
-        for source in names:
-            values = _held_by(source)
-            for name in names:
-                _check_conversion(workbench, values, name, device)
-        workbench.evidence.add("converted", f"{len(names)} dtypes to each on {device}")
+    names = [name for name in bench.backend.dtypes if is_numpy_dtype(name)]
+    for source in names:
+        values = _held_by(source)
+        for name in names:
+            _check_conversion(bench, values, name, device)
+    bench.evidence.add("converted", f"{len(names)} dtypes to each on {device}")
 
 
 def _held_by(dtype: str) -> np.ndarray[Any, Any]:
@@ -40,21 +39,21 @@ def _held_by(dtype: str) -> np.ndarray[Any, Any]:
 
 
 def _check_conversion(
-    workbench: Workbench, values: np.ndarray[Any, Any], name: str, device: Device
+    bench: Workbench, values: np.ndarray[Any, Any], name: str, device: Device
 ) -> None:
     with np.errstate(all="ignore"):
         expected = values.astype(name)
     fits = _fits(values, expected)
     where = f"{values.dtype} to {name} on {device}"
-    x = unidev.array(workbench.make(values[fits], device), dtype=name, device=device)
-    assert x.dtype == workbench.backend.dtypes[name], f"{where}: dtype {x.dtype}"
-    workbench.oracle.check_device(x, device, where)
+    x = unidev.array(bench.make(values[fits], device), dtype=name, device=device)
+    assert x.dtype == bench.backend.dtypes[name], f"{where}: dtype {x.dtype}"
+    bench.oracle.check_device(x, device, where)
     found = unidev.to_numpy(x)
     wrong = (found != expected[fits]) & ~(np.isnan(found) & np.isnan(expected[fits]))
     assert not wrong.any(), f"{where}: {values[fits][wrong]} became {found[wrong]}"
     for value in values[~fits][::3]:
-        x = workbench.make(np.array([1, value], values.dtype), device)
-        workbench.expect(unidev.InvalidDataError, unidev.array, x, dtype=name, device=device)
+        x = bench.make(np.array([1, value], values.dtype), device)
+        bench.expect(unidev.InvalidDataError, unidev.array, x, dtype=name, device=device)
 
 
 def _fits(values: np.ndarray[Any, Any], converted: np.ndarray[Any, Any]) -> Any:
@@ -71,29 +70,27 @@ def _is_within(value: float, limits: Any) -> bool:
     return bool(np.isfinite(float(value))) and limits.min <= int(value) <= limits.max
 
 
-@check(needs=("probe.cut_short",))
-def test_memory_that_is_cut_short(workbench: Workbench) -> None:
+@check(needs=("probe.cut_short",), over="ring")
+def test_memory_that_is_cut_short(bench: Workbench, device: Device, target: Device) -> None:
     """A tensor whose memory ends before its last element is refused where it would be read."""
-    for device, target in workbench.ring():
-        x = workbench.probe.cut_short(device)
-        for tree in (x, [x]):
-            workbench.expect(unidev.DeletedTensorError, unidev.copy_to, tree, target)
-        workbench.expect(unidev.DeletedTensorError, unidev.to_numpy, x)
-        workbench.expect(unidev.DeletedTensorError, unidev.array, x, device=target)
-        workbench.expect(unidev.DeletedTensorError, unidev.array, x, dtype="float64", device=target)
-        if target is not device:
-            workbench.expect(unidev.DeletedTensorError, unidev.as_in_device, x, target)
-        workbench.evidence.add("refused", f"{device} to {target}")
+    x = bench.probe.cut_short(device)
+    for tree in (x, [x]):
+        bench.expect(unidev.DeletedTensorError, unidev.copy_to, tree, target)
+    bench.expect(unidev.DeletedTensorError, unidev.to_numpy, x)
+    bench.expect(unidev.DeletedTensorError, unidev.array, x, device=target)
+    bench.expect(unidev.DeletedTensorError, unidev.array, x, dtype="float64", device=target)
+    if target is not device:
+        bench.expect(unidev.DeletedTensorError, unidev.as_in_device, x, target)
+    bench.evidence.add("refused", f"{device} to {target}")
 
 
-@check(profile="train", needs=("probe.deleted", "autograd", "functions"))
-def test_deleted_tensors_do_not_train(workbench: Workbench) -> None:
+@check(profile="train", needs=("probe.deleted", "autograd", "functions"), over="devices")
+def test_deleted_tensors_do_not_train(bench: Workbench, device: Device) -> None:
     """Gradients, sgd and functions refuse a tensor whose memory was deleted."""
-    for device in workbench.devices:
-        x = workbench.probe.deleted(device)
-        for call in (unidev.value_and_grad(lambda x: x), unidev.nn.functional.relu):
-            workbench.expect(unidev.DeletedTensorError, call, x)
-        ones = workbench.make(np.ones(tuple(x.shape), "float32"), device)
-        for parameters, slopes in ((x, ones), (ones, x)):
-            workbench.expect(unidev.DeletedTensorError, unidev.sgd, parameters, slopes, lr=1)
-        workbench.evidence.add("refused", f"on {device}")
+    x = bench.probe.deleted(device)
+    for call in (unidev.value_and_grad(lambda x: x), unidev.nn.functional.relu):
+        bench.expect(unidev.DeletedTensorError, call, x)
+    ones = bench.make(np.ones(tuple(x.shape), "float32"), device)
+    for parameters, slopes in ((x, ones), (ones, x)):
+        bench.expect(unidev.DeletedTensorError, unidev.sgd, parameters, slopes, lr=1)
+    bench.evidence.add("refused", f"on {device}")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import unidev
 from unidev.conformance.judging.abilities import require_ability
 from unidev.conformance.judging.outcomes import NotApplicableError
-from unidev.conformance.kit import samples
+from unidev.conformance.kit import drawing, samples
 from unidev.conformance.kit.counting import TOLERANCE_BYTES, Counter
 from unidev.conformance.kit.evidence import Evidence
 from unidev.conformance.kit.oracle import Oracle
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from unidev.conformance.kit.drawing import Drawn
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
 
@@ -120,12 +121,8 @@ class Workbench:
     def ring(self) -> list[tuple[Device, Device]]:
         """Each device with itself and with the next, for slow checks that do not need all pairs."""
         found = self.devices
-        following = [*found[1:], found[0]]
-        return list(
-            dict.fromkeys(
-                [(each, each) for each in found] + list(zip(found, following, strict=True))
-            )
-        )
+        following = pairwise([*found, found[0]])
+        return list(dict.fromkeys([*((each, each) for each in found), *following]))
 
     def neighbours(self) -> list[tuple[Device, Device]]:
         """Each device and the next, at least two.
@@ -155,6 +152,12 @@ class Workbench:
         if samples.is_numpy_dtype(dtype):
             return self.make(samples.telling_bits(dtype), device)
         return unidev.array([0.0, -0.0, 1.5, -2.0, float("inf")], dtype=dtype, device=device)
+
+    def drawn(self, *devices: Device, is_large: bool = True) -> Iterator[Drawn]:
+        """Tensors drawn for these devices; without the largest, unless ``is_large``."""
+        seed = ", ".join(map(str, devices))
+        found = drawing.drawn(tuple(self.backend.dtypes), self.devices, seed)
+        return (each for each in found if is_large or each.values.nbytes <= drawing.MIB)
 
     # -- errors -----------------------------------------------------------------------------------
 

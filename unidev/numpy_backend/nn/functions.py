@@ -6,6 +6,7 @@ is on the device of the operands, and operands on two devices are refused.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,7 @@ from unidev.contract.layers import Functions
 from unidev.errors import InvalidDataError
 
 if TYPE_CHECKING:
-    Array = np.ndarray[Any, Any]
-    Pair = tuple[int, int]
+    from unidev.contract.layers import Array, Pair
 
 
 def linear(x: Array, weight: Array, bias: Array | None) -> Array:
@@ -54,6 +54,12 @@ def max_pool2d(x: Array, kernel_size: Pair, stride: Pair) -> Array:
     """The maximum of each window."""
     maxima: Array = windows_of(x, kernel_size, stride).max((4, 5))
     return maxima
+
+
+def flatten(x: Array) -> Array:
+    """``(batch, rest)``."""
+    # Not reshape(n, -1), which cannot infer the size for an empty batch.
+    return x.reshape(x.shape[0], math.prod(x.shape[1:]))
 
 
 def windows_of(x: Array, kernel_size: Pair, stride: Pair) -> Array:
@@ -105,33 +111,12 @@ def _zero_d(number: Any) -> Array:
 class NumpyFunctions(Functions):
     """Forward only: NumPy has no autograd."""
 
-    def linear(self, x: Array, weight: Array, bias: Array | None) -> Array:
-        """``x @ weight.T + bias``."""
-        return linear(x, weight, bias)
-
-    def conv2d(
-        self, x: Array, weight: Array, bias: Array | None, stride: Pair, padding: Pair
-    ) -> Array:
-        """Cross-correlation."""
-        return conv2d(x, weight, bias, stride, padding)
-
-    def avg_pool2d(self, x: Array, kernel_size: Pair, stride: Pair) -> Array:
-        """Means of windows."""
-        return avg_pool2d(x, kernel_size, stride)
-
-    def relu(self, x: Array) -> Array:
-        """``max(x, 0)``."""
-        return relu(x)
-
-    def tanh(self, x: Array) -> Array:
-        """``numpy.tanh``."""
-        result: Array = np.tanh(x)
-        return result
-
-    def softmax_cross_entropy(self, logits: Array, labels: Array) -> Array:
-        """Mean over the batch."""
-        return softmax_cross_entropy(logits, labels)
-
-    def mean_squared_error(self, predictions: Array, targets: Array) -> Array:
-        """Mean over all elements."""
-        return mean_squared_error(predictions, targets)
+    linear = staticmethod(linear)
+    conv2d = staticmethod(conv2d)
+    avg_pool2d = staticmethod(avg_pool2d)
+    max_pool2d = staticmethod(max_pool2d)
+    flatten = staticmethod(flatten)
+    relu = staticmethod(relu)
+    tanh = staticmethod(np.tanh)
+    softmax_cross_entropy = staticmethod(softmax_cross_entropy)
+    mean_squared_error = staticmethod(mean_squared_error)

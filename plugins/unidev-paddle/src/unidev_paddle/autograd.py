@@ -9,7 +9,7 @@ import numpy as np
 
 from unidev.contract import Autograd
 from unidev_paddle.copying import move_cut
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import paddle
 from unidev_paddle.refusals import check_eager
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     Tensor = Any
 
-paddle: Any = import_paddle()
 operations: Any = paddle._C_ops
 
 # paddle.grad releases Python's lock and keeps its state in one place per process: two threads
@@ -79,7 +78,7 @@ class PaddleAutograd(Autograd):
         return parameters
 
     def _beside(self, leaf: Tensor, gradient: Tensor) -> Tensor:
-        # For an embedding's weight on a simulated device, Paddle leaves the gradient on the CPU.
+        # Paddle leaves a sparse embedding's gradient on the CPU if the device is a simulated one.
         device = self.backend.device_of(leaf)
         gradient = gradient if gradient.is_dense() else _of_rows(gradient, leaf)
         if self.backend.device_of(gradient) is device:

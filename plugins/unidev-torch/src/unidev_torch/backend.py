@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import platform
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._device import DeviceContext
 
 from unidev.contract import Backend, Extent, Memory, part
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
-from unidev_torch import tensors
-from unidev_torch.memory import peaks_of, pinning_of
+from unidev_torch import mode_stacks, tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
 
-    from unidev.contract import BackendSpec, Device, PeakCounter
+    from unidev.contract import BackendSpec, Device
 
 _ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
 """Torch's types of the devices that unidev calls ``gpu``; PrivateUse1 devices count too."""
@@ -41,8 +41,11 @@ class TorchBackend(Backend):
     autograd = part("unidev_torch.autograd:TorchAutograd")
     layers = part("unidev_torch.nn.layers:TorchLayers")
     functions = part("unidev_torch.nn.functions:TorchFunctions")
+    collectives = part("unidev_torch.collectives:TorchCollectives")
     installation = part("unidev_torch.installation:TorchInstallation")
     tracer = part("unidev_torch.tracer:TorchTracer")
+    peaks = part("unidev_torch.memory:peaks_of")
+    pinned = part("unidev_torch.memory:pinning_of")
 
     model_types = (torch.nn.Module, torch.optim.Optimizer)
 
@@ -61,16 +64,6 @@ class TorchBackend(Backend):
     def dtypes(self) -> Mapping[str, torch.dtype]:
         """All that NumPy has, plus bfloat16."""
         return {name: getattr(torch, name) for name in tensors.NAMES}
-
-    @cached_property
-    def peaks(self) -> PeakCounter:  # type: ignore[override]  # as above
-        """Counted on CUDA and XPU."""
-        return peaks_of(self)
-
-    @cached_property
-    def pinned(self) -> Callable[[torch.Tensor], torch.Tensor]:  # type: ignore[override]
-        """Pinned for an accelerator."""
-        return pinning_of(self)
 
     # -- devices ------------------------------------------------------------------------------
 
@@ -109,11 +102,10 @@ class TorchBackend(Backend):
                 device = torch.device(spec)
             except (RuntimeError, ValueError):
                 return None
-        elif isinstance(spec, torch.device):
-            device = spec
-        else:
-            return None
-        return self._kind_and_index(device)
+            found, number = self._kind_and_index(device), spec.partition(":")[2]
+            # torch keeps the index in a byte: its cuda:256 is cuda:0
+            return found and (found[0], int(number or found[1]))
+        return self._kind_and_index(spec) if isinstance(spec, torch.device) else None
 
     def hardware_name(self, kind: str, index: int) -> str:
         """As the driver reports it; the query creates CUDA's context."""
@@ -135,10 +127,18 @@ class TorchBackend(Backend):
         if device.kind == "gpu":
             torch.accelerator.synchronize(device.native)
 
-    def native_scope(self, device: Device) -> AbstractContextManager[Any]:
-        """``with torch.device(...)``, which applies to this thread alone."""
-        native: torch.device = device.native
-        return native
+    @contextmanager
+    def native_scope(self, device: Device) -> Iterator[None]:
+        """``with torch.device(...)``, which applies to this thread alone.
+
+        That one ends whatever mode of the thread is innermost, such as a tracer's.
+        """
+        mode = DeviceContext(device.native)
+        mode_stacks.push_call_mode(mode)
+        try:
+            yield
+        finally:
+            mode_stacks.remove_call_mode(mode)
 
     def memory(self, device: Device) -> Memory:
         """Bytes that torch's allocator holds in tensors; the driver's free and total bytes."""
