@@ -43,7 +43,7 @@ class Finding(NamedTuple):
     outcome: str
 
 
-class OfTheUser(Exception):  # noqa: N818  it says whose it is
+class OfTheUser(Exception):
     """Raised by the functions among the arguments: it may pass through unidev."""
 
 
@@ -77,6 +77,17 @@ class Arguments:
 
         self.folder = folder
         self.devices = unidev.list_devices()
+        self.fitting: list[tuple[str, list[Any]]] = [
+            ("device spec devices", [*self.devices, "cpu", "gpu:1", "gpu", ["cpu"]]),
+            ("shape kernel_size stride padding", [(2, 3), 3, (), (0, 2), 1]),
+            ("dtype", ["float32", "int64", "bool", "float16", "uint8", "bfloat16", "complex64"]),
+            ("path", [folder / "a.safetensors", str(folder / "b"), str(folder / "no/c")]),
+            ("function", [_loss, _raises, lambda *x: x[:1]]),
+            ("index n start stop step value lr rate repeat momentum", [0, 1, 3, 0.5, -1]),
+            ("in_channels out_channels inputs outputs features", [1, 3, 4]),
+            ("mode name", ["log", "disallow", "numpy", "error", backend.name]),
+            ("bias non_blocking", [True, False]),
+        ]
         self.makers: list[Callable[[random.Random], Any]] = []
         for device in self.devices:
             for make in (
@@ -93,7 +104,12 @@ class Arguments:
             ):
                 self._add(make)
         self._add(lambda: unidev.nn.sequential(unidev.nn.dense(3, 2), unidev.nn.relu()))
-        self._add(lambda: backend.probe.models.model())
+        self._add(lambda: backend.probe.models.model())  # noqa: PLW0108  it may have none
+
+        for cls in backend.tensor_types:  # of which the construction may not complete
+            for unfinished in (cls, lambda cls=cls: cls(None)):
+                with contextlib.suppress(Exception):
+                    self._add(unfinished)
 
     def _add(self, make: Callable[[], Any]) -> None:
         from unidev.errors import UnidevError
@@ -117,22 +133,9 @@ class Arguments:
 
     def good(self, name: str, draw: random.Random) -> Any:
         """What fits a parameter of that name."""
-        if name in ("device", "spec", "devices"):
-            return draw.choice([*self.devices, "cpu", "gpu:1", "gpu"])
-        if name in ("shape", "size", "kernel_size", "stride", "padding"):
-            return draw.choice([(2, 3), 3, (), (0, 2), 1])
-        if name in ("dtype",):
-            return draw.choice(["float32", "int64", "bool", "float16", "uint8", "bfloat16"])
-        if name in ("path",):
-            return str(self.folder / draw.choice(["a.safetensors", "b", "no/c"]))
-        if name in ("function",):
-            return draw.choice([_loss, _raises, lambda x: x, lambda: None])
-        if name in ("index", "n", "start", "stop", "step", "value", "lr", "rate", "repeat"):
-            return draw.choice([0, 1, 3, 0.5, -1])
-        if name in ("in_features", "out_features", "inputs", "outputs", "features"):
-            return draw.choice([1, 3, 4])
-        if name in ("mode", "name"):
-            return draw.choice(["log", "disallow", "numpy", "error"])
+        for names, values in self.fitting:
+            if name in names.split():
+                return draw.choice(values)
         return self.tensor(draw)
 
     def bad(self, draw: random.Random) -> Any:
@@ -141,7 +144,10 @@ class Arguments:
 
 
 def _loss(x: Any, *_: Any) -> Any:
-    return (x * x).sum()
+    try:
+        return (x * x).sum()
+    except Exception as error:
+        raise OfTheUser from error
 
 
 def _raises(*_: Any, **__: Any) -> Any:
@@ -236,7 +242,7 @@ def drawn(number: int, seed: int, arguments: Arguments) -> tuple[str, Callable[[
 
     def call() -> Any:
         made = function(*positional, **named)
-        if hasattr(type(made), "__enter__") and name not in ("nn.functional",):
+        if hasattr(type(made), "__enter__"):
             with made:
                 pass
         if name == "value_and_grad":
@@ -265,6 +271,8 @@ def outcome(call: Callable[[], Any]) -> str | None:
         call()
     except (UnidevError, OfTheUser):
         return None
+    except OSError as error:
+        return None if error.filename is not None else _told(error)  # documented, for paths
     except TypeError as error:
         calls = error.__traceback__.tb_next if error.__traceback__ else None
         if calls is not None and calls.tb_next is None:  # raised by the call itself: its signature
@@ -356,8 +364,10 @@ def _lines(child: subprocess.Popen[str]) -> queue.Queue[str | None]:
 
     def read() -> None:
         assert child.stdout is not None
-        for line in child.stdout:
-            found.put(line)
+        with child.stdout:
+            for line in child.stdout:
+                found.put(line)
+        child.wait()  # its exit status, before anything ends it
         found.put(None)
 
     threading.Thread(target=read, daemon=True).start()

@@ -38,9 +38,11 @@ def the_fast_path_looks_at_nothing(backend: Any) -> None:
 def training_looks_at_no_memory(backend: Any) -> None:
     """Only the verbs that copy look whether a tensor's memory is there."""
     from unidev_torch.autograd import TorchAutograd
+    from unidev_torch.nn.functions import TorchFunctions
 
     replace_value(backend, "check_memory", lambda _, __: None)
     replace_value(
         TorchAutograd, "gradients", lambda _, __, leaves: (leaves[0].new_zeros(()), [None])
     )
+    replace_value(TorchFunctions, "relu", lambda _, x: x)
     replace_value(TorchAutograd, "descend", lambda _, parameters, *__: parameters)

@@ -47,6 +47,9 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
         frozen parameters. Parameters that the loss does not depend on get zero gradients. Gradients
         that the framework stores in the parameters (``x.grad``) are not changed.
 
+    Raises:
+        InvalidDataError: ``function`` is not one.
+
     Raises, when that function is called:
         InvalidDataError: the loss does not have one element, or depends on no parameter.
         NotATensorError: the first argument contains nothing to differentiate with respect to.
@@ -58,6 +61,8 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
         loss, gradients = unidev.value_and_grad(loss_of)(net, batch)
         unidev.sgd(net, gradients, lr=0.1)
     """
+    if not callable(function):
+        raise InvalidDataError(f"value_and_grad needs a function, not {shown(function)}.")
 
     @functools.wraps(function)
     def evaluate(parameters: Any, /, *arguments: Any, **options: Any) -> tuple[Any, Any]:
