@@ -35,7 +35,8 @@ def check_copyable(x: torch.Tensor) -> None:
         DeletedTensorError: the tensor's storage was resized to 0 bytes.
         UnsupportedOperation: it is a lazy parameter.
     """
-    if isinstance(x, _LAZY):
+    # The type first: on a parameter's class, isinstance takes a slow path through Python.
+    if type(x) is not torch.Tensor and isinstance(x, _LAZY):
         raise UnsupportedOperation(
             "a copy of a lazy parameter", "it has no shape yet: run the model once, then copy"
         )
