@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -94,6 +95,22 @@ class Models(ABC):
         before it changes anything.
         """
 
+    def swap_back(self, swapped: list[tuple[Part, Part]], device: Device, is_certain: bool) -> None:
+        """Undo these swaps to ``device``, the last one first, whatever Ctrl-C interrupts.
+
+        If not ``is_certain``, the last one may not have been made yet.
+        """
+        try:
+            while swapped:
+                part, twin = swapped[-1]
+                if is_certain or self.is_on(part, device):
+                    self.swap(part, twin)
+                is_certain = True
+                swapped.pop()
+        except KeyboardInterrupt:
+            self.swap_back(swapped, device, False)
+            raise
+
     def is_on(self, part: Part, device: Device) -> bool:
         """Whether ``part`` is on ``device`` with everything that belongs to it."""
         return self.backend.device_of(part) is device
@@ -123,17 +140,45 @@ class Models(ABC):
         if not parts:
             return optimizer
         twins = [self.twin(part, device) for part in parts]
-        swapped = []
+        swapped: list[tuple[Part, Part]] = []
         try:
             for pair in zip(parts, twins, strict=True):
                 swapped.append(pair)  # first: Ctrl-C may come right after the swap
                 self.swap(*pair)
             return self.finish(model, optimizer, device)
         except BaseException:
-            for part, twin in reversed(swapped):
-                if self.is_on(part, device):
-                    self.swap(part, twin)
+            self.swap_back(swapped, device, False)
             raise
+
+    # -- several devices ---------------------------------------------------------------------------
+
+    statistics_names = frozenset({"running_mean", "running_var"})
+    """What the last words of the paths of running statistics are."""
+
+    def copy(self, model: Model) -> Model:
+        """Another model of the same values, ties, flags and mode, which shares no memory with it.
+
+        On the same device, or where the framework's own copy puts it.
+
+        Raises:
+            UnsupportedOperation: the framework cannot copy such a model; states why.
+        """
+        return copy.deepcopy(model)
+
+    def statistics(self, model: Model) -> Mapping[str, Tensor]:
+        """Running means of batches, as of batch norm: floating-point tensors from ``tensors``.
+
+        ``DataParallel`` averages them over its replicas; other buffers are the first device's.
+        """
+        return {
+            path: x
+            for path, x in self.tensors(model).items()
+            if path.rpartition(".")[2] in self.statistics_names
+        }
+
+    def random_states(self, model: Model) -> Mapping[str, Tensor]:  # noqa: ARG002
+        """States of random generators from ``tensors``, which must differ between replicas."""
+        return {}
 
     # -- checkpoints -------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unidev.errors import CircularContainerError, UnidevError, UnsupportedContainerError
 from unidev.registry.loading import backend_of_type
 from unidev.support.wording import kind_of, shown
-from unidev.tensors.classify import CONTAINER, MODEL, TENSOR, classify, not_a_tensor
+from unidev.tensors.classify import CONTAINER, MODEL, TENSOR, classify, model_of, not_a_tensor
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]
         if kind == TENSOR:
             yield path, leaf, backend
         else:
-            for within, tensor in backend.models.tensors(leaf).items():
+            for within, tensor in backend.models.tensors(model_of(leaf)).items():
                 yield (f"{path}.{within}" if path else within), tensor, backend
 
 
