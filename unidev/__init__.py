@@ -87,6 +87,7 @@ if TYPE_CHECKING:
         Backend,
         BackendSpec,
         Build,
+        Collectives,
         Extent,
         Functions,
         Installation,
@@ -115,8 +116,8 @@ if TYPE_CHECKING:
 _LATER = {
     "bench.fastest": "fastest_device",
     "contract": (
-        "Autograd AutogradProbe Backend BackendSpec Build CONTRACT_VERSION Extent Functions "
-        "Installation Layers Memory ModelProbe Models PeakCounter PlannedTransfer Probe "
+        "Autograd AutogradProbe Backend BackendSpec Build CONTRACT_VERSION Collectives Extent "
+        "Functions Installation Layers Memory ModelProbe Models PeakCounter PlannedTransfer Probe "
         "Simulator Stored Tracer Wheel hookimpl part unsupported"
     ),
     "devices.peak_memory": "track_memory",
@@ -135,21 +136,21 @@ _OLD_SPELLINGS = {"Movement": "PlannedTransfer"}
 __all__ = [
     "CONTRACT_VERSION", "AmbiguousBackendError", "Autograd", "AutogradProbe", "Backend",
     "BackendError", "BackendMismatchError", "BackendNotFoundError", "BackendSpec", "Build",
-    "CheckpointError", "CircularContainerError", "ContainerError", "DeletedTensorError", "Device",
-    "DeviceError", "DeviceMismatchError", "DeviceNotFoundError", "DeviceSpecError", "Extent",
-    "FrameworkError", "FrameworkNotInstalledError", "Functions", "Installation", "InvalidDataError",
-    "Layers", "Memory", "ModelError", "ModelProbe", "Models", "NotAModelError", "NotATensorError",
-    "OutOfDeviceMemoryError", "PeakCounter", "PlannedTransfer", "PluginError", "Probe",
-    "ScopeError", "SimulationError", "Simulator", "Stored", "TensorError", "Tracer",
-    "TransferForbiddenError", "UnidevError", "UnsupportedContainerError", "UnsupportedDtypeError",
-    "UnsupportedOperation", "Wheel", "active_backend", "arange", "array", "as_device",
-    "as_in_device", "check_same_device", "copy_to", "cpu", "device_of", "empty", "empty_like",
-    "fastest_device", "full", "gpu", "hookimpl", "list_backends", "list_devices", "load_parameters",
-    "memory", "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part", "place", "rand",
-    "randn", "register_container", "same_device", "save_parameters", "seed", "set_backend", "sgd",
-    "shares_memory", "simulate", "synchronize", "to_numpy", "trace_transfers", "track_memory",
-    "transfer_guard", "try_all_gpus", "try_gpu", "unsupported", "use_backend", "value_and_grad",
-    "zeros", "zeros_like",
+    "CheckpointError", "CircularContainerError", "Collectives", "ContainerError",
+    "DeletedTensorError", "Device", "DeviceError", "DeviceMismatchError", "DeviceNotFoundError",
+    "DeviceSpecError", "Extent", "FrameworkError", "FrameworkNotInstalledError", "Functions",
+    "Installation", "InvalidDataError", "Layers", "Memory", "ModelError", "ModelProbe", "Models",
+    "NotAModelError", "NotATensorError", "OutOfDeviceMemoryError", "PeakCounter", "PlannedTransfer",
+    "PluginError", "Probe", "ScopeError", "SimulationError", "Simulator", "Stored", "TensorError",
+    "Tracer", "TransferForbiddenError", "UnidevError", "UnsupportedContainerError",
+    "UnsupportedDtypeError", "UnsupportedOperation", "Wheel", "active_backend", "arange", "array",
+    "as_device", "as_in_device", "check_same_device", "copy_to", "cpu", "device_of", "empty",
+    "empty_like", "fastest_device", "full", "gpu", "hookimpl", "list_backends", "list_devices",
+    "load_parameters", "memory", "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part",
+    "place", "rand", "randn", "register_container", "same_device", "save_parameters", "seed",
+    "set_backend", "sgd", "shares_memory", "simulate", "synchronize", "to_numpy", "trace_transfers",
+    "track_memory", "transfer_guard", "try_all_gpus", "try_gpu", "unsupported", "use_backend",
+    "value_and_grad", "zeros", "zeros_like",
 ]  # fmt: skip
 
 

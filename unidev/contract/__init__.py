@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import (
         Simulator as Simulator,
     )
+    from unidev.contract.collectives import Collectives as Collectives
     from unidev.contract.device import Device as Device
     from unidev.contract.hookspecs import hookimpl as hookimpl
     from unidev.contract.installation import (
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "contract.autograd": "Autograd",
     "contract.backend": "Backend BackendSpec CONTRACT_VERSION Extent Memory Simulator",
+    "contract.collectives": "Collectives",
     "contract.device": "Device",
     "contract.hookspecs": "hookimpl",
     "contract.installation": "Build Installation Wheel",

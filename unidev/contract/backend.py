@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from unidev.calls.driver_memory import DriverMemory
     from unidev.contract.autograd import Autograd
+    from unidev.contract.collectives import Collectives
     from unidev.contract.installation import Installation
     from unidev.contract.layers import Functions, Layers
     from unidev.contract.models import Models
@@ -285,6 +286,9 @@ class Backend(ABC):
 
     autograd: Autograd = unsupported("the backend has no automatic differentiation")
     """Gradients: ``unidev/contract/autograd.py``."""
+
+    collectives: Collectives = unsupported("the backend does not reduce over devices")
+    """Behind ``split_batch``, ``all_reduce`` and the like: ``unidev/contract/collectives.py``."""
 
     layers: Layers = unsupported("the backend has no layers")
     """Behind ``unidev.nn``: ``unidev/contract/layers.py``."""

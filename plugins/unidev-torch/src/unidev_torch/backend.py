@@ -41,6 +41,7 @@ class TorchBackend(Backend):
     autograd = part("unidev_torch.autograd:TorchAutograd")
     layers = part("unidev_torch.nn.layers:TorchLayers")
     functions = part("unidev_torch.nn.functions:TorchFunctions")
+    collectives = part("unidev_torch.collectives:TorchCollectives")
     installation = part("unidev_torch.installation:TorchInstallation")
     tracer = part("unidev_torch.tracer:TorchTracer")
 
