@@ -110,6 +110,7 @@ if TYPE_CHECKING:
     from unidev.models.checkpoints.verbs import load_parameters, save_parameters
     from unidev.models.gradients import no_grad, sgd, value_and_grad
     from unidev.models.placing import parameters, place
+    from unidev.parallel.data_parallel import DataParallel
     from unidev.tracing.trace_transfers import trace_transfers
     from unidev.tracing.transfer_guard import transfer_guard
 
@@ -124,6 +125,7 @@ _LATER = {
     "models.checkpoints.verbs": "load_parameters save_parameters",
     "models.gradients": "no_grad sgd value_and_grad",
     "models.placing": "parameters place",
+    "parallel.data_parallel": "DataParallel",
     "tracing.trace_transfers": "trace_transfers",
     "tracing.transfer_guard": "transfer_guard",
 }

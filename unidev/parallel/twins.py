@@ -49,9 +49,7 @@ class State(NamedTuple):
         """Whether both have the same objects, of the same forms; their values may differ."""
         mine, others = self.tensors.values(), other.tensors.values()
         return (
-            len(mine) == len(others)
-            and all(map(is_, mine, others))
-            and self.forms == other.forms
+            len(mine) == len(others) and all(map(is_, mine, others)) and self.forms == other.forms
         )
 
 
@@ -80,7 +78,20 @@ class Twins:
     def _reseed(self, index: int) -> None:
         models = self.backend.models
         for x in models.random_states(self.model).values():
-            models.write(x, models.read(x) + index * _FAR)
+            models.write(x, models.read(x) + index * _FAR % 2**31)
+
+    @contextmanager
+    def restoring(self) -> Iterator[None]:
+        """A block after which the model's buffers are as before if it raises."""
+        trained = {id(x) for x in self.backend.models.parameters(self.model).values()}
+        buffers = [x for x in self._state.tensors.values() if id(x) not in trained]
+        (kept,) = copied_to(self.backend, buffers, self.devices[:1], OPERATION)
+        try:
+            yield
+        except BaseException:
+            if buffers:
+                write(self.backend, buffers, kept)
+            raise
 
     def current(self, count: int) -> list[Sequence[Tensor]]:
         """The values of all that the first ``count`` replicas must have, on the device of each.
@@ -97,7 +108,9 @@ class Twins:
                 raise DeviceMismatchError(
                     f"the {kind_of(self.model)} was moved away from {first}, the first device of "
                     f"its DataParallel: place(model, {str(first)!r}) moves it back.",
-                    devices={path: self.backend.device_of(x) for path, x in self._state.tensors.items()},
+                    devices={
+                        path: self.backend.device_of(x) for path, x in self._state.tensors.items()
+                    },
                 )
         state = State.of(self.model, self.backend)
         if not state.is_like(self._state):
@@ -130,9 +143,5 @@ class Twins:
             models.swap_back(swapped, device, is_complete)
 
 
-_FAR = 0x9E3779B9
+_FAR = 0x1E3779B9
 """Added to the state of a random generator: an odd number, so all replicas' states differ."""
-
-
-
-
