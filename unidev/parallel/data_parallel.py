@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.device import Device
-from unidev.devices.finding import resolve_device
 from unidev.errors import InvalidDataError, NotAModelError, UnsupportedOperation
 from unidev.models.placing import backend_of_model, place_on
+from unidev.parallel.arguments import checked_devices
 from unidev.parallel.batches import gather, split_batch
 from unidev.parallel.packing import reduce_to, unrecorded
 from unidev.parallel.running_statistics import Statistics
@@ -25,7 +23,7 @@ from unidev.tensors.transfer import as_in_device
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
     from unidev.devices.finding import DeviceLike
 
     Tensor = Any
@@ -72,8 +70,8 @@ class DataParallel(Handle):
     Raises:
         NotAModelError: ``model`` is not a model, or already in a DataParallel.
         UnsupportedOperation: it is not built yet, or the framework cannot move it.
-        InvalidDataError: there are no devices, or one twice; ``reduction`` is neither of the two.
-        DeviceError: a device is invalid or not available.
+        InvalidDataError: a device is listed twice; ``reduction`` is neither of the two.
+        DeviceError: there are no devices, or one is invalid or not available.
         BackendMismatchError: a device is another framework's.
         OutOfDeviceMemoryError: the model does not fit. It is then where it was.
     """
@@ -93,7 +91,7 @@ class DataParallel(Handle):
         self.model = model
         self.backend = backend
         self.reduction = reduction
-        self.devices = checked_devices(devices, backend)
+        self.devices = _different(checked_devices(devices, backend))
         self._is_at_work = False
         home = device_of(model)
         place_on(self.devices[0], model, None, backend, OPERATION)
@@ -224,21 +222,11 @@ def rows_of(arguments: tuple[Any, ...]) -> int:
     return int(shape[0])
 
 
-def checked_devices(devices: Any, backend: Backend) -> tuple[Device, ...]:
-    """Available devices of ``backend``, all different.
-
-    Raises:
-        InvalidDataError: ``devices`` is not a list, is empty, or has a device twice.
-    """
-    if isinstance(devices, (str, Device)) or not isinstance(devices, Iterable):
-        raise InvalidDataError(f"devices must be a list of devices, not {shown(devices)}.")
-    found = tuple(resolve_device(device, backend) for device in devices)
-    if not found:
-        raise InvalidDataError("there are no devices: pass at least one.")
-    twice = next((device for device in found if found.count(device) > 1), None)
+def _different(devices: list[Device]) -> tuple[Device, ...]:
+    twice = next((device for device in devices if devices.count(device) > 1), None)
     if twice is not None:
-        raise InvalidDataError(f"{twice} stands twice in devices: a replica needs its own.")
-    return found
+        raise InvalidDataError(f"{twice} stands twice in devices: each replica needs its own.")
+    return tuple(devices)
 
 
 def _moved(options: dict[str, Any], device: Device) -> dict[str, Any]:

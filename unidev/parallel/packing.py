@@ -164,6 +164,16 @@ def buckets_of(backend: Backend, tensors: Sequence[Tensor]) -> Iterator[Bucket]:
         yield Bucket(positions, True)
 
 
+def copied(backend: Backend, operation: str, x: Tensor, device: Device) -> Tensor:
+    """``copy_to``, recorded in traces as ``operation``."""
+    return call(
+        backend, backend.copy_to, x, device, False,
+        doing=lambda: (f"copying tensors to {device}", device),
+        operation=operation,
+        transfers=lambda: of_tensor(operation, x, device, backend),
+    )  # fmt: skip
+
+
 def unrecorded(backend: Backend) -> AbstractContextManager[Any]:
     """A scope in which autograd does not record, if there is autograd."""
     autograd = backend.autograd
@@ -182,7 +192,7 @@ def _each_bucket(
 
     def work() -> None:
         for bucket in buckets_of(backend, like):
-            flats = exchanged(bucket, partial(_copy, backend, operation))
+            flats = exchanged(bucket, partial(copied, backend, operation))
             for flat, (_, tensors), into in zip(flats, targets, made, strict=True):
                 bucket.unpack(backend, flat, tensors, into)
         for (device, _), into in zip(targets, made, strict=True):
@@ -193,12 +203,3 @@ def _each_bucket(
     with unrecorded(backend):
         call(backend, work, doing=f"packing tensors for {operation}", operation=operation)
     return made
-
-
-def _copy(backend: Backend, operation: str, x: Tensor, device: Device) -> Tensor:
-    return call(
-        backend, backend.copy_to, x, device, False,
-        doing=lambda: (f"copying packed tensors to {device}", device),
-        operation=operation,
-        transfers=lambda: of_tensor(operation, x, device, backend),
-    )  # fmt: skip

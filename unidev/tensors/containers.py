@@ -9,7 +9,7 @@ from unidev.tensors.classify import CONTAINER, MODEL, TENSOR, classify, model_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, TypeVar
 
     from unidev.contract.backend import Backend
@@ -111,15 +111,52 @@ def tensors_of(tree: object) -> list[tuple[Any, Backend]]:
 
     Raises the same errors as ``map_tensors``.
     """
-    leaves, _ = _flatten(tree)
-    found = []
-    for position, leaf in enumerate(leaves):
-        kind, backend = classify(leaf)
-        if kind != TENSOR or backend is None:
-            _check_leaf(leaf, kind, tree, position)
-        else:
-            found.append((leaf, backend))
-    return found
+    return Opened(tree).tensors
+
+
+class Opened:
+    """A tree taken apart; making one raises the same errors as ``map_tensors``."""
+
+    def __init__(self, tree: Any) -> None:
+        self.tree = tree
+        self._leaves, self._structure = _flatten(tree)
+        self.tensors: list[tuple[Any, Backend]] = []
+        """As of ``tensors_of``."""
+        self.positions: list[int] = []
+        """Where they stand among the leaves."""
+        for position, leaf in enumerate(self._leaves):
+            kind, backend = classify(leaf)
+            if kind != TENSOR or backend is None:
+                _check_leaf(leaf, kind, tree, position)
+            else:
+                self.tensors.append((leaf, backend))
+                self.positions.append(position)
+
+    def with_tensors(self, tensors: Iterable[Any]) -> Any:
+        """The tree with ``tensors`` in place of its own, in their order."""
+        leaves = list(self._leaves)
+        for position, x in zip(self.positions, tensors, strict=True):
+            leaves[position] = x
+        return _unflatten(self._structure, leaves, self.tree)
+
+    def layout(self) -> list[tuple[Any, ...]]:
+        """For each tensor, the keys that lead to it, and the classes of the containers there."""
+        import optree
+
+        accessors = optree.tree_accessors(self.tree, none_is_leaf=True, namespace=NAMESPACE)
+        return [
+            tuple((step.entry, step.type) for step in accessors[position])
+            for position in self.positions
+        ]
+
+    def has_structure_of(self, other: Opened) -> bool:
+        """Whether tensors stand at the same places in containers of the same classes."""
+        try:  # fast; but the rest of a registered class may have an __eq__ that raises
+            if self._structure == other._structure and self.positions == other.positions:
+                return True
+        except Exception:  # noqa: BLE001, S110
+            pass
+        return self.layout() == other.layout()
 
 
 def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]:

@@ -351,9 +351,9 @@ def net() -> unidev.DataParallel:
 def test_bad_input(net: unidev.DataParallel) -> None:
     x, y = batch()
     parallel: Any = unidev.DataParallel
-    with pytest.raises(unidev.InvalidDataError, match="no devices"):
+    with pytest.raises(unidev.DeviceSpecError, match="at least one device"):
         parallel(made(), [])
-    with pytest.raises(unidev.InvalidDataError, match="list of devices"):
+    with pytest.raises(unidev.DeviceSpecError, match="must be a list"):
         parallel(made(), "gpu:0")
     with pytest.raises(unidev.InvalidDataError, match="gpu:1 stands twice"):
         parallel(made(), ["gpu:1", "gpu:0", "gpu:1"])
