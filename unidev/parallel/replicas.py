@@ -30,9 +30,10 @@ def _copy_on(device: Device, model: Any, backend: Backend) -> Any:
     except UnidevError:
         raise
     except Exception as error:  # copying runs code of every class in the model
+        reason = (str(error).strip() or repr(error)).splitlines()[0]
         raise UnsupportedOperation(
             f"a copy of this {kind_of(model)}",
-            f"its framework cannot make one ({type(error).__name__}: {error}); "
+            f"its framework cannot make one ({type(error).__name__}: {reason}); "
             "unidev.DataParallel(model, devices) needs no copy",
         ) from error
     place_on(device, made, None, backend, "replicate")

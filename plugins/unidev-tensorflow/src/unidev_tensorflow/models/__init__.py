@@ -119,6 +119,12 @@ class TensorFlowModels(Models):
         self._placing.stale = []
         return optimizer
 
+    statistics_names = Models.statistics_names | {"moving_mean", "moving_variance"}
+
+    def random_states(self, model: Any) -> Mapping[str, Any]:
+        """Of Keras's and TensorFlow's generators in the model: the only variables not saved."""
+        return {found.name: found.variable for found in walk(model) if not found.is_saved}
+
     def stored(self, model: Any) -> Mapping[str, Stored]:
         """Weights, without the state of random generators, optimizers and metrics."""
         return {
