@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
 
     T = TypeVar("T")
 
@@ -77,9 +76,10 @@ def all_reduce(
     found.check_alike()
     for position, x in enumerate(lists[0]):
         _check_dtype(x.dtype, op, backend, found, position)
-    devices = [
-        _device_of(tree, tensors, backend) for tree, tensors in zip(trees, lists, strict=True)
-    ]
+    devices = [backend.device_of(tensors[0]) for tensors in lists]
+    for number, (device, tensors) in enumerate(zip(devices, lists, strict=True)):
+        if any(backend.device_of(x) is not device for x in tensors):
+            check_same_device(**{f"trees[{number}]": trees[number]})  # raises, with the paths
     if in_place:
         _check_writable(found)
     reduced = all_reduced(backend, lists, devices, op, numbers)
@@ -104,13 +104,6 @@ def _check_dtype(dtype: Any, op: str, backend: Backend, found: Aligned, position
             f"all_reduce has no {op} of {found.path(0, position)}, whose dtype is "
             f"{name or dtype}: {reason}."
         )
-
-
-def _device_of(tree: object, tensors: Sequence[Any], backend: Backend) -> Device:
-    device = backend.device_of(tensors[0])
-    if any(backend.device_of(x) is not device for x in tensors):
-        check_same_device(tree)  # raises, with the paths
-    return device
 
 
 def _check_writable(found: Aligned) -> None:

@@ -78,7 +78,7 @@ def broadcast(tree: T, devices: Sequence[DeviceLike], /) -> list[T]:
     opened = Opened(tree)
     backend = one_backend(opened.tensors, "tree")
     targets = checked_devices(devices, backend)
-    check_same_device(tree)
+    check_same_device(tree=tree)
     unique = {id(x): x for x, _ in opened.tensors}
     copies = copied_to(backend, list(unique.values()), targets, "broadcast")
     made = [dict(zip(unique, tensors, strict=True)) for tensors in copies]
