@@ -139,6 +139,7 @@ class Models(ABC):
         parts = [part for part in self.parts(model, optimizer) if not self.is_on(part, device)]
         if not parts:
             return optimizer
+        parts += [part for part in self.compiled(model, None) if not self.is_on(part, device)]
         twins = [self.twin(part, device) for part in parts]
         swapped: list[tuple[Part, Part]] = []
         try:
@@ -164,6 +165,15 @@ class Models(ABC):
             UnsupportedOperation: the framework cannot copy such a model; states why.
         """
         return copy.deepcopy(model)
+
+    def compiled(self, model: Model, known: Sequence[Part] | None) -> Sequence[Part]:  # noqa: ARG002
+        """Parts that appear while a model computes: what is compiled for the memory that it has.
+
+        A twin of one is empty, and compiled when it is first used. Without those of ``known``,
+        which were compiled for this model before; None: all. The default has none: what frameworks
+        compile mostly takes the memory that it is given at each call.
+        """
+        return ()
 
     def statistics(self, model: Model) -> Mapping[str, Tensor]:
         """Running means of batches, as of batch norm: floating-point tensors from ``tensors``.

@@ -65,7 +65,8 @@ class Twins:
     def _make(self, state: State) -> None:
         with errors_of(self.backend, f"copying a {kind_of(self.model)} for several devices"):
             models, others = self.backend.models, self.devices[1:]
-            self._parts = models.parts(self.model, None)
+            self._compiled = list(models.compiled(self.model, None))
+            self._parts = [*models.parts(self.model, None), *self._compiled]
             self._twins = [[models.twin(part, device) for part in self._parts] for device in others]
             self._targets: list[list[Tensor]] = []
             for index in range(1, len(self.devices)):
@@ -131,6 +132,7 @@ class Twins:
     @contextmanager
     def _swapped(self, index: int) -> Iterator[None]:
         models, device = self.backend.models, self.devices[index]
+        self._add_compiled(0)
         swapped: list[tuple[Part, Part]] = []
         is_complete = False
         try:
@@ -140,7 +142,22 @@ class Twins:
             is_complete = True
             yield
         finally:
+            if is_complete:
+                self._add_compiled(index)
             models.swap_back(swapped, device, is_complete)
+
+    def _add_compiled(self, index: int) -> None:
+        """Make twins of what the framework has compiled for the replica that is swapped in."""
+        models, (first, *others) = self.backend.models, self.devices
+        for part in models.compiled(self.model, self._compiled):
+            twins = [models.twin(part, device) for device in others]
+            if index:  # it belongs to this replica, and the first has nothing yet
+                twins[index - 1] = models.twin(part, first)
+                models.swap(part, twins[index - 1])
+            self._compiled.append(part)
+            self._parts.append(part)
+            for known, twin in zip(self._twins, twins, strict=True):
+                known.append(twin)
 
 
 _FAR = 0x1E3779B9
