@@ -42,8 +42,8 @@ class Collectives(ABC):
         """All elements, one tensor after the other in C order, in one flat tensor in new memory."""
 
     @abstractmethod
-    def unpack(self, flat: Tensor, like: Sequence[Tensor]) -> Sequence[Tensor]:
-        """The inverse of ``pack``: tensors with the shapes of ``like``.
+    def unpack(self, flat: Tensor, shapes: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
+        """The inverse of ``pack``: tensors of these shapes.
 
         They may be stretches of ``flat``, which is not used any more.
         """

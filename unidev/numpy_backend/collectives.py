@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,12 +26,13 @@ class NumpyCollectives(Collectives):
         """``numpy.concatenate``."""
         return _like(np.concatenate([_plain(x).reshape(-1) for x in tensors]), tensors[0])
 
-    def unpack(self, flat: Array, like: Sequence[Array]) -> Sequence[Array]:
+    def unpack(self, flat: Array, shapes: Sequence[tuple[int, ...]]) -> Sequence[Array]:
         """Views of ``flat``."""
         plain, unpacked, start = _plain(flat), [], 0
-        for x in like:
-            unpacked.append(_like(plain[start : start + x.size].reshape(x.shape), flat))
-            start += x.size
+        for shape in shapes:
+            stop = start + math.prod(shape)
+            unpacked.append(_like(plain[start:stop].reshape(shape), flat))
+            start = stop
         return unpacked
 
     def combine(self, a: Array, b: Array, op: str) -> Array:

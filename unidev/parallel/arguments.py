@@ -14,6 +14,7 @@ from unidev.errors import (
     NotATensorError,
     UnsupportedContainerError,
 )
+from unidev.parallel.packing import Kind, kinds_of
 from unidev.support.numbers import real_number
 from unidev.support.wording import count_text, kind_of, shown
 from unidev.tensors.containers import Opened, path_of
@@ -96,22 +97,25 @@ class Aligned:
             for tree, tensors in zip(self._opened, lists, strict=True)
         ]
 
-    def check_alike(self, *, first_dimension: bool = True) -> None:
-        """Raise InvalidDataError unless shapes (but for the first dimension) and dtypes match."""
-        for number, tensors in enumerate(self.lists):
-            for position, (x, first) in enumerate(zip(tensors, self.lists[0], strict=True)):
-                shape, expected = tuple(x.shape), tuple(first.shape)
-                if not first_dimension:
-                    if not shape:
-                        raise InvalidDataError(f"{self.path(number, position)} has no dimension.")
-                    shape, expected = shape[1:], expected[1:]
-                if shape != expected or x.dtype != first.dtype:
+    def kinds(self, *, first_dimension: bool = True) -> list[Kind]:
+        """The shape and the dtype of each tensor of the first tree.
+
+        Raises:
+            InvalidDataError: those of another tree differ, if only in the ``first_dimension``.
+        """
+        start = 0 if first_dimension else 1
+        kinds = [kinds_of(tensors) for tensors in self.lists]
+        for number, others in enumerate(kinds):
+            for position, (kind, first) in enumerate(zip(others, kinds[0], strict=True)):
+                if len(kind.shape) < start:
+                    raise InvalidDataError(f"{self.path(number, position)} has no dimension.")
+                if kind.shape[start:] != first.shape[start:] or kind.dtype != first.dtype:
                     raise InvalidDataError(
-                        f"{self.path(number, position)} is {_described(x)}, but "
+                        f"{self.path(number, position)} is {_described(kind)}, but "
                         f"{self.path(0, position)} is {_described(first)}: shapes"
-                        f"{'' if first_dimension else ' after the first dimension'} and dtypes "
-                        "must match."
+                        f"{' after the first dimension' * start} and dtypes must match."
                     )
+        return kinds[0]
 
     def _check_structure(self, number: int) -> None:
         if not self._opened[number].has_structure_of(self._opened[0]):
@@ -153,8 +157,8 @@ def one_backend(tensors: Sequence[tuple[Tensor, Backend]], name: str) -> Backend
     return tensors[0][1]
 
 
-def _described(x: Tensor) -> str:
-    return f"a {x.dtype} tensor of shape {tuple(x.shape)}"
+def _described(kind: Kind) -> str:
+    return f"a {kind.dtype} tensor of shape {kind.shape}"
 
 
 def _ties(tree: Opened) -> list[int]:

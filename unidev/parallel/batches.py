@@ -102,7 +102,7 @@ def gather(shards: Sequence[T], device: DeviceLike) -> T:
     found = Aligned(shards, "shards")
     backend = found.backend
     target = resolve_device(device, backend)
-    found.check_alike(first_dimension=False)
+    found.kinds(first_dimension=False)
     whole = []
     for parts in zip(*found.lists, strict=True):
         there = [

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.calls.boundary import call
-from unidev.calls.transfers import nbytes_of, of_tensor
+from unidev.calls.transfers import item_bytes, of_tensor
 from unidev.contract.backend import Unsupported
-from unidev.contract.dtypes import portable_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
 
     Tensor = Any
+    Copy = Callable[[Tensor, Device], Tensor]
 
 BUCKET_BYTES = 32 << 20
 """The most bytes in a bucket."""
@@ -26,11 +27,19 @@ LARGE_BYTES = 4 << 20
 """Tensors of as many bytes travel by themselves: packing them would only cost memory."""
 
 
+class Kind(NamedTuple):
+    """What tensors at the same place must have in common."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
 class Bucket(NamedTuple):
     """Tensors of one dtype that travel together, by their positions in the list."""
 
     positions: list[int]
-    is_packed: bool
+    shapes: list[tuple[int, ...]]
+    is_packed: bool = True
 
     def packed(self, backend: Backend, tensors: Sequence[Tensor], device: Device) -> Tensor:
         """The tensors at these positions as one: new memory, if it lies on ``device`` already."""
@@ -39,16 +48,16 @@ class Bucket(NamedTuple):
         x = tensors[self.positions[0]]
         return backend.copy_to(x, device, False) if backend.device_of(x) is device else x
 
-    def unpack(
-        self, backend: Backend, flat: Tensor, like: Sequence[Tensor], into: list[Tensor]
-    ) -> None:
-        """Put the parts of ``flat``, in the shapes of ``like``, at these positions of ``into``."""
-        parts = [flat]
-        if self.is_packed:
-            shaped = [like[position] for position in self.positions]
-            parts = list(backend.collectives.unpack(flat, shaped))
+    def unpack(self, backend: Backend, flat: Tensor, into: list[Tensor]) -> None:
+        """Put the parts of ``flat`` at these positions of ``into``."""
+        parts = backend.collectives.unpack(flat, self.shapes) if self.is_packed else [flat]
         for position, part in zip(self.positions, parts, strict=True):
             into[position] = part
+
+
+def kinds_of(tensors: Sequence[Tensor]) -> list[Kind]:
+    """The kind of each."""
+    return [Kind(tuple(x.shape), x.dtype) for x in tensors]
 
 
 def reduce_to(  # noqa: PLR0913  what, where and how, and how it is reported
@@ -67,29 +76,27 @@ def reduce_to(  # noqa: PLR0913  what, where and how, and how it is reported
     """
     combined, factors = combination(op, len(lists), weights)
 
-    def reduced(bucket: Bucket, copy: Any) -> list[Tensor]:
+    def reduced(bucket: Bucket, copy: Copy) -> list[Tensor]:
         flats = [bucket.packed(backend, tensors, device) for tensors in lists]
         return [backend.collectives.reduce(flats, device, combined, factors, copy)]
 
-    return _each_bucket(backend, lists[0], [(device, lists[0])], reduced, operation)[0]
+    return _each_bucket(backend, kinds_of(lists[0]), [device], reduced, operation)[0]
 
 
 def all_reduced(
     backend: Backend,
     lists: Sequence[Sequence[Tensor]],
+    kinds: Sequence[Kind],
     devices: Sequence[Device],
-    op: str,
-    weights: Sequence[float] | None = None,
+    how: tuple[str, Sequence[float] | None],
 ) -> list[list[Tensor]]:
-    """As ``reduce_to``, but on the device of each list."""
-    combined, factors = combination(op, len(lists), weights)
+    """As ``reduce_to``, but on the device of each list; ``how`` is what ``combination`` gives."""
 
-    def reduced(bucket: Bucket, copy: Any) -> Sequence[Tensor]:
+    def reduced(bucket: Bucket, copy: Copy) -> Sequence[Tensor]:
         flats = [bucket.packed(backend, tensors, devices[0]) for tensors in lists]
-        return backend.collectives.all_reduce(flats, combined, factors, copy)
+        return backend.collectives.all_reduce(flats, *how, copy)
 
-    targets = list(zip(devices, lists, strict=True))
-    return _each_bucket(backend, lists[0], targets, reduced, "all_reduce")
+    return _each_bucket(backend, kinds, devices, reduced, "all_reduce")
 
 
 def copied_to(
@@ -97,12 +104,11 @@ def copied_to(
 ) -> list[list[Tensor]]:
     """The values of ``sources``, which lie on one device, in new memory on each of ``devices``."""
 
-    def copies(bucket: Bucket, copy: Any) -> Iterator[Tensor]:
+    def copies(bucket: Bucket, copy: Copy) -> list[Tensor]:
         flat = bucket.packed(backend, sources, devices[0])
-        return (copy(flat, device) for device in devices)
+        return [copy(flat, device) for device in devices]
 
-    targets = [(device, sources) for device in devices]
-    return _each_bucket(backend, sources, targets, copies, operation)
+    return _each_bucket(backend, kinds_of(sources), devices, copies, operation)
 
 
 def write_over(
@@ -140,28 +146,26 @@ def combination(
     return "sum", [part / total for part in parts]
 
 
-def buckets_of(backend: Backend, tensors: Sequence[Tensor]) -> Iterator[Bucket]:
-    """All that are not empty, in order: large ones by themselves, the others packed."""
-    open_buckets: dict[Any, tuple[list[int], int]] = {}
-    packable: dict[Any, bool] = {}
-    for position, x in enumerate(tensors):
-        nbytes = nbytes_of(x, backend)
+def buckets_of(backend: Backend, kinds: Sequence[Kind]) -> Iterator[Bucket]:
+    """All tensors that are not empty, in order: large ones by themselves, the others packed."""
+    filling: dict[Any, tuple[Bucket, int]] = {}
+    for position, (shape, dtype) in enumerate(kinds):
+        item = item_bytes(dtype, backend)
+        nbytes = math.prod(shape) * (item or LARGE_BYTES)  # a dtype unknown to us travels alone
         if nbytes == 0:
             continue
-        dtype = x.dtype
-        if dtype not in packable:
-            packable[dtype] = portable_name(dtype, backend) is not None
-        if nbytes >= LARGE_BYTES or not packable[dtype]:
-            yield Bucket([position], False)
+        if nbytes >= LARGE_BYTES:
+            yield Bucket([position], [shape], is_packed=False)
             continue
-        positions, filled = open_buckets.get(dtype, ([], 0))
+        bucket, filled = filling.get(dtype) or (Bucket([], []), 0)
         if filled + nbytes > BUCKET_BYTES:
-            yield Bucket(positions, True)
-            positions, filled = [], 0
-        positions.append(position)
-        open_buckets[dtype] = positions, filled + nbytes
-    for positions, _ in open_buckets.values():
-        yield Bucket(positions, True)
+            yield bucket
+            bucket, filled = Bucket([], []), 0
+        bucket.positions.append(position)
+        bucket.shapes.append(shape)
+        filling[dtype] = bucket, filled + nbytes
+    for bucket, _ in filling.values():
+        yield bucket
 
 
 def copied(backend: Backend, operation: str, x: Tensor, device: Device) -> Tensor:
@@ -182,23 +186,23 @@ def unrecorded(backend: Backend) -> AbstractContextManager[Any]:
 
 def _each_bucket(
     backend: Backend,
-    like: Sequence[Tensor],
-    targets: Sequence[tuple[Device, Sequence[Tensor]]],
-    exchanged: Any,
+    kinds: Sequence[Kind],
+    devices: Sequence[Device],
+    exchanged: Callable[[Bucket, Copy], Sequence[Tensor]],
     operation: str,
 ) -> list[list[Tensor]]:
-    """For each target a list of tensors, from what ``exchanged`` gives it for each bucket."""
-    made: list[list[Tensor]] = [[None] * len(like) for _ in targets]
+    """For each device a list of tensors, from what ``exchanged`` gives for each bucket."""
+    made: list[list[Tensor]] = [[None] * len(kinds) for _ in devices]
 
     def work() -> None:
-        for bucket in buckets_of(backend, like):
+        for bucket in buckets_of(backend, kinds):
             flats = exchanged(bucket, partial(copied, backend, operation))
-            for flat, (_, tensors), into in zip(flats, targets, made, strict=True):
-                bucket.unpack(backend, flat, tensors, into)
-        for (device, _), into in zip(targets, made, strict=True):
-            for position, x in enumerate(like):
+            for flat, into in zip(flats, made, strict=True):
+                bucket.unpack(backend, flat, into)
+        for device, into in zip(devices, made, strict=True):
+            for position, (shape, dtype) in enumerate(kinds):
                 if into[position] is None:  # empty
-                    into[position] = backend.empty(tuple(x.shape), x.dtype, device)
+                    into[position] = backend.empty(shape, dtype, device)
 
     with unrecorded(backend):
         call(backend, work, doing=f"packing tensors for {operation}", operation=operation)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unidev.contract.dtypes import portable_name
 from unidev.errors import InvalidDataError, UnsupportedDtypeError, UnsupportedOperation
 from unidev.parallel.arguments import Aligned, checked_weights
-from unidev.parallel.packing import all_reduced, write
+from unidev.parallel.packing import all_reduced, combination, write
 from unidev.support.wording import shown
 from unidev.tensors.checks import check_same_device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypeVar
-
-    from unidev.contract.backend import Backend
 
     T = TypeVar("T")
 
@@ -73,16 +71,22 @@ def all_reduce(
     numbers = checked_weights(weights, len(lists), "each tree")
     if numbers is not None and op != "mean":
         raise InvalidDataError(f"weights are those of a mean; op is {op!r}.")
-    found.check_alike()
-    for position, x in enumerate(lists[0]):
-        _check_dtype(x.dtype, op, backend, found, position)
+    kinds = found.kinds()
+    for dtype in dict.fromkeys(kind.dtype for kind in kinds):
+        reason = _refusal(portable_name(dtype, backend), op)
+        if reason is not None:
+            position = [kind.dtype for kind in kinds].index(dtype)
+            raise UnsupportedDtypeError(
+                f"all_reduce has no {op} of {found.path(0, position)}, a {dtype} tensor: {reason}."
+            )
     devices = [backend.device_of(tensors[0]) for tensors in lists]
     for number, (device, tensors) in enumerate(zip(devices, lists, strict=True)):
         if any(backend.device_of(x) is not device for x in tensors):
             check_same_device(**{f"trees[{number}]": trees[number]})  # raises, with the paths
     if in_place:
         _check_writable(found)
-    reduced = all_reduced(backend, lists, devices, op, numbers)
+    how = combination(op, len(lists), numbers)
+    reduced = all_reduced(backend, lists, kinds, devices, how)
     if not in_place:
         return found.with_tensors(reduced)
     for tensors, values in zip(lists, reduced, strict=True):
@@ -90,20 +94,15 @@ def all_reduce(
     return trees
 
 
-def _check_dtype(dtype: Any, op: str, backend: Backend, found: Aligned, position: int) -> None:
-    name = portable_name(dtype, backend)
-    reason = None
+def _refusal(name: str | None, op: str) -> str | None:
+    """Why there is no ``op`` of a dtype with this portable name, or None if there is."""
     if name is None or name == "bool":
-        reason = "convert it to numbers first"
-    elif op == "mean" and "int" in name:
-        reason = "convert it to a floating-point dtype first, or use sum"
-    elif op in ("min", "max") and name.startswith("complex"):
-        reason = "complex numbers have no order"
-    if reason is not None:
-        raise UnsupportedDtypeError(
-            f"all_reduce has no {op} of {found.path(0, position)}, whose dtype is "
-            f"{name or dtype}: {reason}."
-        )
+        return "convert it to numbers first"
+    if op == "mean" and "int" in name:
+        return "convert it to a floating-point dtype first, or use sum"
+    if op in ("min", "max") and name.startswith("complex"):
+        return "complex numbers have no order"
+    return None
 
 
 def _check_writable(found: Aligned) -> None:

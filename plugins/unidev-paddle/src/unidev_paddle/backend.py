@@ -56,6 +56,7 @@ class PaddleBackend(Backend):
     autograd = part("unidev_paddle.autograd:PaddleAutograd")
     layers = part("unidev_paddle.nn.layers:PaddleLayers")
     functions = part("unidev_paddle.nn.functions:PaddleFunctions")
+    collectives = part("unidev_paddle.collectives:PaddleCollectives")
     installation = part("unidev_paddle.installation:PaddleInstallation")
     peaks = part("unidev_paddle.memory:PaddlePeaks")
     tracer = part("unidev_paddle.tracer:PaddleTracer")

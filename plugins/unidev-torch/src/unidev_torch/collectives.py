@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import torch
 
 from unidev.contract import Collectives
+from unidev.errors import UnsupportedDtypeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,13 +29,22 @@ class TorchCollectives(Collectives):
         """``torch.cat``."""
         return torch.cat([x.reshape(-1) for x in tensors])
 
-    def unpack(self, flat: torch.Tensor, like: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+    def unpack(self, flat: torch.Tensor, shapes: Sequence[tuple[int, ...]]) -> list[torch.Tensor]:
         """Views of ``flat``."""
-        parts = flat.split_with_sizes([x.numel() for x in like])
-        return [part.view(x.shape) for part, x in zip(parts, like, strict=True)]
+        parts = flat.split_with_sizes([math.prod(shape) for shape in shapes])
+        return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def combine(self, a: torch.Tensor, b: torch.Tensor, op: str) -> torch.Tensor:
-        """Writes to ``a``."""
+        """Writes to ``a``.
+
+        Raises:
+            UnsupportedDtypeError: torch has no such kernel for 64-bit unsigned integers.
+        """
+        if a.dtype is torch.uint64:
+            if op != "sum":
+                raise UnsupportedDtypeError(f"torch has no {op} of uint64 tensors.")
+            a.view(torch.int64).add_(b.view(torch.int64))  # the same bits
+            return a
         return a.add_(b) if op == "sum" else _MINIMUM_OR_MAXIMUM[op](a, b, out=a)
 
     def scale(self, flat: torch.Tensor, factor: float) -> torch.Tensor:
@@ -44,9 +55,10 @@ class TorchCollectives(Collectives):
         """``torch.cat``."""
         return torch.cat(list(tensors))
 
-    def is_writable(self, x: torch.Tensor) -> bool:  # noqa: ARG002
-        """All are."""
-        return True
+    def is_writable(self, x: torch.Tensor) -> bool:
+        """Not if several elements are one (``expand``), nor outside of its mode if of inference."""
+        is_expanded = any(s == 0 and n > 1 for s, n in zip(x.stride(), x.shape, strict=True))
+        return not is_expanded and (not x.is_inference() or torch.is_inference_mode_enabled())
 
     def write(self, targets: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
         """One call for all of them."""

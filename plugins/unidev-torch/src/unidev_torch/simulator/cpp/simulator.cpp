@@ -4,6 +4,7 @@
 #include "engine.h"
 #include "fallback.h"
 #include "layers.h"
+#include "packing.h"
 
 #include <torch/library.h>
 
@@ -120,6 +121,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
   m.impl("native_batch_norm", &unidev_sim::native_batch_norm);
   m.impl("native_dropout", &unidev_sim::native_dropout);
+
+  m.impl("cat", torch::CppFunction::makeFromBoxedFunction<&unidev_sim::cat>());
+  m.impl("_foreach_copy_", &unidev_sim::foreach_copy);
 
   m.impl("_thnn_fused_lstm_cell", &unidev_sim::lstm_cell);
   m.impl("_thnn_fused_lstm_cell_backward_impl", &unidev_sim::lstm_cell_backward);

@@ -1,0 +1,60 @@
+"""Reductions over Paddle's devices."""
+
+from __future__ import annotations
+
+import math
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from unidev.contract import Collectives
+from unidev_paddle.importing import import_paddle
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Tensor = Any
+
+paddle: Any = import_paddle()
+operations: Any = paddle._C_ops
+
+_OPERATIONS = {"sum": operations.add, "min": operations.minimum, "max": operations.maximum}
+
+
+class PaddleCollectives(Collectives):
+    """Results are on the device of their operands, as in all of Paddle."""
+
+    wider = MappingProxyType(
+        {**Collectives.wider, "int8": "int32", "uint8": "int32", "int16": "int32"}
+    )
+
+    def pack(self, tensors: Sequence[Tensor]) -> Tensor:
+        """``concat``."""
+        return operations.concat([operations.reshape(x, [-1]) for x in tensors], 0)
+
+    def unpack(self, flat: Tensor, shapes: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
+        """``split``."""
+        parts = operations.split(flat, [math.prod(shape) for shape in shapes], 0)
+        return [
+            operations.reshape(part, list(shape)) for part, shape in zip(parts, shapes, strict=True)
+        ]
+
+    def combine(self, a: Tensor, b: Tensor, op: str) -> Tensor:
+        """``add``, ``minimum``, ``maximum``."""
+        return _OPERATIONS[op](a, b)
+
+    def scale(self, flat: Tensor, factor: float) -> Tensor:
+        """``scale``."""
+        return operations.scale(flat, factor, 0.0, True)
+
+    def concatenate(self, tensors: Sequence[Tensor]) -> Tensor:
+        """``concat``."""
+        return operations.concat(list(tensors), 0)
+
+    def is_writable(self, x: Tensor) -> bool:  # noqa: ARG002
+        """All are."""
+        return True
+
+    def write(self, targets: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+        """``assign``, which keeps the target's memory."""
+        for target, value in zip(targets, values, strict=True):
+            operations.assign_out_(value, target)
