@@ -34,11 +34,14 @@ ON_EACH = "tests/everywhere"  # tests of the core that run on whatever framework
 RUFF = "ruff==0.17.6"  # the same as in .pre-commit-config.yaml
 # Two workers: most tests start a process of their own and wait for it.
 PYTEST = ("python", "-m", "pytest", "-n", "2", "--dist", "worksteal")
-# Several processes share the cores already; threads of each would only wait for one another.
-ONE_THREAD = {
+IN_TESTS = {
+    # Several processes share the cores already; threads of each would only wait for one another.
     "OMP_NUM_THREADS": "1",
     "TF_NUM_INTRAOP_THREADS": "1",
     "TF_NUM_INTEROP_THREADS": "1",
+    # Hundreds of processes import a framework. Compiling it takes longer than importing it, so the
+    # first keeps what it has compiled, also where the machine's own setting says otherwise.
+    "PYTHONDONTWRITEBYTECODE": "",
 }
 # pip can be configured to prefer a CPU build of the pinned torch (by find-links). uv does not read
 # pip's configuration, and on Linux the default index has the build with CUDA, of several gigabytes.
@@ -77,18 +80,18 @@ def lint(session: nox.Session) -> None:
 def core(session: nox.Session) -> None:
     """The core, its conformance suite and NumPy's mutants, with no framework but NumPy."""
     install(session)
-    session.run(*PYTEST, *session.posargs, env=ONE_THREAD)
+    session.run(*PYTEST, *session.posargs, env=IN_TESTS)
 
 
 def framework(session: nox.Session, name: str) -> None:
     """One plugin alone with its framework: types, its tests, the suite, what runs on each."""
     install(session, name)
     check_types(session, f"plugins/unidev-{name}/src")
-    session.run(*PYTEST, f"plugins/unidev-{name}", *session.posargs, env=ONE_THREAD)
+    session.run(*PYTEST, f"plugins/unidev-{name}", *session.posargs, env=IN_TESTS)
     if not session.posargs:  # they choose among the plugin's tests
         # NumPy, and what needs no framework, is tested in the core's session.
         chosen = f"{name} or frameworks_that_are_here"
-        session.run(*PYTEST, ON_EACH, "-k", chosen, env=ONE_THREAD)
+        session.run(*PYTEST, ON_EACH, "-k", chosen, env=IN_TESTS)
 
 
 @nox.session(venv_backend=WITH_TORCH)
@@ -120,7 +123,7 @@ def together(session: nox.Session) -> None:
     """The four frameworks in one environment and one process."""
     install(session, *FRAMEWORKS)
     session.run("python", "-m", "pip", "check")
-    session.run(*PYTEST, "plugins/together", *session.posargs, env=ONE_THREAD)
+    session.run(*PYTEST, "plugins/together", *session.posargs, env=IN_TESTS)
 
 
 @nox.session(default=False, venv_backend=WITH_TORCH)
@@ -163,7 +166,7 @@ def quick(session: nox.Session) -> None:
     if name != "core":
         folder = f"plugins/unidev-{name}"
         options = [folder, f"--ignore={folder}/tests/test_conformance.py", *options]
-    session.run(python, *PYTEST[1:], *options, env=ONE_THREAD)
+    session.run(python, *PYTEST[1:], *options, env=IN_TESTS)
 
 
 @nox.session(default=False, venv_backend="none")

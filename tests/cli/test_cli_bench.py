@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from unidev.bench import files
 from unidev.bench.results import from_document
 from unidev.cli import bench as cli_bench
+from unidev.cli import options
 from unidev.cli.bench import command
 from unidev.support.atomic_file import replacing
 
@@ -81,7 +82,7 @@ def test_what_files_need_is_named_before_anything_is_measured(
 ) -> None:
     real = find_spec
     monkeypatch.setattr(
-        cli_bench, "find_spec", lambda name: None if name == missing else real(name)
+        options, "find_spec", lambda name: None if name == missing else real(name)
     )
     assert run("--json").return_value == 0
     monkeypatch.setattr(cli_bench, "_measure", lambda *_, **__: pytest.fail("it measured"))

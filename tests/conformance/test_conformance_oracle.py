@@ -24,7 +24,7 @@ from unidev.hardware import host_memory
 
 
 @pytest.fixture
-def workbench() -> Workbench:
+def bench() -> Workbench:
     unidev.set_backend("numpy")
     return Workbench(unidev.active_backend())
 
@@ -46,81 +46,81 @@ def test_extents_overlap_by_bytes(mine, other, shared) -> None:
 
 @pytest.mark.parametrize("extents", [[], [Extent(0, 8)], [Extent(64, 0)], [Extent(64, -1)]])
 def test_an_extent_that_says_nothing_is_inconclusive(
-    workbench: Workbench, monkeypatch, extents
+    bench: Workbench, monkeypatch, extents
 ) -> None:
-    monkeypatch.setattr(workbench.probe, "extents", lambda _x: extents, raising=False)
+    monkeypatch.setattr(bench.probe, "extents", lambda _x: extents, raising=False)
     x, y = np.zeros(3), np.zeros(3)
     with pytest.raises(InconclusiveError, match="prove nothing"):
-        workbench.oracle.check_disjoint(x, y, "here")
+        bench.oracle.check_disjoint(x, y, "here")
 
 
-def test_two_slices_of_one_storage_are_not_disjoint(workbench: Workbench) -> None:
+def test_two_slices_of_one_storage_are_not_disjoint(bench: Workbench) -> None:
     x = np.zeros(10)
     with pytest.raises(AssertionError, match="shares 80 bytes"):
-        workbench.oracle.check_disjoint(x[:2], x[8:], "here")
+        bench.oracle.check_disjoint(x[:2], x[8:], "here")
 
 
-def test_writing_through_a_view_is_noticed(workbench: Workbench) -> None:
+def test_writing_through_a_view_is_noticed(bench: Workbench) -> None:
     x = np.zeros(4)
     with pytest.raises(AssertionError, match="after writing to the source"):
-        workbench.oracle.check_writes_apart(x, x.view(), "here")
-    workbench.oracle.check_writes_apart(np.zeros(4), np.zeros(4), "here")
+        bench.oracle.check_writes_apart(x, x.view(), "here")
+    bench.oracle.check_writes_apart(np.zeros(4), np.zeros(4), "here")
 
 
-def test_a_write_that_changes_nothing_is_inconclusive(workbench: Workbench, monkeypatch) -> None:
-    monkeypatch.setattr(workbench.probe, "write", lambda _x, _value: None, raising=False)
+def test_a_write_that_changes_nothing_is_inconclusive(bench: Workbench, monkeypatch) -> None:
+    monkeypatch.setattr(bench.probe, "write", lambda _x, _value: None, raising=False)
     with pytest.raises(InconclusiveError, match="nothing changed"):
-        workbench.oracle.check_writes_apart(np.zeros(4), np.zeros(4), "here")
+        bench.oracle.check_writes_apart(np.zeros(4), np.zeros(4), "here")
 
 
-def test_a_broadcast_that_stays_one_has_no_room(workbench: Workbench) -> None:
+def test_a_broadcast_that_stays_one_has_no_room(bench: Workbench) -> None:
     x = np.broadcast_to(np.zeros(4), (3, 4))
     with pytest.raises(AssertionError, match="96 bytes of elements in 32"):
-        workbench.oracle.check_room(x, x.nbytes, "here")
+        bench.oracle.check_room(x, x.nbytes, "here")
 
 
-def test_bytes_that_differ_are_shown_where_they_do(workbench: Workbench) -> None:
+def test_bytes_that_differ_are_shown_where_they_do(bench: Workbench) -> None:
     x = np.array([0.0, -0.0])
     with pytest.raises(AssertionError, match="from byte 15 of 16"):
-        workbench.oracle.check_bytes(x, np.zeros(2).tobytes(), "here")
+        bench.oracle.check_bytes(x, np.zeros(2).tobytes(), "here")
 
 
-def test_the_wrong_error_and_none_at_all_are_failures(workbench: Workbench) -> None:
+def test_the_wrong_error_and_none_at_all_are_failures(bench: Workbench) -> None:
     with pytest.raises(AssertionError, match="raises KeyError instead of DeviceError"):
-        workbench.expect(unidev.DeviceError, {}.__getitem__, "a")
+        bench.expect(unidev.DeviceError, {}.__getitem__, "a")
     with pytest.raises(AssertionError, match="raises nothing"):
-        workbench.expect(unidev.DeviceError, len, "a")
+        bench.expect(unidev.DeviceError, len, "a")
     with pytest.raises(AssertionError, match="raises TypeError"):
-        workbench.works(len, 3)
+        bench.works(len, 3)
 
 
-def test_one_device_is_not_applicable_where_it_takes_two(workbench: Workbench) -> None:
-    assert [str(device) for device in workbench.devices] == ["cpu:0"]
+def test_one_device_is_not_applicable_where_it_takes_two(bench: Workbench) -> None:
+    assert [str(device) for device in bench.devices] == ["cpu:0"]
     with pytest.raises(NotApplicableError, match="2 devices"):
-        workbench.pairs()
+        bench.pairs()
 
 
-def test_a_c_library_that_cannot_count_says_so(workbench: Workbench, monkeypatch) -> None:
+def test_a_c_library_that_cannot_count_says_so(bench: Workbench, monkeypatch) -> None:
     monkeypatch.setattr(host_memory.ctypes, "CDLL", lambda _name: object())
     host_memory._mallinfo2.cache_clear()
     with pytest.raises(UnsupportedOperation, match="no mallinfo2"):
-        host_memory.allocated_bytes(workbench.cpu)
+        host_memory.allocated_bytes(bench.cpu)
     with pytest.raises(NotSupportedError, match="no mallinfo2"):
-        workbench.require("probe.allocated_bytes")
+        bench.require("probe.allocated_bytes")
     host_memory._mallinfo2.cache_clear()
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc alone has mallinfo2")
-def test_the_host_counts_what_is_allocated(workbench: Workbench) -> None:
-    counter = Counter(workbench.probe, Evidence(), workbench.cpu)
+def test_the_host_counts_what_is_allocated(bench: Workbench) -> None:
+    counter = Counter(bench.probe, Evidence(), bench.cpu)
     assert abs(counter.held_by(lambda: np.ones(4_000_000, "uint8")) - 4_000_000) < 65_536
     assert abs(counter.left_by(lambda: np.ones(4_000_000, "uint8"))) < 65_536
 
 
-def test_a_count_that_never_moves_is_inconclusive(workbench: Workbench, monkeypatch) -> None:
-    monkeypatch.setattr(workbench.probe, "allocated_bytes", lambda _device: 7, raising=False)
+def test_a_count_that_never_moves_is_inconclusive(bench: Workbench, monkeypatch) -> None:
+    monkeypatch.setattr(bench.probe, "allocated_bytes", lambda _device: 7, raising=False)
     with pytest.raises(InconclusiveError, match="is unusable"):
-        workbench.check_leaves_nothing(lambda: None, workbench.cpu, "here")
+        bench.check_leaves_nothing(lambda: None, bench.cpu, "here")
 
 
 def test_evidence_is_kept_short() -> None:
@@ -150,6 +150,6 @@ def test_the_bits_tell_a_sloppy_copy() -> None:
     assert int(float(telling_bits("int64")[-1])) == 2**53 != telling_bits("int64")[-1]
 
 
-def test_an_oracle_reads_by_the_probe_alone(workbench: Workbench, monkeypatch) -> None:
-    monkeypatch.setattr(workbench.backend, "to_numpy", None)
-    Oracle(workbench.probe, Evidence()).check_bytes(np.zeros(2), bytes(16), "here")
+def test_an_oracle_reads_by_the_probe_alone(bench: Workbench, monkeypatch) -> None:
+    monkeypatch.setattr(bench.backend, "to_numpy", None)
+    Oracle(bench.probe, Evidence()).check_bytes(np.zeros(2), bytes(16), "here")

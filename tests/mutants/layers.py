@@ -108,7 +108,7 @@ def momentum_the_other_way_round(backend: Any) -> None:
 
     @replace(NumpyLayers)
     def batch_norm(self: Any, features: int, momentum: float, epsilon: float) -> Any:
-        return make(self, features, 1 - momentum, epsilon)
+        return make(features, 1 - momentum, epsilon)
 
 
 @mutant("layers.batch_norm", "layers.dropout", profile="train")
@@ -143,7 +143,7 @@ def sequential_copies_its_layers(backend: Any) -> None:
 
     @replace(NumpyLayers)
     def sequential(self: Any, layers: Any) -> Any:
-        return make(self, [copy.deepcopy(each) for each in layers])
+        return make([copy.deepcopy(each) for each in layers])
 
 
 @torch_mutant("layers.gradients")
@@ -168,7 +168,7 @@ def the_loss_is_a_sum(backend: Any) -> None:
 
     @replace(NumpyFunctions)
     def mean_squared_error(self: Any, predictions: Any, targets: Any) -> Any:
-        loss = mean(self, predictions, targets)
+        loss = mean(predictions, targets)
         loss *= len(targets)
         return loss
 

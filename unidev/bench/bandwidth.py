@@ -46,12 +46,4 @@ def _task(host: Host, source: Device, target: Device, variant: str, size: int) -
             x = host.backend.pinned(x)
         return host.waited(target, lambda: copy_to(x, target))
 
-    return Task(
-        subject=BANDWIDTH,
-        what="copy_to",
-        device=f"{source} to {target}",
-        variant=variant,
-        size=size,
-        scope=target,
-        prepare=prepare,
-    )
+    return Task(BANDWIDTH, "copy_to", target, prepare, variant, size, f"{source} to {target}")

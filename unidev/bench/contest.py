@@ -104,15 +104,12 @@ class _Runner:
         finally:
             for model, home in self._models:
                 place(model, home)
+        total = summary([sum(each) for each in timings])
         there, computing, back = (summary(column) for column in zip(*timings, strict=True))
         return Trial(
-            device=device,
-            total=summary([sum(each) for each in timings]),
-            there=there,
-            computing=computing,
-            back=back,
+            device=device, total=total, there=there, computing=computing, back=back,
             placing_s=placing_s,
-        )
+        )  # fmt: skip
 
     def _place(self, device: Device) -> float | None:
         if not self._models:

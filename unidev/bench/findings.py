@@ -73,14 +73,10 @@ def _about_crossovers(bench: Bench, gpu: str) -> Iterator[str]:
                 continue
             size, largest = crossover(pairs), max(size for size, _, _ in pairs)
             how = "with the data on the device" if variant == HERE else "including transfers"
-            yield (
-                f"A {noun} of square matrices, {how}: {gpu} is "
-                + (
-                    f"faster than {_CPU} from {size:,} rows on."
-                    if size is not None
-                    else f"not significantly faster than {_CPU} up to {largest:,} rows."
-                )
-            )
+            said = f"not significantly faster than {_CPU} up to {largest:,} rows."
+            if size is not None:
+                said = f"faster than {_CPU} from {size:,} rows on."
+            yield f"A {noun} of square matrices, {how}: {gpu} is {said}"
 
 
 def _pairs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from unidev.bench.results import FLOOR
@@ -26,13 +27,7 @@ def tasks(host: Host) -> Iterator[Task]:
     """Three tasks for each device."""
     for device in host.devices:
         for what, prepare in ((WAITED, _waited), (QUEUED, _queued), (READ, _read)):
-            yield Task(
-                subject=FLOOR,
-                what=what,
-                device=str(device),
-                scope=device,
-                prepare=lambda prepare=prepare, device=device: prepare(host, device),  # type: ignore[misc]
-            )
+            yield Task(FLOOR, what, device, partial(prepare, host, device))
 
 
 def _waited(host: Host, device: Device) -> Callable[[], object]:

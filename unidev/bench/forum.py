@@ -54,11 +54,8 @@ def _loss(net: Any, x: Any, y: Any) -> Any:
 
 
 def _tiny_net() -> tuple[Any, ...]:
-    return (
-        nn.sequential(nn.dense(10, 10), nn.tanh(), nn.dense(10, 1)),
-        rand((10, 10)),
-        rand((10, 1)),
-    )
+    net = nn.sequential(nn.dense(10, 10), nn.tanh(), nn.dense(10, 1))
+    return net, rand((10, 10)), rand((10, 1))
 
 
 def jacobian(x: Any, inner: Any, outer: Any, column: Any, rows: list[Any]) -> list[Any]:
@@ -78,13 +75,8 @@ def _output(x: Any, inner: Any, outer: Any, column: Any, row: Any) -> Any:
 def _jacobian_at(batch: int) -> Question:
     def arguments() -> tuple[Any, ...]:
         rows = np.eye(JACOBIAN_ROWS, batch, dtype="float32")[:, None]
-        return (
-            rand((batch, FEATURES)),
-            rand((HIDDEN, FEATURES)),
-            rand((FEATURES, HIDDEN)),
-            ones((FEATURES, 1)),
-            [array(row) for row in rows],
-        )
+        x, inner, outer = map(rand, ((batch, FEATURES), (HIDDEN, FEATURES), (FEATURES, HIDDEN)))
+        return x, inner, outer, ones((FEATURES, 1)), [array(row) for row in rows]
 
     return Question(
         f"{JACOBIAN_ROWS} rows of a net's Jacobian at a batch of {batch:,}",
@@ -134,6 +126,4 @@ def _task(host: Host, question: Question, device: Device) -> Task:
         host.backend.synchronize(device)
         return host.waited(device, lambda: question.compute(*arguments))
 
-    return Task(
-        subject=FORUM, what=question.what, device=str(device), scope=device, prepare=prepare
-    )
+    return Task(FORUM, question.what, device, prepare)

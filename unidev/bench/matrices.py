@@ -56,7 +56,7 @@ def matrix_task(host: Host, operation: Operation, device: Device, size: int) -> 
         x, y = host.make((size, size), device), host.make((size, size), device)
         return host.waited(device, lambda: operation.compute(x, y))
 
-    return _task(operation, device, HERE, size, prepare)
+    return Task(operation.subject, operation.what, device, prepare, HERE, size)
 
 
 def journey_task(host: Host, operation: Operation, device: Device, size: int) -> Task:
@@ -66,22 +66,4 @@ def journey_task(host: Host, operation: Operation, device: Device, size: int) ->
         x, y = host.make((size, size), host.cpu), host.make((size, size), host.cpu)
         return host.journey(device, operation.compute, x, y)
 
-    return _task(operation, device, JOURNEY, size, prepare)
-
-
-def _task(
-    operation: Operation,
-    device: Device,
-    variant: str,
-    size: int,
-    prepare: Callable[[], Callable[[], object]],
-) -> Task:
-    return Task(
-        subject=operation.subject,
-        what=operation.what,
-        device=str(device),
-        variant=variant,
-        size=size,
-        scope=device,
-        prepare=prepare,
-    )
+    return Task(operation.subject, operation.what, device, prepare, JOURNEY, size)

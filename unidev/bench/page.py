@@ -32,9 +32,7 @@ def to_html(bench: Bench, findings: list[str]) -> str:
         pictures=[(each.title, b64encode(to_svg(each)).decode()) for each in plots(bench)],
         columns=COLUMNS,
         tables=[
-            (subject, title, found)
-            for subject, title in TITLES.items()
-            if (found := rows(bench, subject))
+            (name, title, found) for name, title in TITLES.items() if (found := rows(bench, name))
         ],
     )
     return page

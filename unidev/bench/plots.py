@@ -52,16 +52,11 @@ def _bandwidth(bench: Bench) -> Plot:
     def name(result: Result) -> str:
         return f"{result.device}, {result.variant}"
 
+    series = _series(bench.find(BANDWIDTH), name, is_rate=True)
     return Plot(
-        "bandwidth",
-        "Transfer bandwidth between devices",
-        "bytes of a tensor",
-        "bytes per second",
-        _series(bench.find(BANDWIDTH), name, is_rate=True),
-        lambda value: bytes_text(round(value)),
-        rate,
-        y_base=2,
-    )
+        "bandwidth", "Transfer bandwidth between devices", "bytes of a tensor", "bytes per second",
+        series, lambda value: bytes_text(round(value)), rate, y_base=2,
+    )  # fmt: skip
 
 
 def _matrices(bench: Bench) -> list[Plot]:
@@ -69,17 +64,10 @@ def _matrices(bench: Bench) -> list[Plot]:
         return result.device if result.variant == HERE else f"{result.device}, {result.variant}"
 
     return [
-        Plot(
-            subject,
-            f"A {subject} of two square matrices",
-            "rows of a matrix",
-            "seconds",
-            _series(bench.find(subject), name, is_rate=False),
-            lambda value: f"{value:,.0f}",
-            seconds_text,
-        )
+        Plot(subject, f"A {subject} of two square matrices", "rows of a matrix", "seconds",
+             _series(bench.find(subject), name, is_rate=False), "{:,.0f}".format, seconds_text)
         for subject in (PRODUCT, SUM)
-    ]
+    ]  # fmt: skip
 
 
 def _series(

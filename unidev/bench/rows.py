@@ -67,14 +67,9 @@ def _row(result: Result) -> Row:
     timing = result.summary
     if timing is None:
         return Row(what, result.device, size, "none", "", result.reason or "")
-    return Row(
-        what,
-        result.device,
-        size,
-        seconds_text(timing.median_s),
-        f"{seconds_text(timing.low_s)} to {seconds_text(timing.high_s)}",
-        _speed(result, timing.median_s),
-    )
+    median, low, high = map(seconds_text, timing[:3])
+    remark = _speed(result, timing.median_s)
+    return Row(what, result.device, size, median, f"{low} to {high}", remark)
 
 
 def _speed(result: Result, median_s: float) -> str:

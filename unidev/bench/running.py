@@ -6,6 +6,7 @@ import datetime
 import os
 import platform
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unidev.bench import bandwidth, floors, forum, matrices, textbook
@@ -21,10 +22,8 @@ from unidev.support.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from unidev.bench.spread import Summary
     from unidev.bench.tasks import Task
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
 
     Progress = Callable[[int, int, Task], None]
     """Called with the number of finished tasks, the number of all tasks, and the next task."""
@@ -55,7 +54,10 @@ def run(backend: Backend, *, is_full: bool, progress: Progress) -> Bench:
         date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         is_full=is_full,
         seconds=time.monotonic() - began,
-        devices=tuple(_record(each) for each in devices),
+        devices=tuple(
+            DeviceRecord(device=str(each), name=each.name, is_simulated=each.is_simulated)
+            for each in devices
+        ),
         results=tuple(results),
     )
 
@@ -76,33 +78,17 @@ def _work(task: Task) -> int:
 
 
 def _result(task: Task, backend: Backend, *, is_full: bool, is_late: bool) -> Result:
-    timing: Summary | None = None
-    reason: str | None = None
-    if is_late:
-        reason = "out of time: --full allows more"
-    else:
-        try:
-            timing = _measured(task, backend, is_full=is_full)
-        except UnidevError as error:
-            reason = str(error)
-    return Result(
-        subject=task.subject,
-        what=task.what,
-        device=task.device,
-        variant=task.variant,
+    empty = Result(
+        subject=task.subject, what=task.what, device=task.device, variant=task.variant,
         size=task.size,
-        summary=timing,
-        reason=reason,
-    )
-
-
-def _measured(task: Task, backend: Backend, *, is_full: bool) -> Summary:
-    with errors_of(backend, f"running {task.what} on {task.device}"), task.scope:
-        return measure(task.prepare(), FULL if is_full else QUICK)
-
-
-def _record(device: Device) -> DeviceRecord:
-    return DeviceRecord(device=str(device), name=device.name, is_simulated=device.is_simulated)
+    )  # fmt: skip
+    if is_late:
+        return replace(empty, reason="out of time: --full allows more")
+    try:
+        with errors_of(backend, f"running {task.what} on {task.device}"), task.scope:
+            return replace(empty, summary=measure(task.prepare(), FULL if is_full else QUICK))
+    except UnidevError as error:
+        return replace(empty, reason=str(error))
 
 
 def _load() -> float | None:

@@ -18,22 +18,28 @@ if TYPE_CHECKING:
     Tensor = Any
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Task:
     """One thing to measure; fields have the same meaning as in ``Result``."""
 
     subject: str
     what: str
-    device: str
+    scope: Device
     prepare: Callable[[], Callable[[], object]]
     """Prepares the data and returns the call to time, which waits until its work is done.
 
     If it raises a ``UnidevError``, that is the reason for a missing timing. Both run inside
     ``with scope:``.
     """
-    scope: Device
     variant: str = HERE
     size: int | None = None
+    route: str | None = None
+    """The devices, where it is not the scope's alone."""
+
+    @property
+    def device(self) -> str:
+        """The device or the route."""
+        return self.route or str(self.scope)
 
 
 class Host:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from unidev.bench.matrices import product
@@ -34,21 +35,10 @@ def tasks(host: Host) -> Iterator[Task]:
     """Logging on each device, and one pair of devices."""
     for device in host.devices:
         for what, prepare in ((LOGGED, _logged), (KEPT, _kept)):
-            yield Task(
-                subject=TEXTBOOK,
-                what=what,
-                device=str(device),
-                scope=device,
-                prepare=lambda prepare=prepare, device=device: prepare(host, device),  # type: ignore[misc]
-            )
+            yield Task(TEXTBOOK, what, device, partial(prepare, host, device))
+    both = " and ".join(map(str, _two(host)))
     for what, is_at_once in ((AT_ONCE, True), (ONE_BY_ONE, False)):
-        yield Task(
-            subject=TEXTBOOK,
-            what=what,
-            device=" and ".join(str(each) for each in _two(host)),
-            scope=host.cpu,
-            prepare=lambda is_at_once=is_at_once: _on_two(host, is_at_once),  # type: ignore[misc]
-        )
+        yield Task(TEXTBOOK, what, host.cpu, partial(_on_two, host, is_at_once), route=both)
 
 
 def _norm_of(host: Host, device: Device) -> Callable[[Tensor], Tensor]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from unidev.cli.options import need
 
 if TYPE_CHECKING:
     from unidev.bench.results import Bench
@@ -60,12 +61,8 @@ def command(*, backend: str | None, is_full: bool, folder: Path | None, is_json:
 
 def _check(folder: Path) -> None:
     """Check that the files can be written, before minutes are spent on measuring."""
-    missing = [each for each in _NEEDED if find_spec(each) is None]
-    if missing:
-        raise click.UsageError(
-            f"the page and the picture need {', '.join(missing)}. In unidev's repository, run: "
-            "pip install '.[bench]'. --json without --output does not need them."
-        )
+    also = ". --json without --output does not need them."
+    need(_NEEDED, "bench", "the page and the picture need", also)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from unidev.cli.options import finite
+from unidev.cli.options import need, timeout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,11 +68,7 @@ Examples:
 @click.option("--markdown", type=_FILE, metavar="FILE", help="Write it as Markdown.")
 @click.option("--junit", type=_FILE, metavar="FILE", help="Write it as JUnit XML.")
 @click.option("--badge", type=_FILE, metavar="FILE", help="Write a badge (shields endpoint JSON).")
-@click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=120.0,
-    callback=finite,
-    show_default=True, metavar="S", help="Seconds without progress after which a check is hung.",
-)  # fmt: skip
+@timeout(120.0, "Seconds without progress after which a check is hung.")
 @click.option("--verify", type=_FILE, metavar="FILE", help="Verify a report; run nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Print all checks, including those that pass.")
 def command(  # noqa: PLR0913  one for each option
@@ -92,7 +88,7 @@ def command(  # noqa: PLR0913  one for each option
     verbose: bool,
 ) -> int:
     """Judge a backend, list the checks or verify a report."""
-    _need_extra()
+    need(_NEEDED, "conformance", "the conformance suite needs")
     _need_profile(profile)
     if verify is not None:
         if name is not None:
@@ -111,14 +107,11 @@ def command(  # noqa: PLR0913  one for each option
 
     from unidev.conformance.running.runner import BackendMissingError, Plan, UsageError
 
+    command_line = shlex.join(["unidev", *click.get_current_context().find_root().obj])
     plan = Plan(
-        backend=name,
-        command=shlex.join(["unidev", *click.get_current_context().find_root().obj]),
-        profile=profile,
-        simulate=simulate,
-        only=selected,
+        backend=name, command=command_line, profile=profile, simulate=simulate, only=selected,
         timeout_s=timeout_s,
-    )
+    )  # fmt: skip
     try:
         return _run(plan, {kind: path for kind, path in outputs.items() if path}, verbose=verbose)
     except UsageError as error:
@@ -162,12 +155,9 @@ def _renderer(kind: str) -> Callable[[Report], str]:
     from unidev.conformance.reports.report import to_json
 
     return {
-        "json": to_json,
-        "html": to_html,
-        "markdown": to_markdown,
-        "junit": to_junit,
+        "json": to_json, "html": to_html, "markdown": to_markdown, "junit": to_junit,
         "badge": to_badge,
-    }[kind]
+    }[kind]  # fmt: skip
 
 
 def _verify(path: Path, *, verbose: bool) -> int:
@@ -269,14 +259,3 @@ def _need_alone(option: str) -> None:
         is_idle = parameter.opts[0] not in (option, "-v") and given == ParameterSource.COMMANDLINE
         if is_idle:
             raise click.UsageError(f"{option} runs nothing: do not give {parameter.opts[0]}.")
-
-
-def _need_extra() -> None:
-    from importlib.util import find_spec
-
-    missing = [each for each in _NEEDED if find_spec(each) is None]
-    if missing:
-        raise click.UsageError(
-            f"the conformance suite needs {', '.join(missing)}. In unidev's repository, run: "
-            "pip install '.[conformance]'"
-        )

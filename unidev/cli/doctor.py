@@ -7,7 +7,7 @@ import os
 
 import click
 
-from unidev.cli.options import finite
+from unidev.cli.options import timeout
 
 _HELP = """
 Why is there no GPU, or why is it not used? Prints the causes in the order in which to fix them,
@@ -33,11 +33,7 @@ Examples:
 @click.command(name="doctor", help=_HELP, short_help="Why is there no GPU, or is it not used?")
 @click.option("--json", "is_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--backend", metavar="NAME", help="Check only this backend's framework.")
-@click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=180.0,
-    callback=finite,
-    show_default=True, metavar="S", help="Seconds after which a framework counts as hung.",
-)  # fmt: skip
+@timeout(180.0, "Seconds after which a framework counts as hung.")
 def command(*, is_json: bool, backend: str | None, timeout_s: float) -> int:
     """Examine, then report."""
     from unidev.doctor.diagnosis import diagnose, is_healthy

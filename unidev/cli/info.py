@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from unidev.cli.options import finite
+from unidev.cli.options import timeout
 
 _HELP = """
 Show every plugin, its framework and its devices, which backend is chosen and why, and what fails
@@ -46,16 +46,10 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="With --capabilities: put the table into FILE, between <!-- capabilities --> markers.",
 )  # fmt: skip
 @click.option(
-    "--check",
-    type=_FILE,
-    metavar="FILE",
+    "--check", type=_FILE, metavar="FILE",
     help="Like --update, but only check whether it is up to date.",
-)
-@click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=180.0,
-    callback=finite,
-    show_default=True, metavar="S", help="Seconds after which a framework counts as hung.",
 )  # fmt: skip
+@timeout(180.0, "Seconds after which a framework counts as hung.")
 @click.option("-v", "--verbose", is_flag=True, help="Print tracebacks.")
 def command(  # noqa: PLR0913  one for each option
     *,

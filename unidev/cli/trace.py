@@ -41,11 +41,9 @@ Examples:
 
 
 @click.command(
-    name="trace",
-    help=_HELP,
-    short_help="What a program moves between devices.",
+    name="trace", help=_HELP, short_help="What a program moves between devices.",
     context_settings={"allow_interspersed_args": False},
-)
+)  # fmt: skip
 @click.option(
     "--json", "json_file", type=click.Path(dir_okay=False), help="Also write the trace as JSON."
 )

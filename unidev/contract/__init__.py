@@ -9,85 +9,37 @@ TYPE_CHECKING = False  # not typing's: importing that takes as long as all of un
 if TYPE_CHECKING:
     from typing import Any
 
-    from unidev.contract.autograd import Autograd as Autograd
+    from unidev.contract.autograd import Autograd
     from unidev.contract.backend import (
-        CONTRACT_VERSION as CONTRACT_VERSION,
+        CONTRACT_VERSION,
+        Backend,
+        BackendSpec,
+        Extent,
+        Memory,
+        Simulator,
     )
-    from unidev.contract.backend import (
-        Backend as Backend,
-    )
-    from unidev.contract.backend import (
-        BackendSpec as BackendSpec,
-    )
-    from unidev.contract.backend import (
-        Extent as Extent,
-    )
-    from unidev.contract.backend import (
-        Memory as Memory,
-    )
-    from unidev.contract.backend import (
-        Simulator as Simulator,
-    )
-    from unidev.contract.collectives import Collectives as Collectives
-    from unidev.contract.device import Device as Device
-    from unidev.contract.hookspecs import hookimpl as hookimpl
-    from unidev.contract.installation import (
-        Build as Build,
-    )
-    from unidev.contract.installation import (
-        Installation as Installation,
-    )
-    from unidev.contract.installation import (
-        Wheel as Wheel,
-    )
-    from unidev.contract.layers import (
-        Array as Array,
-    )
-    from unidev.contract.layers import (
-        Functions as Functions,
-    )
-    from unidev.contract.layers import (
-        Layers as Layers,
-    )
-    from unidev.contract.layers import (
-        Model as Model,
-    )
-    from unidev.contract.layers import (
-        Pair as Pair,
-    )
-    from unidev.contract.models import Models as Models
-    from unidev.contract.models import Stored as Stored
-    from unidev.contract.optional import (
-        Unsupported as Unsupported,
-    )
-    from unidev.contract.optional import (
-        part as part,
-    )
-    from unidev.contract.optional import (
-        unsupported as unsupported,
-    )
-    from unidev.contract.peak_memory import PeakCounter as PeakCounter
-    from unidev.contract.probe import Probe as Probe
-    from unidev.contract.tracer import (
-        Patches as Patches,
-    )
-    from unidev.contract.tracer import (
-        PlannedTransfer as PlannedTransfer,
-    )
-    from unidev.contract.tracer import (
-        Recording as Recording,
-    )
-    from unidev.contract.tracer import (
-        Tracer as Tracer,
-    )
-    from unidev.contract.training_probe import (
-        AutogradProbe as AutogradProbe,
-    )
-    from unidev.contract.training_probe import (
-        ModelProbe as ModelProbe,
-    )
-    from unidev.support.build_cache import build_once as build_once
-    from unidev.support.wording import kind_of as kind_of
+    from unidev.contract.collectives import Collectives
+    from unidev.contract.device import Device
+    from unidev.contract.hookspecs import hookimpl
+    from unidev.contract.installation import Build, Installation, Wheel
+    from unidev.contract.layers import Array, Functions, Layers, Model, Pair, Tensor
+    from unidev.contract.models import Models, Stored
+    from unidev.contract.optional import Unsupported, part, unsupported
+    from unidev.contract.peak_memory import PeakCounter
+    from unidev.contract.probe import Probe
+    from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
+    from unidev.contract.training_probe import AutogradProbe, ModelProbe
+    from unidev.support.build_cache import build_once
+    from unidev.support.nested import found_in
+    from unidev.support.wording import kind_of
+
+    __all__ = [
+        "CONTRACT_VERSION", "Array", "Autograd", "AutogradProbe", "Backend", "BackendSpec", "Build",
+        "Collectives", "Device", "Extent", "Functions", "Installation", "Layers", "Memory", "Model", "ModelProbe",
+        "Models", "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe", "Recording",
+        "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel", "build_once", "found_in",
+        "hookimpl", "kind_of", "part", "unsupported",
+    ]  # fmt: skip
 
 _NAMES = {
     "contract.autograd": "Autograd",
@@ -104,6 +56,7 @@ _NAMES = {
     "contract.tracer": "Patches PlannedTransfer Recording Tracer",
     "contract.training_probe": "AutogradProbe ModelProbe",
     "support.build_cache": "build_once",
+    "support.nested": "found_in",
     "support.wording": "kind_of",
 }
 HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

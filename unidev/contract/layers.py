@@ -2,6 +2,8 @@
 
 Images are ``(batch, channels, height, width)`` on every framework. Arguments have been checked,
 pairs are ``(height, width)``, and weights are NumPy arrays in the portable layout: outputs first.
+Arguments are positional, so a framework's own class or function may stand for a method:
+``relu = my_framework.ReLU`` in ``Layers``, ``relu = staticmethod(my.relu)`` in ``Functions``.
 """
 
 from __future__ import annotations
@@ -32,19 +34,19 @@ class Layers(ABC):
         self.backend = backend
 
     @abstractmethod
-    def dense(self, weight: Array, bias: Array | None) -> Model:
+    def dense(self, weight: Array, bias: Array | None, /) -> Model:
         """``x @ weight.T + bias`` over the last axis; ``weight`` is ``(outputs, inputs)``."""
 
     @abstractmethod
-    def conv2d(self, weight: Array, bias: Array | None, stride: Pair, padding: Pair) -> Model:
+    def conv2d(self, weight: Array, bias: Array | None, stride: Pair, padding: Pair, /) -> Model:
         """Cross-correlation with zero padding; ``weight`` is ``(out, in, height, width)``."""
 
     @abstractmethod
-    def avg_pool2d(self, kernel_size: Pair, stride: Pair) -> Model:
+    def avg_pool2d(self, kernel_size: Pair, stride: Pair, /) -> Model:
         """Means of complete windows; incomplete ones at the edge are dropped."""
 
     @abstractmethod
-    def max_pool2d(self, kernel_size: Pair, stride: Pair) -> Model:
+    def max_pool2d(self, kernel_size: Pair, stride: Pair, /) -> Model:
         """Maxima of complete windows; incomplete ones at the edge are dropped."""
 
     @abstractmethod
@@ -60,7 +62,7 @@ class Layers(ABC):
         """``tanh(x)``."""
 
     @abstractmethod
-    def batch_norm(self, features: int, momentum: float, epsilon: float) -> Model:
+    def batch_norm(self, features: int, momentum: float, epsilon: float, /) -> Model:
         """Normalises axis 1 of a tensor with 2 or 4 axes.
 
         Starts with weight 1, bias 0, running mean 0 and running variance 1. In training mode,
@@ -68,11 +70,11 @@ class Layers(ABC):
         """
 
     @abstractmethod
-    def dropout(self, rate: float) -> Model:
+    def dropout(self, rate: float, /) -> Model:
         """In training mode, zeros this fraction of the elements and scales up the others."""
 
     @abstractmethod
-    def sequential(self, layers: Sequence[Model]) -> Model:
+    def sequential(self, layers: Sequence[Model], /) -> Model:
         """One layer after the other; holds the given layers, not copies."""
 
     @abstractmethod
@@ -94,31 +96,31 @@ class Functions(ABC):
         self.backend = backend
 
     @abstractmethod
-    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None, /) -> Tensor:
         """As ``Layers.dense``."""
 
     @abstractmethod
     def conv2d(
-        self, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair, /
     ) -> Tensor:
         """As ``Layers.conv2d``."""
 
     @abstractmethod
-    def avg_pool2d(self, x: Tensor, kernel_size: Pair, stride: Pair) -> Tensor:
+    def avg_pool2d(self, x: Tensor, kernel_size: Pair, stride: Pair, /) -> Tensor:
         """As ``Layers.avg_pool2d``."""
 
     @abstractmethod
-    def relu(self, x: Tensor) -> Tensor:
+    def relu(self, x: Tensor, /) -> Tensor:
         """``max(x, 0)``."""
 
     @abstractmethod
-    def tanh(self, x: Tensor) -> Tensor:
+    def tanh(self, x: Tensor, /) -> Tensor:
         """``tanh(x)``."""
 
     @abstractmethod
-    def softmax_cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
+    def softmax_cross_entropy(self, logits: Tensor, labels: Tensor, /) -> Tensor:
         """Mean over the batch, zero-d: ``logits`` is ``(batch, classes)``, ``labels`` int64."""
 
     @abstractmethod
-    def mean_squared_error(self, predictions: Tensor, targets: Tensor) -> Tensor:
+    def mean_squared_error(self, predictions: Tensor, targets: Tensor, /) -> Tensor:
         """Mean over all elements, zero-d; both have the same shape."""

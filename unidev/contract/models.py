@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
-
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
 
-    Array = np.ndarray[Any, Any]
-    Tensor = Any
-    Model = Any
     Part = Any
     """The unit that moves: a tensor, or an object that stands for it and what belongs to it."""
+
+    from unidev.contract.layers import Array, Model, Tensor
 
 
 class Stored(NamedTuple):

@@ -52,19 +52,23 @@ class Part:
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, backend: Any, owner: type | None = None) -> Any:
-        if backend is None:
+    def __get__(self, holder: Any, owner: type | None = None) -> Any:
+        if holder is None:
             return self
-        made = import_named(self._where, f"`{self._name}` of {type(backend).__name__}")(backend)
+        made = import_named(self._where, f"`{self._name}` of {type(holder).__name__}")
+        found = made(getattr(holder, "backend", holder))  # a probe has parts as well
+        if isinstance(found, Unsupported):
+            found.operation = self._name
         # Later lookups find it there and do not come here; all threads get the same one.
-        return backend.__dict__.setdefault(self._name, made)
+        return holder.__dict__.setdefault(self._name, found)
 
 
 def part(where: str) -> Any:
     """Declare where a part is defined: ``models = unidev.part("unidev_mine.models:MyModels")``.
 
     Args:
-        where: its class as ``module:name``; called with the backend, once, on first use.
+        where: its class as ``module:name``, or a function that returns the part, or
+            ``unsupported(...)``; called with the backend, once, on first use.
     """
     return Part(where)
 

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unidev.contract.backend import unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import numpy as np
-
     from unidev.contract.backend import Backend, Extent
     from unidev.contract.device import Device
+    from unidev.contract.layers import Array, Tensor
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
-
-    Tensor = Any
-    Array = np.ndarray[Any, Any]
 
 
 class Probe(ABC):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -33,7 +33,7 @@ class PlannedTransfer(NamedTuple):
     """Shape of the tensor that moves; None for several at once, or if unknown."""
 
 
-class Tracer(ABC):
+class Tracer:
     """Reports what a framework moves between devices, whichever of its calls does so.
 
     Patches, hooks and slows down nothing unless ``watch`` is open. Other threads are not affected.
@@ -45,10 +45,15 @@ class Tracer(ABC):
     is_seconds_real = True
     """Whether the time between ``begin`` and ``end`` is the time of the transfer."""
 
+    recording: Recording
+    """The open scopes, to which ``watch`` adds one: set it, or override ``watch``."""
+
+    patches: AbstractContextManager[object] = nullcontext()
+    """Entered before each scope and left after it, such as ``Patches``."""
+
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
-    @abstractmethod
     def watch(
         self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
     ) -> AbstractContextManager[None]:
@@ -68,6 +73,15 @@ class Tracer(ABC):
         first, and its end in reverse order. After the last scope, also after an exception,
         everything that was patched is the original object again.
         """
+        return _within(self.patches, self.recording.scope(begin, end))
+
+
+@contextmanager
+def _within(
+    patches: AbstractContextManager[object], scope: AbstractContextManager[None]
+) -> Iterator[None]:
+    with patches, scope:
+        yield
 
 
 R = TypeVar("R")
@@ -144,9 +158,7 @@ class Recording(threading.local):
                 self.is_muted = False
 
     def wrap(
-        self,
-        function: Callable[..., R],
-        transfers_of: Callable[..., Sequence[PlannedTransfer]],
+        self, function: Callable[..., R], transfers_of: Callable[..., Sequence[PlannedTransfer]]
     ) -> Callable[..., R]:
         """A replacement for ``function``, with its name and documentation.
 

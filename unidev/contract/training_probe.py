@@ -13,15 +13,12 @@ from unidev.contract.backend import unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import numpy as np
-
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
 
-    Array = np.ndarray[Any, Any]
-    Tensor = Any
-    Model = Any
     Optimizer = Any
+
+    from unidev.contract.layers import Array, Model, Tensor
 
 
 class AutogradProbe(ABC):
@@ -40,9 +37,9 @@ class AutogradProbe(ABC):
         on the devices where the framework puts them; None where the sum does not depend on ``x``.
         """
 
-    @abstractmethod
     def detach(self, x: Tensor) -> Tensor:
         """``x``, detached from autograd."""
+        return x.detach()
 
     second_order: Callable[[Callable[[Tensor], Tensor], Array, Device], Tensor] = unsupported(
         "the framework has no gradients of gradients"

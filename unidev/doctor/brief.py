@@ -58,10 +58,7 @@ def _as_installed(backend: Backend) -> Framework:
     installation = backend.installation
     build = None if isinstance(installation, Unsupported) else installation.build()
     return Framework(
-        backend.name,
-        backend.spec.framework,
-        build=build,
-        gpus_seen=backend.device_count("gpu"),
+        backend.name, backend.spec.framework, build=build, gpus_seen=backend.device_count("gpu")
     )
 
 

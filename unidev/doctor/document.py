@@ -54,12 +54,9 @@ def _framework(case: Case, framework: Framework) -> dict[str, Any]:
         "problem": framework.problem,
         "gpus_seen": framework.gpus_seen,
         "gpus_expected": case.expected(framework),
-        "build": None
-        if build is None
-        else {
-            **dataclasses.asdict(build),
-            "architectures": list(build.architectures),
-            "missing": list(build.missing),
+        "build": build
+        and {
+            **_listed(dataclasses.asdict(build)),
             "wheels": [each._asdict() for each in build.wheels],
         },
     }

@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING
 
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.hardware_causes import has_gpu
-from unidev.doctor.remedies import (
-    CONTAINER_PAGES,
-    DRIVER_PAGES,
-    install_driver,
-    start_container,
-)
+from unidev.doctor.remedies import CONTAINER_PAGES, DRIVER_PAGES, install_driver, start_container
 from unidev.hardware.facts import FAILS, MAKERS, MISMATCH, NO_LIBRARY, NOT_ASKED
 
 if TYPE_CHECKING:

@@ -52,14 +52,10 @@ def _none(case: Case) -> Finding:
         "no-framework",
         "No framework with GPU support is installed with its plugin.",
         ("only NumPy is installed",),
-        (
-            Remedy(
-                "Install one with its plugin, from unidev's repository.",
-                "pip install . './plugins/unidev-torch[framework]'",
-            ),
-        ),
+        (Remedy("Install one with its plugin, from unidev's repository.",
+                "pip install . './plugins/unidev-torch[framework]'"),),
         is_blocking=is_blocking,
-    )
+    )  # fmt: skip
 
 
 def _broken(framework: Framework) -> Finding:
@@ -141,10 +137,7 @@ def _driver_too_old(case: Case, framework: Framework, build: Build) -> Iterator[
             f"driver {driver.version} supports CUDA up to {driver.cuda_version}",
             f"{framework.framework} uses CUDA {build.version}, which needs driver {needed}",
         ),
-        (
-            *install_driver(case.machine, "cuda"),
-            *_older_wheel(build, driver.cuda_version),
-        ),
+        (*install_driver(case.machine, "cuda"), *_older_wheel(build, driver.cuda_version)),
         _MINOR_VERSIONS,
         backend=framework.backend,
     )
@@ -208,17 +201,13 @@ def _no_code(case: Case, framework: Framework, build: Build) -> Iterator[Finding
 def _with_code(build: Build, wanted: str) -> Remedy:
     """Newer builds support newer GPUs; older builds support GPUs that have been dropped since."""
     wheels = [each for each in build.wheels if each.accelerator == build.accelerator]
-    newest = max((_number(each) for each in build.architectures), default=0)
-    is_newer = _number(wanted) > newest
+    is_newer = _number(wanted) > max(map(_number, build.architectures), default=0)
     text = f"Install {'a newer' if is_newer else 'an older'} build that supports it."
-    if not wheels:
-        return Remedy(text)
-    return Remedy(text, wheels[0 if is_newer else -1].command)
+    return Remedy(text, wheels[0 if is_newer else -1].command if wheels else None)
 
 
 def _number(architecture: str) -> int:
-    digits = "".join(each for each in architecture if each.isdigit())
-    return int(digits or 0)
+    return int("".join(filter(str.isdigit, architecture)) or 0)
 
 
 def has_code(architectures: Sequence[str], wanted: str) -> bool:

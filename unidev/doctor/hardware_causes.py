@@ -22,8 +22,7 @@ def no_gpu(case: Case) -> Iterator[Finding]:
     if not lacks_hardware(machine) or case.is_seen_by_frameworks_alone:
         return
     simulate = Remedy(
-        "To write and test GPU code here, simulate GPUs.",
-        set_variable(machine, _SIMULATE, "2"),
+        "To write and test GPU code here, simulate GPUs.", set_variable(machine, _SIMULATE, "2")
     )
     if machine.pci_count is None:
         yield Finding(

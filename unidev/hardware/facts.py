@@ -10,32 +10,15 @@ if TYPE_CHECKING:
 
 VENDORS = {"0x10de": "cuda", "0x1002": "rocm", "0x8086": "xpu"}
 """PCI vendor ids, and the platform with which the vendor's GPUs are programmed."""
-
-
 MAKERS = {"cuda": "NVIDIA", "rocm": "AMD", "xpu": "Intel", "mps": "Apple"}
 
-
 WORKS = "works"
-
-
 NO_LIBRARY = "no library"
-
-
 NOT_LOADED = "not loaded"
-
-
 NO_PERMISSION = "no permission"
-
-
 MISMATCH = "mismatch"
-
-
 FAILS = "fails"
-
-
 NO_ANSWER = "no answer"
-
-
 NOT_ASKED = "not asked"
 
 

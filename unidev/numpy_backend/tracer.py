@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
 from unidev.numpy_backend.simulated_array import SimulatedArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from unidev.contract.backend import Backend
 
@@ -24,39 +23,9 @@ _WHOLE = (
 _ANSWERS = ("allclose", "array_equal", "array_equiv")
 """NumPy functions that return a Python bool, and move that one byte."""
 _READERS = (
-    "array2string",
-    "array_repr",
-    "array_str",
-    "save",
-    "savetxt",
-    "savez",
-    "savez_compressed",
-)
+    "array2string", "array_repr", "array_str", "save", "savetxt", "savez", "savez_compressed",
+)  # fmt: skip
 """NumPy functions that read their argument."""
-
-
-class NumpyTracer(Tracer):
-    """Methods of ``SimulatedArray``, replaced while a scope is open in any thread."""
-
-    is_seconds_real = False
-
-    def __init__(self, backend: Backend) -> None:
-        super().__init__(backend)
-        if backend.simulated_count:  # without, there is one device and no transfer to miss
-            self.blind_spots = {
-                "numpy.asarray(a), numpy.array(a), a.view(numpy.ndarray), and C code that takes "
-                "the buffer": "NumPy itself has no devices, so these bypass the simulated one",
-                "a method taken from an array before the block, such as f = a.item": "only the "
-                "class's method is replaced",
-            }
-
-    @contextmanager
-    def watch(
-        self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
-    ) -> Iterator[None]:
-        """See ``Tracer``."""
-        with _patches, _recording.scope(begin, end):
-            yield
 
 
 class _SimulatedArrayPatches(Patches):
@@ -69,7 +38,24 @@ class _SimulatedArrayPatches(Patches):
 
 
 _recording = Recording()
-_patches = _SimulatedArrayPatches()  # one for all tracers, since the class is one for all
+
+
+class NumpyTracer(Tracer):
+    """Methods of ``SimulatedArray``, replaced while a scope is open in any thread."""
+
+    is_seconds_real = False
+    recording = _recording
+    patches = _SimulatedArrayPatches()  # one for all tracers, since the class is one for all
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        if backend.simulated_count:  # without, there is one device and no transfer to miss
+            self.blind_spots = {
+                "numpy.asarray(a), numpy.array(a), a.view(numpy.ndarray), and C code that takes "
+                "the buffer": "NumPy itself has no devices, so these bypass the simulated one",
+                "a method taken from an array before the block, such as f = a.item": "only the "
+                "class's method is replaced",
+            }
 
 
 def _read_by_method(

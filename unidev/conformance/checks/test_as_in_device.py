@@ -19,89 +19,83 @@ def _spellings(device: Device) -> list[Any]:
     return [*found, device.kind] if device.index == 0 else found
 
 
-@check(required=True)
-def test_same_object_when_there(workbench: Workbench) -> None:
+@check(required=True, over="devices")
+def test_same_object_when_there(bench: Workbench, device: Device) -> None:
     """A tensor already on the device is returned itself, however the device is spelt."""
-    for device in workbench.devices:
-        x = workbench.matrix(device)
-        tensors = {
-            "tensor": x, "zero-size": unidev.zeros((0, 3), device=device),
-            **workbench.probe.views(x), **workbench.probe.specials(device),
-        }  # fmt: skip
-        for name, tensor in tensors.items():
-            for spelling in _spellings(device):
-                found = unidev.as_in_device(tensor, spelling)
-                assert found is tensor, f"{name} on {device}, sent to {spelling!r}: another object"
-        workbench.evidence.add("the same object", f"{device}: {', '.join(tensors)}")
+    x = bench.matrix(device)
+    tensors = {
+        "tensor": x, "zero-size": unidev.zeros((0, 3), device=device),
+        **bench.probe.views(x), **bench.probe.specials(device),
+    }  # fmt: skip
+    for name, tensor in tensors.items():
+        for spelling in _spellings(device):
+            found = unidev.as_in_device(tensor, spelling)
+            assert found is tensor, f"{name} on {device}, sent to {spelling!r}: another object"
+    bench.evidence.add("the same object", f"{device}: {', '.join(tensors)}")
 
 
-@check(required=True, needs=("probe.allocated_bytes",))
-def test_nothing_allocated(workbench: Workbench) -> None:
+@check(required=True, needs=("probe.allocated_bytes",), over="devices")
+def test_nothing_allocated(bench: Workbench, device: Device) -> None:
     """A tensor already on the device takes no new memory."""
-    for device in workbench.devices:
-        x = workbench.make(samples.big(), device)
-        spellings = _spellings(device)
+    x = bench.make(samples.big(), device)
+    spellings = _spellings(device)
 
-        def all_spellings(x: Any = x, spellings: list[Any] = spellings) -> list[Any]:
-            return [unidev.as_in_device(x, spelling) for spelling in spellings]
+    def all_spellings() -> list[Any]:
+        return [unidev.as_in_device(x, spelling) for spelling in spellings]
 
-        workbench.check_grows(all_spellings, device, 0, f"as_in_device on {device}")
+    bench.check_grows(all_spellings, device, 0, f"as_in_device on {device}")
 
 
-@check(required=True)
-def test_disjoint_copy_when_not_there(workbench: Workbench) -> None:
+@check(required=True, over="pairs")
+def test_disjoint_copy_when_not_there(bench: Workbench, source: Device, target: Device) -> None:
     """A tensor on another device is copied: the result is on the device and shares no memory."""
-    for source, target in workbench.pairs():
-        for size in samples.SIZES:
-            x = workbench.make(samples.counting((size,)), source)
-            y = unidev.as_in_device(x, target)
-            where = f"{size} elements, {source} to {target}"
-            # First: a tensor that was not moved is not a copy either, but this message is clearer.
-            workbench.oracle.check_device(y, target, where)
-            workbench.oracle.check_copy(x, y, target, where)
-            workbench.oracle.check_device(x, source, f"the source of {where}")
+    for size in samples.SIZES:
+        x = bench.make(samples.counting((size,)), source)
+        y = unidev.as_in_device(x, target)
+        where = f"{size} elements, {source} to {target}"
+        # First: a tensor that was not moved is not a copy either, but this message is clearer.
+        bench.oracle.check_device(y, target, where)
+        bench.oracle.check_copy(x, y, target, where)
+        bench.oracle.check_device(x, source, f"the source of {where}")
 
 
-@check(required=True)
-def test_differs_from_copy_to(workbench: Workbench) -> None:
+@check(required=True, over="devices")
+def test_differs_from_copy_to(bench: Workbench, device: Device) -> None:
     """On one device the two verbs differ: one returns the tensor, the other new memory."""
-    for device in workbench.devices:
-        x = workbench.matrix(device)
-        same, copied = unidev.as_in_device(x, device), unidev.copy_to(x, device)
-        assert same is x, f"{device}: as_in_device returned another object"
-        assert copied is not x, f"{device}: copy_to returned the source itself"
-        workbench.oracle.check_copy(x, copied, device, f"copy_to on {device}")
+    x = bench.matrix(device)
+    same, copied = unidev.as_in_device(x, device), unidev.copy_to(x, device)
+    assert same is x, f"{device}: as_in_device returned another object"
+    assert copied is not x, f"{device}: copy_to returned the source itself"
+    bench.oracle.check_copy(x, copied, device, f"copy_to on {device}")
 
 
-@check()
-def test_unmoved_tree_is_itself(workbench: Workbench) -> None:
+@check(over="devices")
+def test_unmoved_tree_is_itself(bench: Workbench, device: Device) -> None:
     """A container of which no tensor moves is returned itself, and so are the containers in it."""
-    for device in workbench.devices:
-        x, y = workbench.matrix(device), workbench.matrix(device)
-        trees = (
-            {"x": x, "n": [y, (3, "text")]}, [x, y], (x, {"y": y}), Point(x, y), Frozen(x, "f"),
-            [x, Point(1, Frozen(y, None))],
-        )  # fmt: skip
-        for tree in trees:
-            for spelling in _spellings(device):
-                found = unidev.as_in_device(tree, spelling)
-                name = type(tree).__name__
-                assert found is tree, f"{name} on {device}, sent to {spelling!r}: another container"
+    x, y = bench.matrix(device), bench.matrix(device)
+    trees = (
+        {"x": x, "n": [y, (3, "text")]}, [x, y], (x, {"y": y}), Point(x, y), Frozen(x, "f"),
+        [x, Point(1, Frozen(y, None))],
+    )  # fmt: skip
+    for tree in trees:
+        for spelling in _spellings(device):
+            found = unidev.as_in_device(tree, spelling)
+            name = type(tree).__name__
+            assert found is tree, f"{name} on {device}, sent to {spelling!r}: another container"
 
 
-@check()
-def test_leaves_there_stay_themselves(workbench: Workbench) -> None:
+@check(over="all_pairs")
+def test_leaves_there_stay_themselves(bench: Workbench, source: Device, target: Device) -> None:
     """In a container, tensors already on the device stay the same objects; only the others move."""
-    for source, target in workbench.all_pairs():
-        moving, there, other = workbench.matrix(source), workbench.matrix(target), object()
-        tree = {"a": moving, "b": [there, (there, other)], "c": Point(there, moving)}
-        found = unidev.as_in_device(tree, target)
-        where = f"{source} to {target}"
-        stayed = [found["b"][0], found["b"][1][0], found["c"].x]
-        assert all(leaf is there for leaf in stayed), f"{where}: a leaf already there was replaced"
-        assert found["b"][1][1] is other, f"{where}: a non-tensor leaf was replaced"
-        assert found["a"] is found["c"].y, f"{where}: one leaf became two"
-        if source is target:
-            assert found["a"] is moving, f"{where}: a leaf already there was replaced"
-        else:
-            workbench.oracle.check_copy(moving, found["a"], target, where)
+    moving, there, other = bench.matrix(source), bench.matrix(target), object()
+    tree = {"a": moving, "b": [there, (there, other)], "c": Point(there, moving)}
+    found = unidev.as_in_device(tree, target)
+    where = f"{source} to {target}"
+    stayed = [found["b"][0], found["b"][1][0], found["c"].x]
+    assert all(leaf is there for leaf in stayed), f"{where}: a leaf already there was replaced"
+    assert found["b"][1][1] is other, f"{where}: a non-tensor leaf was replaced"
+    assert found["a"] is found["c"].y, f"{where}: one leaf became two"
+    if source is target:
+        assert found["a"] is moving, f"{where}: a leaf already there was replaced"
+    else:
+        bench.oracle.check_copy(moving, found["a"], target, where)

@@ -8,7 +8,7 @@ import numpy as np
 
 import unidev
 from unidev import nn
-from unidev.conformance.kit.layered import IMAGES, called, check_close, made_on
+from unidev.conformance.kit.layered import IMAGES, called, check_close, glorot, made_on
 from unidev.conformance.kit.samples import counting
 from unidev.conformance.kit.stored_models import (
     HEADER_BYTES,
@@ -24,98 +24,95 @@ from unidev.contract.models import Stored
 
 if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
+    from unidev.contract.device import Device
 
 _BOTH = ("models", "probe.models")
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_round_trip(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="ring")
+def test_round_trip(bench: Workbench, source: Device, target: Device) -> None:
     """A checkpoint saved on one device loads on another bit by bit, into the existing model."""
-    for source, target in workbench.ring():
-        saved, other = trained(workbench, source, steps=2), trained(workbench, target)
-        where = f"saved on {source}, loaded on {target}"
-        with a_folder() as folder:
-            path = folder / "model.safetensors"
-            workbench.works(unidev.save_parameters, saved.model, path)
-            expected = values_of(workbench, saved.model)
-            objects, memory = list(other.probe.objects(other.model)), other.memory()
-            loaded = workbench.works(unidev.load_parameters, other.model, path)
-        assert loaded is other.model, f"{where}: another model was returned"
-        check_values(workbench, other.model, expected, where)
-        same = zip(objects, other.probe.objects(other.model), strict=True)
-        assert all(a is b for a, b in same), f"{where}: parameter objects were replaced"
-        after = other.memory()
-        moved = [name for name, extents in memory.items() if after[name] != extents]
-        # If tensors are immutable, the variable gets new memory.
-        assert not moved or isinstance(workbench.probe.write, Unsupported), (
-            f"{where}: the memory of {moved} was replaced"
-        )
-        other.check_on(target, where)
-        saved.place(target)
-        assert other.forward() == saved.forward(), f"{where}: the outputs differ"
-        workbench.evidence.add("names", sorted(expected))
+    saved, other = trained(bench, source, steps=2), trained(bench, target)
+    where = f"saved on {source}, loaded on {target}"
+    with a_folder() as folder:
+        path = folder / "model.safetensors"
+        bench.works(unidev.save_parameters, saved.model, path)
+        expected = values_of(bench, saved.model)
+        objects, memory = list(other.probe.objects(other.model)), other.memory()
+        loaded = bench.works(unidev.load_parameters, other.model, path)
+    assert loaded is other.model, f"{where}: another model was returned"
+    check_values(bench, other.model, expected, where)
+    same = zip(objects, other.probe.objects(other.model), strict=True)
+    assert all(a is b for a, b in same), f"{where}: parameter objects were replaced"
+    after = other.memory()
+    moved = [name for name, extents in memory.items() if after[name] != extents]
+    # If tensors are immutable, the variable gets new memory.
+    assert not moved or isinstance(bench.probe.write, Unsupported), (
+        f"{where}: the memory of {moved} was replaced"
+    )
+    other.check_on(target, where)
+    saved.place(target)
+    assert other.forward() == saved.forward(), f"{where}: the outputs differ"
+    bench.evidence.add("names", sorted(expected))
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_loads_to_a_device(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="ring")
+def test_loads_to_a_device(bench: Workbench, source: Device, target: Device) -> None:
     """With ``device=`` the model is placed there, wherever it was, and gets the values."""
-    for source, target in workbench.ring():
-        saved, other = trained(workbench, workbench.cpu, steps=2), trained(workbench, source)
-        with a_folder() as folder:
-            path = folder / "model.safetensors"
-            unidev.save_parameters(saved.model, path)
-            workbench.works(unidev.load_parameters, other.model, str(path), device=target)
-        where = f"a model on {source}, loaded with device={target}"
-        other.device = target
-        other.check_on(target, where)
-        check_values(workbench, other.model, values_of(workbench, saved.model), where)
+    saved, other = trained(bench, bench.cpu, steps=2), trained(bench, source)
+    with a_folder() as folder:
+        path = folder / "model.safetensors"
+        unidev.save_parameters(saved.model, path)
+        bench.works(unidev.load_parameters, other.model, str(path), device=target)
+    where = f"a model on {source}, loaded with device={target}"
+    other.device = target
+    other.check_on(target, where)
+    check_values(bench, other.model, values_of(bench, saved.model), where)
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_ties_are_stored_once(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="devices")
+def test_ties_are_stored_once(bench: Workbench, device: Device) -> None:
     """A tied weight is stored once, and stays tied under both names after loading."""
-    for device in workbench.devices:
-        saved, other = trained(workbench, device, steps=2), trained(workbench, device)
-        expected = values_of(workbench, saved.model)
-        stored = workbench.backend.models.stored(saved.model)
-        once = {tuple(workbench.oracle.storage(s.tensor)): n for n, s in stored.items()}
-        assert len(once) < len(stored), f"the model has no tied weights: {sorted(stored)}"
-        with a_folder() as folder:
-            path = folder / "model.safetensors"
-            unidev.save_parameters(saved.model, path)
-            found, size = entries(path), path.stat().st_size
-            workbench.works(unidev.load_parameters, other.model, path)
-        assert len(found) == len(once), f"{len(found)} entries, not {len(once)}: {sorted(found)}"
-        nbytes = sum(expected[name].nbytes for name in once.values())
-        assert nbytes <= size <= nbytes + HEADER_BYTES, f"a file of {size} bytes for {nbytes}"
-        for a, b in other.probe.tied(other.model):
-            assert workbench.oracle.shares(a, b), f"on {device}: tied weights are no longer tied"
-        check_values(workbench, other.model, expected, f"on {device}")
+    saved, other = trained(bench, device, steps=2), trained(bench, device)
+    expected = values_of(bench, saved.model)
+    stored = bench.backend.models.stored(saved.model)
+    once = {tuple(bench.oracle.storage(s.tensor)): n for n, s in stored.items()}
+    assert len(once) < len(stored), f"the model has no tied weights: {sorted(stored)}"
+    with a_folder() as folder:
+        path = folder / "model.safetensors"
+        unidev.save_parameters(saved.model, path)
+        found, size = entries(path), path.stat().st_size
+        bench.works(unidev.load_parameters, other.model, path)
+    assert len(found) == len(once), f"{len(found)} entries, not {len(once)}: {sorted(found)}"
+    nbytes = sum(expected[name].nbytes for name in once.values())
+    assert nbytes <= size <= nbytes + HEADER_BYTES, f"a file of {size} bytes for {nbytes}"
+    for a, b in other.probe.tied(other.model):
+        assert bench.oracle.shares(a, b), f"on {device}: tied weights are no longer tied"
+    check_values(bench, other.model, expected, f"on {device}")
 
 
-@check(required=True, profile="train", needs=(*_BOTH, "probe.write"))
-def test_view_without_its_storage(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=(*_BOTH, "probe.write"), over="devices")
+def test_view_without_its_storage(bench: Workbench, device: Device) -> None:
     """The file has a view's own elements, in its order, not the complete storage behind it."""
-    for device in workbench.devices:
-        whole = workbench.make(counting((500, 400)), device)
-        views = {**workbench.probe.views(whole), "same": workbench.probe.same_memory(whole)}
-        expected = {
-            "transposed": counting((500, 400)).T, "sliced": counting((500, 400))[1:, ::2],
-            "broadcast": np.broadcast_to(counting((500, 400)), (3, 500, 400)),
-            "same": counting((500, 400)),
-        }  # fmt: skip
-        for name, view in views.items():
-            _check_view(workbench, view, expected[name], f"{name} on {device}")
+    whole = bench.make(counting((500, 400)), device)
+    views = {**bench.probe.views(whole), "same": bench.probe.same_memory(whole)}
+    expected = {
+        "transposed": counting((500, 400)).T, "sliced": counting((500, 400))[1:, ::2],
+        "broadcast": np.broadcast_to(counting((500, 400)), (3, 500, 400)),
+        "same": counting((500, 400)),
+    }  # fmt: skip
+    for name, view in views.items():
+        _check_view(bench, view, expected[name], f"{name} on {device}")
 
 
-def _check_view(workbench: Workbench, view: Any, expected: Any, where: str) -> None:
-    models: Any = workbench.backend.models
-    model = workbench.probe.models.model()
+def _check_view(bench: Workbench, view: Any, expected: Any, where: str) -> None:
+    models: Any = bench.backend.models
+    model = bench.probe.models.model()
     models.stored = lambda _: {"view": Stored(view)}
     try:
         with a_folder() as folder:
             path = folder / "view.safetensors"
-            workbench.works(unidev.save_parameters, model, path)
+            bench.works(unidev.save_parameters, model, path)
             found, size = entries(path), path.stat().st_size
     finally:
         del models.stored
@@ -124,30 +121,27 @@ def _check_view(workbench: Workbench, view: Any, expected: Any, where: str) -> N
     assert np.array_equal(found["view"], expected), f"{where}: the file has other values"
     room = expected.nbytes + HEADER_BYTES
     assert size <= room, f"{where}: a file of {size} bytes for {expected.nbytes} of elements"
-    workbench.evidence.add("file", f"{where}: {size} bytes for {expected.nbytes}")
+    bench.evidence.add("file", f"{where}: {size} bytes for {expected.nbytes}")
 
 
-@check(required=True, profile="train", needs=("layers", "models"))
-def test_portable_names_and_layouts(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("layers", "models"), over="devices")
+def test_portable_names_and_layouts(bench: Workbench, device: Device) -> None:
     """For ``unidev.nn`` the file has the same names, shapes and numbers on every framework."""
-    for device in workbench.devices:
-        net = made_on(device, _net)
-        with a_folder() as folder:
-            path = folder / "net.safetensors"
-            workbench.works(unidev.save_parameters, net, path)
-            found = entries(path)
-        shapes = {name: x.shape for name, x in found.items()}
-        assert shapes == _SHAPES, f"on {device}: the file has {shapes}, not {_SHAPES}"
-        assert all(x.dtype == np.float32 for x in found.values()), f"on {device}: not all float32"
-        unidev.seed(3)
-        limits = {"0.weight": (2 * 9, 4 * 9), "5.weight": (16, 3)}
-        for name, (fan_in, fan_out) in limits.items():
-            drawn = unidev.to_numpy(unidev.rand(_SHAPES[name], device="cpu"))
-            limit = np.float32((6.0 / (fan_in + fan_out)) ** 0.5)
-            expected = (drawn * np.float32(2) - np.float32(1)) * limit
-            assert np.array_equal(found[name], expected), f"on {device}: {name} has another layout"
-        for name, value in (("1.running_mean", 0), ("1.running_var", 1), ("1.weight", 1)):
-            assert (found[name] == value).all(), f"on {device}: {name} is {found[name]}"
+    net = made_on(device, _net)
+    with a_folder() as folder:
+        path = folder / "net.safetensors"
+        bench.works(unidev.save_parameters, net, path)
+        found = entries(path)
+    shapes = {name: x.shape for name, x in found.items()}
+    assert shapes == _SHAPES, f"on {device}: the file has {shapes}, not {_SHAPES}"
+    assert all(x.dtype == np.float32 for x in found.values()), f"on {device}: not all float32"
+    unidev.seed(3)
+    limits = {"0.weight": (2 * 9, 4 * 9), "5.weight": (16, 3)}
+    for name, (fan_in, fan_out) in limits.items():
+        expected = glorot(_SHAPES[name], fan_in, fan_out)
+        assert np.array_equal(found[name], expected), f"on {device}: {name} has another layout"
+    for name, value in (("1.running_mean", 0), ("1.running_var", 1), ("1.weight", 1)):
+        assert (found[name] == value).all(), f"on {device}: {name} is {found[name]}"
 
 
 _SHAPES = {
@@ -164,29 +158,22 @@ def _net() -> Any:
     )  # fmt: skip
 
 
-@check(required=True, profile="train", needs=("layers", "models"))
-def test_of_another_framework(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("layers", "models"), over="devices")
+def test_of_another_framework(bench: Workbench, device: Device) -> None:
     """A file with these names from elsewhere loads into a net of layers, which computes with it."""
     from safetensors.numpy import save_file
 
     numbers = {n: (counting(s) / np.float32(64)).copy() for n, s in _SHAPES.items()}
     images = IMAGES[:, :2, :4, :4].copy()
-    for device in workbench.devices:
-        net, twin = made_on(device, _net), made_on(workbench.cpu, _net)
-        with a_folder() as folder:
-            path = folder / "net.safetensors"
-            save_file(numbers, path)
-            for each in (net, twin):
-                assert workbench.works(unidev.load_parameters, each, path) is each, "another model"
-        check_values(workbench, net, numbers, f"on {device}")
-        nn.eval_mode(net)
-        nn.eval_mode(twin)
-        expected = unidev.to_numpy(called(workbench, twin, images, workbench.cpu))
-        check_close(
-            workbench,
-            called(workbench, net, images, device),
-            expected,
-            device,
-            f"loaded on {device}",
-        )
-        assert unidev.device_of(net) is device, f"loading moved it to {unidev.device_of(net)}"
+    net, twin = made_on(device, _net), made_on(bench.cpu, _net)
+    with a_folder() as folder:
+        path = folder / "net.safetensors"
+        save_file(numbers, path)
+        for each in (net, twin):
+            assert bench.works(unidev.load_parameters, each, path) is each, "another model"
+    check_values(bench, net, numbers, f"on {device}")
+    nn.eval_mode(net)
+    nn.eval_mode(twin)
+    expected = unidev.to_numpy(called(bench, twin, images, bench.cpu))
+    check_close(bench, called(bench, net, images, device), expected, device, f"loaded on {device}")
+    assert unidev.device_of(net) is device, f"loading moved it to {unidev.device_of(net)}"

@@ -31,78 +31,73 @@ _SHAPES = st.recursive(
 
 
 @check(required=True)
-def test_dict_list_tuple(workbench: Workbench) -> None:
+def test_dict_list_tuple(bench: Workbench) -> None:
     """Nested dicts, lists and tuples keep their types, and each of their tensors is copied."""
-    for source, target in workbench.all_pairs():
-        x, y = workbench.matrix(source), workbench.matrix(source)
-        tree = {"a": [x, (y, {"b": workbench.matrix(source)})], "n": (x, [3, None])}
-        _check_copied(
-            workbench, tree, unidev.copy_to(tree, target), target, f"{source} to {target}"
-        )
-    for source, target in workbench.ring():
-        _check_any_nesting(workbench, source, target)
+    for source, target in bench.all_pairs():
+        x, y = bench.matrix(source), bench.matrix(source)
+        tree = {"a": [x, (y, {"b": bench.matrix(source)})], "n": (x, [3, None])}
+        _check_copied(bench, tree, unidev.copy_to(tree, target), target, f"{source} to {target}")
+    for source, target in bench.ring():
+        _check_any_nesting(bench, source, target)
 
 
-def _check_any_nesting(workbench: Workbench, source: Device, target: Device) -> None:
+def _check_any_nesting(bench: Workbench, source: Device, target: Device) -> None:
     @a_handful
     @given(_SHAPES)
     def check_nesting(shape: Any) -> None:
-        tree = _filled(workbench, shape, source)
+        tree = _filled(bench, shape, source)
         copied = unidev.copy_to(tree, target)
-        _check_copied(workbench, tree, copied, target, f"{shape}, {source} to {target}")
+        _check_copied(bench, tree, copied, target, f"{shape}, {source} to {target}")
 
     check_nesting()
 
 
-def _filled(workbench: Workbench, shape: Any, device: Device) -> Any:
+def _filled(bench: Workbench, shape: Any, device: Device) -> Any:
     if shape == _TENSOR:
-        return workbench.matrix(device)
+        return bench.matrix(device)
     if isinstance(shape, dict):
-        return {key: _filled(workbench, value, device) for key, value in shape.items()}
+        return {key: _filled(bench, value, device) for key, value in shape.items()}
     if isinstance(shape, (list, tuple)):
-        return type(shape)(_filled(workbench, value, device) for value in shape)
+        return type(shape)(_filled(bench, value, device) for value in shape)
     return shape
 
 
-def _check_copied(workbench: Workbench, old: Any, new: Any, device: Device, where: str) -> None:
-    if isinstance(old, workbench.backend.tensor_types):
-        workbench.oracle.check_copy(old, new, device, where)
+def _check_copied(bench: Workbench, old: Any, new: Any, device: Device, where: str) -> None:
+    if isinstance(old, bench.backend.tensor_types):
+        bench.oracle.check_copy(old, new, device, where)
         return
     assert type(new) is type(old), f"{where}: {type(old).__name__} became {type(new).__name__}"
     if isinstance(old, dict):
         assert list(new) == list(old), f"{where}: the keys {list(old)} became {list(new)}"
         for key in old:
-            _check_copied(workbench, old[key], new[key], device, f"{where}: [{key!r}]")
+            _check_copied(bench, old[key], new[key], device, f"{where}: [{key!r}]")
     elif isinstance(old, (list, tuple)):
         assert len(new) == len(old), f"{where}: {len(old)} items became {len(new)}"
         for index, pair in enumerate(zip(old, new, strict=True)):
-            _check_copied(workbench, *pair, device, f"{where}: [{index}]")
+            _check_copied(bench, *pair, device, f"{where}: [{index}]")
     else:
         assert new is old, f"{where}: {old!r} became {new!r}"
 
 
-@check(required=True)
-def test_named_and_registered_containers(workbench: Workbench) -> None:
+@check(required=True, over="all_pairs")
+def test_named_and_registered_containers(bench: Workbench, source: Device, target: Device) -> None:
     """Namedtuples, dataclasses, frozen too, defaultdict, OrderedDict, registered types are kept."""
-    for source, target in workbench.all_pairs():
-        x, where = workbench.matrix(source), f"{source} to {target}"
-        for tree in _named(x):
-            name = type(tree).__name__
-            copied = unidev.copy_to([tree], target)[0]
-            assert type(copied) is type(tree), f"{where}: {name} became {type(copied).__name__}"
-            workbench.oracle.check_copy(x, _tensor_of(copied), target, f"{name}, {where}")
-            assert _tensor_of(tree) is x, f"{where}: the original {name} was changed"
-            at_root = unidev.copy_to(tree, target)
-            assert type(at_root) is type(tree), f"{where}: at the root, {name} changed its type"
-            workbench.oracle.check_copy(
-                x, _tensor_of(at_root), target, f"{name} at the root, {where}"
-            )
-        copied_default = unidev.copy_to(defaultdict(list, x=x), target)
-        assert copied_default["new"] == [], f"{where}: the defaultdict has lost its default"
-        ordered = unidev.copy_to(OrderedDict(b=x, a=x), target)
-        assert list(ordered) == ["b", "a"], f"{where}: the OrderedDict has lost its order"
-        assert unidev.copy_to(Frozen(x, "f"), target).name == "f", f"{where}: a field was lost"
-        assert unidev.copy_to(Custom([x], "note"), target).note == "note", f"{where}: no note"
+    x, where = bench.matrix(source), f"{source} to {target}"
+    for tree in _named(x):
+        name = type(tree).__name__
+        copied = unidev.copy_to([tree], target)[0]
+        assert type(copied) is type(tree), f"{where}: {name} became {type(copied).__name__}"
+        bench.oracle.check_copy(x, _tensor_of(copied), target, f"{name}, {where}")
+        assert _tensor_of(tree) is x, f"{where}: the original {name} was changed"
+        at_root = unidev.copy_to(tree, target)
+        assert type(at_root) is type(tree), f"{where}: at the root, {name} changed its type"
+        bench.oracle.check_copy(x, _tensor_of(at_root), target, f"{name} at the root, {where}")
+    copied_default = unidev.copy_to(defaultdict(list, x=x), target)
+    assert copied_default["new"] == [], f"{where}: the defaultdict has lost its default"
+    ordered = unidev.copy_to(OrderedDict(b=x, a=x), target)
+    assert list(ordered) == ["b", "a"], f"{where}: the OrderedDict has lost its order"
+    assert unidev.copy_to(Frozen(x, "f"), target).name == "f", f"{where}: a field was lost"
+    assert unidev.copy_to(Custom([x], "note"), target).note == "note", f"{where}: no note"
 
 
 def _named(x: Any) -> list[Any]:
@@ -127,75 +122,71 @@ def _tensor_of(tree: Any) -> Any:
     return tree.data
 
 
-@check(required=True)
-def test_shared_leaf_stays_shared(workbench: Workbench) -> None:
+@check(required=True, over="all_pairs")
+def test_shared_leaf_stays_shared(bench: Workbench, source: Device, target: Device) -> None:
     """A tensor that occurs several times becomes one tensor, and two equal ones stay two."""
-    for source, target in workbench.all_pairs():
-        x, y = workbench.matrix(source), workbench.matrix(source)
-        a, b = unidev.copy_to({"a": x, "b": [x, (y, x)]}, target).values()
-        where = f"{source} to {target}"
-        assert a is b[0], f"{where}: one tensor became two, ['a'] and ['b'][0]"
-        assert a is b[1][1], f"{where}: one tensor became two, ['a'] and ['b'][1][1]"
-        assert a is not b[1][0], f"{where}: two tensors became one"
-        workbench.oracle.check_disjoint(a, b[1][0], f"{where}: two tensors that are equal")
-        workbench.oracle.check_copy(x, a, target, where)
+    x, y = bench.matrix(source), bench.matrix(source)
+    a, b = unidev.copy_to({"a": x, "b": [x, (y, x)]}, target).values()
+    where = f"{source} to {target}"
+    assert a is b[0], f"{where}: one tensor became two, ['a'] and ['b'][0]"
+    assert a is b[1][1], f"{where}: one tensor became two, ['a'] and ['b'][1][1]"
+    assert a is not b[1][0], f"{where}: two tensors became one"
+    bench.oracle.check_disjoint(a, b[1][0], f"{where}: two tensors that are equal")
+    bench.oracle.check_copy(x, a, target, where)
 
 
-@check(required=True)
-def test_non_tensors_untouched(workbench: Workbench) -> None:
+@check(required=True, over="all_pairs")
+def test_non_tensors_untouched(bench: Workbench, source: Device, target: Device) -> None:
     """Non-tensor leaves pass through unchanged, as the same objects."""
-    for source, target in workbench.all_pairs():
-        others = [None, 3, 2.5, True, 2 + 1j, "text", b"bytes", object(), len, range(3), 10**30]
-        x = workbench.matrix(source)
-        for copied in (
-            unidev.copy_to([x, *others], target)[1:],
-            unidev.as_in_device([x, *others], target)[1:],
-            unidev.copy_to(list(others), target),
-        ):
-            assert len(copied) == len(others), f"{source} to {target}: {copied}"
-            for old, new in zip(others, copied, strict=True):
-                assert new is old, f"{source} to {target}: {old!r} became {new!r}"
+    others = [None, 3, 2.5, True, 2 + 1j, "text", b"bytes", object(), len, range(3), 10**30]
+    x = bench.matrix(source)
+    for copied in (
+        unidev.copy_to([x, *others], target)[1:],
+        unidev.as_in_device([x, *others], target)[1:],
+        unidev.copy_to(list(others), target),
+    ):
+        assert len(copied) == len(others), f"{source} to {target}: {copied}"
+        for old, new in zip(others, copied, strict=True):
+            assert new is old, f"{source} to {target}: {old!r} became {new!r}"
 
 
-@check()
-def test_key_order(workbench: Workbench) -> None:
+@check(over="all_pairs")
+def test_key_order(bench: Workbench, source: Device, target: Device) -> None:
     """The keys of a dict keep their order, and need not be comparable with each other."""
-    for source, target in workbench.all_pairs():
-        x = workbench.matrix(source)
-        for keys in (("b", "a", "c"), (2, 1, "a", None), ("z", 1, ("t", 0))):
-            tree = {key: [x] if key == "a" else x for key in keys}
-            found = workbench.works(unidev.copy_to, tree, target)
-            assert list(found) == list(keys), f"{source} to {target}: {keys} became {list(found)}"
+    x = bench.matrix(source)
+    for keys in (("b", "a", "c"), (2, 1, "a", None), ("z", 1, ("t", 0))):
+        tree = {key: [x] if key == "a" else x for key in keys}
+        found = bench.works(unidev.copy_to, tree, target)
+        assert list(found) == list(keys), f"{source} to {target}: {keys} became {list(found)}"
 
 
 @check()
-def test_cycles_raise(workbench: Workbench) -> None:
+def test_cycles_raise(bench: Workbench) -> None:
     """A container that contains itself raises its own error, instead of recursing without end."""
-    x = workbench.matrix(workbench.cpu)
+    x = bench.matrix(bench.cpu)
     in_list: list[Any] = [x]
     in_list.append(in_list)
     in_dict: dict[str, Any] = {"x": x}
     in_dict["deeper"] = [in_dict]
     for cycle in (in_list, in_dict):
         for verb in (unidev.copy_to, unidev.as_in_device):
-            _raises_circular(workbench, verb, cycle, workbench.cpu)
+            _raises_circular(bench, verb, cycle, bench.cpu)
         for question in (unidev.device_of, unidev.same_device, unidev.check_same_device):
-            _raises_circular(workbench, question, cycle)
+            _raises_circular(bench, question, cycle)
 
 
-def _raises_circular(workbench: Workbench, call: Any, *arguments: Any) -> None:
-    workbench.expect(unidev.CircularContainerError, call, *arguments)
+def _raises_circular(bench: Workbench, call: Any, *arguments: Any) -> None:
+    bench.expect(unidev.CircularContainerError, call, *arguments)
 
 
-@check(required=True)
-def test_mismatch_names_paths(workbench: Workbench) -> None:
+@check(required=True, over="pairs")
+def test_mismatch_names_paths(bench: Workbench, one: Device, other: Device) -> None:
     """The error about tensors on different devices names each one's path and device."""
-    for one, other in workbench.pairs():
-        batch = {"x": workbench.matrix(one), "mask": [workbench.matrix(other)]}
-        error = workbench.expect(unidev.DeviceMismatchError, unidev.check_same_device, batch=batch)
-        for path, device in (("batch['x']", one), ("batch['mask'][0]", other)):
-            assert f"{path}: {device}" in str(error), f"no {path!r} on {device} in: {error}"
-            assert error.devices.get(path) is device, f"`devices` is {error.devices}"
-        error = workbench.expect(unidev.DeviceMismatchError, unidev.device_of, batch)
-        for path, device in (("['x']", one), ("['mask'][0]", other)):
-            assert f"{path}: {device}" in str(error), f"no {path!r} on {device} in: {error}"
+    batch = {"x": bench.matrix(one), "mask": [bench.matrix(other)]}
+    error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, batch=batch)
+    for path, device in (("batch['x']", one), ("batch['mask'][0]", other)):
+        assert f"{path}: {device}" in str(error), f"no {path!r} on {device} in: {error}"
+        assert error.devices.get(path) is device, f"`devices` is {error.devices}"
+    error = bench.expect(unidev.DeviceMismatchError, unidev.device_of, batch)
+    for path, device in (("['x']", one), ("['mask'][0]", other)):
+        assert f"{path}: {device}" in str(error), f"no {path!r} on {device} in: {error}"

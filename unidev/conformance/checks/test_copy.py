@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,276 +22,257 @@ if TYPE_CHECKING:
 
 
 @check(required=True)
-def test_values_bit_exact(workbench: Workbench) -> None:
+def test_values_bit_exact(bench: Workbench) -> None:
     """Every bit is kept: NaN payloads, -0.0, subnormals, infinities, and random bits."""
-    for source, target in workbench.all_pairs():
-        for dtype in workbench.backend.dtypes:
-            x = workbench.of_dtype(dtype, source)
-            content = _made_exactly(workbench, x, dtype)
+    for source, target in bench.all_pairs():
+        for dtype in bench.backend.dtypes:
+            x = bench.of_dtype(dtype, source)
+            content = _made_exactly(bench, x, dtype)
             y = unidev.copy_to(x, target)
-            workbench.oracle.check_bytes(y, content, f"{dtype}, {source} to {target}")
-            workbench.evidence.add("bytes", f"{dtype}: {content.hex(' ', 4)}")
-    for source, target in workbench.ring():
-        _check_any_bits(workbench, source, target)
+            bench.oracle.check_bytes(y, content, f"{dtype}, {source} to {target}")
+            bench.evidence.add("bytes", f"{dtype}: {content.hex(' ', 4)}")
+    for source, target in bench.ring():
+        _check_any_bits(bench, source, target)
 
 
-def _made_exactly(workbench: Workbench, x: Any, dtype: str) -> bytes:
-    content = workbench.probe.read(x)
+def _made_exactly(bench: Workbench, x: Any, dtype: str) -> bytes:
+    content = bench.probe.read(x)
     if samples.is_numpy_dtype(dtype):
         expected = samples.telling_bits(dtype).tobytes()
         assert content == expected, f"the probe made {dtype} with other bits: nothing is proved"
     return content
 
 
-def _check_any_bits(workbench: Workbench, source: Device, target: Device) -> None:
+def _check_any_bits(bench: Workbench, source: Device, target: Device) -> None:
     @a_handful
     @given(st.binary(min_size=4, max_size=64).map(lambda bits: bits[: len(bits) // 4 * 4]))
     def check_bits(bits: bytes) -> None:
-        x = workbench.make(np.frombuffer(bits, dtype="float32"), source)
+        x = bench.make(np.frombuffer(bits, dtype="float32"), source)
         y = unidev.copy_to(x, target)
-        workbench.oracle.check_bytes(y, bits, f"float32, {source} to {target}")
+        bench.oracle.check_bytes(y, bits, f"float32, {source} to {target}")
 
     check_bits()
 
 
-@check(required=True)
-def test_disjoint_on_the_same_device(workbench: Workbench) -> None:
+@check(required=True, over="devices")
+def test_disjoint_on_the_same_device(bench: Workbench, device: Device) -> None:
     """Even on one device, the storages of the copy and of the source share no byte."""
-    for device in workbench.devices:
-        for values in _every_size():
-            x = workbench.make(values, device)
-            y = unidev.copy_to(x, device)
-            workbench.oracle.check_copy(x, y, device, f"{values.shape} on {device}")
+    for values in _every_size():
+        x = bench.make(values, device)
+        y = unidev.copy_to(x, device)
+        bench.oracle.check_copy(x, y, device, f"{values.shape} on {device}")
 
 
-@check(required=True)
-def test_disjoint_across_devices(workbench: Workbench) -> None:
+@check(required=True, over="pairs")
+def test_disjoint_across_devices(bench: Workbench, source: Device, target: Device) -> None:
     """Between any two devices no byte is shared: the copy has more than a new label."""
-    for source, target in workbench.pairs():
-        for values in _every_size():
-            x = workbench.make(values, source)
-            y = unidev.copy_to(x, target)
-            workbench.oracle.check_copy(x, y, target, f"{values.shape}, {source} to {target}")
+    for values in _every_size():
+        x = bench.make(values, source)
+        y = unidev.copy_to(x, target)
+        bench.oracle.check_copy(x, y, target, f"{values.shape}, {source} to {target}")
 
 
 def _every_size() -> list[samples.Array]:
     return [samples.counting((size,)) for size in samples.SIZES]
 
 
-@check(required=True)
-def test_lands_on_the_device_asked_for(workbench: Workbench) -> None:
+@check(required=True, over="all_pairs")
+def test_lands_on_the_device_asked_for(bench: Workbench, source: Device, target: Device) -> None:
     """The copy is on the requested device, whatever scope is open and however it is spelt."""
-    for source, target in workbench.all_pairs():
-        x = workbench.matrix(source)
-        y = unidev.copy_to(x, target)
-        workbench.oracle.check_device(y, target, f"{source} to {target}")
-        workbench.oracle.check_device(x, source, f"the source of {source} to {target}")
-        for spelling in (str(target), target.native):
-            y = unidev.copy_to(x, spelling)
-            workbench.oracle.check_device(y, target, f"{source} to {spelling!r}")
-        for scope in workbench.devices:
-            with scope:
-                y = unidev.copy_to(x, target)
-            workbench.oracle.check_device(y, target, f"{source} to {target} inside `with {scope}`")
-
-
-@check(required=True, needs=("probe.write",))
-def test_writing_one_leaves_the_other(workbench: Workbench) -> None:
-    """Writing to the source does not change the copy, nor the reverse."""
-    for source, target in workbench.all_pairs():
-        for values in (samples.counting(), samples.counting((1_000,)), samples.big()):
-            x = workbench.make(values, source)
+    x = bench.matrix(source)
+    y = unidev.copy_to(x, target)
+    bench.oracle.check_device(y, target, f"{source} to {target}")
+    bench.oracle.check_device(x, source, f"the source of {source} to {target}")
+    for spelling in (str(target), target.native):
+        y = unidev.copy_to(x, spelling)
+        bench.oracle.check_device(y, target, f"{source} to {spelling!r}")
+    for scope in bench.devices:
+        with scope:
             y = unidev.copy_to(x, target)
-            where = f"{values.shape}, {source} to {target}"
-            workbench.oracle.check_writes_apart(x, y, where)
-            workbench.oracle.check_disjoint(x, y, f"{where}, after writing")
+        bench.oracle.check_device(y, target, f"{source} to {target} inside `with {scope}`")
 
 
-@check(required=True)
-def test_source_intact(workbench: Workbench) -> None:
-    """Copying leaves the source unchanged: bits, dtype, shape, device and memory."""
-    for source, target in workbench.all_pairs():
-        x = workbench.make(samples.telling_bits("float32"), source)
-        before = workbench.probe.read(x), workbench.oracle.storage(x), x.dtype, tuple(x.shape)
+@check(required=True, needs=("probe.write",), over="all_pairs")
+def test_writing_one_leaves_the_other(bench: Workbench, source: Device, target: Device) -> None:
+    """Writing to the source does not change the copy, nor the reverse."""
+    for values in (samples.counting(), samples.counting((1_000,)), samples.big()):
+        x = bench.make(values, source)
         y = unidev.copy_to(x, target)
-        after = workbench.probe.read(x), workbench.oracle.storage(x), x.dtype, tuple(x.shape)
-        assert before == after, f"{source} to {target}: the source was {before}, and is {after}"
-        workbench.oracle.check_device(x, source, f"the source of {source} to {target}")
-        assert y is not x, f"{source} to {target}: the copy is the source"
+        where = f"{values.shape}, {source} to {target}"
+        bench.oracle.check_writes_apart(x, y, where)
+        bench.oracle.check_disjoint(x, y, f"{where}, after writing")
 
 
-@check(required=True)
-def test_from_a_view(workbench: Workbench) -> None:
+@check(required=True, over="all_pairs")
+def test_source_intact(bench: Workbench, source: Device, target: Device) -> None:
+    """Copying leaves the source unchanged: bits, dtype, shape, device and memory."""
+    x = bench.make(samples.telling_bits("float32"), source)
+    before = bench.probe.read(x), bench.oracle.storage(x), x.dtype, tuple(x.shape)
+    y = unidev.copy_to(x, target)
+    after = bench.probe.read(x), bench.oracle.storage(x), x.dtype, tuple(x.shape)
+    assert before == after, f"{source} to {target}: the source was {before}, and is {after}"
+    bench.oracle.check_device(x, source, f"the source of {source} to {target}")
+    assert y is not x, f"{source} to {target}: the copy is the source"
+
+
+@check(required=True, over="all_pairs")
+def test_from_a_view(bench: Workbench, source: Device, target: Device) -> None:
     """A transposed or sliced view is copied element by element, not with the storage behind it."""
-    for source, target in workbench.all_pairs():
-        _check_view(workbench, "transposed", source, target)
-        _check_view(workbench, "sliced", source, target)
+    _check_view(bench, "transposed", source, target)
+    _check_view(bench, "sliced", source, target)
 
 
-@check(required=True)
-def test_from_a_broadcast(workbench: Workbench) -> None:
+@check(required=True, over="all_pairs")
+def test_from_a_broadcast(bench: Workbench, source: Device, target: Device) -> None:
     """A broadcast view becomes a tensor with memory for each of its elements."""
-    for source, target in workbench.all_pairs():
-        _check_view(workbench, "broadcast", source, target)
+    _check_view(bench, "broadcast", source, target)
 
 
-def _check_view(workbench: Workbench, name: str, source: Device, target: Device) -> None:
+def _check_view(bench: Workbench, name: str, source: Device, target: Device) -> None:
     for shape in ((3, 4), (500, 1_000)):
-        whole = workbench.make(samples.counting(shape), source)
-        view = workbench.probe.views(whole)[name]
+        whole = bench.make(samples.counting(shape), source)
+        view = bench.probe.views(whole)[name]
         where = f"{name} of {shape}, {source} to {target}"
         y = unidev.copy_to(view, target)
-        workbench.oracle.check_copy(view, y, target, where)
-        workbench.oracle.check_disjoint(whole, y, f"{where}, and the tensor it is a view of")
-        if shape == (3, 4) and not isinstance(workbench.probe.write, Unsupported):
-            content = workbench.probe.read(y)
-            workbench.probe.write(whole, 77)
-            workbench.oracle.check_bytes(y, content, f"{where}, after writing to the viewed tensor")
+        bench.oracle.check_copy(view, y, target, where)
+        bench.oracle.check_disjoint(whole, y, f"{where}, and the tensor it is a view of")
+        if shape == (3, 4) and not isinstance(bench.probe.write, Unsupported):
+            content = bench.probe.read(y)
+            bench.probe.write(whole, 77)
+            bench.oracle.check_bytes(y, content, f"{where}, after writing to the viewed tensor")
 
 
 @check(required=True)
-def test_dtype_kept(workbench: Workbench) -> None:
+def test_dtype_kept(bench: Workbench) -> None:
     """The copy has the source's dtype, for each of the backend's dtypes, and as many bytes."""
-    for source, target in workbench.all_pairs():
-        for dtype in workbench.backend.dtypes:
-            x = workbench.of_dtype(dtype, source)
-            assert x.dtype == workbench.backend.dtypes[dtype], (
-                f"the probe made {x.dtype}, not {dtype}"
-            )
+    for source, target in bench.all_pairs():
+        for dtype in bench.backend.dtypes:
+            x = bench.of_dtype(dtype, source)
+            assert x.dtype == bench.backend.dtypes[dtype], f"the probe made {x.dtype}, not {dtype}"
             y = unidev.copy_to(x, target)
-            workbench.oracle.check_kind(x, y, f"{dtype}, {source} to {target}")
-            workbench.oracle.check_bytes(
-                y, workbench.probe.read(x), f"{dtype}, {source} to {target}"
-            )
-    workbench.evidence.add("dtypes", list(workbench.backend.dtypes))
+            bench.oracle.check_kind(x, y, f"{dtype}, {source} to {target}")
+            bench.oracle.check_bytes(y, bench.probe.read(x), f"{dtype}, {source} to {target}")
+    bench.evidence.add("dtypes", list(bench.backend.dtypes))
 
 
 @check(required=True)
-def test_float64_and_int64_not_narrowed(workbench: Workbench) -> None:
+def test_float64_and_int64_not_narrowed(bench: Workbench) -> None:
     """64 bits stay 64, for arrays and for copies; where they are not supported, it is an error."""
     for dtype, value in (("float64", 1 + 2**-52), ("int64", 2**53 + 1)):
         values = np.array([value, -value], dtype=dtype)
-        if dtype not in workbench.backend.dtypes:
-            workbench.expect(unidev.UnsupportedDtypeError, unidev.array, values)
+        if dtype not in bench.backend.dtypes:
+            bench.expect(unidev.UnsupportedDtypeError, unidev.array, values)
             continue
-        for source, target in workbench.all_pairs():
+        for source, target in bench.all_pairs():
             x = unidev.array(values, device=source)
-            workbench.oracle.check_bytes(x, values.tobytes(), f"{dtype} array on {source}")
+            bench.oracle.check_bytes(x, values.tobytes(), f"{dtype} array on {source}")
             y = unidev.copy_to(x, target)
-            workbench.oracle.check_bytes(y, values.tobytes(), f"{dtype}, {source} to {target}")
+            bench.oracle.check_bytes(y, values.tobytes(), f"{dtype}, {source} to {target}")
             back = unidev.to_numpy(y)
             assert back.dtype == values.dtype, f"{dtype} is read back as {back.dtype}"
-            workbench.oracle.check_kind(x, y, f"{dtype}, {source} to {target}")
+            bench.oracle.check_kind(x, y, f"{dtype}, {source} to {target}")
 
 
-@check(required=True)
-def test_shape_kept(workbench: Workbench) -> None:
+@check(required=True, over="all_pairs")
+def test_shape_kept(bench: Workbench, source: Device, target: Device) -> None:
     """The copy has the source's shape, including axes of length 1 and many axes."""
-    for source, target in workbench.all_pairs():
-        for shape in ((1,), (1, 1), (4, 1, 3), (2, 1, 2, 1, 2), (1_000, 2)):
-            x = workbench.make(samples.counting(shape), source)
-            y = unidev.copy_to(x, target)
-            assert tuple(y.shape) == shape, f"{source} to {target}: {tuple(y.shape)}, not {shape}"
-            workbench.oracle.check_copy(x, y, target, f"{shape}, {source} to {target}")
-
-
-@check(required=True)
-def test_zero_d(workbench: Workbench) -> None:
-    """A zero-dimensional tensor is copied like any other, and stays zero-dimensional."""
-    for source, target in workbench.all_pairs():
-        x = workbench.make(np.array(1.5, dtype="float32"), source)
+    for shape in ((1,), (1, 1), (4, 1, 3), (2, 1, 2, 1, 2), (1_000, 2)):
+        x = bench.make(samples.counting(shape), source)
         y = unidev.copy_to(x, target)
-        assert tuple(y.shape) == (), f"{source} to {target}: shape {tuple(y.shape)}"
-        workbench.oracle.check_copy(x, y, target, f"zero-d, {source} to {target}")
+        assert tuple(y.shape) == shape, f"{source} to {target}: {tuple(y.shape)}, not {shape}"
+        bench.oracle.check_copy(x, y, target, f"{shape}, {source} to {target}")
 
 
-@check(required=True)
-def test_zero_size(workbench: Workbench) -> None:
+@check(required=True, over="all_pairs")
+def test_zero_d(bench: Workbench, source: Device, target: Device) -> None:
+    """A zero-dimensional tensor is copied like any other, and stays zero-dimensional."""
+    x = bench.make(np.array(1.5, dtype="float32"), source)
+    y = unidev.copy_to(x, target)
+    assert tuple(y.shape) == (), f"{source} to {target}: shape {tuple(y.shape)}"
+    bench.oracle.check_copy(x, y, target, f"zero-d, {source} to {target}")
+
+
+@check(required=True, over="all_pairs")
+def test_zero_size(bench: Workbench, source: Device, target: Device) -> None:
     """An empty tensor becomes another one of the same shape, dtype and device."""
-    for source, target in workbench.all_pairs():
-        for shape in ((0,), (0, 3), (2, 0)):
-            x = workbench.make(np.empty(shape, dtype="float32"), source)
-            y = unidev.copy_to(x, target)
-            where = f"{shape}, {source} to {target}"
-            # There are no bytes to compare: all that can be proved is that it is another object.
-            assert y is not x, f"{where}: the copy is the source, the same object"
-            workbench.oracle.check_kind(x, y, where)
-            workbench.oracle.check_device(y, target, where)
-            workbench.oracle.check_bytes(y, b"", where)
+    for shape in ((0,), (0, 3), (2, 0)):
+        x = bench.make(np.empty(shape, dtype="float32"), source)
+        y = unidev.copy_to(x, target)
+        where = f"{shape}, {source} to {target}"
+        # There are no bytes to compare: all that can be proved is that it is another object.
+        assert y is not x, f"{where}: the copy is the source, the same object"
+        bench.oracle.check_kind(x, y, where)
+        bench.oracle.check_device(y, target, where)
+        bench.oracle.check_bytes(y, b"", where)
 
 
-@check()
-def test_sizes_and_alignments(workbench: Workbench) -> None:
+@check(over="all_pairs")
+def test_sizes_and_alignments(bench: Workbench, source: Device, target: Device) -> None:
     """Small and large tensors, from arrays aligned to 64 bytes and 4 bytes off, are all copied."""
-    for source, target in workbench.all_pairs():
-        for size in samples.SIZES:
-            for offset in samples.ALIGNMENTS:
-                on_host = samples.aligned(samples.counting((size,)), offset)
-                x = unidev.array(on_host, device=source)
-                where = f"{size} elements at 64k + {offset}, {source} to {target}"
-                y = unidev.copy_to(x, target)
-                workbench.oracle.check_copy(x, y, target, where)
-                z = workbench.make(on_host, source)
-                workbench.oracle.check_copy(z, unidev.copy_to(z, target), target, where)
+    for size in samples.SIZES:
+        for offset in samples.ALIGNMENTS:
+            on_host = samples.aligned(samples.counting((size,)), offset)
+            x = unidev.array(on_host, device=source)
+            where = f"{size} elements at 64k + {offset}, {source} to {target}"
+            y = unidev.copy_to(x, target)
+            bench.oracle.check_copy(x, y, target, where)
+            z = bench.make(on_host, source)
+            bench.oracle.check_copy(z, unidev.copy_to(z, target), target, where)
 
 
 @check()
-def test_variables_and_parameters(workbench: Workbench) -> None:
+def test_variables_and_parameters(bench: Workbench) -> None:
     """Variables and parameters, which frameworks update in place, are copied to new memory."""
-    check_specials(workbench, lambda name: "variable" in name or "parameter" in name)
+    check_specials(bench, lambda name: "variable" in name or "parameter" in name)
 
 
 @check()
-def test_strings_ragged_sparse(workbench: Workbench) -> None:
+def test_strings_ragged_sparse(bench: Workbench) -> None:
     """The framework's other kinds of tensor (strings, ragged, sparse, records) are copied, too."""
-    check_specials(workbench, lambda name: "variable" not in name and "parameter" not in name)
+    check_specials(bench, lambda name: "variable" not in name and "parameter" not in name)
 
 
 @check()
-def test_copy_of_a_copy(workbench: Workbench) -> None:
+def test_copy_of_a_copy(bench: Workbench) -> None:
     """A copy of a copy shares no memory with either, and passes through all devices unchanged."""
-    x = workbench.make(samples.telling_bits("float32"), workbench.cpu)
+    x = bench.make(samples.telling_bits("float32"), bench.cpu)
     kept = [x]
-    for device in [*workbench.devices, *workbench.devices[::-1]]:
+    for device in [*bench.devices, *bench.devices[::-1]]:
         y = unidev.copy_to(kept[-1], device)
         for earlier in kept:
-            workbench.oracle.check_disjoint(earlier, y, f"copy {len(kept)}, on {device}")
-        workbench.oracle.check_bytes(y, workbench.probe.read(x), f"copy {len(kept)}, on {device}")
+            bench.oracle.check_disjoint(earlier, y, f"copy {len(kept)}, on {device}")
+        bench.oracle.check_bytes(y, bench.probe.read(x), f"copy {len(kept)}, on {device}")
         kept.append(y)
 
 
-@check(needs=("probe.allocated_bytes",))
-def test_allocated_bytes_grow(workbench: Workbench) -> None:
+@check(needs=("probe.allocated_bytes",), over="ring")
+def test_allocated_bytes_grow(bench: Workbench, source: Device, target: Device) -> None:
     """A copy that is held takes as much memory as its elements: it is not deferred."""
-    for source, target in workbench.ring():
-        x = workbench.make(samples.big(), source)
-        workbench.check_grows(
-            lambda: unidev.copy_to(x, target),  # noqa: B023  called at once
-            target, samples.BIG_BYTES, f"{source} to {target}",
-        )  # fmt: skip
+    x = bench.make(samples.big(), source)
+    make, where = partial(unidev.copy_to, x, target), f"{source} to {target}"
+    bench.check_grows(make, target, samples.BIG_BYTES, where)
 
 
-@check(required=True, needs=("probe.gradient",))
-def test_gradient_reaches_the_source(workbench: Workbench) -> None:
+@check(required=True, needs=("probe.gradient",), over="all_pairs")
+def test_gradient_reaches_the_source(bench: Workbench, source: Device, target: Device) -> None:
     """The gradient flows through a copy, on one device and between any two."""
-    for source, target in workbench.all_pairs():
 
-        def once(x: Any, target: Device = target) -> Any:
-            return unidev.copy_to(x, target)
+    def once(x: Any) -> Any:
+        return unidev.copy_to(x, target)
 
-        def there_and_back(x: Any, source: Device = source, target: Device = target) -> Any:
-            return unidev.copy_to(unidev.copy_to(x, target), source)
+    def there_and_back(x: Any) -> Any:
+        return unidev.copy_to(unidev.copy_to(x, target), source)
 
-        _check_gradient(workbench, source, once, f"{source} to {target}")
-        _check_gradient(workbench, source, there_and_back, f"{source} to {target} and back")
+    _check_gradient(bench, source, once, f"{source} to {target}")
+    _check_gradient(bench, source, there_and_back, f"{source} to {target} and back")
 
 
-def _check_gradient(workbench: Workbench, source: Device, function: Any, where: str) -> None:
+def _check_gradient(bench: Workbench, source: Device, function: Any, where: str) -> None:
     values = samples.counting()
     try:
-        found = workbench.probe.gradient(function, values, source)
+        found = bench.probe.gradient(function, values, source)
     except Exception as error:  # each framework raises its own error if nothing flows
         raise AssertionError(f"{where}: no gradient: {type(error).__name__}: {error}") from error
     assert found is not None, f"{where}: no gradient reaches the source"
     assert np.array_equal(found, np.ones_like(values)), f"{where}: the gradient is {found}, not 1"
-    workbench.evidence.add("gradient", f"{where}: {np.asarray(found).tolist()}")
+    bench.evidence.add("gradient", f"{where}: {np.asarray(found).tolist()}")

@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 
 
 @check(required=True)
-def test_not_empty(workbench: Workbench) -> None:
+def test_not_empty(bench: Workbench) -> None:
     """There is at least one device, and the first is the CPU."""
     found = unidev.list_devices()
     assert found, "list_devices() is empty"
     assert str(found[0]) == "cpu:0", f"the first device is {found[0]}, not cpu:0"
-    assert found[0] is workbench.cpu, f"the first device is not cpu(), which is {workbench.cpu!r}"
-    workbench.evidence.add("devices", [str(device) for device in found])
+    assert found[0] is bench.cpu, f"the first device is not cpu(), which is {bench.cpu!r}"
+    bench.evidence.add("devices", [str(device) for device in found])
 
 
 @check(required=True)
-def test_stable_order(workbench: Workbench) -> None:
+def test_stable_order(bench: Workbench) -> None:
     """Repeated calls list the same devices in the same order: by kind, then by index."""
-    first = [str(device) for device in workbench.devices]
+    first = [str(device) for device in bench.devices]
     for _ in range(4):
         again = [str(device) for device in unidev.list_devices()]
         assert again == first, f"listed as {first}, and then as {again}"
-    for kind in workbench.backend.kinds:
-        indices = [device.index for device in workbench.devices if device.kind == kind]
+    for kind in bench.backend.kinds:
+        indices = [device.index for device in bench.devices if device.kind == kind]
         assert indices == list(range(len(indices))), f"{kind}s have the indices {indices}"
 
 
 @check(required=True)
-def test_unique(workbench: Workbench) -> None:
+def test_unique(bench: Workbench) -> None:
     """No device is listed twice: neither by name nor as the framework's own object."""
-    listed = workbench.devices
+    listed = bench.devices
     for name, values in (
         ("str", [str(device) for device in listed]),
         ("native_name", [device.native_name for device in listed]),
@@ -55,82 +55,79 @@ def test_unique(workbench: Workbench) -> None:
 
 
 @check(required=True)
-def test_equality_and_hash(workbench: Workbench) -> None:
+def test_equality_and_hash(bench: Workbench) -> None:
     """A device equals itself however it is made, with the same hash, and equals no other."""
-    for position, device in enumerate(workbench.devices):
+    for position, device in enumerate(bench.devices):
         others = [unidev.list_devices()[position], unidev.as_device(str(device))]
         for other in others:
             assert other == device, f"{device} was made twice, and the two are unequal"
-            assert workbench.works(hash, other) == workbench.works(hash, device), (
+            assert bench.works(hash, other) == bench.works(hash, device), (
                 f"{device}: two different hashes"
             )
         assert {device: 1}.get(others[0]) == 1, f"{device} is not found in a dict"
-        for index, another in enumerate(workbench.devices):
+        for index, another in enumerate(bench.devices):
             if index != position:
                 assert device != another, f"{device} == {another}"
         text: object = str(device)
         assert device != text, f"{device} equals a string"
 
 
-@check()
-def test_pickles(workbench: Workbench) -> None:
+@check(over="devices")
+def test_pickles(bench: Workbench, device: Device) -> None:
     """A device that is pickled, copied or deep-copied is the same object afterwards."""
-    for device in workbench.devices:
-        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-            back = workbench.works(pickle.loads, pickle.dumps(device, protocol))
-            assert back is device, f"{device!r} came back from pickle as {back!r}"
-        assert copy.copy(device) is device, f"copy.copy({device}) is another object"
-        assert copy.deepcopy({"d": device})["d"] is device, f"copy.deepcopy of {device} is another"
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        back = bench.works(pickle.loads, pickle.dumps(device, protocol))
+        assert back is device, f"{device!r} came back from pickle as {back!r}"
+    assert copy.copy(device) is device, f"copy.copy({device}) is another object"
+    assert copy.deepcopy({"d": device})["d"] is device, f"copy.deepcopy of {device} is another"
 
 
-@check(required=True)
-def test_string_round_trip(workbench: Workbench) -> None:
+@check(required=True, over="devices")
+def test_string_round_trip(bench: Workbench, device: Device) -> None:
     """``str`` gives kind and index, and parses back to the same device."""
-    for device in workbench.devices:
-        text = str(device)
-        assert text == f"{device.kind}:{device.index}", f"{device!r} is spelt {text!r}"
-        back = workbench.works(unidev.as_device, text)
-        assert back is device, f"{text!r} means {back!r}, not {device!r}"
-        workbench.evidence.add("spelt", text)
+    text = str(device)
+    assert text == f"{device.kind}:{device.index}", f"{device!r} is spelt {text!r}"
+    back = bench.works(unidev.as_device, text)
+    assert back is device, f"{text!r} means {back!r}, not {device!r}"
+    bench.evidence.add("spelt", text)
 
 
 @check(required=True)
-def test_aliases_mean_one_device(workbench: Workbench) -> None:
+def test_aliases_mean_one_device(bench: Workbench) -> None:
     """``cpu`` and ``cpu:0``, the framework's own spelling and its own object are one device."""
-    for device in workbench.devices:
+    for device in bench.devices:
         aliases: list[object] = [device, str(device), device.native, device.native_name]
         if device.index == 0:
             aliases.append(device.kind)
         for alias in aliases:
-            found = workbench.works(unidev.as_device, alias)
+            found = bench.works(unidev.as_device, alias)
             assert found is device, f"{alias!r} means {found!r}, not {device!r}"
-        workbench.evidence.add("aliases", f"{device}: {', '.join(map(repr, aliases[1:]))}")
-    for index, device in enumerate(each for each in workbench.devices if each.kind == "gpu"):
+        bench.evidence.add("aliases", f"{device}: {', '.join(map(repr, aliases[1:]))}")
+    for index, device in enumerate(each for each in bench.devices if each.kind == "gpu"):
         assert unidev.gpu(index) is device, f"gpu({index}) is not the listed {device}"
 
 
 @check(required=True)
-def test_count_equals_simulated(workbench: Workbench) -> None:
+def test_count_equals_simulated(bench: Workbench) -> None:
     """There are as many GPUs as simulated (or else listed), and each reports if it is simulated."""
-    gpus = [device for device in workbench.devices if device.kind == "gpu"]
+    gpus = [device for device in bench.devices if device.kind == "gpu"]
     count = unidev.num_gpus()
-    wanted = workbench.simulated or len(gpus)
+    wanted = bench.simulated or len(gpus)
     assert count == wanted, f"num_gpus() is {count}, not {wanted}"
     assert [each.index for each in gpus] == list(range(wanted)), f"listed: {list(map(str, gpus))}"
     for device in gpus:
-        assert device.is_simulated is (workbench.simulated > 0), f"{device}: is_simulated is wrong"
-    assert not workbench.cpu.is_simulated, "the CPU reports that it is simulated"
-    workbench.evidence.add("gpus", count)
+        assert device.is_simulated is (bench.simulated > 0), f"{device}: is_simulated is wrong"
+    assert not bench.cpu.is_simulated, "the CPU reports that it is simulated"
+    bench.evidence.add("gpus", count)
 
 
-@check(required=True)
-def test_each_listed_device_is_usable(workbench: Workbench) -> None:
+@check(required=True, over="devices")
+def test_each_listed_device_is_usable(bench: Workbench, device: Device) -> None:
     """On every listed device, values can be written, copied, and read back."""
-    for device in workbench.devices:
-        workbench.works(_use, workbench, device)
+    bench.works(_use, bench, device)
 
 
-def _use(workbench: Workbench, device: Device) -> None:
+def _use(bench: Workbench, device: Device) -> None:
     values = samples.counting()
     x = unidev.array(values, device=device)
     y = unidev.copy_to(x, device)
@@ -139,34 +136,34 @@ def _use(workbench: Workbench, device: Device) -> None:
     assert np.array_equal(back, values), f"{device} returned {back} for {values}"
     zeros = unidev.to_numpy(unidev.zeros((2, 3), device=device))
     assert not zeros.any(), f"{device} returned {zeros} for zeros"
-    workbench.evidence.add("read back", f"{device}: {back.tolist()}")
+    bench.evidence.add("read back", f"{device}: {back.tolist()}")
 
 
 @check(required=True)
-def test_try_gpu_in_and_out_of_range(workbench: Workbench) -> None:
+def test_try_gpu_in_and_out_of_range(bench: Workbench) -> None:
     """``try_gpu(i)`` is GPU ``i`` if it exists, otherwise the CPU, never another GPU."""
     count = unidev.num_gpus()
-    gpus = [device for device in workbench.devices if device.kind == "gpu"]
+    gpus = [device for device in bench.devices if device.kind == "gpu"]
     for index, device in enumerate(gpus):
-        assert workbench.works(unidev.try_gpu, index) is device, f"try_gpu({index}) is not {device}"
+        assert bench.works(unidev.try_gpu, index) is device, f"try_gpu({index}) is not {device}"
     for index in (count, count + 1, count + 1_000):
-        found = workbench.works(unidev.try_gpu, index)
-        assert found is workbench.cpu, f"with {count} GPUs, try_gpu({index}) is {found!r}"
-    expected = gpus or [workbench.cpu]
-    found_all = workbench.works(unidev.try_all_gpus)
+        found = bench.works(unidev.try_gpu, index)
+        assert found is bench.cpu, f"with {count} GPUs, try_gpu({index}) is {found!r}"
+    expected = gpus or [bench.cpu]
+    found_all = bench.works(unidev.try_all_gpus)
     assert found_all == expected, f"try_all_gpus() is {found_all}, not {expected}"
-    workbench.expect(unidev.DeviceSpecError, unidev.try_gpu, -1)
+    bench.expect(unidev.DeviceSpecError, unidev.try_gpu, -1)
 
 
 @check(required=True)
-def test_try_all_gpus_without_any_gives_cpu(workbench: Workbench) -> None:
+def test_try_all_gpus_without_any_gives_cpu(bench: Workbench) -> None:
     """Without a GPU, ``try_all_gpus()`` is ``[cpu()]``, and ``try_gpu()`` is ``cpu()``."""
-    found = run_fresh(_TRY, backend=workbench.backend.name, variables=_NO_GPUS)
+    found = run_fresh(_TRY, backend=bench.backend.name, variables=_NO_GPUS)
     if found["count"]:
         raise NotApplicableError(f"there are {found['count']} GPUs, which cannot be hidden")
     assert found["all"] == ["cpu:0"], f"try_all_gpus() without a GPU is {found['all']}"
     assert found["first"] == "cpu:0", f"try_gpu() without a GPU is {found['first']}"
-    workbench.evidence.add("without a GPU", found)
+    bench.evidence.add("without a GPU", found)
 
 
 _NO_GPUS = {
@@ -184,13 +181,13 @@ answer({
 
 
 @check()
-def test_survives_spawn(workbench: Workbench) -> None:
+def test_survives_spawn(bench: Workbench) -> None:
     """A device sent to a fresh process is the same device there, and works."""
-    sent = [pickle.dumps(device).hex() for device in workbench.devices]
-    found = run_fresh(_RECEIVE, backend=workbench.backend.name, arguments=(json.dumps(sent),))
-    expected = [[str(device), str(device), [0.0, 0.0]] for device in workbench.devices]
+    sent = [pickle.dumps(device).hex() for device in bench.devices]
+    found = run_fresh(_RECEIVE, backend=bench.backend.name, arguments=(json.dumps(sent),))
+    expected = [[str(device), str(device), [0.0, 0.0]] for device in bench.devices]
     assert found == expected, f"sent {[row[0] for row in expected]}, arrived and used: {found}"
-    workbench.evidence.add("arrived", found)
+    bench.evidence.add("arrived", found)
 
 
 _RECEIVE = """

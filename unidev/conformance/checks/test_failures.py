@@ -17,57 +17,49 @@ if TYPE_CHECKING:
 _BOTH = ("models", "probe.models")
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_no_memory_half_way(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="neighbours")
+def test_no_memory_half_way(bench: Workbench, source: Device, target: Device) -> None:
     """Whichever part finds no memory on the device, the model stays where it was, intact."""
-    for source, target in workbench.neighbours():
-        count = _calls_of(workbench, "twin", source, target)
-        for number in sorted({1, count // 2, count}):
-            if number:
-                _check_failure(workbench, "twin", number, source, target)
+    _check_failures(bench, "twin", source, target)
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_failure_while_swapping(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="neighbours")
+def test_failure_while_swapping(bench: Workbench, source: Device, target: Device) -> None:
     """A failure after some parts have moved moves those back, memory included."""
-    for source, target in workbench.neighbours():
-        count = _calls_of(workbench, "swap", source, target)
-        for number in sorted({1, count // 2, count}):
-            if number:
-                _check_failure(workbench, "swap", number, source, target)
+    _check_failures(bench, "swap", source, target)
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_failure_at_the_end(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="neighbours")
+def test_failure_at_the_end(bench: Workbench, source: Device, target: Device) -> None:
     """A failure in what follows the move undoes all of it."""
-    for source, target in workbench.neighbours():
-        _check_failure(workbench, "finish", 1, source, target)
+    _check_failure(bench, "finish", 1, source, target)
 
 
-def _calls_of(workbench: Workbench, method: str, source: Device, target: Device) -> int:
-    """The number of calls of ``method`` in one move, which must be at least one."""
-    sample = Sample.trained_on(workbench, source)
-    with Calls(workbench.backend.models, method) as calls:
+def _check_failures(bench: Workbench, method: str, source: Device, target: Device) -> None:
+    """In the first, a middle and the last call of ``method`` in one move, which has some."""
+    sample = Sample.trained_on(bench, source)
+    with Calls(bench.backend.models, method) as calls:
         sample.place(target)
     assert calls.count, (
         f"{source} to {target}: `{method}` was not called, so a failure in it cannot be tested"
     )
-    workbench.evidence.add("calls", f"{method}, {source} to {target}: {calls.count}")
-    return calls.count
+    bench.evidence.add("calls", f"{method}, {source} to {target}: {calls.count}")
+    for number in sorted({1, calls.count // 2, calls.count} - {0}):
+        _check_failure(bench, method, number, source, target)
 
 
 def _check_failure(
-    workbench: Workbench, method: str, number: int, source: Device, target: Device
+    bench: Workbench, method: str, number: int, source: Device, target: Device
 ) -> None:
     where = f"{source} to {target}, no memory in call {number} of `{method}`"
-    sample, twin = Sample.trained_on(workbench, source), Sample.trained_on(workbench, source)
+    sample, twin = Sample.trained_on(bench, source), Sample.trained_on(bench, source)
     before, memory = sample.contents(), sample.memory()
-    with Calls(workbench.backend.models, method, failing_at(number, MemoryError("no memory"))):
-        workbench.expect(
+    with Calls(bench.backend.models, method, failing_at(number, MemoryError("no memory"))):
+        bench.expect(
             unidev.OutOfDeviceMemoryError,
             unidev.place, sample.model, target, optimizer=sample.optimizer,
         )  # fmt: skip
-    check_whole(workbench, sample, before, memory, where)
+    check_whole(bench, sample, before, memory, where)
     # It is intact if it continues as if nothing had happened.
     sample.step()
     twin.step()
@@ -77,17 +69,13 @@ def _check_failure(
 
 
 def check_whole(
-    workbench: Workbench,
-    sample: Sample,
-    before: dict[str, bytes],
-    memory: dict[str, Any],
-    where: str,
+    bench: Workbench, sample: Sample, before: dict[str, bytes], memory: dict[str, Any], where: str
 ) -> None:
     """Everything is on its old device, in its old memory, with its old values."""
     sample.check_on(sample.device, where)
     sample.check_contents(before, where)
     for name, x in sample.state().items():
-        workbench.oracle.check_device(x, sample.device, f"{where}: {name}")
+        bench.oracle.check_device(x, sample.device, f"{where}: {name}")
     after = sample.memory()
     for name, extents in memory.items():
         assert extents == after[name], (
@@ -95,17 +83,16 @@ def check_whole(
         )
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_interrupted(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="neighbours")
+def test_interrupted(bench: Workbench, source: Device, target: Device) -> None:
     """An interrupt half way propagates, and the model stays where it was, intact."""
-    for source, target in workbench.neighbours():
-        for method in ("twin", "swap"):
-            sample = Sample.trained_on(workbench, source)
-            before, memory = sample.contents(), sample.memory()
-            where = f"{source} to {target}, interrupted in `{method}`"
-            with Calls(workbench.backend.models, method, failing_at(2, KeyboardInterrupt())):
-                assert _is_interrupted(sample, target), f"{where}: the interrupt was swallowed"
-            check_whole(workbench, sample, before, memory, where)
+    for method in ("twin", "swap"):
+        sample = Sample.trained_on(bench, source)
+        before, memory = sample.contents(), sample.memory()
+        where = f"{source} to {target}, interrupted in `{method}`"
+        with Calls(bench.backend.models, method, failing_at(2, KeyboardInterrupt())):
+            assert _is_interrupted(sample, target), f"{where}: the interrupt was swallowed"
+        check_whole(bench, sample, before, memory, where)
 
 
 def _is_interrupted(sample: Sample, target: Device) -> bool:
@@ -116,17 +103,16 @@ def _is_interrupted(sample: Sample, target: Device) -> bool:
     return False
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_device_that_is_not_there(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="devices")
+def test_device_that_is_not_there(bench: Workbench, device: Device) -> None:
     """A device that does not exist or cannot be parsed is an error, and nothing is moved."""
-    for device in workbench.devices:
-        sample = Sample.trained_on(workbench, device)
-        before, memory = sample.contents(), sample.memory()
-        for spec, kind in (
-            ("gpu:4000", unidev.DeviceNotFoundError),
-            ("cpu:1", unidev.DeviceNotFoundError),
-            ("nowhere", unidev.DeviceSpecError),
-        ):
-            workbench.expect(kind, unidev.place, sample.model, spec)
-            workbench.expect(kind, unidev.place, sample.model, spec, optimizer=sample.optimizer)
-        check_whole(workbench, sample, before, memory, f"on {device}, after the errors")
+    sample = Sample.trained_on(bench, device)
+    before, memory = sample.contents(), sample.memory()
+    for spec, kind in (
+        ("gpu:4000", unidev.DeviceNotFoundError),
+        ("cpu:1", unidev.DeviceNotFoundError),
+        ("nowhere", unidev.DeviceSpecError),
+    ):
+        bench.expect(kind, unidev.place, sample.model, spec)
+        bench.expect(kind, unidev.place, sample.model, spec, optimizer=sample.optimizer)
+    check_whole(bench, sample, before, memory, f"on {device}, after the errors")

@@ -27,44 +27,40 @@ def _net() -> Any:
     )
 
 
-@check(required=True, profile="train", needs=_NEEDS)
-def test_old_memory_is_released(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_NEEDS, over="ring")
+def test_old_memory_is_released(bench: Workbench, source: Device, target: Device) -> None:
     """Moved there and back, a model takes as much memory as before."""
-    for source, target in workbench.ring():
-        net = made_on(source, _net)
+    net = made_on(source, _net)
 
-        def there_and_back(
-            net: Any = net, source: Device = source, target: Device = target
-        ) -> None:
-            unidev.place(net, target)
-            unidev.place(net, source)
+    def there_and_back() -> None:
+        unidev.place(net, target)
+        unidev.place(net, source)
 
-        where = f"{source} to {target} and back"
-        for device in dict.fromkeys((source, target)):
-            workbench.check_leaves_nothing(there_and_back, device, where)
+    where = f"{source} to {target} and back"
+    for device in dict.fromkeys((source, target)):
+        bench.check_leaves_nothing(there_and_back, device, where)
 
 
-@check(required=True, profile="train", needs=_NEEDS)
-def test_all_has_arrived_first(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_NEEDS, over="neighbours")
+def test_all_has_arrived_first(bench: Workbench, source: Device, target: Device) -> None:
     """Before the first part is exchanged, all copies are on the destination, and nothing more."""
-    for source, target in workbench.neighbours():
-        net, counter = made_on(source, _net), workbench.counter(target)
-        counter.check(
-            partial(_arrived, workbench, counter, net, (source, target)),
-            _nbytes(workbench, net), TOLERANCE_BYTES,
-            f"{source} to {target}, before the first part is exchanged",
-        )  # fmt: skip
+    net, counter = made_on(source, _net), bench.counter(target)
+    counter.check(
+        partial(_arrived, bench, counter, net, (source, target)),
+        _nbytes(bench, net), TOLERANCE_BYTES,
+        f"{source} to {target}, before the first part is exchanged",
+    )  # fmt: skip
 
 
-def _nbytes(workbench: Workbench, net: Any) -> int:
+def _nbytes(bench: Workbench, net: Any) -> int:
     """The size of all its tensors: some frameworks allocate gradients from the beginning."""
-    tensors = workbench.backend.models.tensors(net).values()
-    found = sum(len(workbench.probe.read(x)) for x in tensors)
+    tensors = bench.backend.models.tensors(net).values()
+    found = sum(len(bench.probe.read(x)) for x in tensors)
     assert found >= 2 * _SIDE * _SIDE * 4, f"two layers of {_SIDE} by {_SIDE} have {found} bytes"
     return found
 
 
-def _arrived(workbench: Workbench, counter: Counter, net: Any, way: tuple[Device, Device]) -> int:
+def _arrived(bench: Workbench, counter: Counter, net: Any, way: tuple[Device, Device]) -> int:
     source, target = way
     unidev.place(net, source)
     seen = [counter.now()]
@@ -73,7 +69,7 @@ def _arrived(workbench: Workbench, counter: Counter, net: Any, way: tuple[Device
         if count == 1:
             seen.append(counter.now())
 
-    with Calls(workbench.backend.models, "swap", look):
+    with Calls(bench.backend.models, "swap", look):
         unidev.place(net, target)
     assert len(seen) == 2, f"{source} to {target}: `swap` was not called"
     return seen[1] - seen[0]

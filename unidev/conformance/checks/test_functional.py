@@ -77,66 +77,59 @@ CASES = (
 )  # fmt: skip
 
 
-@check(required=True, profile="train", needs=("functions",))
-def test_values(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("functions",), over="devices")
+def test_values(bench: Workbench, device: Device) -> None:
     """Each function gives the right values, on the device of its tensors."""
-    for device in workbench.devices:
-        for case in CASES:
-            tensors = [workbench.make(array, device) for array in case.arrays]
-            y = workbench.works(case.call, *tensors)
-            expected = np.asarray(case.reference(*map(_exact, case.arrays)))
-            check_close(workbench, y, expected, device, f"{case.given} on {device}")
-            for x, array in zip(tensors, case.arrays, strict=True):
-                workbench.oracle.check_bytes(x, array.tobytes(), f"{case.given}: its argument")
+    for case in CASES:
+        tensors = [bench.make(array, device) for array in case.arrays]
+        y = bench.works(case.call, *tensors)
+        expected = np.asarray(case.reference(*map(_exact, case.arrays)))
+        check_close(bench, y, expected, device, f"{case.given} on {device}")
+        for x, array in zip(tensors, case.arrays, strict=True):
+            bench.oracle.check_bytes(x, array.tobytes(), f"{case.given}: its argument")
 
 
 def _exact(array: Array) -> Array:
     return array if array.dtype.kind == "i" else array.astype("float64")
 
 
-@check(required=True, profile="train", needs=("functions",))
-def test_mixed_devices(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("functions",), over="pairs")
+def test_mixed_devices(bench: Workbench, here: Device, there: Device) -> None:
     """Tensors on two devices are an error that names both; nothing is moved implicitly."""
-    for here, there in workbench.pairs():
-        for case in CASES:
-            for odd in range(1, len(case.arrays)):
-                tensors = [
-                    workbench.make(array, there if position == odd else here)
-                    for position, array in enumerate(case.arrays)
-                ]
-                error = workbench.expect(unidev.DeviceMismatchError, case.call, *tensors)
-                found = sorted({str(device) for device in error.devices.values()})
-                assert found == sorted({str(here), str(there)}), (
-                    f"{case.given}: the error names {error.devices}"
-                )
+    for case in CASES:
+        for odd in range(1, len(case.arrays)):
+            tensors = [
+                bench.make(array, there if position == odd else here)
+                for position, array in enumerate(case.arrays)
+            ]
+            error = bench.expect(unidev.DeviceMismatchError, case.call, *tensors)
+            found = sorted({str(device) for device in error.devices.values()})
+            assert found == sorted({str(here), str(there)}), (
+                f"{case.given}: the error names {error.devices}"
+            )
 
 
-@check(required=True, profile="train", needs=("functions",))
-def test_shapes_that_do_not_fit(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("functions",), over="devices")
+def test_shapes_that_do_not_fit(bench: Workbench, device: Device) -> None:
     """Losses of shapes that a framework would broadcast are an error."""
-    for device in workbench.devices:
-        rows, column = workbench.make(ROWS, device), workbench.make(ROWS[:, :1].copy(), device)
-        flat, labels = (
-            workbench.make(ROWS[:, 0].copy(), device),
-            workbench.make(_LABELS[:4], device),
-        )
-        of = functional
-        workbench.expect(unidev.InvalidDataError, of.mean_squared_error, rows, column)
-        workbench.expect(unidev.InvalidDataError, of.mean_squared_error, column, flat)
-        workbench.expect(unidev.InvalidDataError, of.softmax_cross_entropy, rows, labels)
+    rows, column = bench.make(ROWS, device), bench.make(ROWS[:, :1].copy(), device)
+    flat, labels = (bench.make(ROWS[:, 0].copy(), device), bench.make(_LABELS[:4], device))
+    of = functional
+    bench.expect(unidev.InvalidDataError, of.mean_squared_error, rows, column)
+    bench.expect(unidev.InvalidDataError, of.mean_squared_error, column, flat)
+    bench.expect(unidev.InvalidDataError, of.softmax_cross_entropy, rows, labels)
 
 
-@check(required=True, profile="train", needs=("functions", "autograd"))
-def test_gradients(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("functions", "autograd"), over="devices")
+def test_gradients(bench: Workbench, device: Device) -> None:
     """Each function's gradient matches finite differences, on the device of its tensor."""
-    for device in workbench.devices:
-        for case in CASES:
-            _check_gradients(workbench, case, device)
+    for case in CASES:
+        _check_gradients(bench, case, device)
 
 
-def _check_gradients(workbench: Workbench, case: Case, device: Device) -> None:
+def _check_gradients(bench: Workbench, case: Case, device: Device) -> None:
     counted = [a for a in case.arrays if a.dtype.kind == "f"]
-    rest = [workbench.make(a, device) for a in case.arrays if a.dtype.kind != "f"]
+    rest = [bench.make(a, device) for a in case.arrays if a.dtype.kind != "f"]
     fixed = [a for a in case.arrays if a.dtype.kind != "f"]
     with device:
         shape = tuple(case.reference(*map(_exact, case.arrays)).shape)
@@ -144,25 +137,23 @@ def _check_gradients(workbench: Workbench, case: Case, device: Device) -> None:
 
     def loss_of(xs: Any) -> Any:
         y = case.call(*xs, *rest)
-        return (
-            y if shape == () else functional.mean_squared_error(y, workbench.make(target, device))
-        )
+        return y if shape == () else functional.mean_squared_error(y, bench.make(target, device))
 
     def reference(*xs: Array) -> Array:
         y = case.reference(*xs, *fixed)
         return np.asarray(y if shape == () else (y**2).mean())
 
-    xs = [workbench.make(a, device) for a in counted]
-    loss, slopes = workbench.works(unidev.value_and_grad(loss_of), xs)
+    xs = [bench.make(a, device) for a in counted]
+    loss, grads = bench.works(unidev.value_and_grad(loss_of), xs)
     where = f"{case.given} on {device}"
-    workbench.oracle.check_device(loss, device, f"{where}: the loss")
-    expected = neural.slopes(reference, counted)
-    for position, (slope, wanted) in enumerate(zip(slopes, expected, strict=True)):
-        found = unidev.to_numpy(slope)
+    bench.oracle.check_device(loss, device, f"{where}: the loss")
+    expected = neural.grads(reference, counted)
+    for position, (grad, wanted) in enumerate(zip(grads, expected, strict=True)):
+        found = unidev.to_numpy(grad)
         off = float(abs(found - wanted).max() / max(1.0, abs(wanted).max()))
         assert off <= 10 * tolerance(device), (
             f"{where}: the gradient of tensor {position} is off by {off:g}: {found.tolist()}, not "
             f"{wanted.tolist()}"
         )
-        workbench.oracle.check_device(slope, device, f"{where}: the gradient of tensor {position}")
-        workbench.evidence.add("off by", f"{where}, tensor {position}: {off:g}")
+        bench.oracle.check_device(grad, device, f"{where}: the gradient of tensor {position}")
+        bench.evidence.add("off by", f"{where}, tensor {position}: {off:g}")

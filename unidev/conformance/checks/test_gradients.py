@@ -30,27 +30,26 @@ if TYPE_CHECKING:
 _PROBE = ("probe.autograd",)
 
 
-@check(required=True, profile="train", needs=_PROBE)
-def test_probe_calibrated(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_PROBE, over="devices")
+def test_probe_calibrated(bench: Workbench, device: Device) -> None:
     """The probe's gradients are correct, None where nothing flows, and on the right device."""
-    x, y, detach = wholes(2, 3), wholes(2, 3, start=3), workbench.probe.autograd.detach
-    for device in workbench.devices:
-        both = (device, device)
-        where = f"the probe, on {device}"
-        slopes = gradients(workbench, lambda x, y: plus(times(x, x), y), (x, y), both, where)
-        check_gradient(workbench, slopes[0], 2 * x, device, f"{where}: d(x*x + y)/dx")
-        check_gradient(workbench, slopes[1], np.ones_like(y), device, f"{where}: d(x*x + y)/dy")
-        slopes = gradients(workbench, lambda x, _: plus(x, x), (x, y), both, where)
-        check_gradient(workbench, slopes[0], 2 * np.ones_like(x), device, f"{where}: d(x + x)/dx")
-        assert slopes[1] is None, f"{where}: d(x + x)/dy is {slopes[1]}, not None"
-        (slope,) = gradients(workbench, lambda x: times(x, detach(x)), (x,), (device,), where)
-        check_gradient(workbench, slope, x, device, f"{where}: d(x * detach(x))/dx")
-        _calibrate_flag(workbench, x, device)
-        _calibrate_second_order(workbench, x, device)
+    x, y, detach = wholes(2, 3), wholes(2, 3, start=3), bench.probe.autograd.detach
+    both = (device, device)
+    where = f"the probe, on {device}"
+    grads = gradients(bench, lambda x, y: plus(times(x, x), y), (x, y), both, where)
+    check_gradient(bench, grads[0], 2 * x, device, f"{where}: d(x*x + y)/dx")
+    check_gradient(bench, grads[1], np.ones_like(y), device, f"{where}: d(x*x + y)/dy")
+    grads = gradients(bench, lambda x, _: plus(x, x), (x, y), both, where)
+    check_gradient(bench, grads[0], 2 * np.ones_like(x), device, f"{where}: d(x + x)/dx")
+    assert grads[1] is None, f"{where}: d(x + x)/dy is {grads[1]}, not None"
+    (grad,) = gradients(bench, lambda x: times(x, detach(x)), (x,), (device,), where)
+    check_gradient(bench, grad, x, device, f"{where}: d(x * detach(x))/dx")
+    _calibrate_flag(bench, x, device)
+    _calibrate_second_order(bench, x, device)
 
 
-def _calibrate_flag(workbench: Workbench, values: Any, device: Device) -> None:
-    probe = workbench.probe.autograd
+def _calibrate_flag(bench: Workbench, values: Any, device: Device) -> None:
+    probe = bench.probe.autograd
     if isinstance(probe.is_differentiable, Unsupported):
         return
     said: list[bool] = []
@@ -59,78 +58,74 @@ def _calibrate_flag(workbench: Workbench, values: Any, device: Device) -> None:
         said.extend(map(probe.is_differentiable, (x, times(x, x), probe.detach(x))))
         return x
 
-    gradients(workbench, function, (values,), (device,), f"the probe, on {device}")
+    gradients(bench, function, (values,), (device,), f"the probe, on {device}")
     assert said == [True, True, False], (
         f"the flags of x, x * x and detach(x) on {device} are {said}, not True, True and False"
     )
 
 
-def _calibrate_second_order(workbench: Workbench, values: Any, device: Device) -> None:
-    probe = workbench.probe.autograd
+def _calibrate_second_order(bench: Workbench, values: Any, device: Device) -> None:
+    probe = bench.probe.autograd
     if not isinstance(probe.second_order, Unsupported):
         found = probe.second_order(lambda x: times(times(x, x), x), values, device)
-        check_gradient(workbench, found, 6 * values, device, f"the probe: x*x*x twice, on {device}")
+        check_gradient(bench, found, 6 * values, device, f"the probe: x*x*x twice, on {device}")
 
 
-@check(required=True, profile="train", needs=_PROBE)
-def test_flow_through_copy_to(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_PROBE, over="all_pairs")
+def test_flow_through_copy_to(bench: Workbench, source: Device, target: Device) -> None:
     """The gradient flows back through a copy, on one device and between any two."""
-    _check_flow(workbench, unidev.copy_to, "copy_to")
+    _check_flow(bench, unidev.copy_to, source, target)
 
 
-@check(required=True, profile="train", needs=_PROBE)
-def test_flow_through_as_in_device(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_PROBE, over="all_pairs")
+def test_flow_through_as_in_device(bench: Workbench, source: Device, target: Device) -> None:
     """The gradient flows back through as_in_device, whether it moves anything or not."""
-    _check_flow(workbench, unidev.as_in_device, "as_in_device")
+    _check_flow(bench, unidev.as_in_device, source, target)
 
 
-def _check_flow(workbench: Workbench, verb: Verb, name: str) -> None:
-    x = wholes(2, 3)
-    for source, target in workbench.all_pairs():
-        where = f"{name}, {source} to {target}"
+def _check_flow(bench: Workbench, verb: Verb, source: Device, target: Device) -> None:
+    def squared(x: Any) -> Any:
+        y = verb(x, target)
+        return times(y, y)
 
-        def squared(x: Any, target: Device = target) -> Any:
-            y = verb(x, target)
-            return times(y, y)
+    def there_and_back(x: Any) -> Any:
+        return times(verb(verb(x, target), source), x)
 
-        def there_and_back(x: Any, source: Device = source, target: Device = target) -> Any:
-            return times(verb(verb(x, target), source), x)
+    def nested(x: Any) -> Any:
+        moved = verb({"x": [x, x]}, target)["x"]
+        return times(moved[0], moved[1])
 
-        def nested(x: Any, target: Device = target) -> Any:
-            moved = verb({"x": [x, x]}, target)["x"]
-            return times(moved[0], moved[1])
-
-        for said, function in (("", squared), (", and back", there_and_back), (", nested", nested)):
-            (slope,) = gradients(workbench, function, (x,), (source,), where + said)
-            check_gradient(workbench, slope, 2 * x, source, where + said)
+    x, where = wholes(2, 3), f"{getattr(verb, '__name__', '')}, {source} to {target}"
+    for said, function in (("", squared), (", and back", there_and_back), (", nested", nested)):
+        (grad,) = gradients(bench, function, (x,), (source,), where + said)
+        check_gradient(bench, grad, 2 * x, source, where + said)
 
 
-@check(required=True, profile="train", needs=_PROBE)
-def test_land_on_the_sources_device(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_PROBE, over="all_pairs")
+def test_land_on_the_sources_device(bench: Workbench, here: Device, there: Device) -> None:
     """Each source's gradient is on the source's device, wherever the result was computed."""
     x, y = wholes(2, 3), wholes(2, 3, start=2)
-    for here, there in workbench.all_pairs():
-        for at in workbench.devices:
+    for at in bench.devices:
 
-            def product(x: Any, y: Any, at: Device = at) -> Any:
-                return times(unidev.as_in_device(x, at), unidev.as_in_device(y, at))
+        def product(x: Any, y: Any, at: Device = at) -> Any:
+            return times(unidev.as_in_device(x, at), unidev.as_in_device(y, at))
 
-            where = f"x on {here}, y on {there}, x * y on {at}"
-            by_x, by_y = gradients(workbench, product, (x, y), (here, there), where)
-            check_gradient(workbench, by_x, y, here, f"{where}, dx")
-            check_gradient(workbench, by_y, x, there, f"{where}, dy")
+        where = f"x on {here}, y on {there}, x * y on {at}"
+        by_x, by_y = gradients(bench, product, (x, y), (here, there), where)
+        check_gradient(bench, by_x, y, here, f"{where}, dx")
+        check_gradient(bench, by_y, x, there, f"{where}, dy")
 
 
 @check(required=True, profile="train", needs=("probe.autograd.is_differentiable",))
-def test_flag_is_true(workbench: Workbench) -> None:
+def test_flag_is_true(bench: Workbench) -> None:
     """A copy's flag is correct: true if it is differentiable, false if it is detached."""
     for verb in (unidev.copy_to, unidev.as_in_device):
-        for source, target in workbench.all_pairs():
-            _check_flag(workbench, verb, source, target)
+        for source, target in bench.all_pairs():
+            _check_flag(bench, verb, source, target)
 
 
-def _check_flag(workbench: Workbench, verb: Verb, source: Device, target: Device) -> None:
-    x, probe = wholes(2, 3), workbench.probe.autograd
+def _check_flag(bench: Workbench, verb: Verb, source: Device, target: Device) -> None:
+    x, probe = wholes(2, 3), bench.probe.autograd
     said: list[bool] = []
 
     def function(x: Any) -> Any:
@@ -141,107 +136,102 @@ def _check_flag(workbench: Workbench, verb: Verb, source: Device, target: Device
         return plus(times(y, y), verb(x, target))
 
     where = f"{getattr(verb, '__name__', '')}, {source} to {target}"
-    (slope,) = gradients(workbench, function, (x,), (source,), where)
+    (grad,) = gradients(bench, function, (x,), (source,), where)
     expected = 2 * x + 1 if said[0] else np.zeros_like(x)
-    check_gradient(workbench, slope, expected, source, f"{where}, whose flag is {said[0]}")
+    check_gradient(bench, grad, expected, source, f"{where}, whose flag is {said[0]}")
     assert said[0] is True, f"{where}: the flag of a differentiable copy is False"
     assert said[1] is False, f"{where}: the flag of a copy of a detached tensor is True"
-    workbench.evidence.add("flags", f"{where}: {said}")
+    bench.evidence.add("flags", f"{where}: {said}")
 
 
-@check(required=True, profile="train", needs=_PROBE)
-def test_detach_cuts(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_PROBE, over="all_pairs")
+def test_detach_cuts(bench: Workbench, source: Device, target: Device) -> None:
     """Copies of detached tensors stay detached, and so do numbers on the host."""
-    x, detach = wholes(2, 3), workbench.probe.autograd.detach
-    for source, target in workbench.all_pairs():
+    x, detach = wholes(2, 3), bench.probe.autograd.detach
 
-        def before(x: Any, target: Device = target) -> Any:
-            return times(unidev.copy_to(detach(x), target), unidev.as_in_device(x, target))
+    def before(x: Any) -> Any:
+        return times(unidev.copy_to(detach(x), target), unidev.as_in_device(x, target))
 
-        def after(x: Any, target: Device = target) -> Any:
-            return times(detach(unidev.copy_to(x, target)), unidev.as_in_device(x, target))
+    def after(x: Any) -> Any:
+        return times(detach(unidev.copy_to(x, target)), unidev.as_in_device(x, target))
 
-        def on_host(x: Any, target: Device = target) -> Any:
-            values = unidev.array(unidev.to_numpy(x), device=target)
-            return times(values, unidev.as_in_device(x, target))
+    def on_host(x: Any) -> Any:
+        values = unidev.array(unidev.to_numpy(x), device=target)
+        return times(values, unidev.as_in_device(x, target))
 
-        for name, function in (("before", before), ("after", after), ("to_numpy", on_host)):
-            where = f"{source} to {target}, detached: {name}"
-            (slope,) = gradients(workbench, function, (x,), (source,), where)
-            check_gradient(workbench, slope, x, source, where)
+    for name, function in (("before", before), ("after", after), ("to_numpy", on_host)):
+        where = f"{source} to {target}, detached: {name}"
+        (grad,) = gradients(bench, function, (x,), (source,), where)
+        check_gradient(bench, grad, x, source, where)
 
 
-@check(required=True, profile="train", needs=_PROBE)
-def test_accumulate(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_PROBE, over="devices")
+def test_accumulate(bench: Workbench, source: Device) -> None:
     """A source of several copies gets the sum of the gradients through each."""
     x = wholes(2, 3)
-    for source in workbench.devices:
-        for meeting in workbench.devices:
+    for meeting in bench.devices:
 
-            def function(x: Any, meeting: Device = meeting) -> Any:
-                found = unidev.as_in_device(x, meeting)
-                for device in workbench.devices:
-                    copied = unidev.copy_to(x, device)
-                    found = plus(found, unidev.as_in_device(plus(copied, copied), meeting))
-                return found
+        def function(x: Any, meeting: Device = meeting) -> Any:
+            found = unidev.as_in_device(x, meeting)
+            for device in bench.devices:
+                copied = unidev.copy_to(x, device)
+                found = plus(found, unidev.as_in_device(plus(copied, copied), meeting))
+            return found
 
-            where = f"from {source} to every device, met on {meeting}"
-            (slope,) = gradients(workbench, function, (x,), (source,), where)
-            expected = np.full_like(x, 1 + 2 * len(workbench.devices))
-            check_gradient(workbench, slope, expected, source, where)
+        where = f"from {source} to every device, met on {meeting}"
+        (grad,) = gradients(bench, function, (x,), (source,), where)
+        expected = np.full_like(x, 1 + 2 * len(bench.devices))
+        check_gradient(bench, grad, expected, source, where)
 
 
-@check(required=True, profile="train", needs=_PROBE)
-def test_diamond_over_two_devices(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_PROBE, over="pairs")
+def test_diamond_over_two_devices(bench: Workbench, here: Device, there: Device) -> None:
     """Two paths from one source, over two devices, that meet again: both count."""
     x, y = wholes(2, 3), wholes(2, 3, start=2)
-    for here, there in workbench.pairs():
 
-        def diamond(x: Any, y: Any, here: Device = here, there: Device = there) -> Any:
-            left = times(x, x)  # here
-            moved = unidev.copy_to(x, there)
-            right = times(moved, y)  # there
-            return times(left, unidev.as_in_device(right, here))  # x ** 3 * y
+    def diamond(x: Any, y: Any) -> Any:
+        left = times(x, x)  # here
+        moved = unidev.copy_to(x, there)
+        right = times(moved, y)  # there
+        return times(left, unidev.as_in_device(right, here))  # x ** 3 * y
 
-        where = f"{here} and {there}"
-        by_x, by_y = gradients(workbench, diamond, (x, y), (here, there), where)
-        check_gradient(workbench, by_x, 3 * x * x * y, here, f"{where}, dx")
-        check_gradient(workbench, by_y, x * x * x, there, f"{where}, dy")
+    where = f"{here} and {there}"
+    by_x, by_y = gradients(bench, diamond, (x, y), (here, there), where)
+    check_gradient(bench, by_x, 3 * x * x * y, here, f"{where}, dx")
+    check_gradient(bench, by_y, x * x * x, there, f"{where}, dy")
 
 
-@check(required=True, profile="train", needs=("probe.autograd.second_order",))
-def test_second_order(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("probe.autograd.second_order",), over="all_pairs")
+def test_second_order(bench: Workbench, source: Device, target: Device) -> None:
     """Second-order gradients flow through the verbs, too."""
     x = wholes(2, 3)
-    for source, target in workbench.all_pairs():
-        for verb in (unidev.copy_to, unidev.as_in_device):
+    for verb in (unidev.copy_to, unidev.as_in_device):
 
-            def cubed(x: Any, verb: Verb = verb, target: Device = target) -> Any:
-                y = verb(x, target)
-                return times(times(y, y), y)
+        def cubed(x: Any, verb: Verb = verb, target: Device = target) -> Any:
+            y = verb(x, target)
+            return times(times(y, y), y)
 
-            where = f"{getattr(verb, '__name__', '')}, {source} to {target}"
-            found = workbench.works(workbench.probe.autograd.second_order, cubed, x, source)
-            check_gradient(workbench, found, 6 * x, source, where)
+        where = f"{getattr(verb, '__name__', '')}, {source} to {target}"
+        found = bench.works(bench.probe.autograd.second_order, cubed, x, source)
+        check_gradient(bench, found, 6 * x, source, where)
 
 
-@check(required=True, profile="train", needs=("probe.autograd", "autograd"))
-def test_no_grad_records_nothing(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("probe.autograd", "autograd"), over="devices")
+def test_no_grad_records_nothing(bench: Workbench, device: Device) -> None:
     """Inside no_grad nothing is recorded; afterwards it is again, even after an exception."""
     x = wholes(2, 3)
-    for device in workbench.devices:
 
-        def function(x: Any) -> Any:
-            with unidev.no_grad():
-                cut = unidev.copy_to(times(x, x), unidev.device_of(x))
-            workbench.expect(ZeroDivisionError, _fail_within_no_grad)
-            return times(cut, x)  # x ** 3, of which only the last factor is recorded
+    def function(x: Any) -> Any:
+        with unidev.no_grad():
+            cut = unidev.copy_to(times(x, x), unidev.device_of(x))
+        bench.expect(ZeroDivisionError, _fail_within_no_grad)
+        return times(cut, x)  # x ** 3, of which only the last factor is recorded
 
-        where = f"on {device}"
-        (slope,) = gradients(workbench, function, (x,), (device,), where)
-        check_gradient(workbench, slope, x * x, device, where)
-        slopes = gradients(workbench, _within_no_grad, (x, x), (device, device), where)
-        check_none(workbench, slopes[0], x.shape, f"{where}, entirely inside no_grad")
+    where = f"on {device}"
+    (grad,) = gradients(bench, function, (x,), (device,), where)
+    check_gradient(bench, grad, x * x, device, where)
+    grads = gradients(bench, _within_no_grad, (x, x), (device, device), where)
+    check_none(bench, grads[0], x.shape, f"{where}, entirely inside no_grad")
 
 
 def _within_no_grad(x: Any, y: Any) -> Any:
@@ -256,9 +246,9 @@ def _fail_within_no_grad() -> None:
 
 
 @check(required=True, profile="train", needs=("probe.autograd", "autograd"))
-def test_no_grad_is_of_one_thread(workbench: Workbench) -> None:
+def test_no_grad_is_of_one_thread(bench: Workbench) -> None:
     """While one thread is inside no_grad, another one records."""
-    x, device = wholes(2, 3), workbench.devices[-1]
+    x, device = wholes(2, 3), bench.devices[-1]
     within, done = threading.Event(), threading.Event()
 
     def stay_within() -> None:
@@ -270,10 +260,8 @@ def test_no_grad_is_of_one_thread(workbench: Workbench) -> None:
     other.start()
     try:
         assert within.wait(60), "the other thread did not enter no_grad"
-        slopes = gradients(workbench, lambda x: times(x, x), (x,), (device,), "beside no_grad")
-        check_gradient(
-            workbench, slopes[0], 2 * x, device, "while another thread is inside no_grad"
-        )
+        grads = gradients(bench, lambda x: times(x, x), (x,), (device,), "beside no_grad")
+        check_gradient(bench, grads[0], 2 * x, device, "while another thread is inside no_grad")
     finally:
         done.set()
         other.join(60)

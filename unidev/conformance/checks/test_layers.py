@@ -18,65 +18,56 @@ from unidev.conformance.kit.layered import (
     check_close,
     check_layer,
     fill,
+    glorot,
     made_on,
-    portable,
 )
+from unidev.conformance.kit.stored_models import values_of
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
+    from unidev.contract.device import Device
 
     Array = np.ndarray[Any, Any]
 
 _NEEDS = ("layers", "models")
 
 
-@check(required=True, profile="train", needs=_NEEDS)
-def test_same_seed_same_weights(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_NEEDS, over="devices")
+def test_same_seed_same_weights(bench: Workbench, device: Device) -> None:
     """After a seed, the weights are those that unidev's generator draws, on every device."""
-    for device in workbench.devices:
-        unidev.seed(7)
-        dense = made_on(device, lambda: nn.dense(4, 3))
-        conv = made_on(device, lambda: nn.conv2d(3, 5, (3, 2)))
-        after = unidev.to_numpy(unidev.rand(2))
-        unidev.seed(7)
-        expected = _glorot((3, 4), 4, 3), _glorot((5, 3, 3, 2), 3 * 6, 5 * 6)
-        drawn = unidev.to_numpy(unidev.rand(2))
-        assert np.array_equal(after, drawn), f"{device}: the layers drew more numbers, or fewer"
-        for layer, weight in zip((dense, conv), expected, strict=True):
-            found = portable(workbench, layer)
-            assert set(found) == {"weight", "bias"}, f"{device}: it stores {sorted(found)}"
-            where = f"a weight {weight.shape} on {device}"
-            assert found["weight"].shape == weight.shape, f"{where} is {found['weight'].shape}"
-            assert found["weight"].tobytes() == weight.tobytes(), f"{where}: not as drawn"
-            assert not found["bias"].any(), f"{device}: biases are not zeros"
-            where = f"a layer made inside {device}"
-            assert unidev.device_of(layer) is device, f"{where} is on {unidev.device_of(layer)}"
-
-
-def _glorot(shape: tuple[int, ...], fan_in: int, fan_out: int) -> Array:
-    limit = np.float32((6.0 / (fan_in + fan_out)) ** 0.5)
-    drawn = unidev.to_numpy(unidev.rand(shape, device="cpu"))
-    found: Array = (drawn * np.float32(2) - np.float32(1)) * limit
-    return found
+    unidev.seed(7)
+    dense = made_on(device, lambda: nn.dense(4, 3))
+    conv = made_on(device, lambda: nn.conv2d(3, 5, (3, 2)))
+    after = unidev.to_numpy(unidev.rand(2))
+    unidev.seed(7)
+    expected = glorot((3, 4), 4, 3), glorot((5, 3, 3, 2), 3 * 6, 5 * 6)
+    drawn = unidev.to_numpy(unidev.rand(2))
+    assert np.array_equal(after, drawn), f"{device}: the layers drew more numbers, or fewer"
+    for layer, weight in zip((dense, conv), expected, strict=True):
+        found = values_of(bench, layer)
+        assert set(found) == {"weight", "bias"}, f"{device}: it stores {sorted(found)}"
+        where = f"a weight {weight.shape} on {device}"
+        assert found["weight"].shape == weight.shape, f"{where} is {found['weight'].shape}"
+        assert found["weight"].tobytes() == weight.tobytes(), f"{where}: not as drawn"
+        assert not found["bias"].any(), f"{device}: biases are not zeros"
+        where = f"a layer made inside {device}"
+        assert unidev.device_of(layer) is device, f"{where} is on {unidev.device_of(layer)}"
 
 
 @check(required=True, profile="train", needs=_NEEDS)
-def test_dense(workbench: Workbench) -> None:
+def test_dense(bench: Workbench) -> None:
     """``dense`` is x @ weight.T + bias."""
     for bias in (True, False):
         check_layer(
-            workbench,
-            lambda bias=bias: nn.dense(4, 3, bias=bias),  # type: ignore[misc]
-            ROWS,
-            lambda has: neural.linear(ROWS, has["weight"], has.get("bias")),
-            f"dense, bias={bias}",
-        )
+            bench, partial(nn.dense, 4, 3, bias=bias), ROWS,
+            lambda has: neural.linear(ROWS, has["weight"], has.get("bias")), f"dense, bias={bias}",
+        )  # fmt: skip
 
 
 @check(required=True, profile="train", needs=_NEEDS)
-def test_conv2d(workbench: Workbench) -> None:
+def test_conv2d(bench: Workbench) -> None:
     """``conv2d`` is cross-correlation, with strides and zero padding, height before width."""
     cases: tuple[tuple[Any, Any, Any], ...] = (
         ((3, 3), (1, 1), (0, 0)), ((3, 2), (2, 1), (1, 0)), ((2, 3), (1, 3), (1, 2)),
@@ -84,75 +75,67 @@ def test_conv2d(workbench: Workbench) -> None:
     )  # fmt: skip
     for kernel, stride, padding in cases:
         for bias in (True, False):
+            how: dict[str, Any] = {"stride": stride, "padding": padding}
             check_layer(
-                workbench,
-                lambda k=kernel, s=stride, p=padding, b=bias: nn.conv2d(  # type: ignore[misc]
-                    3, 4, k, stride=s, padding=p, bias=b
-                ),
-                IMAGES,
-                lambda has, s=stride, p=padding: neural.conv2d(  # type: ignore[misc]
-                    IMAGES, has["weight"], has.get("bias"), s, p
+                bench, partial(nn.conv2d, 3, 4, kernel, bias=bias, **how), IMAGES,
+                lambda has, how=how: neural.conv2d(  # type: ignore[misc]
+                    IMAGES, has["weight"], has.get("bias"), **how
                 ),
                 f"conv2d {kernel}, stride={stride}, padding={padding}, bias={bias}",
-            )
+            )  # fmt: skip
 
 
 @check(required=True, profile="train", needs=_NEEDS)
-def test_pools(workbench: Workbench) -> None:
+def test_pools(bench: Workbench) -> None:
     """Pools take means and maxima of complete windows, and drop the remainder at the edge."""
     cases: tuple[tuple[Any, Any], ...] = (((2, 2), None), ((3, 2), (1, 3)), ((2, 3), (2, 2)))
     for kernel, stride in cases:
         for name in ("avg_pool2d", "max_pool2d"):
-            make, reference = getattr(nn, name), getattr(neural, name)
-            check_layer(
-                workbench,
-                lambda m=make, k=kernel, s=stride: m(k, stride=s),  # type: ignore[misc]
-                IMAGES,
-                lambda _, r=reference, k=kernel, s=stride: r(IMAGES, k, s or k),  # type: ignore[misc]
-                f"{name} {kernel}, stride={stride}",
-            )
+            make = partial(getattr(nn, name), kernel, stride=stride)
+            expected = getattr(neural, name)(IMAGES, kernel, stride or kernel)
+            where = f"{name} {kernel}, stride={stride}"
+            check_layer(bench, make, IMAGES, lambda _, e=expected: e, where)  # type: ignore[misc]
 
 
 @check(required=True, profile="train", needs=_NEEDS)
-def test_flatten_and_activations(workbench: Workbench) -> None:
+def test_flatten_and_activations(bench: Workbench) -> None:
     """``flatten`` orders channels, height, width; ``relu`` and ``tanh`` are correct."""
-    check_layer(workbench, nn.flatten, IMAGES, lambda _: IMAGES.reshape(2, -1), "flatten of images")
-    check_layer(workbench, nn.flatten, ROWS, lambda _: ROWS, "flatten of rows")
+    check_layer(bench, nn.flatten, IMAGES, lambda _: IMAGES.reshape(2, -1), "flatten of images")
+    check_layer(bench, nn.flatten, ROWS, lambda _: ROWS, "flatten of rows")
     for values in (ROWS, IMAGES):
-        check_layer(workbench, nn.relu, values, lambda _, v=values: np.maximum(v, 0), "relu")  # type: ignore[misc]
-        check_layer(workbench, nn.tanh, values, lambda _, v=values: np.tanh(v), "tanh")  # type: ignore[misc]
+        check_layer(bench, nn.relu, values, lambda _, v=values: np.maximum(v, 0), "relu")  # type: ignore[misc]
+        check_layer(bench, nn.tanh, values, lambda _, v=values: np.tanh(v), "tanh")  # type: ignore[misc]
 
 
-@check(required=True, profile="train", needs=_NEEDS)
-def test_batch_norm(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_NEEDS, over="devices")
+def test_batch_norm(bench: Workbench, device: Device) -> None:
     """For rows and images: batch statistics in training, running statistics in inference."""
     for values in (ROWS, IMAGES):
         for in_net in (False, True):
-            for device in workbench.devices:
-                _check_batch_norm(workbench, values, in_net, device)
+            _check_batch_norm(bench, values, in_net, device)
 
 
-def _check_batch_norm(workbench: Workbench, values: Array, in_net: bool, device: Any) -> None:
+def _check_batch_norm(bench: Workbench, values: Array, in_net: bool, device: Any) -> None:
     features = values.shape[1]
     norm = made_on(device, lambda: nn.batch_norm(features, momentum=0.75, epsilon=1e-3))
     layer = nn.sequential(norm) if in_net else norm
     where = f"batch_norm of {values.shape} on {device}" + (", in sequential" if in_net else "")
-    has = portable(workbench, norm)
+    has = values_of(bench, norm)
     names = {"weight", "bias", "running_mean", "running_var"}
     assert set(has) == names, f"{where}: it stores {sorted(has)}"
     for name, value in (("weight", 1), ("bias", 0), ("running_mean", 0), ("running_var", 1)):
         assert (has[name] == value).all(), f"{where}: {name} starts as {has[name]}"
-    fill(workbench, norm, ("weight", "bias"))
-    has = portable(workbench, norm)
+    fill(bench, norm, ("weight", "bias"))
+    has = values_of(bench, norm)
     means, variances = neural.statistics(values.astype("float64"))
     nn.train_mode(layer)
-    y = called(workbench, layer, values, device)
+    y = called(bench, layer, values, device)
     expected = neural.batch_norm(values, means, variances, has, 1e-3)
-    check_close(workbench, y, expected, device, f"{where}, training")
+    check_close(bench, y, expected, device, f"{where}, training")
     norm = made_on(device, lambda: nn.batch_norm(features, momentum=0.75, epsilon=1e-3))
     layer = nn.sequential(norm) if in_net else norm
-    _train_once(workbench, layer, values, device)
-    after = portable(workbench, norm)
+    _train_once(bench, layer, values, device)
+    after = values_of(bench, norm)
     assert np.allclose(after["running_mean"], 0.25 * means, atol=1e-4), (
         f"{where}: the running mean is {after['running_mean']}, not {0.25 * means}"
     )
@@ -162,111 +145,105 @@ def _check_batch_norm(workbench: Workbench, values: Array, in_net: bool, device:
         f"{where}: the running variance is {after['running_var']}, not {either[0]}"
     )
     nn.eval_mode(layer)
-    y = called(workbench, layer, values, device)
+    y = called(bench, layer, values, device)
     expected = neural.batch_norm(values, after["running_mean"], after["running_var"], after, 1e-3)
-    check_close(workbench, y, expected, device, f"{where}, inference")
-    again = portable(workbench, norm)
+    check_close(bench, y, expected, device, f"{where}, inference")
+    again = values_of(bench, norm)
     assert all(np.array_equal(again[n], after[n]) for n in names), (
         f"{where}: inference changes the statistics"
     )
 
 
-def _train_once(workbench: Workbench, layer: Any, values: Array, device: Any) -> None:
+def _train_once(bench: Workbench, layer: Any, values: Array, device: Any) -> None:
     """Some frameworks update statistics in the forward pass, some (MXNet) in the backward pass."""
-    if isinstance(workbench.backend.autograd, Unsupported):
-        called(workbench, layer, values, device)
+    if isinstance(bench.backend.autograd, Unsupported):
+        called(bench, layer, values, device)
         return
     net = nn.sequential(layer, nn.flatten())
-    unidev.value_and_grad(partial(_sum_of_squares, workbench))(net, workbench.make(values, device))
+    unidev.value_and_grad(partial(_sum_of_squares, bench))(net, bench.make(values, device))
 
 
-def _sum_of_squares(workbench: Workbench, net: Any, x: Any) -> Any:
+def _sum_of_squares(bench: Workbench, net: Any, x: Any) -> Any:
     y = net(x)
-    return total(workbench, times(y, y))
+    return total(bench, times(y, y))
 
 
-@check(required=True, profile="train", needs=_NEEDS)
-def test_dropout(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_NEEDS, over="devices")
+def test_dropout(bench: Workbench, device: Device) -> None:
     """In training some elements are zero and the others scaled up; in inference all are kept."""
     values = np.ones((40, 50), "float32")
-    for device in workbench.devices:
-        for layer in (nn.dropout(0.25), nn.sequential(nn.dropout(0.25))):
-            nn.eval_mode(layer)
-            y = called(workbench, layer, values, device)
-            check_close(workbench, y, values, device, f"dropout on {device}, inference")
-            nn.train_mode(layer)
-            found = unidev.to_numpy(called(workbench, layer, values, device))
-            kept = np.isclose(found, 1 / 0.75, atol=1e-5)
-            share = 1 - kept.mean()
-            assert ((found == 0) | kept).all(), (
-                f"dropout on {device}, training: elements are {np.unique(found)[:8]}, not 0 and 4/3"
-            )
-            # 2,000 elements: five standard deviations are 0.05.
-            assert abs(share - 0.25) < 0.05, f"dropout on {device}: {share:.3f} dropped, not 0.25"
-
-
-@check(required=True, profile="train", needs=_NEEDS)
-def test_sequential(workbench: Workbench) -> None:
-    """A complete net: portable names, the given layers themselves, and the right numbers."""
-    for device in workbench.devices:
-        conv = made_on(device, lambda: nn.conv2d(3, 4, 3, padding=1))
-        dense = made_on(device, lambda: nn.dense(4 * 3 * 3, 2))
-        net = nn.sequential(conv, nn.relu(), nn.max_pool2d(2), nn.flatten(), dense)
-        nn.eval_mode(net)
-        fill(workbench, net, ("0.bias", "4.bias"))
-        has = portable(workbench, net)
-        names = {"0.weight", "0.bias", "4.weight", "4.bias"}
-        assert set(has) == names, f"on {device}: it stores {sorted(has)}, not {sorted(names)}"
-        h = neural.conv2d(IMAGES, has["0.weight"], has["0.bias"], (1, 1), (1, 1))
-        h = neural.max_pool2d(np.maximum(h, 0), (2, 2), (2, 2)).reshape(2, -1)
-        expected = neural.linear(h, has["4.weight"], has["4.bias"])
-        check_close(
-            workbench, called(workbench, net, IMAGES, device), expected, device, f"on {device}"
+    for layer in (nn.dropout(0.25), nn.sequential(nn.dropout(0.25))):
+        nn.eval_mode(layer)
+        y = called(bench, layer, values, device)
+        check_close(bench, y, values, device, f"dropout on {device}, inference")
+        nn.train_mode(layer)
+        found = unidev.to_numpy(called(bench, layer, values, device))
+        kept = np.isclose(found, 1 / 0.75, atol=1e-5)
+        share = 1 - kept.mean()
+        assert ((found == 0) | kept).all(), (
+            f"dropout on {device}, training: elements are {np.unique(found)[:8]}, not 0 and 4/3"
         )
-        inner = nn.sequential(net, nn.tanh())
-        check_close(
-            workbench, called(workbench, inner, IMAGES, device), np.tanh(expected), device,
-            f"sequential in sequential on {device}",
-        )  # fmt: skip
-        twice = nn.sequential(net, nn.dense(2, 2))
-        assert unidev.shares_memory(
-            next(iter(unidev.parameters(twice).values())),
-            next(iter(unidev.parameters(conv).values())),
-        ), f"on {device}: sequential made its own layers"
+        # 2,000 elements: five standard deviations are 0.05.
+        assert abs(share - 0.25) < 0.05, f"dropout on {device}: {share:.3f} dropped, not 0.25"
 
 
-@check(required=True, profile="train", needs=("layers", "models", "autograd"))
-def test_gradients(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_NEEDS, over="devices")
+def test_sequential(bench: Workbench, device: Device) -> None:
+    """A complete net: portable names, the given layers themselves, and the right numbers."""
+    conv = made_on(device, lambda: nn.conv2d(3, 4, 3, padding=1))
+    dense = made_on(device, lambda: nn.dense(4 * 3 * 3, 2))
+    net = nn.sequential(conv, nn.relu(), nn.max_pool2d(2), nn.flatten(), dense)
+    nn.eval_mode(net)
+    fill(bench, net, ("0.bias", "4.bias"))
+    has = values_of(bench, net)
+    names = {"0.weight", "0.bias", "4.weight", "4.bias"}
+    assert set(has) == names, f"on {device}: it stores {sorted(has)}, not {sorted(names)}"
+    h = neural.conv2d(IMAGES, has["0.weight"], has["0.bias"], (1, 1), (1, 1))
+    h = neural.max_pool2d(np.maximum(h, 0), (2, 2), (2, 2)).reshape(2, -1)
+    expected = neural.linear(h, has["4.weight"], has["4.bias"])
+    check_close(bench, called(bench, net, IMAGES, device), expected, device, f"on {device}")
+    inner = nn.sequential(net, nn.tanh())
+    check_close(
+        bench, called(bench, inner, IMAGES, device), np.tanh(expected), device,
+        f"sequential in sequential on {device}",
+    )  # fmt: skip
+    twice = nn.sequential(net, nn.dense(2, 2))
+    assert unidev.shares_memory(
+        next(iter(unidev.parameters(twice).values())), next(iter(unidev.parameters(conv).values()))
+    ), f"on {device}: sequential made its own layers"
+
+
+@check(required=True, profile="train", needs=("layers", "models", "autograd"), over="devices")
+def test_gradients(bench: Workbench, device: Device) -> None:
     """A net's gradients match finite differences, with respect to each of its parameters."""
     images = IMAGES[:, :2, :5, :4]
-    for device in workbench.devices:
-        net = made_on(device, _small_net)
-        nn.eval_mode(net)
-        fill(workbench, net, ("0.bias", "4.bias"))
-        has = portable(workbench, net)
-        names = ["0.weight", "0.bias", "4.weight", "4.bias"]
+    net = made_on(device, _small_net)
+    nn.eval_mode(net)
+    fill(bench, net, ("0.bias", "4.bias"))
+    has = values_of(bench, net)
+    names = ["0.weight", "0.bias", "4.weight", "4.bias"]
 
-        def reference(*given: Array) -> Array:
-            h = neural.conv2d(images, given[0], given[1], (1, 1), (1, 1))
-            h = neural.avg_pool2d(np.tanh(h), (2, 2), (2, 2)).reshape(2, -1)
-            return neural.linear(h, given[2], given[3]) ** 2
+    def reference(*given: Array) -> Array:
+        h = neural.conv2d(images, given[0], given[1], (1, 1), (1, 1))
+        h = neural.avg_pool2d(np.tanh(h), (2, 2), (2, 2)).reshape(2, -1)
+        return neural.linear(h, given[2], given[3]) ** 2
 
-        expected = neural.slopes(reference, [has[name] for name in names])
-        x = workbench.make(images, device)
-        evaluate = unidev.value_and_grad(partial(_sum_of_squares, workbench))
-        _, slopes = workbench.works(evaluate, net, x)
-        stored = workbench.backend.models.stored(net)
-        parameters = unidev.parameters(net)
-        for name, slope in zip(names, expected, strict=True):
-            own = [n for n, p in parameters.items() if unidev.shares_memory(p, stored[name].tensor)]
-            assert len(own) == 1, f"on {device}: {name} is not among {list(parameters)}"
-            found, axes = slopes[own[0]], stored[name].axes
-            workbench.oracle.check_device(found, device, f"the gradient of {name}")
-            values = unidev.to_numpy(found)
-            values = values if axes is None else values.transpose(axes)
-            off = float(abs(values - slope).max() / max(1.0, abs(slope).max()))
-            assert off < 1e-2, f"on {device}: the gradient of {name} is off by {off:g}: {values}"
-            workbench.evidence.add("off by", f"{name} on {device}: {off:g}")
+    expected = neural.grads(reference, [has[name] for name in names])
+    x = bench.make(images, device)
+    evaluate = unidev.value_and_grad(partial(_sum_of_squares, bench))
+    _, grads = bench.works(evaluate, net, x)
+    stored = bench.backend.models.stored(net)
+    parameters = unidev.parameters(net)
+    for name, grad in zip(names, expected, strict=True):
+        own = [n for n, p in parameters.items() if unidev.shares_memory(p, stored[name].tensor)]
+        assert len(own) == 1, f"on {device}: {name} is not among {list(parameters)}"
+        found, axes = grads[own[0]], stored[name].axes
+        bench.oracle.check_device(found, device, f"the gradient of {name}")
+        values = unidev.to_numpy(found)
+        values = values if axes is None else values.transpose(axes)
+        off = float(abs(values - grad).max() / max(1.0, abs(grad).max()))
+        assert off < 1e-2, f"on {device}: the gradient of {name} is off by {off:g}: {values}"
+        bench.evidence.add("off by", f"{name} on {device}: {off:g}")
 
 
 def _small_net() -> Any:

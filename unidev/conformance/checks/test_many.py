@@ -13,42 +13,40 @@ if TYPE_CHECKING:
 
 
 @check(required=True)
-def test_all_pairs_copy(workbench: Workbench) -> None:
+def test_all_pairs_copy(bench: Workbench) -> None:
     """Between any two of all devices a copy is a copy, and no two copies share memory."""
-    devices = workbench.several(3)
+    devices = bench.several(3)
     held = []
     for number, source in enumerate(devices):
-        x = workbench.make(samples.counting((1_000,)) + number, source)
+        x = bench.make(samples.counting((1_000,)) + number, source)
         held.append(x)
         for target in devices:
             y = unidev.copy_to(x, target)
-            workbench.oracle.check_device(y, target, f"{source} to {target}")
-            workbench.oracle.check_copy(x, y, target, f"{source} to {target}")
+            bench.oracle.check_device(y, target, f"{source} to {target}")
+            bench.oracle.check_copy(x, y, target, f"{source} to {target}")
             held.append(y)
     for number, x in enumerate(held):
         for y in held[:number]:
-            workbench.oracle.check_disjoint(
-                x, y, f"tensor {number} of {len(held)} and an earlier one"
-            )
+            bench.oracle.check_disjoint(x, y, f"tensor {number} of {len(held)} and an earlier one")
 
 
 @check(required=True)
-def test_scope_per_device(workbench: Workbench) -> None:
+def test_scope_per_device(bench: Workbench) -> None:
     """Each of all devices has its own scope, and scopes nest to any depth."""
-    devices = workbench.several(3)
+    devices = bench.several(3)
     for device in devices:
         with device:
-            workbench.oracle.check_device(unidev.zeros(3), device, f"inside `with {device}`")
-            workbench.oracle.check_device(unidev.array([1.0]), device, f"inside `with {device}`")
-    _descend(workbench, 0)
-    workbench.oracle.check_device(unidev.zeros(3), workbench.cpu, "after all blocks")
+            bench.oracle.check_device(unidev.zeros(3), device, f"inside `with {device}`")
+            bench.oracle.check_device(unidev.array([1.0]), device, f"inside `with {device}`")
+    _descend(bench, 0)
+    bench.oracle.check_device(unidev.zeros(3), bench.cpu, "after all blocks")
 
 
-def _descend(workbench: Workbench, depth: int) -> None:
-    devices = workbench.devices
+def _descend(bench: Workbench, depth: int) -> None:
+    devices = bench.devices
     if depth == len(devices):
         return
     with devices[depth] as device:
-        workbench.oracle.check_device(unidev.zeros(3), device, f"at depth {depth}")
-        _descend(workbench, depth + 1)
-        workbench.oracle.check_device(unidev.zeros(3), device, f"back at depth {depth}")
+        bench.oracle.check_device(unidev.zeros(3), device, f"at depth {depth}")
+        _descend(bench, depth + 1)
+        bench.oracle.check_device(unidev.zeros(3), device, f"back at depth {depth}")

@@ -17,54 +17,51 @@ if TYPE_CHECKING:
 _LOOP = 10
 
 
-@check(required=True, needs=("probe.allocated_bytes",))
-def test_returns_after_del(workbench: Workbench) -> None:
+@check(required=True, needs=("probe.allocated_bytes",), over="ring")
+def test_returns_after_del(bench: Workbench, source: Device, target: Device) -> None:
     """A dropped copy's memory is released without garbage collection."""
-    for source, target in workbench.ring():
-        x = workbench.make(samples.big(), source)
-        for name, verb in (("copy_to", unidev.copy_to), ("as_in_device", unidev.as_in_device)):
+    x = bench.make(samples.big(), source)
+    for name, verb in (("copy_to", unidev.copy_to), ("as_in_device", unidev.as_in_device)):
 
-            def use(x: Any = x, target: Device = target, verb: Any = verb) -> None:
-                copied = verb(x, target)
-                del copied
+        def use(x: Any = x, target: Device = target, verb: Any = verb) -> None:
+            copied = verb(x, target)
+            del copied
 
-            workbench.check_leaves_nothing(use, target, f"{name}, {source} to {target}")
+        bench.check_leaves_nothing(use, target, f"{name}, {source} to {target}")
 
 
-@check(needs=("probe.allocated_bytes",))
-def test_loop_of_copies_stays_flat(workbench: Workbench) -> None:
+@check(needs=("probe.allocated_bytes",), over="ring")
+def test_loop_of_copies_stays_flat(bench: Workbench, source: Device, target: Device) -> None:
     """Many copies in a row, small and large, of tensors and containers, take no more than one."""
-    for source, target in workbench.ring():
-        x, small = workbench.make(samples.big(), source), workbench.matrix(source)
+    x, small = bench.make(samples.big(), source), bench.matrix(source)
 
-        def loop(x: Any = x, small: Any = small, target: Device = target) -> None:
-            for _ in range(_LOOP):
-                unidev.copy_to({"x": x, "small": [small]}, target)
-            for _ in range(_LOOP * 10):
-                unidev.copy_to(small, target)
+    def loop() -> None:
+        for _ in range(_LOOP):
+            unidev.copy_to({"x": x, "small": [small]}, target)
+        for _ in range(_LOOP * 10):
+            unidev.copy_to(small, target)
 
-        workbench.check_leaves_nothing(loop, target, f"{_LOOP} copies, {source} to {target}")
+    bench.check_leaves_nothing(loop, target, f"{_LOOP} copies, {source} to {target}")
 
 
-@check()
-def test_no_reference_cycle(workbench: Workbench) -> None:
+@check(over="ring")
+def test_no_reference_cycle(bench: Workbench, source: Device, target: Device) -> None:
     """No tensor that unidev made, or failed to make, waits for the garbage collector."""
-    for source, target in workbench.ring():
-        found = _tensors_left_to_collect(workbench, source, target)
-        kinds = [type(each).__name__ for each in found]
-        assert not found, f"{source} to {target}: left in reference cycles: {kinds}"
+    found = _tensors_left_to_collect(bench, source, target)
+    kinds = [type(each).__name__ for each in found]
+    assert not found, f"{source} to {target}: left in reference cycles: {kinds}"
 
 
-def _tensors_left_to_collect(workbench: Workbench, source: Device, target: Device) -> list[Any]:
-    _use_all(workbench, source, target)  # creates now what is created once and kept
+def _tensors_left_to_collect(bench: Workbench, source: Device, target: Device) -> list[Any]:
+    _use_all(bench, source, target)  # creates now what is created once and kept
     gc.collect()
     flags = gc.get_debug()
     gc.disable()
     try:
         gc.set_debug(gc.DEBUG_SAVEALL)
-        _use_all(workbench, source, target)
+        _use_all(bench, source, target)
         gc.collect()
-        types = workbench.backend.tensor_types
+        types = bench.backend.tensor_types
         return [each for each in gc.garbage if isinstance(each, types)]
     finally:
         gc.set_debug(flags)
@@ -72,8 +69,8 @@ def _tensors_left_to_collect(workbench: Workbench, source: Device, target: Devic
         gc.enable()
 
 
-def _use_all(workbench: Workbench, source: Device, target: Device) -> None:
-    x = workbench.matrix(source)
+def _use_all(bench: Workbench, source: Device, target: Device) -> None:
+    x = bench.matrix(source)
     unidev.copy_to(x, target)
     unidev.as_in_device({"x": x, "y": [unidev.zeros(3, device=source)]}, target)
     unidev.check_same_device(x, [x])

@@ -14,28 +14,28 @@ from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
+    from unidev.contract.device import Device
 
 _BOTH = ("models", "probe.models")
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_same_object_returned(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="ring")
+def test_same_object_returned(bench: Workbench, source: Device, target: Device) -> None:
     """The returned model is the given one, alone and with an optimizer."""
-    for source, target in workbench.ring():
-        sample = Sample.trained_on(workbench, source)
-        assert sample.place_alone(target) is sample.model, f"{source} to {target}: another model"
-        placed = workbench.works(unidev.place, sample.model, source, optimizer=sample.optimizer)
-        where = f"{target} to {source}, with an optimizer"
-        assert isinstance(placed, tuple), f"{where}: a {type(placed).__name__}, not a pair"
-        assert placed[0] is sample.model, f"{where}: another model"
+    sample = Sample.trained_on(bench, source)
+    assert sample.place_alone(target) is sample.model, f"{source} to {target}: another model"
+    placed = bench.works(unidev.place, sample.model, source, optimizer=sample.optimizer)
+    where = f"{target} to {source}, with an optimizer"
+    assert isinstance(placed, tuple), f"{where}: a {type(placed).__name__}, not a pair"
+    assert placed[0] is sample.model, f"{where}: another model"
 
 
 @check(required=True, profile="train", needs=_BOTH)
-def test_everything_arrives(workbench: Workbench) -> None:
+def test_everything_arrives(bench: Workbench) -> None:
     """Parameters, buffers and gradients are on the device, with their values."""
     # From the CPU first, where nothing has been placed yet: names what stays behind.
-    for source, target in sorted(workbench.ring(), key=lambda pair: pair[0] is pair[1]):
-        sample = Sample.trained_on(workbench, source)
+    for source, target in sorted(bench.ring(), key=lambda pair: pair[0] is pair[1]):
+        sample = Sample.trained_on(bench, source)
         where = f"{source} to {target}"
         before, memory = sample.contents(), sample.memory()
         sample.place(target)
@@ -48,199 +48,189 @@ def test_everything_arrives(workbench: Workbench) -> None:
         for name in memory:
             shared = overlapping_bytes(memory[name], after[name])
             assert not shared, f"{where}: {name} is still in its old memory: {shown(memory[name])}"
-        workbench.evidence.add("arrived", f"{where}: {sorted(after)}")
+        bench.evidence.add("arrived", f"{where}: {sorted(after)}")
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_parameter_objects_stay(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="ring")
+def test_parameter_objects_stay(bench: Workbench, source: Device, target: Device) -> None:
     """Parameter objects and submodules stay the same objects."""
-    for source, target in workbench.ring():
-        sample = Sample.on(workbench, source)
-        before = list(sample.probe.objects(sample.model))
-        sample.place_alone(target)
-        after = list(sample.probe.objects(sample.model))
-        same = [a is b for a, b in zip(before, after, strict=True)]
-        assert all(same), f"{source} to {target}: {same.count(False)} objects were replaced"
+    sample = Sample.on(bench, source)
+    before = list(sample.probe.objects(sample.model))
+    sample.place_alone(target)
+    after = list(sample.probe.objects(sample.model))
+    same = [a is b for a, b in zip(before, after, strict=True)]
+    assert all(same), f"{source} to {target}: {same.count(False)} objects were replaced"
 
 
-@check(required=True, profile="train", needs=("models", "probe.models.earlier_optimizer"))
-def test_earlier_optimizer_trains(workbench: Workbench) -> None:
+@check(
+    required=True, profile="train", needs=("models", "probe.models.earlier_optimizer"), over="ring"
+)
+def test_earlier_optimizer_trains(bench: Workbench, source: Device, target: Device) -> None:
     """An optimizer made before the move trains the model like one that was never moved."""
-    for source, target in workbench.ring():
-        moved, unmoved = Sample.on(workbench, source), Sample.on(workbench, source)
-        moved.optimizer = moved.probe.earlier_optimizer(moved.model)
-        moved.place_alone(target)
-        for count in (1, 2):
-            moved.step()
-            unmoved.step()
-            where = f"{source} to {target}, after {count} steps"
-            moved.check_like(unmoved, where)
-            moved.check_on(target, where)
+    moved, unmoved = Sample.on(bench, source), Sample.on(bench, source)
+    moved.optimizer = moved.probe.earlier_optimizer(moved.model)
+    moved.place_alone(target)
+    for count in (1, 2):
+        moved.step()
+        unmoved.step()
+        where = f"{source} to {target}, after {count} steps"
+        moved.check_like(unmoved, where)
+        moved.check_on(target, where)
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_ties_stay(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="ring")
+def test_ties_stay(bench: Workbench, source: Device, target: Device) -> None:
     """Tied weights stay one tensor, before and after a step."""
-    for source, target in workbench.ring():
-        sample = Sample.on(workbench, source)
-        sample.place(target)
-        _check_tied(workbench, sample, f"{source} to {target}")
-        sample.step()
-        _check_tied(workbench, sample, f"{source} to {target}, after a step")
+    sample = Sample.on(bench, source)
+    sample.place(target)
+    _check_tied(bench, sample, f"{source} to {target}")
+    sample.step()
+    _check_tied(bench, sample, f"{source} to {target}, after a step")
 
 
-def _check_tied(workbench: Workbench, sample: Sample, where: str) -> None:
+def _check_tied(bench: Workbench, sample: Sample, where: str) -> None:
     for a, b in sample.probe.tied(sample.model):
-        one = list(workbench.oracle.storage(a)) == list(workbench.oracle.storage(b))
+        one = list(bench.oracle.storage(a)) == list(bench.oracle.storage(b))
         assert one, f"{where}: tied weights are no longer tied: each has its own memory"
-        assert workbench.probe.read(a) == workbench.probe.read(b), f"{where}: tied weights differ"
+        assert bench.probe.read(a) == bench.probe.read(b), f"{where}: tied weights differ"
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_shared_submodules_stay(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="ring")
+def test_shared_submodules_stay(bench: Workbench, source: Device, target: Device) -> None:
     """A submodule at two places stays one object."""
-    for source, target in workbench.ring():
-        sample = Sample.on(workbench, source)
-        sample.place_alone(target)
-        for a, b in sample.probe.shared(sample.model):
-            assert a is b, f"{source} to {target}: a shared submodule became two"
+    sample = Sample.on(bench, source)
+    sample.place_alone(target)
+    for a, b in sample.probe.shared(sample.model):
+        assert a is b, f"{source} to {target}: a shared submodule became two"
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_frozen_stays(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="ring")
+def test_frozen_stays(bench: Workbench, source: Device, target: Device) -> None:
     """Frozen parameters stay frozen, the others trainable, and a step leaves frozen ones alone."""
-    for source, target in workbench.ring():
-        sample = Sample.on(workbench, source)
-        before = sample.probe.frozen(sample.model)
-        sample.place(target)
-        where = f"{source} to {target}"
-        after = sample.probe.frozen(sample.model)
-        assert after == before, f"{where}: frozen was {sorted(before)}, and is {sorted(after)}"
-        numbers = sample.contents()
-        sample.step()
-        changed = [name for name in before if sample.contents()[name] != numbers[name]]
-        assert not changed, f"{where}: a step changes {changed}, which is frozen"
+    sample = Sample.on(bench, source)
+    before = sample.probe.frozen(sample.model)
+    sample.place(target)
+    where = f"{source} to {target}"
+    after = sample.probe.frozen(sample.model)
+    assert after == before, f"{where}: frozen was {sorted(before)}, and is {sorted(after)}"
+    numbers = sample.contents()
+    sample.step()
+    changed = [name for name in before if sample.contents()[name] != numbers[name]]
+    assert not changed, f"{where}: a step changes {changed}, which is frozen"
 
 
-@check(required=True, profile="train", needs=("models", "probe.models.add_hook"))
-def test_hooks_stay(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("models", "probe.models.add_hook"), over="ring")
+def test_hooks_stay(bench: Workbench, source: Device, target: Device) -> None:
     """Hooks are still called, once for each event as before."""
-    for source, target in workbench.ring():
-        sample = Sample.on(workbench, source)
-        calls: list[str] = []
-        sample.probe.add_hook(sample.model, partial(calls.append, "called"))
-        sample.forward()
-        expected = len(calls)
-        assert expected, f"{source}: the probe's hook is not called even before the move"
-        sample.place_alone(target)
-        sample.forward()
-        found = len(calls) - expected
-        assert found == expected, f"{source} to {target}: called {found} times, not {expected}"
+    sample = Sample.on(bench, source)
+    calls: list[str] = []
+    sample.probe.add_hook(sample.model, partial(calls.append, "called"))
+    sample.forward()
+    expected = len(calls)
+    assert expected, f"{source}: the probe's hook is not called even before the move"
+    sample.place_alone(target)
+    sample.forward()
+    found = len(calls) - expected
+    assert found == expected, f"{source} to {target}: called {found} times, not {expected}"
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_mode_stays(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="ring")
+def test_mode_stays(bench: Workbench, source: Device, target: Device) -> None:
     """A model in training mode stays in training mode, one in inference mode likewise."""
-    for source, target in workbench.ring():
-        sample = Sample.on(workbench, source)
-        if sample.probe.is_training(sample.model) is None:
-            workbench.not_applicable("the framework's models have no mode")
-        sample.place_alone(target)
-        assert sample.probe.is_training(sample.model) is True, (
-            f"{source} to {target}: the model left training mode"
-        )
-        sample.probe.set_inference(sample.model)
-        sample.place_alone(source)
-        assert sample.probe.is_training(sample.model) is False, (
-            f"{target} to {source}: the model left inference mode"
-        )
+    sample = Sample.on(bench, source)
+    if sample.probe.is_training(sample.model) is None:
+        bench.not_applicable("the framework's models have no mode")
+    sample.place_alone(target)
+    assert sample.probe.is_training(sample.model) is True, (
+        f"{source} to {target}: the model left training mode"
+    )
+    sample.probe.set_inference(sample.model)
+    sample.place_alone(source)
+    assert sample.probe.is_training(sample.model) is False, (
+        f"{target} to {source}: the model left inference mode"
+    )
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_forward_to_the_bit(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="ring")
+def test_forward_to_the_bit(bench: Workbench, source: Device, target: Device) -> None:
     """On the same kind of device the output has the same bits; on another it is close."""
-    for source, target in workbench.ring():
-        sample = Sample.trained_on(workbench, source)
-        before, numbers = sample.forward(), sample.output()
-        sample.place(target)
-        where = f"{source} to {target}"
-        if source.kind == target.kind:
-            assert sample.forward() == before, f"{where}: the output has other bits"
-        far = abs(sample.output() - numbers).max()
-        assert far <= 1e-4 * max(1.0, abs(numbers).max()), f"{where}: the output is off by {far}"
-        x = sample.probe.forward(sample.model, sample.x)
-        workbench.oracle.check_device(x, target, f"{where}: the output")
-        sample.place(source)
-        assert sample.forward() == before, f"{where} and back: the output has other bits"
+    sample = Sample.trained_on(bench, source)
+    before, numbers = sample.forward(), sample.output()
+    sample.place(target)
+    where = f"{source} to {target}"
+    if source.kind == target.kind:
+        assert sample.forward() == before, f"{where}: the output has other bits"
+    far = abs(sample.output() - numbers).max()
+    assert far <= 1e-4 * max(1.0, abs(numbers).max()), f"{where}: the output is off by {far}"
+    x = sample.probe.forward(sample.model, sample.x)
+    bench.oracle.check_device(x, target, f"{where}: the output")
+    sample.place(source)
+    assert sample.forward() == before, f"{where} and back: the output has other bits"
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_already_there_is_not_touched(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="devices")
+def test_already_there_is_not_touched(bench: Workbench, device: Device) -> None:
     """A model already on the device keeps its memory, however the device is spelt."""
-    for device in workbench.devices:
-        sample = Sample.trained_on(workbench, device)
-        before, memory = sample.contents(), sample.memory()
-        with Calls(workbench.backend.models, "twin") as calls:
-            for spelling in (device, str(device), device.native):
-                workbench.works(unidev.place, sample.model, spelling)
-                workbench.works(unidev.place, sample.model, spelling, optimizer=sample.optimizer)
-        assert not calls.count, f"{device}: {calls.count} parts were copied, but none had to move"
-        after = sample.memory()
-        moved = [name for name in memory if memory[name] != after[name]]
-        assert not moved, f"{device}: the memory of {moved} was replaced"
-        sample.check_contents(before, f"on {device} already")
+    sample = Sample.trained_on(bench, device)
+    before, memory = sample.contents(), sample.memory()
+    with Calls(bench.backend.models, "twin") as calls:
+        for spelling in (device, str(device), device.native):
+            bench.works(unidev.place, sample.model, spelling)
+            bench.works(unidev.place, sample.model, spelling, optimizer=sample.optimizer)
+    assert not calls.count, f"{device}: {calls.count} parts were copied, but none had to move"
+    after = sample.memory()
+    moved = [name for name in memory if memory[name] != after[name]]
+    assert not moved, f"{device}: the memory of {moved} was replaced"
+    sample.check_contents(before, f"on {device} already")
 
 
-@check(required=True, profile="train", needs=_BOTH)
-def test_optimizer_state_moves(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=_BOTH, over="ring")
+def test_optimizer_state_moves(bench: Workbench, source: Device, target: Device) -> None:
     """An optimizer's state moves along, and the returned optimizer continues from there."""
-    for source, target in workbench.ring():
-        moved, unmoved = Sample.trained_on(workbench, source), Sample.trained_on(workbench, source)
-        before = moved.contents()
-        moved.place(target)
-        where = f"{source} to {target}"
-        moved.check_contents(before, where)
-        state = moved.state()
-        assert state, f"{where}: the optimizer has lost its state"
-        for name, x in state.items():
-            workbench.oracle.check_device(x, target, f"{where}: {name}")
-        for count in (1, 2):
-            moved.step()
-            unmoved.step()
-            moved.check_like(unmoved, f"{where}, and {count} steps more")
-        workbench.evidence.add("state", sorted(state))
+    moved, unmoved = Sample.trained_on(bench, source), Sample.trained_on(bench, source)
+    before = moved.contents()
+    moved.place(target)
+    where = f"{source} to {target}"
+    moved.check_contents(before, where)
+    state = moved.state()
+    assert state, f"{where}: the optimizer has lost its state"
+    for name, x in state.items():
+        bench.oracle.check_device(x, target, f"{where}: {name}")
+    for count in (1, 2):
+        moved.step()
+        unmoved.step()
+        moved.check_like(unmoved, f"{where}, and {count} steps more")
+    bench.evidence.add("state", sorted(state))
 
 
-@check(required=True, profile="train", needs=("models", "probe.models.unbuilt"))
-def test_unbuilt(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("models", "probe.models.unbuilt"), over="devices")
+def test_unbuilt(bench: Workbench, device: Device) -> None:
     """An unbuilt model is placed once it is built, or the error explains how to build it."""
-    for device in workbench.devices:
-        probe = workbench.probe.models
-        model = probe.unbuilt()
-        try:
-            placed = unidev.place(model, device)
-        except unidev.UnsupportedOperation as refusal:
-            said = str(refusal)
-            assert "build" in said or "built" in said or "initial" in said or "call" in said, (
-                f"the refusal does not explain how to build it: {said}"
-            )
-            workbench.evidence.add("refused", said)
-            workbench.works(probe.forward, model, workbench.make(INPUT, workbench.cpu))
-            workbench.works(unidev.place, model, device)
-        else:
-            assert placed is model, f"unbuilt, to {device}: another model"
-        workbench.works(probe.forward, model, workbench.make(INPUT, device))
-        tensors: dict[str, Any] = dict(probe.tensors(model))
-        assert tensors, f"built on {device}, but without tensors"
-        for name, x in tensors.items():
-            workbench.oracle.check_device(x, device, f"an unbuilt model, to {device}: {name}")
+    probe = bench.probe.models
+    model = probe.unbuilt()
+    try:
+        placed = unidev.place(model, device)
+    except unidev.UnsupportedOperation as refusal:
+        said = str(refusal)
+        assert "build" in said or "built" in said or "initial" in said or "call" in said, (
+            f"the refusal does not explain how to build it: {said}"
+        )
+        bench.evidence.add("refused", said)
+        bench.works(probe.forward, model, bench.make(INPUT, bench.cpu))
+        bench.works(unidev.place, model, device)
+    else:
+        assert placed is model, f"unbuilt, to {device}: another model"
+    bench.works(probe.forward, model, bench.make(INPUT, device))
+    tensors: dict[str, Any] = dict(probe.tensors(model))
+    assert tensors, f"built on {device}, but without tensors"
+    for name, x in tensors.items():
+        bench.oracle.check_device(x, device, f"an unbuilt model, to {device}: {name}")
 
 
-@check(required=True, profile="train", needs=("models", "probe.models.spread"))
-def test_spread_is_refused(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("models", "probe.models.spread"), over="devices")
+def test_spread_is_refused(bench: Workbench, device: Device) -> None:
     """A model on several devices is not placed on one: the error names them."""
-    if len(workbench.gpus()) < 2:
+    if len(bench.gpus()) < 2:
         raise NotApplicableError("spreading a model takes two GPUs")
-    for device in workbench.devices:
-        model = workbench.probe.models.spread()
-        workbench.expect(unidev.UnsupportedOperation, unidev.place, model, device)
+    model = bench.probe.models.spread()
+    bench.expect(unidev.UnsupportedOperation, unidev.place, model, device)

@@ -21,30 +21,30 @@ _PATIENCE_S = 60
 
 
 @check(required=True)
-def test_scope_stays_in_its_thread(workbench: Workbench) -> None:
+def test_scope_stays_in_its_thread(bench: Workbench) -> None:
     """A scope does not affect other threads, in either direction, nor their framework defaults."""
-    workbench.several(2)
-    for device in workbench.gpus():
-        outside = dict(workbench.probe.global_state())
+    bench.several(2)
+    for device in bench.gpus():
+        outside = dict(bench.probe.global_state())
         with device, ThreadPoolExecutor(1) as pool:
-            pool.submit(_check_outside, workbench, f"while another thread is in {device}").result()
+            pool.submit(_check_outside, bench, f"while another thread is in {device}").result()
         entered, leave = threading.Event(), threading.Event()
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(_stay_inside, device, entered, leave)
             try:
                 assert entered.wait(_PATIENCE_S), f"`with {device}` was not entered in a thread"
-                _check_outside(workbench, f"while a started thread is in {device}")
-                inside = dict(workbench.probe.global_state())
+                _check_outside(bench, f"while a started thread is in {device}")
+                inside = dict(bench.probe.global_state())
             finally:
                 leave.set()
-            workbench.oracle.check_device(waiting.result(), device, f"made inside `with {device}`")
+            bench.oracle.check_device(waiting.result(), device, f"made inside `with {device}`")
         changed = [name for name in outside if inside.get(name) != outside[name]]
         assert not changed, f"`with {device}` in a thread changes {changed} in others"
 
 
-def _check_outside(workbench: Workbench, where: str) -> None:
-    workbench.oracle.check_device(unidev.zeros(3), workbench.cpu, where)
-    assert unidev.active_backend() is workbench.backend, f"another backend is selected {where}"
+def _check_outside(bench: Workbench, where: str) -> None:
+    bench.oracle.check_device(unidev.zeros(3), bench.cpu, where)
+    assert unidev.active_backend() is bench.backend, f"another backend is selected {where}"
 
 
 def _stay_inside(device: Device, entered: threading.Event, leave: threading.Event) -> Any:
@@ -55,20 +55,20 @@ def _stay_inside(device: Device, entered: threading.Event, leave: threading.Even
 
 
 @check(required=True)
-def test_concurrent_copies_are_right(workbench: Workbench) -> None:
+def test_concurrent_copies_are_right(bench: Workbench) -> None:
     """Copies made by several threads at once are correct, and share no memory."""
-    devices = workbench.devices
+    devices = bench.devices
     start = threading.Barrier(_THREADS)
 
     def work(number: int) -> list[Any]:
         source = devices[number % len(devices)]
-        x = workbench.make(samples.counting((1_000,)) + number, source)
+        x = bench.make(samples.counting((1_000,)) + number, source)
         start.wait(_PATIENCE_S)
         kept = []
         for turn in range(_COPIES):
             target = devices[(number + turn) % len(devices)]
             y = unidev.copy_to(x, target)
-            workbench.oracle.check_copy(x, y, target, f"thread {number}, {source} to {target}")
+            bench.oracle.check_copy(x, y, target, f"thread {number}, {source} to {target}")
             kept.append(y)
         return kept
 
@@ -77,23 +77,21 @@ def test_concurrent_copies_are_right(workbench: Workbench) -> None:
     values = [samples.counting((1_000,)) + number for number in range(_THREADS)]
     for number, kept in enumerate(copies):
         for y in kept:
-            workbench.oracle.check_bytes(
-                y, values[number].tobytes(), f"thread {number}, at the end"
-            )
+            bench.oracle.check_bytes(y, values[number].tobytes(), f"thread {number}, at the end")
     firsts = [kept[0] for kept in copies]
     for number, y in enumerate(firsts[1:]):
-        workbench.oracle.check_disjoint(firsts[number], y, f"threads {number} and {number + 1}")
+        bench.oracle.check_disjoint(firsts[number], y, f"threads {number} and {number + 1}")
 
 
 @check()
-def test_first_use_from_several_threads(workbench: Workbench) -> None:
+def test_first_use_from_several_threads(bench: Workbench) -> None:
     """In a fresh process, several threads may be the first to use the backend at the same time."""
-    found = run_fresh(_FIRST_USE, backend=workbench.backend.name)
+    found = run_fresh(_FIRST_USE, backend=bench.backend.name)
     assert not found["errors"], f"{len(found['errors'])} threads failed: {found['errors'][0]}"
     assert found["values"] == [[0.0, 0.0, 0.0]] * 8, f"the copies hold {found['values']}"
     assert found["backends"] == 1, f"the backend was made {found['backends']} times"
     assert found["devices"] == 1, f"one device became {found['devices']} objects"
-    workbench.evidence.add("threads", len(found["values"]))
+    bench.evidence.add("threads", len(found["values"]))
 
 
 _FIRST_USE = """

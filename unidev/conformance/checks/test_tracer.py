@@ -33,8 +33,8 @@ class _RefusedError(Exception):
 class _Scope:
     """A scope that records its transfers."""
 
-    def __init__(self, workbench: Workbench, name: str, heard: list[tuple[str, str]]) -> None:
-        self._tracer = workbench.backend.tracer
+    def __init__(self, bench: Workbench, name: str, heard: list[tuple[str, str]]) -> None:
+        self._tracer = bench.backend.tracer
         self.name = name
         self.before_begin: Callable[[], object] = lambda: None
         self.transfers: list[PlannedTransfer] = []
@@ -71,83 +71,81 @@ class _Scope:
         )
 
 
-def _scopes(workbench: Workbench, *names: str) -> tuple[list[_Scope], list[tuple[str, str]]]:
+def _scopes(bench: Workbench, *names: str) -> tuple[list[_Scope], list[tuple[str, str]]]:
     heard: list[tuple[str, str]] = []
-    return [_Scope(workbench, name, heard) for name in names], heard
+    return [_Scope(bench, name, heard) for name in names], heard
 
 
 @check(required=True, needs=_NEEDS)
-def test_read_is_reported_once(workbench: Workbench) -> None:
+def test_read_is_reported_once(bench: Workbench) -> None:
     """Reading a GPU tensor into Python is one transfer to the CPU; a read on the CPU is none."""
-    for gpu in workbench.gpus():
-        x = workbench.matrix(gpu)
-        (scope,), heard = _scopes(workbench, "only")
+    for gpu in bench.gpus():
+        x = bench.matrix(gpu)
+        (scope,), heard = _scopes(bench, "only")
         where = f"one read of a matrix on {gpu}"
         with scope():
-            values = workbench.probe.read_out(x)
+            values = bench.probe.read_out(x)
         scope.check(1, where)
-        _check_transfer(workbench, scope.transfers[0], gpu, where)
+        _check_transfer(bench, scope.transfers[0], gpu, where)
         assert heard == [("begin", "only"), ("end", "only")], f"{where}: {heard}"
         found = np.asarray(values, "float32").tobytes()
         assert found == samples.counting((2, 3), "float32").tobytes(), f"{where}: {values!r}"
-        workbench.probe.read_out(x)
+        bench.probe.read_out(x)
         scope.check(1, f"{where}, after the scope")
-    x = workbench.matrix(workbench.cpu)
-    (scope,), _ = _scopes(workbench, "only")
+    x = bench.matrix(bench.cpu)
+    (scope,), _ = _scopes(bench, "only")
     with scope():
-        workbench.probe.read_out(x)
+        bench.probe.read_out(x)
     scope.check(0, "a read on the CPU")
 
 
 def _check_transfer(
-    workbench: Workbench, transfer: PlannedTransfer, source: Device, where: str
+    bench: Workbench, transfer: PlannedTransfer, source: Device, where: str
 ) -> None:
     assert isinstance(transfer, PlannedTransfer), f"{where}: `begin` received {transfer!r}"
     ways = transfer.source, transfer.target
-    assert ways == (source, workbench.cpu), f"{where}: it goes from {ways[0]} to {ways[1]}"
+    assert ways == (source, bench.cpu), f"{where}: it goes from {ways[0]} to {ways[1]}"
     assert transfer.nbytes == 24, f"{where}: {transfer.nbytes} bytes, not 24"
     assert transfer.shape in ((2, 3), None), f"{where}: its shape is {transfer.shape}"
     assert isinstance(transfer.operation, str), f"{where}: its name is {transfer.operation!r}"
     assert transfer.operation, f"{where}: it has no name"
-    workbench.evidence.add("transfers", transfer.operation)
+    bench.evidence.add("transfers", transfer.operation)
 
 
-@check(needs=(*_NEEDS, "probe.write"))
-def test_begin_comes_before_the_bytes_move(workbench: Workbench) -> None:
+@check(needs=(*_NEEDS, "probe.write"), over="gpus")
+def test_begin_comes_before_the_bytes_move(bench: Workbench, gpu: Device) -> None:
     """Values that ``begin`` writes into the tensor are the values that are read."""
-    for gpu in workbench.gpus():
-        x = workbench.matrix(gpu)
-        scope = _Scope(workbench, "only", [])
-        scope.before_begin = partial(workbench.probe.write, x, 7.0)
-        with scope():
-            values = workbench.probe.read_out(x)
-        found = np.asarray(values, "float32")
-        assert (found == 7).all(), f"on {gpu}: `begin` was called after the values were read"
+    x = bench.matrix(gpu)
+    scope = _Scope(bench, "only", [])
+    scope.before_begin = partial(bench.probe.write, x, 7.0)
+    with scope():
+        values = bench.probe.read_out(x)
+    found = np.asarray(values, "float32")
+    assert (found == 7).all(), f"on {gpu}: `begin` was called after the values were read"
 
 
-@check(required=True, needs=_NEEDS)
-def test_begin_that_raises(workbench: Workbench) -> None:
+@check(required=True, needs=_NEEDS, over="gpus")
+def test_begin_that_raises(bench: Workbench, gpu: Device) -> None:
     """An error of ``begin`` reaches the caller unchanged; scopes that had begun have ended."""
-    for gpu in workbench.gpus():
-        x = workbench.matrix(gpu)
-        scopes, _ = _scopes(workbench, "outer", "middle", "inner")
-        outer, middle, inner = scopes
-        with outer(), middle(), inner():
-            error = _RefusedError(f"no reads of {gpu}")
-            allowing, middle.before_begin = middle.before_begin, partial(_raise, error)
-            _check_raises(error, partial(workbench.probe.read_out, x))
-            for each in scopes:
-                each.check(len(each.transfers), f"after a refused read of {gpu}")
-            outer.check(1, f"a scope outside the one that refuses a read of {gpu}")
-            middle.before_begin = allowing
-            already = [len(each.transfers) for each in scopes]
-            workbench.works(workbench.probe.read_out, x)
-            for each, count in zip(scopes, already, strict=True):
-                each.check(count + 1, f"a read of {gpu} after a refused one")
-        (later,), _ = _scopes(workbench, "later")
-        with later():
-            workbench.works(workbench.probe.read_out, x)
-        later.check(1, f"a read of {gpu} in a scope after one that refused")
+    x = bench.matrix(gpu)
+    scopes, _ = _scopes(bench, "outer", "middle", "inner")
+    outer, middle, inner = scopes
+    with outer(), middle(), inner():
+        error = _RefusedError(f"no reads of {gpu}")
+        allowing, middle.before_begin = middle.before_begin, partial(_raise, error)
+        _check_raises(error, partial(bench.probe.read_out, x))
+        for each in scopes:
+            each.check(len(each.transfers), f"after a refused read of {gpu}")
+        outer.check(1, f"a scope outside the one that refuses a read of {gpu}")
+        middle.before_begin = allowing
+        already = [len(each.transfers) for each in scopes]
+        bench.works(bench.probe.read_out, x)
+        for each, count in zip(scopes, already, strict=True):
+            each.check(count + 1, f"a read of {gpu} after a refused one")
+    (later,), _ = _scopes(bench, "later")
+    with later():
+        bench.works(bench.probe.read_out, x)
+    later.check(1, f"a read of {gpu} in a scope after one that refused")
 
 
 def _raise(error: BaseException) -> None:
@@ -166,56 +164,54 @@ def _check_raises(error: BaseException, call: Callable[[], object]) -> None:
     raise AssertionError(f"`begin` raised {error!r}, and the read returned {result!r}")
 
 
-@check(required=True, needs=_NEEDS)
-def test_scopes_nest(workbench: Workbench) -> None:
+@check(required=True, needs=_NEEDS, over="gpus")
+def test_scopes_nest(bench: Workbench, gpu: Device) -> None:
     """Every open scope records a transfer; ends come in the reverse order of begins."""
-    for gpu in workbench.gpus():
-        x = workbench.matrix(gpu)
-        (outer, inner), heard = _scopes(workbench, "outer", "inner")
-        with outer():
-            with inner():
-                workbench.probe.read_out(x)
-            assert heard == [
-                ("begin", "outer"), ("begin", "inner"), ("end", "inner"), ("end", "outer")
-            ], f"one read of {gpu} in two scopes: {heard}"  # fmt: skip
-            workbench.probe.read_out(x)
-        outer.check(2, f"reads of {gpu} in an inner scope and after it")
-        inner.check(1, f"reads of {gpu} in an inner scope and after it")
+    x = bench.matrix(gpu)
+    (outer, inner), heard = _scopes(bench, "outer", "inner")
+    with outer():
+        with inner():
+            bench.probe.read_out(x)
+        assert heard == [
+            ("begin", "outer"), ("begin", "inner"), ("end", "inner"), ("end", "outer")
+        ], f"one read of {gpu} in two scopes: {heard}"  # fmt: skip
+        bench.probe.read_out(x)
+    outer.check(2, f"reads of {gpu} in an inner scope and after it")
+    inner.check(1, f"reads of {gpu} in an inner scope and after it")
 
 
-@check(required=True, needs=_NEEDS)
-def test_scopes_left_in_any_order(workbench: Workbench) -> None:
+@check(required=True, needs=_NEEDS, over="gpus")
+def test_scopes_left_in_any_order(bench: Workbench, gpu: Device) -> None:
     """A scope left before a later one records nothing more; the later one continues."""
-    for gpu in workbench.gpus():
-        x = workbench.matrix(gpu)
-        (first, second), _ = _scopes(workbench, "first", "second")
-        opened = ExitStack()
-        opened.enter_context(first())
-        with opened, second():
-            opened.close()
-            workbench.probe.read_out(x)
-        first.check(0, f"a read of {gpu} after the first scope was left")
-        second.check(1, f"a read of {gpu} after the first scope was left")
-        workbench.probe.read_out(x)
-        second.check(1, f"a read of {gpu} after both scopes were left")
+    x = bench.matrix(gpu)
+    (first, second), _ = _scopes(bench, "first", "second")
+    opened = ExitStack()
+    opened.enter_context(first())
+    with opened, second():
+        opened.close()
+        bench.probe.read_out(x)
+    first.check(0, f"a read of {gpu} after the first scope was left")
+    second.check(1, f"a read of {gpu} after the first scope was left")
+    bench.probe.read_out(x)
+    second.check(1, f"a read of {gpu} after both scopes were left")
 
 
 @check(required=True, needs=_NEEDS)
-def test_threads_hear_their_own(workbench: Workbench) -> None:
+def test_threads_hear_their_own(bench: Workbench) -> None:
     """Two threads record at once, each its own transfers; a thread without a scope none."""
-    gpu = workbench.gpus()[0]
+    gpu = bench.gpus()[0]
     barrier = threading.Barrier(3, timeout=_PATIENCE_S)
-    scopes, _ = _scopes(workbench, "first thread's", "second thread's")
-    (outside,), _ = _scopes(workbench, "main thread's")
+    scopes, _ = _scopes(bench, "first thread's", "second thread's")
+    (outside,), _ = _scopes(bench, "main thread's")
     errors: list[BaseException] = []
 
     def work(scope: _Scope | None, length: int) -> None:
         try:
-            x = workbench.make(samples.counting((length,), "float32"), gpu)
+            x = bench.make(samples.counting((length,), "float32"), gpu)
             with nullcontext() if scope is None else scope():
                 for _ in range(_READS):
                     barrier.wait()  # each read begins while the others' scopes are open
-                    workbench.probe.read_out(x)
+                    bench.probe.read_out(x)
                 barrier.wait()
         except BaseException as error:  # noqa: BLE001  it is raised by the check's own thread
             errors.append(error)
@@ -240,33 +236,33 @@ def test_threads_hear_their_own(workbench: Workbench) -> None:
 
 
 @check(required=True, needs=_NEEDS)
-def test_framework_is_as_it_was(workbench: Workbench) -> None:
+def test_framework_is_as_it_was(bench: Workbench) -> None:
     """After an exception in the block the framework's functions and settings are restored."""
-    gpu = workbench.gpus()[0]
-    x = workbench.matrix(gpu)
-    workbench.probe.read_out(x)  # triggers the framework's lazy imports
-    functions = _functions(workbench, x)
-    settings = dict(workbench.probe.global_state())
-    scopes, _ = _scopes(workbench, "outer", "inner")
+    gpu = bench.gpus()[0]
+    x = bench.matrix(gpu)
+    bench.probe.read_out(x)  # triggers the framework's lazy imports
+    functions = _functions(bench, x)
+    settings = dict(bench.probe.global_state())
+    scopes, _ = _scopes(bench, "outer", "inner")
     outer, inner = scopes
     try:
         with outer(), inner():
-            workbench.probe.read_out(x)
+            bench.probe.read_out(x)
             raise _RefusedError
     except _RefusedError:
         pass
     for each in scopes:
         each.check(1, f"a read of {gpu}")
-    now = _functions(workbench, x)
+    now = _functions(bench, x)
     changed = sorted(name for name in functions if now.get(name) is not functions[name])
     assert not changed, f"{len(changed)} functions stay replaced after the block: {changed[:5]}"
-    assert dict(workbench.probe.global_state()) == settings, "the block changed global settings"
-    workbench.evidence.add("functions", len(functions))
+    assert dict(bench.probe.global_state()) == settings, "the block changed global settings"
+    bench.evidence.add("functions", len(functions))
 
 
-def _functions(workbench: Workbench, x: Any) -> dict[str, object]:
+def _functions(bench: Workbench, x: Any) -> dict[str, object]:
     """Functions and methods of the framework by name, from its modules and the tensor's class."""
-    spec = workbench.backend.spec
+    spec = bench.backend.spec
     packages = {spec.framework, *spec.namespaces} - {"unidev"}
     owners = [
         (name, vars(module))

@@ -17,235 +17,209 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
 
-@check(required=True, profile="train", needs=("autograd",))
-def test_of_a_tensor(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("autograd",), over="devices")
+def test_of_a_tensor(bench: Workbench, device: Device) -> None:
     """The loss, and its gradient as a new tensor on the parameter's device."""
     values = wholes(2, 3)
-    for device in workbench.devices:
-        x = workbench.make(values, device)
+    x = bench.make(values, device)
 
-        def loss_of(x: Any) -> Any:
-            return total(workbench, times(x, x))
+    def loss_of(x: Any) -> Any:
+        return total(bench, times(x, x))
 
-        loss, slope = workbench.works(unidev.value_and_grad(loss_of), x)
-        where = f"sum of x*x on {device}"
-        check_gradient(workbench, slope, 2 * values, device, where)
-        _check_loss(workbench, loss, float((values * values).sum()), device, where)
-        workbench.oracle.check_disjoint(x, slope, f"{where}: the gradient")
-        workbench.oracle.check_bytes(x, values.tobytes(), f"{where}: the tensor itself")
-        workbench.oracle.check_kind(x, slope, f"{where}: the gradient")
+    loss, grad = bench.works(unidev.value_and_grad(loss_of), x)
+    where = f"sum of x*x on {device}"
+    check_gradient(bench, grad, 2 * values, device, where)
+    _check_loss(bench, loss, float((values * values).sum()), device, where)
+    bench.oracle.check_disjoint(x, grad, f"{where}: the gradient")
+    bench.oracle.check_bytes(x, values.tobytes(), f"{where}: the tensor itself")
+    bench.oracle.check_kind(x, grad, f"{where}: the gradient")
 
 
-@check(required=True, profile="train", needs=("autograd",))
-def test_of_a_container(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("autograd",), over="devices")
+def test_of_a_container(bench: Workbench, device: Device) -> None:
     """Gradients come in a container of the same structure; a repeated tensor has one gradient."""
-    for device in workbench.devices:
-        values = {name: wholes(2, 3, start=start) for start, name in enumerate("abc", start=1)}
-        a, b, c = (workbench.make(each, device) for each in values.values())
-        parameters = {"a": a, "pair": (b, [c, a]), "note": "no tensor"}
+    values = {name: wholes(2, 3, start=start) for start, name in enumerate("abc", start=1)}
+    a, b, c = (bench.make(each, device) for each in values.values())
+    parameters = {"a": a, "pair": (b, [c, a]), "note": "no tensor"}
 
-        def loss_of(given: Any, factor: Any) -> Any:
-            b, (c, again) = given["pair"]
-            assert again is given["a"], "a repeated tensor became two"
-            product = times(times(given["a"], b), times(c, again))
-            return total(workbench, times(product, factor))
+    def loss_of(given: Any, factor: Any) -> Any:
+        b, (c, again) = given["pair"]
+        assert again is given["a"], "a repeated tensor became two"
+        product = times(times(given["a"], b), times(c, again))
+        return total(bench, times(product, factor))
 
-        factor = workbench.make(np.full((2, 3), 2, "float32"), device)
-        loss, slopes = workbench.works(unidev.value_and_grad(loss_of), parameters, factor)
-        where = f"sum of 2*a*a*b*c on {device}"
-        assert isinstance(slopes, dict), f"{where}: gradients come as a {type(slopes).__name__}"
-        assert list(slopes) == list(parameters), f"{where}: gradients of {list(slopes)}"
-        by_b, (by_c, by_a) = slopes["pair"]
-        assert by_a is slopes["a"], f"{where}: the repeated tensor has two gradients"
-        a_, b_, c_ = values.values()
-        check_gradient(workbench, by_a, 4 * a_ * b_ * c_, device, f"{where}, da")
-        check_gradient(workbench, by_b, 2 * a_ * a_ * c_, device, f"{where}, db")
-        check_gradient(workbench, by_c, 2 * a_ * a_ * b_, device, f"{where}, dc")
-        _check_loss(workbench, loss, float((2 * a_ * a_ * b_ * c_).sum()), device, where)
+    factor = bench.make(np.full((2, 3), 2, "float32"), device)
+    loss, grads = bench.works(unidev.value_and_grad(loss_of), parameters, factor)
+    where = f"sum of 2*a*a*b*c on {device}"
+    assert isinstance(grads, dict), f"{where}: gradients come as a {type(grads).__name__}"
+    assert list(grads) == list(parameters), f"{where}: gradients of {list(grads)}"
+    by_b, (by_c, by_a) = grads["pair"]
+    assert by_a is grads["a"], f"{where}: the repeated tensor has two gradients"
+    a_, b_, c_ = values.values()
+    check_gradient(bench, by_a, 4 * a_ * b_ * c_, device, f"{where}, da")
+    check_gradient(bench, by_b, 2 * a_ * a_ * c_, device, f"{where}, db")
+    check_gradient(bench, by_c, 2 * a_ * a_ * b_, device, f"{where}, dc")
+    _check_loss(bench, loss, float((2 * a_ * a_ * b_ * c_).sum()), device, where)
 
 
-@check(required=True, profile="train", needs=("autograd",))
-def test_across_devices(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("autograd",), over="all_pairs")
+def test_across_devices(bench: Workbench, here: Device, there: Device) -> None:
     """Parameters on several devices in one loss: each gradient is on its parameter's device."""
     values = wholes(2, 3), wholes(2, 3, start=2)
-    for here, there in workbench.all_pairs():
-        parameters = [
-            workbench.make(each, d) for each, d in zip(values, (here, there), strict=True)
-        ]
+    parameters = [bench.make(each, d) for each, d in zip(values, (here, there), strict=True)]
 
-        def loss_of(given: Any, there: Device = there) -> Any:
-            return total(workbench, times(unidev.copy_to(given[0], there), given[1]))
+    def loss_of(given: Any) -> Any:
+        return total(bench, times(unidev.copy_to(given[0], there), given[1]))
 
-        loss, slopes = workbench.works(unidev.value_and_grad(loss_of), parameters)
-        where = f"x on {here} copied to y on {there}"
-        check_gradient(workbench, slopes[0], values[1], here, f"{where}, dx")
-        check_gradient(workbench, slopes[1], values[0], there, f"{where}, dy")
-        _check_loss(workbench, loss, float((values[0] * values[1]).sum()), there, where)
+    loss, grads = bench.works(unidev.value_and_grad(loss_of), parameters)
+    where = f"x on {here} copied to y on {there}"
+    check_gradient(bench, grads[0], values[1], here, f"{where}, dx")
+    check_gradient(bench, grads[1], values[0], there, f"{where}, dy")
+    _check_loss(bench, loss, float((values[0] * values[1]).sum()), there, where)
 
 
-@check(required=True, profile="train", needs=("autograd",))
-def test_zeros_for_what_is_not_reached(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("autograd",), over="all_pairs")
+def test_zeros_for_what_is_not_reached(bench: Workbench, here: Device, there: Device) -> None:
     """Parameters that the loss does not depend on get zero gradients, on their own device."""
     values = wholes(2, 3)
-    for here, there in workbench.all_pairs():
-        used, idle = workbench.make(values, here), workbench.make(wholes(4), there)
-        loss_of = unidev.value_and_grad(lambda given: total(workbench, given["used"]))
-        _, slopes = workbench.works(loss_of, {"used": used, "idle": idle})
-        where = f"used on {here}, idle on {there}"
-        check_gradient(workbench, slopes["used"], np.ones_like(values), here, where)
-        check_gradient(
-            workbench, slopes["idle"], np.zeros(4, "float32"), there, f"{where}, of idle"
-        )
+    used, idle = bench.make(values, here), bench.make(wholes(4), there)
+    loss_of = unidev.value_and_grad(lambda given: total(bench, given["used"]))
+    _, grads = bench.works(loss_of, {"used": used, "idle": idle})
+    where = f"used on {here}, idle on {there}"
+    check_gradient(bench, grads["used"], np.ones_like(values), here, where)
+    check_gradient(bench, grads["idle"], np.zeros(4, "float32"), there, f"{where}, of idle")
 
 
-@check(required=True, profile="train", needs=("autograd", "probe.autograd"))
-def test_loss_is_detached(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("autograd", "probe.autograd"), over="devices")
+def test_loss_is_detached(bench: Workbench, device: Device) -> None:
     """The returned loss is detached, and so are the gradients."""
     values = wholes(2, 3)
-    for device in workbench.devices:
-        x = workbench.make(values, device)
-        loss, slope = unidev.value_and_grad(lambda x: total(workbench, times(x, x)))(x)
-        flag = workbench.probe.autograd.is_differentiable
-        if not isinstance(flag, Unsupported):
-            assert flag(loss) is False, f"on {device}: the loss is still differentiable"
-            assert flag(slope) is False, f"on {device}: the gradient is differentiable itself"
-            assert flag(x) is False, f"on {device}: the tensor itself was made differentiable"
+    x = bench.make(values, device)
+    loss, grad = unidev.value_and_grad(lambda x: total(bench, times(x, x)))(x)
+    flag = bench.probe.autograd.is_differentiable
+    if not isinstance(flag, Unsupported):
+        assert flag(loss) is False, f"on {device}: the loss is still differentiable"
+        assert flag(grad) is False, f"on {device}: the gradient is differentiable itself"
+        assert flag(x) is False, f"on {device}: the tensor itself was made differentiable"
 
-        def again(y: Any, loss: Any = loss, x: Any = x) -> Any:
-            return times(plus(y, x), loss)
+    def again(y: Any) -> Any:
+        return times(plus(y, x), loss)
 
-        (found,) = workbench.probe.autograd.gradients(again, [np.ones((1, 1), "float32")], [device])
-        expected = np.full((1, 1), (values * values).sum() * values.size, "float32")
-        check_gradient(workbench, found, expected, device, f"a use of the loss on {device}")
+    (found,) = bench.probe.autograd.gradients(again, [np.ones((1, 1), "float32")], [device])
+    expected = np.full((1, 1), (values * values).sum() * values.size, "float32")
+    check_gradient(bench, found, expected, device, f"a use of the loss on {device}")
 
 
-@check(required=True, profile="train", needs=("autograd",))
-def test_errors(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("autograd",), over="devices")
+def test_errors(bench: Workbench, device: Device) -> None:
     """A loss that is not one number, depends on no parameter, or is not a tensor is an error."""
-    for device in workbench.devices:
-        x, other = workbench.matrix(device), workbench.matrix(device)
-        of = unidev.value_and_grad
-        workbench.expect(unidev.InvalidDataError, of(lambda x: times(x, x)), x)
-        workbench.expect(unidev.InvalidDataError, of(lambda _: 1.5), x)
-        workbench.expect(unidev.InvalidDataError, of(lambda _: None), x)
-        workbench.expect(unidev.InvalidDataError, of(lambda _, o=other: total(workbench, o)), x)
-        workbench.expect(
-            unidev.NotATensorError, of(lambda _, o=other: total(workbench, o)), {"n": 3}
-        )
-        workbench.expect(ZeroDivisionError, of(_divide_by_zero), x)
-        _, slope = workbench.works(of(lambda x: total(workbench, x)), x)
-        check_gradient(
-            workbench, slope, np.ones((2, 3), "float32"), device, "after all these errors"
-        )
+    x, other = bench.matrix(device), bench.matrix(device)
+    of = unidev.value_and_grad
+    bench.expect(unidev.InvalidDataError, of(lambda x: times(x, x)), x)
+    bench.expect(unidev.InvalidDataError, of(lambda _: 1.5), x)
+    bench.expect(unidev.InvalidDataError, of(lambda _: None), x)
+    bench.expect(unidev.InvalidDataError, of(lambda _, o=other: total(bench, o)), x)
+    bench.expect(unidev.NotATensorError, of(lambda _, o=other: total(bench, o)), {"n": 3})
+    bench.expect(ZeroDivisionError, of(_divide_by_zero), x)
+    _, grad = bench.works(of(lambda x: total(bench, x)), x)
+    check_gradient(bench, grad, np.ones((2, 3), "float32"), device, "after all these errors")
 
 
 def _divide_by_zero(_: Any) -> Any:
     raise ZeroDivisionError("as a user's own loss may, which must reach the user unchanged")
 
 
-@check(required=True, profile="train", needs=("autograd", "models", "probe.models"))
-def test_of_a_model(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("autograd", "models", "probe.models"), over="devices")
+def test_of_a_model(bench: Workbench, device: Device) -> None:
     """For a model, gradients have the names of its trainable parameters, and lower the loss."""
-    for device in workbench.devices:
-        sample = Sample.on(workbench, device)
-        sample.probe.set_inference(sample.model)  # else statistics change between two calls
-        frozen = sample.probe.frozen(sample.model)
-        trainable = sample.names(unidev.parameters(sample.model)) - frozen
-        before, slopes = workbench.works(
-            unidev.value_and_grad(sample.loss_of), sample.model, sample.x
-        )
-        found = sample.names({name: unidev.parameters(sample.model)[name] for name in slopes})
-        assert found == trainable, f"on {device}: gradients of {found}, not of {trainable}"
-        for name, slope in slopes.items():
-            workbench.oracle.check_device(slope, device, f"the gradient of {name}")
-            workbench.oracle.check_kind(unidev.parameters(sample.model)[name], slope, name)
-        steepness = sum(float((sample.array(each) ** 2).sum()) for each in slopes.values())
-        assert steepness > 0, f"on {device}: all gradients are zeros"
-        # So small a step that the loss is almost linear, so large that float32 shows the change.
-        lr = 0.01 * float(sample.array(before).ravel()[0]) / steepness
-        unidev.sgd(sample.model, slopes, lr=lr)
-        after, _ = unidev.value_and_grad(sample.loss_of)(sample.model, sample.x)
-        fell = float(sample.array(before).ravel()[0]) - float(sample.array(after).ravel()[0])
-        where = f"on {device}: a step of {lr:g} along the gradients"
-        assert np.isclose(fell, lr * steepness, rtol=0.1), (
-            f"{where} lowered the loss by {fell:g}, not by the expected {lr * steepness:g}"
-        )
-        workbench.evidence.add("fell", f"{where}: {fell:g} of {lr * steepness:g}")
+    sample = Sample.on(bench, device)
+    sample.probe.set_inference(sample.model)  # else statistics change between two calls
+    frozen = sample.probe.frozen(sample.model)
+    trainable = sample.names(unidev.parameters(sample.model)) - frozen
+    before, grads = bench.works(unidev.value_and_grad(sample.loss_of), sample.model, sample.x)
+    found = sample.names({name: unidev.parameters(sample.model)[name] for name in grads})
+    assert found == trainable, f"on {device}: gradients of {found}, not of {trainable}"
+    for name, grad in grads.items():
+        bench.oracle.check_device(grad, device, f"the gradient of {name}")
+        bench.oracle.check_kind(unidev.parameters(sample.model)[name], grad, name)
+    steepness = sum(float((sample.array(each) ** 2).sum()) for each in grads.values())
+    assert steepness > 0, f"on {device}: all gradients are zeros"
+    # So small a step that the loss is almost linear, so large that float32 shows the change.
+    lr = 0.01 * float(sample.array(before).ravel()[0]) / steepness
+    unidev.sgd(sample.model, grads, lr=lr)
+    after, _ = unidev.value_and_grad(sample.loss_of)(sample.model, sample.x)
+    fell = float(sample.array(before).ravel()[0]) - float(sample.array(after).ravel()[0])
+    where = f"on {device}: a step of {lr:g} along the gradients"
+    assert np.isclose(fell, lr * steepness, rtol=0.1), (
+        f"{where} lowered the loss by {fell:g}, not by the expected {lr * steepness:g}"
+    )
+    bench.evidence.add("fell", f"{where}: {fell:g} of {lr * steepness:g}")
 
 
-@check(required=True, profile="train", needs=("autograd", "models", "probe.models"))
-def test_leaves_the_models_gradients(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("autograd", "models", "probe.models"), over="devices")
+def test_leaves_the_models_gradients(bench: Workbench, device: Device) -> None:
     """Gradients that the framework keeps in the model are not created, changed or lost."""
-    for device in workbench.devices:
-        sample = Sample.on(workbench, device)
-        _check_gradients_stay(workbench, sample, f"on {device}, before any")
-        sample.step()
-        _check_gradients_stay(workbench, sample, f"on {device}, after a step")
+    sample = Sample.on(bench, device)
+    _check_gradients_stay(bench, sample, f"on {device}, before any")
+    sample.step()
+    _check_gradients_stay(bench, sample, f"on {device}, after a step")
 
 
-def _check_gradients_stay(workbench: Workbench, sample: Sample, where: str) -> None:
+def _check_gradients_stay(bench: Workbench, sample: Sample, where: str) -> None:
     def kept() -> dict[str, bytes]:
         tensors = sample.probe.tensors(sample.model)
-        return {
-            name: workbench.probe.read(x) for name, x in tensors.items() if name.endswith(".grad")
-        }
+        return {name: bench.probe.read(x) for name, x in tensors.items() if name.endswith(".grad")}
 
     before = kept()
-    workbench.works(unidev.value_and_grad(sample.loss_of), sample.model, sample.x)
+    bench.works(unidev.value_and_grad(sample.loss_of), sample.model, sample.x)
     after = kept()
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     assert not changed, f"{where}: value_and_grad has changed {changed}"
-    workbench.evidence.add("kept", f"{where}: {sorted(before)}")
+    bench.evidence.add("kept", f"{where}: {sorted(before)}")
 
 
-@check(required=True, profile="train", needs=("autograd",))
-def test_sgd_is_exact(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("autograd",), over="devices")
+def test_sgd_is_exact(bench: Workbench, device: Device) -> None:
     """``sgd`` gives parameter minus lr times gradient, in place if tensors can be written to."""
     values, down = wholes(2, 3), wholes(2, 3, start=2)
     expected = values - np.float32(0.25) * down
-    is_mutable = not isinstance(workbench.probe.write, Unsupported)
-    for device in workbench.devices:
-        x, y = workbench.make(values, device), workbench.make(values, device)
-        slope = workbench.make(down, device)
-        parameters = {"x": x, "more": [y, x]}
-        memory = workbench.oracle.storage(x), workbench.oracle.storage(y)
-        new = workbench.works(unidev.sgd, parameters, {"x": slope, "more": [slope, slope]}, lr=0.25)
-        where = f"sgd on {device}"
-        for name, each in (("x", new["x"]), ("y", new["more"][0]), ("again", new["more"][1])):
-            workbench.oracle.check_bytes(each, expected.tobytes(), f"{where}, {name}")
-            workbench.oracle.check_device(each, device, f"{where}, {name}")
-        assert new["more"][1] is new["x"], f"{where}: a repeated tensor became two"
-        workbench.oracle.check_bytes(slope, down.tobytes(), f"{where}, the gradient itself")
-        if is_mutable:
-            assert new is parameters, f"{where}: tensors can be written to, but were replaced"
-            after = workbench.oracle.storage(x), workbench.oracle.storage(y)
-            assert after == memory, f"{where}: the memory was {memory}, and is {after}"
-        else:
-            workbench.oracle.check_bytes(x, values.tobytes(), f"{where}, the old tensor")
+    is_mutable = not isinstance(bench.probe.write, Unsupported)
+    x, y = bench.make(values, device), bench.make(values, device)
+    grad = bench.make(down, device)
+    parameters = {"x": x, "more": [y, x]}
+    memory = bench.oracle.storage(x), bench.oracle.storage(y)
+    new = bench.works(unidev.sgd, parameters, {"x": grad, "more": [grad, grad]}, lr=0.25)
+    where = f"sgd on {device}"
+    for name, each in (("x", new["x"]), ("y", new["more"][0]), ("again", new["more"][1])):
+        bench.oracle.check_bytes(each, expected.tobytes(), f"{where}, {name}")
+        bench.oracle.check_device(each, device, f"{where}, {name}")
+    assert new["more"][1] is new["x"], f"{where}: a repeated tensor became two"
+    bench.oracle.check_bytes(grad, down.tobytes(), f"{where}, the gradient itself")
+    if is_mutable:
+        assert new is parameters, f"{where}: tensors can be written to, but were replaced"
+        after = bench.oracle.storage(x), bench.oracle.storage(y)
+        assert after == memory, f"{where}: the memory was {memory}, and is {after}"
+    else:
+        bench.oracle.check_bytes(x, values.tobytes(), f"{where}, the old tensor")
 
 
-@check(required=True, profile="train", needs=("autograd",))
-def test_sgd_refuses_what_does_not_fit(workbench: Workbench) -> None:
+@check(required=True, profile="train", needs=("autograd",), over="devices")
+def test_sgd_refuses_what_does_not_fit(bench: Workbench, device: Device) -> None:
     """Gradients of another shape, number, kind or device are an error, and nothing is changed."""
-    for device in workbench.devices:
-        values = wholes(2, 3)
-        x, y, good = (workbench.make(values, device) for _ in range(3))
-        parameters = [x, y]
-        wrong: list[Any] = [workbench.make(wholes(3, 2), device)]
-        wrong += [
-            workbench.make(values, other) for other in workbench.devices if other is not device
-        ]
-        for each in wrong:
-            workbench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good, each], lr=1)
-        workbench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good], lr=1)
-        workbench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good, good], lr="fast")
-        for each in parameters:
-            workbench.oracle.check_bytes(each, values.tobytes(), f"on {device}, after the errors")
+    values = wholes(2, 3)
+    x, y, good = (bench.make(values, device) for _ in range(3))
+    parameters = [x, y]
+    wrong: list[Any] = [bench.make(wholes(3, 2), device)]
+    wrong += [bench.make(values, other) for other in bench.devices if other is not device]
+    for each in wrong:
+        bench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good, each], lr=1)
+    bench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good], lr=1)
+    bench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good, good], lr="fast")
+    for each in parameters:
+        bench.oracle.check_bytes(each, values.tobytes(), f"on {device}, after the errors")
 
 
-def _check_loss(
-    workbench: Workbench, loss: Any, expected: float, device: Device, where: str
-) -> None:
-    found = float(read(workbench, loss, np.zeros(1, "float32"))[0])
+def _check_loss(bench: Workbench, loss: Any, expected: float, device: Device, where: str) -> None:
+    found = float(read(bench, loss, np.zeros(1, "float32"))[0])
     assert found == expected, f"{where}: the loss is {found}, not {expected}"
-    workbench.oracle.check_device(loss, device, f"{where}: the loss")
+    bench.oracle.check_device(loss, device, f"{where}: the loss")

@@ -23,12 +23,16 @@ if TYPE_CHECKING:
     Trial = Callable[[Backend, Any], object]
 
 
+def _same(x: Any) -> Any:
+    return x
+
+
 def _matrix() -> np.ndarray[Any, Any]:
     return np.arange(6, dtype="float32").reshape(2, 3)
 
 
 def _tensor(backend: Backend) -> Any:
-    return backend.probe.make(_matrix(), backend.device("cpu", 0))
+    return backend.probe.make(_matrix(), backend.cpu)
 
 
 def _model(backend: Backend) -> Any:
@@ -36,17 +40,15 @@ def _model(backend: Backend) -> Any:
 
 
 _TRIALS: dict[str, Trial] = {
-    "native_scope": lambda backend, call: call(backend.device("cpu", 0)),
+    "native_scope": lambda backend, call: call(backend.cpu),
     "extents": lambda backend, call: call(_tensor(backend)),
-    "memory": lambda backend, call: call(backend.device("cpu", 0)),
+    "memory": lambda backend, call: call(backend.cpu),
     "pinned": lambda backend, call: call(_tensor(backend)),
-    "peaks": lambda backend, part: part.peak_bytes(backend.device("cpu", 0)),
+    "peaks": lambda backend, part: part.peak_bytes(backend.cpu),
     "probe.write": lambda backend, call: call(_tensor(backend), 1.0),
-    "probe.gradient": lambda backend, call: call(
-        lambda x: x, _matrix(), backend.device("cpu", 0)
-    ),
-    "probe.deleted": lambda backend, call: call(backend.device("cpu", 0)),
-    "probe.allocated_bytes": lambda backend, call: call(backend.device("cpu", 0)),
+    "probe.gradient": lambda backend, call: call(_same, _matrix(), backend.cpu),
+    "probe.deleted": lambda backend, call: call(backend.cpu),
+    "probe.allocated_bytes": lambda backend, call: call(backend.cpu),
     "probe.read_out": lambda backend, call: call(_tensor(backend)),
     "models": lambda backend, part: part.parameters({"x": _tensor(backend)}),
     "autograd": lambda backend, part: part.leaf(_tensor(backend)),
@@ -54,12 +56,8 @@ _TRIALS: dict[str, Trial] = {
     "functions": lambda backend, part: part.relu(_tensor(backend)),
     "installation": lambda _, part: part.build(),
     "tracer": lambda _, part: part.watch(print, print),
-    "probe.autograd": lambda backend, part: part.gradients(
-        lambda x: x, [_matrix()], [backend.device("cpu", 0)]
-    ),
-    "probe.autograd.second_order": lambda backend, call: call(
-        lambda x: x, _matrix(), backend.device("cpu", 0)
-    ),
+    "probe.autograd": lambda backend, part: part.gradients(_same, [_matrix()], [backend.cpu]),
+    "probe.autograd.second_order": lambda backend, call: call(_same, _matrix(), backend.cpu),
     "probe.autograd.is_differentiable": lambda backend, call: call(_tensor(backend)),
     "probe.models": lambda _, part: part.model(),
     "probe.models.earlier_optimizer": lambda backend, call: call(_model(backend)),

@@ -77,11 +77,7 @@ class Configuration:
         return all(self._meets_term(term.strip()) for term in condition.split(" and "))
 
     def _meets_term(self, term: str) -> bool:
-        words = {
-            "always": True,
-            "simulated": self.simulated > 0,
-            "hardware": self.simulated == 0,
-        }
+        words = {"always": True, "simulated": self.simulated > 0, "hardware": self.simulated == 0}
         if term in words:
             return words[term]
         match = _COMPARISON.fullmatch(term)

@@ -40,18 +40,18 @@ def plus(x: Tensor, y: Tensor) -> Tensor:
         return x + y
 
 
-def total(workbench: Workbench, x: Tensor) -> Tensor:
+def total(bench: Workbench, x: Tensor) -> Tensor:
     """The sum of a matrix as a tensor of one element, on the matrix's device."""
     device = unidev.device_of(x)
     rows, columns = (int(size) for size in x.shape)
-    left = workbench.make(np.ones((1, rows), "float32"), device)
-    right = workbench.make(np.ones((columns, 1), "float32"), device)
+    left = bench.make(np.ones((1, rows), "float32"), device)
+    right = bench.make(np.ones((columns, 1), "float32"), device)
     with device:
         return left @ x @ right
 
 
 def gradients(
-    workbench: Workbench,
+    bench: Workbench,
     function: Callable[..., Tensor],
     arrays: Sequence[Array],
     devices: Sequence[Device],
@@ -62,9 +62,9 @@ def gradients(
     Raises:
         AssertionError: it raises, as some frameworks do if nothing flows.
     """
-    workbench.evidence.touch(*devices)
+    bench.evidence.touch(*devices)
     try:
-        return workbench.probe.autograd.gradients(function, arrays, devices)
+        return bench.probe.autograd.gradients(function, arrays, devices)
     except AssertionError:
         raise
     except Exception as error:
@@ -72,31 +72,29 @@ def gradients(
 
 
 def check_gradient(
-    workbench: Workbench, slope: Tensor | None, expected: Array, device: Device, where: str
+    bench: Workbench, grad: Tensor | None, expected: Array, device: Device, where: str
 ) -> None:
     """A gradient exists, has exactly these numbers, and is on ``device``."""
-    assert slope is not None, f"{where}: no gradient reaches the source"
-    found = read(workbench, slope, expected)
+    assert grad is not None, f"{where}: no gradient reaches the source"
+    found = read(bench, grad, expected)
     assert np.array_equal(found, expected), (
         f"{where}: the gradient is {found.tolist()}, not {expected.tolist()}"
     )
-    workbench.oracle.check_device(slope, device, f"{where}: the gradient")
-    workbench.evidence.add("gradient", f"{where}: {found.ravel()[:4].tolist()} on {device}")
+    bench.oracle.check_device(grad, device, f"{where}: the gradient")
+    bench.evidence.add("gradient", f"{where}: {found.ravel()[:4].tolist()} on {device}")
 
 
-def check_none(
-    workbench: Workbench, slope: Tensor | None, shape: tuple[int, ...], where: str
-) -> None:
+def check_none(bench: Workbench, grad: Tensor | None, shape: tuple[int, ...], where: str) -> None:
     """No gradient exists, or it is zeros."""
-    if slope is None:
+    if grad is None:
         return
-    found = read(workbench, slope, np.zeros(shape, "float32"))
+    found = read(bench, grad, np.zeros(shape, "float32"))
     assert not found.any(), f"{where}: a gradient arrives where none should: {found.tolist()}"
 
 
-def read(workbench: Workbench, x: Tensor, like: Array) -> Array:
+def read(bench: Workbench, x: Tensor, like: Array) -> Array:
     """The numbers of a float32 tensor, read by the probe."""
-    content = workbench.probe.read(x)
+    content = bench.probe.read(x)
     assert len(content) == like.nbytes, (
         f"a tensor of {len(content)} bytes where {like.nbytes} were expected: shape "
         f"{tuple(x.shape)}, not {like.shape}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
+from unidev.conformance.kit.stored_models import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -44,33 +45,32 @@ def made_on(device: Device, make: Callable[[], Model]) -> Model:
         return make()
 
 
-def portable(workbench: Workbench, model: Model) -> dict[str, Array]:
-    """The contents of a checkpoint of ``model``: portable names, in the portable layouts."""
-    found = {}
-    for name, (x, axes) in workbench.backend.models.stored(model).items():
-        values = unidev.to_numpy(x)
-        found[name] = values if axes is None else values.transpose(axes)
+def glorot(shape: tuple[int, ...], fan_in: int, fan_out: int) -> Array:
+    """The weight that a layer draws: unidev's next numbers, on the CPU, within Glorot's limits."""
+    limit = np.float32((6.0 / (fan_in + fan_out)) ** 0.5)
+    drawn = unidev.to_numpy(unidev.rand(shape, device="cpu"))
+    found: Array = (drawn * np.float32(2) - np.float32(1)) * limit
     return found
 
 
-def fill(workbench: Workbench, model: Model, names: Container[str] = ("bias",)) -> None:
+def fill(bench: Workbench, model: Model, names: Container[str] = ("bias",)) -> None:
     """Set these weights to numbers other than their initial 0 and 1."""
-    for name, (x, _) in workbench.backend.models.stored(model).items():
+    for name, (x, _) in bench.backend.models.stored(model).items():
         if name in names:
             count = int(np.prod(tuple(x.shape)))
-            workbench.backend.models.write(x, np.linspace(-2, 2.5, count).astype("float32"))
+            bench.backend.models.write(x, np.linspace(-2, 2.5, count).astype("float32"))
 
 
-def called(workbench: Workbench, layer: Model, values: Array, device: Device) -> Any:
+def called(bench: Workbench, layer: Model, values: Array, device: Device) -> Any:
     """The layer's result, within the device's scope, since the layer may have no weights."""
-    x = workbench.make(values, device)
+    x = bench.make(values, device)
     with device:
-        return workbench.works(layer, x)
+        return bench.works(layer, x)
 
 
-def check_close(workbench: Workbench, y: Any, expected: Array, device: Device, where: str) -> None:
+def check_close(bench: Workbench, y: Any, expected: Array, device: Device, where: str) -> None:
     """``y`` is close to ``expected``, in float32 and of that shape, on ``device``."""
-    assert isinstance(y, workbench.backend.tensor_types), f"{where}: returns a {type(y).__name__}"
+    assert isinstance(y, bench.backend.tensor_types), f"{where}: returns a {type(y).__name__}"
     found = unidev.to_numpy(y)
     assert found.dtype == np.float32, f"{where}: returns {found.dtype} for float32"
     assert found.shape == expected.shape, f"{where}: shape {found.shape}, not {expected.shape}"
@@ -80,12 +80,12 @@ def check_close(workbench: Workbench, y: Any, expected: Array, device: Device, w
         f"{where}: off by {off:g}, of {allowed:g} allowed: {found.ravel()[:6].tolist()} instead "
         f"of {expected.ravel()[:6].tolist()}"
     )
-    workbench.oracle.check_device(y, device, where)
-    workbench.evidence.add("off by", f"{where}: {off:g}")
+    bench.oracle.check_device(y, device, where)
+    bench.evidence.add("off by", f"{where}: {off:g}")
 
 
 def check_layer(
-    workbench: Workbench,
+    bench: Workbench,
     make: Callable[[], Model],
     values: Array,
     reference: Callable[[dict[str, Array]], Array],
@@ -95,18 +95,18 @@ def check_layer(
 
     ``reference`` receives the layer's own numbers, by portable names.
     """
-    for device in workbench.devices:
+    for device in bench.devices:
         layer = made_on(device, make)
-        fill(workbench, layer)
-        expected = reference(portable(workbench, layer))
-        y = called(workbench, layer, values, device)
-        check_close(workbench, y, expected, device, f"{name} on {device}")
+        fill(bench, layer)
+        expected = reference(values_of(bench, layer))
+        y = called(bench, layer, values, device)
+        check_close(bench, y, expected, device, f"{name} on {device}")
         net = unidev.nn.sequential(layer)
-        y = called(workbench, net, values, device)
-        check_close(workbench, y, expected, device, f"sequential({name}) on {device}")
-        for other in workbench.devices:
+        y = called(bench, net, values, device)
+        check_close(bench, y, expected, device, f"sequential({name}) on {device}")
+        for other in bench.devices:
             if other is not device:
                 unidev.place(net, other)
-                y = called(workbench, net, values, other)
-                check_close(workbench, y, expected, other, f"{name}, {device} to {other}")
+                y = called(bench, net, values, other)
+                check_close(bench, y, expected, other, f"{name}, {device} to {other}")
                 break

@@ -67,13 +67,13 @@ def softmax_cross_entropy(logits: Array, labels: Array) -> Array:
     return np.asarray(-logs[np.arange(len(labels)), labels].mean())
 
 
-def slopes(function: Callable[..., Array], xs: Sequence[Array]) -> list[Array]:
+def grads(function: Callable[..., Array], xs: Sequence[Array]) -> list[Array]:
     """The gradients of the sum of ``function(*xs)``, by central differences."""
     step = 1e-5
     given = [x.astype("float64") for x in xs]
     found = []
     for x in given:
-        slope = np.zeros_like(x)
+        grad = np.zeros_like(x)
         for place in np.ndindex(x.shape):
             value = x[place]
             sums = []
@@ -81,8 +81,8 @@ def slopes(function: Callable[..., Array], xs: Sequence[Array]) -> list[Array]:
                 x[place] = moved
                 sums.append(function(*given).sum())
             x[place] = value
-            slope[place] = (sums[0] - sums[1]) / (2 * step)
-        found.append(slope)
+            grad[place] = (sums[0] - sums[1]) / (2 * step)
+        found.append(grad)
     return found
 
 

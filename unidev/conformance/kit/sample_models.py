@@ -26,36 +26,36 @@ INPUT = (np.arange(24, dtype="float32") % 7 / 4 - 0.75).reshape(6, 4)
 class Sample:
     """A model on a device, with an optimizer made for it before any move."""
 
-    def __init__(self, workbench: Workbench) -> None:
-        self.workbench = workbench
-        self.probe: ModelProbe = workbench.probe.models
+    def __init__(self, bench: Workbench) -> None:
+        self.bench = bench
+        self.probe: ModelProbe = bench.probe.models
         self.model = self.probe.model()
         self.optimizer = self.probe.optimizer(self.model)
-        self.device = workbench.cpu
+        self.device = bench.cpu
 
     @classmethod
-    def on(cls, workbench: Workbench, device: Device) -> Sample:
+    def on(cls, bench: Workbench, device: Device) -> Sample:
         """A new sample, placed on ``device`` unless it is made there."""
-        sample = cls(workbench)
+        sample = cls(bench)
         if device is not sample.device:
             sample.place(device)
         return sample
 
     @classmethod
-    def trained_on(cls, workbench: Workbench, device: Device) -> Sample:
+    def trained_on(cls, bench: Workbench, device: Device) -> Sample:
         """A sample that has made a step there, and so has gradients, statistics and momentum."""
-        sample = cls.on(workbench, device)
+        sample = cls.on(bench, device)
         sample.step()
         return sample
 
     @property
     def x(self) -> Tensor:
         """The input, on the model's device."""
-        return self.workbench.make(INPUT, self.device)
+        return self.bench.make(INPUT, self.device)
 
     def place(self, device: Device) -> None:
         """Move the model and the optimizer with it, using unidev."""
-        placed = self.workbench.works(unidev.place, self.model, device, optimizer=self.optimizer)
+        placed = self.bench.works(unidev.place, self.model, device, optimizer=self.optimizer)
         what = "place(model, device, optimizer=...)"
         assert isinstance(placed, tuple), f"{what} returns {type(placed).__name__}, not a pair"
         assert placed[0] is self.model, f"{what} returns a different model"
@@ -64,17 +64,17 @@ class Sample:
 
     def place_alone(self, device: Device) -> Any:
         """Move the model without its optimizer; returns the result of ``place``."""
-        placed = self.workbench.works(unidev.place, self.model, device)
+        placed = self.bench.works(unidev.place, self.model, device)
         self.device = device
         return placed
 
     def step(self) -> None:
         """One training step, on the model's device."""
-        self.workbench.works(self.probe.step, self.model, self.optimizer, self.x)
+        self.bench.works(self.probe.step, self.model, self.optimizer, self.x)
 
     def forward(self) -> bytes:
         """The output's bytes, in inference mode."""
-        return self.workbench.probe.read(self.probe.forward(self.model, self.x))
+        return self.bench.probe.read(self.probe.forward(self.model, self.x))
 
     def output(self) -> Array:
         """The output's numbers."""
@@ -84,7 +84,7 @@ class Sample:
         """The sum of squares of the model's output."""
         with unidev.device_of(x):
             y = model(x)
-        return total(self.workbench, times(y, y))
+        return total(self.bench, times(y, y))
 
     # -- its tensors ------------------------------------------------------------------------------
 
@@ -105,28 +105,28 @@ class Sample:
 
     def contents(self) -> dict[str, bytes]:
         """The bytes of everything."""
-        return {name: self.workbench.probe.read(x) for name, x in self.everything().items()}
+        return {name: self.bench.probe.read(x) for name, x in self.everything().items()}
 
     def memory(self) -> dict[str, list[Any]]:
         """The extents of the model's own tensors."""
-        return {name: self.workbench.oracle.storage(x) for name, x in self.tensors().items()}
+        return {name: self.bench.oracle.storage(x) for name, x in self.tensors().items()}
 
     def names(self, tensors: Mapping[str, Tensor]) -> set[str]:
         """The probe's names of ``tensors``, matched by memory.
 
         If a tensor has several names: the frozen one, else the first.
         """
-        known = {_place(extents): name for name, extents in reversed(self.memory().items())}
+        known = {tuple(extents): name for name, extents in reversed(self.memory().items())}
         frozen = self.probe.frozen(self.model)
-        known |= {_place(extents): n for n, extents in self.memory().items() if n in frozen}
-        found = {name: _place(self.workbench.oracle.storage(x)) for name, x in tensors.items()}
+        known |= {tuple(extents): n for n, extents in self.memory().items() if n in frozen}
+        found = {name: tuple(self.bench.oracle.storage(x)) for name, x in tensors.items()}
         strange = [name for name, place in found.items() if place not in known]
         assert not strange, f"{strange} are not in the memory of any tensor of the model"
         return {known[place] for place in found.values()}
 
     def array(self, x: Tensor) -> Array:
         """The numbers of a float32 tensor."""
-        found: Array = np.frombuffer(self.workbench.probe.read(x), dtype="float32")
+        found: Array = np.frombuffer(self.bench.probe.read(x), dtype="float32")
         return found
 
     # -- comparisons ------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ class Sample:
     def check_on(self, device: Device, where: str) -> None:
         """Everything in the model is on ``device``."""
         for name, x in self.tensors().items():
-            self.workbench.oracle.check_device(x, device, f"{where}: {name}")
+            self.bench.oracle.check_device(x, device, f"{where}: {name}")
 
     def check_contents(self, before: Mapping[str, bytes], where: str) -> None:
         """Everything has its previous bytes, and nothing was added or removed."""
@@ -151,7 +151,7 @@ class Sample:
         mine, others = self.everything(), other.everything()
         assert list(mine) == list(others), f"{where}: {list(mine)}, instead of {list(others)}"
         for name in mine:
-            a, b = self.workbench.probe.read(mine[name]), self.workbench.probe.read(others[name])
+            a, b = self.bench.probe.read(mine[name]), self.bench.probe.read(others[name])
             if self.device.kind == other.device.kind or a == b:
                 assert a == b, f"{where}: {name} differs from that of a model that was not moved"
                 continue
@@ -159,7 +159,3 @@ class Sample:
                 np.frombuffer(a, "float32"), np.frombuffer(b, "float32"), rtol=1e-4, atol=1e-5
             )
             assert close, f"{where}: {name} is far from that of a model that was not moved"
-
-
-def _place(extents: list[Any]) -> tuple[Any, ...]:
-    return tuple(extents)

@@ -15,32 +15,32 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
 
-def check_specials(workbench: Workbench, wanted: Callable[[str], bool]) -> None:
+def check_specials(bench: Workbench, wanted: Callable[[str], bool]) -> None:
     """Each special tensor whose name is ``wanted`` is copied on its own device.
 
     Raises:
         NotApplicableError: the probe has none.
     """
     seen = 0
-    for device in workbench.devices:
-        for name, x in workbench.probe.specials(device).items():
+    for device in bench.devices:
+        for name, x in bench.probe.specials(device).items():
             if wanted(name.lower()):
                 seen += 1
-                _check_special(workbench, x, device, f"{name} on {device}")
+                _check_special(bench, x, device, f"{name} on {device}")
     if not seen:
         raise NotApplicableError("the probe has no such tensors for this framework")
 
 
-def _check_special(workbench: Workbench, x: Any, device: Device, where: str) -> None:
-    content = workbench.probe.read(x)
+def _check_special(bench: Workbench, x: Any, device: Device, where: str) -> None:
+    content = bench.probe.read(x)
     y = unidev.copy_to(x, device)
     assert y is not x, f"{where}: the copy is the source, the same object"
-    workbench.oracle.check_bytes(y, content, where)
-    workbench.oracle.check_device(y, device, where)
+    bench.oracle.check_bytes(y, content, where)
+    bench.oracle.check_device(y, device, where)
     try:
-        workbench.probe.extents(x)
+        bench.probe.extents(x)
     except UnsupportedOperation as refusal:
         # The memory of strings cannot always be probed; values and identity remain.
-        workbench.evidence.add("no address", f"{where}: {refusal.reason}")
+        bench.evidence.add("no address", f"{where}: {refusal.reason}")
     else:
-        workbench.oracle.check_disjoint(x, y, where)
+        bench.oracle.check_disjoint(x, y, where)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
 
 class Calls:
@@ -16,30 +16,21 @@ class Calls:
         self, owner: object, name: str, before: Callable[[int], object] = lambda _: None
     ) -> None:
         self.count = 0
-        self._owner, self._name, self._before = owner, name, before
-
-    def __enter__(self) -> Calls:
-        method = getattr(self._owner, self._name)
-        self._own = vars(self._owner).get(self._name)
+        method = getattr(owner, name)
 
         def called(*arguments: Any, **options: Any) -> Any:
             self.count += 1
-            self._before(self.count)  # receives the number of the call, from 1; may raise
+            before(self.count)  # receives the number of the call, from 1; may raise
             return method(*arguments, **options)
 
-        setattr(self._owner, self._name, called)
+        self._replacement = mock.patch.object(owner, name, called)
+
+    def __enter__(self) -> Calls:
+        self._replacement.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._own is not None:  # a module's, or an earlier replacement
-            setattr(self._owner, self._name, self._own)
-        else:
-            delattr(self._owner, self._name)  # the class's own is visible again
+    def __exit__(self, *_error: object) -> None:
+        self._replacement.stop()
 
 
 def failing_at(number: int, error: BaseException) -> Callable[[int], None]:

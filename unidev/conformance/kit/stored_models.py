@@ -38,26 +38,26 @@ def entries(path: Path) -> dict[str, Array]:
     return load_file(path)
 
 
-def values_of(workbench: Workbench, model: Any) -> dict[str, Array]:
+def values_of(bench: Workbench, model: Any) -> dict[str, Array]:
     """What a checkpoint would now store of the model, in the file's layout, under every name."""
     found = {}
-    for name, (x, axes) in workbench.backend.models.stored(model).items():
+    for name, (x, axes) in bench.backend.models.stored(model).items():
         values = unidev.to_numpy(x)
         found[name] = values if axes is None else np.ascontiguousarray(values.transpose(axes))
     return found
 
 
-def check_values(workbench: Workbench, model: Any, expected: dict[str, Array], where: str) -> None:
+def check_values(bench: Workbench, model: Any, expected: dict[str, Array], where: str) -> None:
     """The model has exactly these values."""
-    found = values_of(workbench, model)
+    found = values_of(bench, model)
     assert set(found) == set(expected), f"{where}: it stores {sorted(found)}"
     other = [n for n, x in expected.items() if found[n].tobytes() != x.tobytes()]
     assert not other, f"{where}: wrong values in {other}"
 
 
-def trained(workbench: Workbench, device: Device, *, steps: int = 1) -> Sample:
+def trained(bench: Workbench, device: Device, *, steps: int = 1) -> Sample:
     """A sample on ``device`` that has made a few steps, so that its values are distinct."""
-    sample = Sample.on(workbench, device)
+    sample = Sample.on(bench, device)
     for _ in range(steps):
         sample.step()
     return sample

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations, product
+from itertools import pairwise, permutations, product
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import unidev
@@ -120,12 +120,8 @@ class Workbench:
     def ring(self) -> list[tuple[Device, Device]]:
         """Each device with itself and with the next, for slow checks that do not need all pairs."""
         found = self.devices
-        following = [*found[1:], found[0]]
-        return list(
-            dict.fromkeys(
-                [(each, each) for each in found] + list(zip(found, following, strict=True))
-            )
-        )
+        following = pairwise([*found, found[0]])
+        return list(dict.fromkeys([*((each, each) for each in found), *following]))
 
     def neighbours(self) -> list[tuple[Device, Device]]:
         """Each device and the next, at least two.

@@ -6,17 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from unidev.conformance.judging.verdict import judge
-from unidev.conformance.reports.render import (
-    LOOKS,
-    MEANINGS,
-    VERDICTS,
-    counted,
-    counts_against,
-    devices_of,
-    facts,
-    remarkable,
-    summary,
-)
+from unidev.conformance.reports import render
 from unidev.conformance.reports.report import counts
 from unidev.conformance.running.events import plain
 
@@ -45,13 +35,13 @@ def _content(report: Report) -> dict[str, Any]:
     verdict = judge(report)
     found = counts(report.results)
     return {
-        "title": f"Conformance of {report.header.backend}: {VERDICTS[verdict.name]}",
+        "title": f"Conformance of {report.header.backend}: {render.VERDICTS[verdict.name]}",
         "verdict": verdict,
-        "summary": summary(report),
-        "facts": facts(report),
+        "summary": render.summary(report),
+        "facts": render.facts(report),
         "configurations": list(_configurations(report)),
         "groups": _groups(report),
-        "legend": [(kind, LOOKS[kind], MEANINGS[kind]) for kind in found],
+        "legend": [(kind, render.LOOKS[kind], render.MEANINGS[kind]) for kind in found],
         "details": list(_details(report)),
         "capabilities": _capabilities(report),
     }
@@ -63,8 +53,8 @@ def _configurations(report: Report) -> Iterator[dict[str, Any]]:
         calibration = json.dumps(plain(each.calibration), ensure_ascii=False, indent=1)
         yield {
             "name": each.name,
-            "devices": devices_of(each),
-            "counted": counted(results),
+            "devices": render.devices_of(each),
+            "counted": render.counted(results),
             "calibration": calibration if each.calibration else "not calibrated",
         }
 
@@ -84,20 +74,20 @@ def _cells(report: Report, check: str) -> Iterator[dict[str, Any]]:
         linked = result is not None and kind not in ("pass", "not-applicable")
         yield {
             "kind": kind,
-            "look": LOOKS[kind],
+            "look": render.LOOKS[kind],
             "anchor": _anchor(check, configuration.name) if linked else None,
             "message": result.message if result else "",
         }
 
 
 def _details(report: Report) -> Iterator[dict[str, Any]]:
-    for result in remarkable(report):
+    for result in render.remarkable(report):
         evidence = json.dumps(plain(result.evidence), ensure_ascii=False, indent=1)
         yield {
             "result": result,
-            "look": LOOKS[result.result],
+            "look": render.LOOKS[result.result],
             "anchor": _anchor(result.check, result.configuration),
-            "counts": counts_against(report, result),
+            "counts": render.counts_against(report, result),
             "evidence": evidence if result.evidence else None,
         }
 

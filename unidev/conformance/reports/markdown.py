@@ -5,17 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unidev.conformance.judging.verdict import judge
-from unidev.conformance.reports.render import (
-    LOOKS,
-    MEANINGS,
-    VERDICTS,
-    counted,
-    counts_against,
-    devices_of,
-    facts,
-    remarkable,
-    summary,
-)
+from unidev.conformance.reports import render
 from unidev.conformance.reports.report import counts
 
 if TYPE_CHECKING:
@@ -28,16 +18,16 @@ def to_markdown(report: Report) -> str:
     """The report as a page of Markdown."""
     verdict = judge(report)
     lines = [
-        f"# Conformance of {cell(report.header.backend)}: {VERDICTS[verdict.name]}",
+        f"# Conformance of {cell(report.header.backend)}: {render.VERDICTS[verdict.name]}",
         "",
-        f"{summary(report)}.",
+        f"{render.summary(report)}.",
         "",
         *(f"- because: {cell(reason)}" for reason in verdict.reasons),
         *(f"- note: {cell(limit)}" for limit in verdict.limits),
         "",
         "| | |",
         "|---|---|",
-        *(f"| {name} | {cell(value)} |" for name, value in facts(report)),
+        *(f"| {name} | {cell(value)} |" for name, value in render.facts(report)),
         "",
         *_configurations(report),
         *_matrix(report),
@@ -58,7 +48,7 @@ def _configurations(report: Report) -> Iterator[str]:
     yield from ("## Configurations", "", "| configuration | devices | results |", "|---|---|---|")
     for each in report.header.configurations:
         found = counts(r for r in report.results if r.configuration == each.name)
-        yield f"| {each.name} | {cell(devices_of(each))} | {counted(found)} |"
+        yield f"| {each.name} | {cell(render.devices_of(each))} | {render.counted(found)} |"
     yield ""
 
 
@@ -69,16 +59,16 @@ def _matrix(report: Report) -> Iterator[str]:
     for check in report.selected:
         results = (report.result(check.check, name) for name in names)
         kinds = [each.result if each else "not-run" for each in results]
-        shown = " | ".join(f"{LOOKS[kind].mark} {kind}" for kind in kinds)
+        shown = " | ".join(f"{render.LOOKS[kind].mark} {kind}" for kind in kinds)
         yield f"| {cell(check.check)} | {'yes' if check.required else 'no'} | {shown} |"
     yield ""
-    found = [kind for kind in MEANINGS if kind in counts(report.results)]
-    yield from (f"- {LOOKS[kind].mark} {kind}: {MEANINGS[kind]}" for kind in found)
+    found = [kind for kind in render.MEANINGS if kind in counts(report.results)]
+    yield from (f"- {render.LOOKS[kind].mark} {kind}: {render.MEANINGS[kind]}" for kind in found)
     yield ""
 
 
 def _details(report: Report) -> Iterator[str]:
-    found = list(remarkable(report))
+    found = list(render.remarkable(report))
     if found:
         yield from ("## All results other than a pass", "")
     for result in found:
@@ -91,7 +81,7 @@ def _detail(report: Report, result: Result) -> Iterator[str]:
     fence = "~" * max(3, _longest_run(result.message, "~") + 1)
     if result.message:
         yield from (fence, result.message, fence, "")
-    if counts_against(report, result):
+    if render.counts_against(report, result):
         yield from ("To run it again:", "", "~~~sh", result.reproduce, "~~~", "")
 
 

@@ -5,21 +5,17 @@ Everything else (terminal, Markdown, HTML, JUnit, badge) is made from this, neve
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from unidev.conformance.running.events import (
-    CHILD_RESULTS,
-    CheckEntry,
-    plain,
-)
-from unidev.registry.description import Capability, DeviceEntry
+from unidev.conformance.running.events import CHILD_RESULTS, CheckEntry, plain, rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from unidev.registry.description import Capability, DeviceEntry
 
 FORMAT = "unidev-conformance-report"
 FORMAT_VERSION = 1
@@ -180,30 +176,9 @@ def read_document(text: str) -> dict[str, Any]:
 def from_document(document: Mapping[str, Any]) -> Report:
     """The report from plain values that match the schema."""
     header = dict(document["header"])
-    header["checks"] = tuple(_build(CheckEntry, each) for each in header["checks"])
-    header["configurations"] = tuple(_configuration(each) for each in header["configurations"])
-    results = tuple(_build(Result, each) for each in document["results"])
-    return Report(header=_build(Header, header), results=results)
-
-
-def _configuration(fields: Mapping[str, Any]) -> Configuration:
-    devices = tuple(_build(DeviceEntry, each) for each in fields["devices"])
-    abilities = {name: _build(Capability, each) for name, each in fields["capabilities"].items()}
-    made: Configuration = _build(
-        Configuration, {**fields, "devices": devices, "capabilities": abilities}
-    )
-    return made
-
-
-def _build(kind: type[Any], fields: Mapping[str, Any]) -> Any:
-    names = {each.name for each in dataclasses.fields(kind)}
-    return kind(
-        **{
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in fields.items()
-            if name in names
-        }
-    )
+    header["configurations"] = [rebuilt(Configuration, each) for each in header["configurations"]]
+    results = tuple(rebuilt(Result, each) for each in document["results"])
+    return Report(header=rebuilt(Header, header), results=results)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

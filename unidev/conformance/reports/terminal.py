@@ -10,17 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unidev.conformance.judging.verdict import judge
-from unidev.conformance.reports.render import (
-    LOOKS,
-    VERDICT_COLOURS,
-    VERDICTS,
-    counted,
-    counts_against,
-    devices_of,
-    facts,
-    remarkable,
-    summary,
-)
+from unidev.conformance.reports import render
 from unidev.conformance.reports.report import counts
 from unidev.support.wording import count_text
 
@@ -37,7 +27,7 @@ def print_report(report: Report, console: Console, *, verbose: bool = False) -> 
 
     ``verbose`` adds a table of every check in every configuration.
     """
-    for name, value in facts(report):
+    for name, value in render.facts(report):
         console.print(Text(f"{name + ':':<11}{value}"))
     console.print()
     _print_configurations(report, console)
@@ -49,9 +39,9 @@ def print_report(report: Report, console: Console, *, verbose: bool = False) -> 
 
 def _print_configurations(report: Report, console: Console) -> None:
     for each in report.header.configurations:
-        console.print(Text(f"{each.name}: {devices_of(each)}", style="bold"))
+        console.print(Text(f"{each.name}: {render.devices_of(each)}", style="bold"))
         found = counts(r for r in report.results if r.configuration == each.name)
-        console.print(Text(f"  {counted(found)}"))
+        console.print(Text(f"  {render.counted(found)}"))
     console.print()
 
 
@@ -63,14 +53,14 @@ def _print_matrix(report: Report, console: Console) -> None:
         for name in names:
             result = report.result(check.check, name)
             kind = result.result if result else "not-run"
-            cells.append(f"[{LOOKS[kind].colour}]{LOOKS[kind].mark} {kind}[/]")
+            cells.append(f"[{render.LOOKS[kind].colour}]{render.LOOKS[kind].mark} {kind}[/]")
         table.add_row(escape(check.check), "yes" if check.required else "no", *cells)
     console.print(table)
     console.print()
 
 
 def _print_results(report: Report, console: Console) -> None:
-    found = list(remarkable(report))
+    found = list(render.remarkable(report))
     missing: dict[tuple[str, str], list[str]] = {}
     for result in found:
         if result.result == "not-run":
@@ -85,7 +75,7 @@ def _print_results(report: Report, console: Console) -> None:
 
 def _print_missing(configuration: str, message: str, checks: list[str], console: Console) -> None:
     # After Ctrl-C these may be all: a block for each would hide the results.
-    look = LOOKS["not-run"]
+    look = render.LOOKS["not-run"]
     more = len(checks) - _MOST_NAMED
     named = ", ".join(checks[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
     title = Text(f"{look.mark} not-run ", style=look.colour)
@@ -97,14 +87,14 @@ def _print_missing(configuration: str, message: str, checks: list[str], console:
 
 
 def _print_result(report: Report, result: Result, console: Console) -> None:
-    look = LOOKS[result.result]
+    look = render.LOOKS[result.result]
     required = "required" if result.required else "optional"
     title = Text(f"{look.mark} {result.result} ", style=look.colour)
     title.append(f"{result.check} on {result.configuration} ({required})", style="default")
     console.print(title)
     if result.message:
         console.print(Text(indent(result.message, "    ")))
-    if counts_against(report, result):
+    if render.counts_against(report, result):
         console.print(Text(f"    again: {result.reproduce}", style="dim"))
 
 
@@ -115,12 +105,12 @@ def _print_verdict(report: Report, console: Console) -> None:
     for limit in verdict.limits:
         console.print(Text(f"note: {limit}"))
     line = Text(f"{report.header.backend}: ")
-    line.append(VERDICTS[verdict.name], style=f"bold {VERDICT_COLOURS[verdict.name]}")
-    line.append(f" ({summary(report)})")
+    line.append(render.VERDICTS[verdict.name], style=f"bold {render.VERDICT_COLOURS[verdict.name]}")
+    line.append(f" ({render.summary(report)})")
     console.print(line)
 
 
 def _reasons_beyond_results(report: Report) -> list[str]:
     # Those about one result were printed with it.
-    printed = {f"{each.check} " for each in remarkable(report)}
+    printed = {f"{each.check} " for each in render.remarkable(report)}
     return [r for r in judge(report).reasons if not any(r.startswith(check) for check in printed)]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import pkgutil
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from unidev.conformance.kit.workbench import Workbench
     from unidev.conformance.running.events import CheckEntry
 
 PROFILES = ("tensor", "train")
@@ -24,8 +26,6 @@ GROUPS = (
 
 _CHECKS = "unidev.conformance.checks"
 _ATTRIBUTE = "_unidev_check"
-
-Function = TypeVar("Function", bound="Callable[..., Any]")
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ def check(
     profile: str = "tensor",
     needs: tuple[str, ...] = (),
     also_in: tuple[str, ...] = (),
-) -> Callable[[Function], Function]:
+    over: str | None = None,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a test function a check: ``test_zero_d`` in ``test_copy.py`` is ``copy.zero_d``.
 
     Args:
@@ -75,9 +76,11 @@ def check(
         profile: the set that it belongs to.
         needs: abilities, as named in ``abilities.py``, that the check cannot do without.
         also_in: other profiles that the check belongs to.
+        over: what of the ``Workbench`` it goes through, such as ``devices`` or ``pairs``: the
+            function is called with each device or pair, after the workbench.
     """
 
-    def mark(function: Function) -> Function:
+    def mark(function: Callable[..., Any]) -> Callable[..., Any]:
         group = function.__module__.rpartition(".")[2].removeprefix("test_")
         name = function.__name__.removeprefix("test_")
         summary = inspect.getdoc(function) or ""
@@ -86,10 +89,23 @@ def check(
         )
         if not {profile, *also_in} <= set(PROFILES) or group not in GROUPS:
             raise ValueError(f"{made.id}: unknown profile or group")
-        setattr(function, _ATTRIBUTE, made)
-        return function
+        run = function if over is None else _through(over, function)
+        setattr(run, _ATTRIBUTE, made)
+        return run
 
     return mark
+
+
+def _through(places: str, function: Callable[..., Any]) -> Callable[[Workbench], None]:
+    def run(bench: Workbench) -> None:
+        found = getattr(bench, places)
+        for place in found() if callable(found) else found:
+            function(bench, *(place if isinstance(place, tuple) else (place,)))
+
+    # Without `functools.wraps`, whose `__wrapped__` would tell pytest of the other arguments.
+    for name in functools.WRAPPER_ASSIGNMENTS:
+        setattr(run, name, getattr(function, name))
+    return run
 
 
 def check_of(function: object) -> Check | None:

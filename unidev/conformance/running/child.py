@@ -16,7 +16,6 @@ from unidev.conformance.running.events import EventReader, Finish, Session
 from unidev.support import child_processes
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
@@ -102,77 +101,59 @@ class Child:
         return self._said
 
     def watch(
-        self,
-        heed: Callable[[Event | None], None],
-        *,
-        timeout_s: float,
-        stop: Interruption,
+        self, heed: Callable[[Event | None], None], *, timeout_s: float, stop: Interruption
     ) -> Ending:
         """Pass every event to ``heed`` until the child has ended or must be ended.
 
         ``heed`` receives None from time to time while there are no events, to show progress.
         """
+        self._heed, self._timeout_s = heed, timeout_s
+        self._began = self._heard = time.monotonic()
+        self._has_begun = self._has_finished = False
+        self._printed = 0
         try:
-            how = _Watch(self._process, self._reader, self._err, heed, timeout_s).until_end(stop)
+            how = self._until_end(stop)
         finally:
             child_processes.end_group(self._process)
         lines = child_processes.tail(self._err, self._out)
         return Ending(how=how, exit_code=self._process.returncode, last_lines=lines)
 
-
-class _Watch:
-    """The state of watching one child: what was last received, and when."""
-
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        reader: EventReader,
-        err: Path,
-        heed: Callable[[Event | None], None],
-        timeout_s: float,
-    ) -> None:
-        self.process, self.reader, self.err, self.heed = process, reader, err, heed
-        self.timeout_s = timeout_s
-        self.began = self.heard = time.monotonic()
-        self.has_begun = self.has_finished = False
-        self.printed = 0
-
-    def until_end(self, stop: Interruption) -> str:
+    def _until_end(self, stop: Interruption) -> str:
         while True:
-            has_ended = self.process.poll() is not None  # first: its output is then complete
-            self.listen()
+            has_ended = self._process.poll() is not None  # first: its output is then complete
+            self._listen()
             if has_ended:
-                return "finished" if self.has_finished else "died"
+                return "finished" if self._has_finished else "died"
             if stop:
                 return "interrupted"
-            if self.is_late():
-                if self.has_finished:
+            if self._is_late():
+                if self._has_finished:
                     return "finished"
-                child_processes.ask_for_traceback(self.process)
-                self.listen()
+                child_processes.ask_for_traceback(self._process)
+                self._listen()
                 return "timed-out"
-            self.heed(None)
+            self._heed(None)
             time.sleep(_LOOK_S)
 
-    def listen(self) -> None:
-        for event in self.reader.read():
-            self.heard = time.monotonic()
-            self.has_begun = self.has_begun or isinstance(event, Session)
-            self.has_finished = self.has_finished or isinstance(event, Finish)
-            self.heed(event)
+    def _listen(self) -> None:
+        for event in self._reader.read():
+            self._heard = time.monotonic()
+            self._has_begun = self._has_begun or isinstance(event, Session)
+            self._has_finished = self._has_finished or isinstance(event, Finish)
+            self._heed(event)
 
-    def is_late(self) -> bool:
+    def _is_late(self) -> bool:
         now = time.monotonic()
-        if self.has_finished:
-            return now - self.heard > min(EXIT_LIMIT_S, self.timeout_s)
-        if not self.has_begun:
+        if self._has_finished:
+            return now - self._heard > min(EXIT_LIMIT_S, self._timeout_s)
+        if not self._has_begun:
             # A simulator that is being built prints to stderr every two seconds: a sign of life.
-            size = self.err.stat().st_size
-            if size != self.printed:
-                self.printed, self.heard = size, now
-            if now - self.began > max(START_LIMIT_S, self.timeout_s):
+            size = self._err.stat().st_size
+            if size != self._printed:
+                self._printed, self._heard = size, now
+            if now - self._began > max(START_LIMIT_S, self._timeout_s):
                 return True
-        return now - self.heard > self.timeout_s
+        return now - self._heard > self._timeout_s
 
 
 def command(order: Order, *, ini: Path, root: Path, events: Path) -> Sequence[str]:

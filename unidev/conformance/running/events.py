@@ -176,9 +176,26 @@ def parse_event(line: bytes | str) -> Event:
     try:
         fields = json.loads(line)
         kind = _KINDS[fields.pop("event")]
-        return _checked(kind(**_with_parts(kind, fields)))
+        return _checked(rebuilt(kind, fields))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise EventError(f"not an event of the suite: {line[:200]!r} ({error})") from error
+
+
+_PARTS = {"devices": DeviceEntry, "checks": CheckEntry, "capabilities": Capability}
+"""The fields that hold dataclasses themselves."""
+
+
+def rebuilt(kind: type[Any], fields: Mapping[str, Any]) -> Any:
+    """The inverse of ``plain``: a dataclass of these fields, and of those in them."""
+    return kind(**{name: _part(_PARTS.get(name), value) for name, value in fields.items()})
+
+
+def _part(kind: type[Any] | None, value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(rebuilt(kind, x) if kind and isinstance(x, dict) else x for x in value)
+    if kind and isinstance(value, dict):
+        return {name: rebuilt(kind, each) for name, each in value.items()}
+    return value
 
 
 def plain(value: Any) -> Any:
@@ -207,22 +224,6 @@ def _event_or_problem(line: bytes) -> Event:
         return parse_event(line)
     except EventError as error:
         return Problem(message=str(error))
-
-
-def _with_parts(kind: type[Any], fields: dict[str, Any]) -> dict[str, Any]:
-    if kind is Session:
-        fields["devices"] = tuple(DeviceEntry(**each) for each in fields["devices"])
-        fields["checks"] = tuple(_check_entry(each) for each in fields["checks"])
-        fields["capabilities"] = {
-            name: Capability(**each) for name, each in fields["capabilities"].items()
-        }
-    elif kind is End:
-        fields["devices"] = tuple(fields.get("devices", ()))
-    return fields
-
-
-def _check_entry(fields: dict[str, Any]) -> CheckEntry:
-    return CheckEntry(**{**fields, "needs": tuple(fields.get("needs", ()))})
 
 
 def _checked(event: Event) -> Event:

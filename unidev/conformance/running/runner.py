@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import platform
 import shlex
@@ -21,7 +20,7 @@ from unidev.contract.backend import Unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from unidev.conformance.running.events import CheckEntry, Session
+    from unidev.conformance.running.events import CheckEntry
     from unidev.contract.backend import BackendSpec
     from unidev.support.child_processes import Interruption
 
@@ -67,7 +66,12 @@ def run(plan: Plan, *, on_progress: Callable[[Progress], None], stop: Interrupti
             if stop:
                 notes.append(f"interrupted: {_name(count)} was not started")
                 continue
-            runs.append(_configuration_run(plan, count, on_progress))
+            runs.append(
+                ConfigurationRun(
+                    name=_name(count), backend=plan.backend, profile=plan.profile, simulated=count,
+                    only=plan.only, timeout_s=plan.timeout_s, on_progress=on_progress,
+                )
+            )  # fmt: skip
             _run_one(runs[-1], Path(top) / runs[-1].name, stop)
     timing = (started.isoformat(timespec="seconds"), round(time.monotonic() - clock, 3))
     return _report(plan, runs, notes, timing)
@@ -117,20 +121,6 @@ def _spec(name: str) -> BackendSpec:
     return spec
 
 
-def _configuration_run(
-    plan: Plan, count: int, on_progress: Callable[[Progress], None]
-) -> ConfigurationRun:
-    return ConfigurationRun(
-        name=_name(count),
-        backend=plan.backend,
-        profile=plan.profile,
-        simulated=count,
-        only=plan.only,
-        timeout_s=plan.timeout_s,
-        on_progress=on_progress,
-    )
-
-
 def _name(count: int) -> str:
     return f"simulate-{count}" if count else "host"
 
@@ -145,26 +135,12 @@ def _run_one(run: ConfigurationRun, folder: Path, stop: Interruption) -> None:
 
 
 def _report(
-    plan: Plan,
-    runs: Sequence[ConfigurationRun],
-    notes: Sequence[str],
-    timing: tuple[str, float],
+    plan: Plan, runs: Sequence[ConfigurationRun], notes: Sequence[str], timing: tuple[str, float]
 ) -> Report:
-    session = next((run.session for run in runs if run.session is not None), None)
-    checks = session.checks if session else ()
-    described = tuple(run.described() for run in runs)
-    header = dataclasses.replace(
-        _header(plan, session, timing), notes=tuple(notes), configurations=described
-    )
-    selected = [each for each in checks if plan.only is None or each.check in plan.only]
-    results = tuple(_result(plan, run, entry) for run in runs for entry in selected)
-    return Report(header=header, results=results)
-
-
-def _header(plan: Plan, session: Session | None, timing: tuple[str, float]) -> Header:
     from unidev import __version__
 
-    return Header(
+    session = next((run.session for run in runs if run.session is not None), None)
+    header = Header(
         suite_version=session.suite_version if session else "unknown",
         unidev_version=__version__,
         backend=plan.backend,
@@ -178,10 +154,13 @@ def _header(plan: Plan, session: Session | None, timing: tuple[str, float]) -> H
         started=timing[0],
         seconds=timing[1],
         timeout_s=plan.timeout_s,
-        notes=(),
+        notes=tuple(notes),
         checks=session.checks if session else (),
-        configurations=(),
+        configurations=tuple(run.described() for run in runs),
     )
+    selected = Report(header=header, results=()).selected
+    results = tuple(_result(plan, run, entry) for run in runs for entry in selected)
+    return Report(header=header, results=results)
 
 
 def _result(plan: Plan, run: ConfigurationRun, entry: CheckEntry) -> Result:

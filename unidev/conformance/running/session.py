@@ -35,7 +35,7 @@ from unidev.conformance.running.events import (
 from unidev.registry.versions import framework_version
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator
 
     from unidev.conformance.judging.expectations import Expectation
     from unidev.contract.backend import Backend
@@ -139,7 +139,7 @@ class ConformanceSession:
     # -- a check ----------------------------------------------------------------------------------
 
     @pytest.fixture
-    def workbench(self, request: pytest.FixtureRequest) -> Workbench:
+    def bench(self, request: pytest.FixtureRequest) -> Workbench:
         """What the check works with."""
         made = Workbench(self.backend)
         request.node.stash[_BENCH] = made
@@ -152,15 +152,15 @@ class ConformanceSession:
         began = time.perf_counter()
         result = yield
         outcome = item.stash.get(_OUTCOME, Outcome("error", "pytest ended it without a result"))
-        workbench = item.stash.get(_BENCH, None)
+        bench = item.stash.get(_BENCH, None)
         self._tell(
             End(
                 check=_id(item),
                 result=outcome.result,
                 seconds=round(time.perf_counter() - began, 4),
                 message=outcome.message,
-                evidence=workbench.evidence.as_dict() if workbench else {},
-                devices=workbench.evidence.devices if workbench else (),
+                evidence=bench.evidence.as_dict() if bench else {},
+                devices=bench.evidence.devices if bench else (),
             )
         )
         return result
@@ -202,11 +202,8 @@ class ConformanceSession:
         yield
         if self._problems and exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        ended = (
-            pytest.ExitCode.OK,
-            pytest.ExitCode.TESTS_FAILED,
-            pytest.ExitCode.NO_TESTS_COLLECTED,
-        )
+        codes = pytest.ExitCode
+        ended = (codes.OK, codes.TESTS_FAILED, codes.NO_TESTS_COLLECTED)
         if exitstatus in ended and not session.shouldstop:
             self._tell(Finish())
         if self._writer is not None:
@@ -265,8 +262,4 @@ def _id(item: pytest.Item) -> str:
 
 
 def _ids(option: str) -> frozenset[str]:
-    return frozenset(_split(option))
-
-
-def _split(option: str) -> Iterator[str]:
-    return (part.strip() for part in option.split(",") if part.strip())
+    return frozenset(part.strip() for part in option.split(",") if part.strip())

@@ -14,8 +14,7 @@ from unidev.contract.layers import Functions
 from unidev.errors import InvalidDataError
 
 if TYPE_CHECKING:
-    Array = np.ndarray[Any, Any]
-    Pair = tuple[int, int]
+    from unidev.contract.layers import Array, Pair
 
 
 def linear(x: Array, weight: Array, bias: Array | None) -> Array:
@@ -105,33 +104,10 @@ def _zero_d(number: Any) -> Array:
 class NumpyFunctions(Functions):
     """Forward only: NumPy has no autograd."""
 
-    def linear(self, x: Array, weight: Array, bias: Array | None) -> Array:
-        """``x @ weight.T + bias``."""
-        return linear(x, weight, bias)
-
-    def conv2d(
-        self, x: Array, weight: Array, bias: Array | None, stride: Pair, padding: Pair
-    ) -> Array:
-        """Cross-correlation."""
-        return conv2d(x, weight, bias, stride, padding)
-
-    def avg_pool2d(self, x: Array, kernel_size: Pair, stride: Pair) -> Array:
-        """Means of windows."""
-        return avg_pool2d(x, kernel_size, stride)
-
-    def relu(self, x: Array) -> Array:
-        """``max(x, 0)``."""
-        return relu(x)
-
-    def tanh(self, x: Array) -> Array:
-        """``numpy.tanh``."""
-        result: Array = np.tanh(x)
-        return result
-
-    def softmax_cross_entropy(self, logits: Array, labels: Array) -> Array:
-        """Mean over the batch."""
-        return softmax_cross_entropy(logits, labels)
-
-    def mean_squared_error(self, predictions: Array, targets: Array) -> Array:
-        """Mean over all elements."""
-        return mean_squared_error(predictions, targets)
+    linear = staticmethod(linear)
+    conv2d = staticmethod(conv2d)
+    avg_pool2d = staticmethod(avg_pool2d)
+    relu = staticmethod(relu)
+    tanh = staticmethod(np.tanh)
+    softmax_cross_entropy = staticmethod(softmax_cross_entropy)
+    mean_squared_error = staticmethod(mean_squared_error)

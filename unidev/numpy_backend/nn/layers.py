@@ -16,8 +16,7 @@ from unidev.tensors.generator import draw
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    Array = np.ndarray[Any, Any]
-    Pair = tuple[int, int]
+    from unidev.contract.layers import Array, Pair
 
 
 class Buffers(dict[str, "Array"]):
@@ -205,6 +204,15 @@ class Sequential(Layer):
 class NumpyLayers(Layers):
     """Makes the layers above."""
 
+    avg_pool2d = AvgPool2d
+    max_pool2d = MaxPool2d
+    flatten = Flatten
+    relu = Relu
+    tanh = Tanh
+    batch_norm = BatchNorm
+    dropout = Dropout
+    sequential = Sequential
+
     def dense(self, weight: Array, bias: Array | None) -> Layer:
         """A ``Dense``."""
         return Dense(weight=weight, bias=bias)
@@ -212,38 +220,6 @@ class NumpyLayers(Layers):
     def conv2d(self, weight: Array, bias: Array | None, stride: Pair, padding: Pair) -> Layer:
         """A ``Conv2d``."""
         return Conv2d(stride, padding, weight=weight, bias=bias)
-
-    def avg_pool2d(self, kernel_size: Pair, stride: Pair) -> Layer:
-        """An ``AvgPool2d``."""
-        return AvgPool2d(kernel_size, stride)
-
-    def max_pool2d(self, kernel_size: Pair, stride: Pair) -> Layer:
-        """A ``MaxPool2d``."""
-        return MaxPool2d(kernel_size, stride)
-
-    def flatten(self) -> Layer:
-        """A ``Flatten``."""
-        return Flatten()
-
-    def relu(self) -> Layer:
-        """A ``Relu``."""
-        return Relu()
-
-    def tanh(self) -> Layer:
-        """A ``Tanh``."""
-        return Tanh()
-
-    def batch_norm(self, features: int, momentum: float, epsilon: float) -> Layer:
-        """A ``BatchNorm``."""
-        return BatchNorm(features, momentum, epsilon)
-
-    def dropout(self, rate: float) -> Layer:
-        """A ``Dropout``."""
-        return Dropout(rate)
-
-    def sequential(self, layers: Sequence[Layer]) -> Layer:
-        """A ``Sequential``."""
-        return Sequential(layers)
 
     def set_mode(self, model: Any, is_training: bool) -> None:
         """Set the mode of a layer; a container of arrays has none."""

@@ -18,7 +18,6 @@ from mxnet.ndarray.sparse import BaseSparseNDArray  # type: ignore[import-untype
 from unidev import (
     Backend,
     DeletedTensorError,
-    Memory,
     UnsupportedDtypeError,
     UnsupportedOperation,
     part,
@@ -26,15 +25,13 @@ from unidev import (
 )
 from unidev.errors import FrameworkError
 from unidev_mxnet import devices
-from unidev_mxnet.memory import NO_CPU_STATISTICS, allocate, gpu_memory
+from unidev_mxnet.memory import allocate
 from unidev_mxnet.native_calls import ContextAnswer, get_context, numpy_shapes, split_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from unidev import BackendSpec, Device, Extent
-
-    Array = np.ndarray[Any, Any]
+    from unidev.contract import Array, BackendSpec, Device, Extent
 
 _NAMES = ("bool", "int8", "int32", "int64", "uint8", "float16", "float32", "float64")
 
@@ -56,11 +53,11 @@ class MxnetBackend(Backend):
     collectives = part("unidev_mxnet.collectives:MxnetCollectives")
     installation = part("unidev_mxnet.installation:MxnetInstallation")
     tracer = part("unidev_mxnet.tracer:MxnetTracer")
+    memory = part("unidev_mxnet.memory:memory_of")
+    pinned = part("unidev_mxnet.memory:pinning_of")
+    peaks = unsupported("MXNet does not record peak memory")
 
-    framework_errors = (
-        *Backend.framework_errors,
-        OverflowError,
-    )  # a size beyond a C int
+    framework_errors = (*Backend.framework_errors, OverflowError)  # a size beyond a C int
     # A Symbol is a graph that is bound to a device later, so it is moved as a model is.
     model_types = (
         mx.gluon.Block, mx.gluon.Parameter, mx.gluon.ParameterDict,
@@ -145,27 +142,6 @@ class MxnetBackend(Backend):
     def synchronize(self, device: Device) -> None:  # noqa: ARG002  MXNet waits for all or for one array
         """Waits for every device; raises any pending error."""
         mx.nd.waitall()
-
-    @cached_property
-    def memory(self) -> Callable[[Device], Memory]:  # type: ignore[override]  # read-only is enough
-        """CUDA's report of a GPU's memory, with other processes' use; creates a CUDA context."""
-        if self.simulated_count == 0 and self.device_count("gpu"):
-            return gpu_memory
-        refusal = unsupported(NO_CPU_STATISTICS)
-        refusal.operation = "memory"
-        return refusal  # type: ignore[no-any-return]
-
-    peaks = unsupported("MXNet does not record peak memory")
-
-    @cached_property
-    def pinned(self) -> Callable[[Any], Any]:  # type: ignore[override]  # as above
-        """Copies to MXNet's pinned context, if there is a GPU to pin for."""
-        if self.simulated_count or not self.device_count("gpu"):
-            return unsupported(  # type: ignore[no-any-return]
-                "MXNet pins memory only in a build for CUDA, on a machine with a GPU",
-                operation="pinned",
-            )
-        return lambda x: x.copyto(mx.cpu_pinned())
 
     # -- tensors ---------------------------------------------------------------------------------
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import mxnet as mx  # type: ignore[import-untyped]
 
-from unidev import Memory, UnsupportedOperation
+from unidev import Memory, UnsupportedOperation, unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev import Device
+    from unidev import Backend, Device
 
-NO_CPU_STATISTICS = "MXNet does not count what it has allocated on a CPU"
+_NO_STATISTICS = "MXNet does not count what it has allocated on a CPU"
 
 
 def allocate(make: Callable[..., Any], shape: tuple[int, ...], dtype: Any, context: Any) -> Any:
@@ -26,9 +26,22 @@ def allocate(make: Callable[..., Any], shape: tuple[int, ...], dtype: Any, conte
         raise
 
 
+def memory_of(backend: Backend) -> Any:
+    """CUDA's report of a GPU's memory, with other processes' use; creates a CUDA context."""
+    is_counted = backend.simulated_count == 0 and backend.device_count("gpu")
+    return gpu_memory if is_counted else unsupported(_NO_STATISTICS)
+
+
+def pinning_of(backend: Backend) -> Any:
+    """Copies to MXNet's pinned context, if there is a GPU to pin for."""
+    if backend.simulated_count or not backend.device_count("gpu"):
+        return unsupported("MXNet pins memory only in a build for CUDA, on a machine with a GPU")
+    return lambda x: x.copyto(mx.cpu_pinned())
+
+
 def gpu_memory(device: Device) -> Memory:
     """CUDA's count."""
     if device.kind != "gpu":
-        raise UnsupportedOperation("memory", NO_CPU_STATISTICS)
+        raise UnsupportedOperation("memory", _NO_STATISTICS)
     free, total = mx.context.gpu_memory_info(device.index)
     return Memory(total - free, free, total)

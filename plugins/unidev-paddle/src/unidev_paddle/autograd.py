@@ -9,7 +9,7 @@ import numpy as np
 
 from unidev.contract import Autograd
 from unidev_paddle.copying import move_cut
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import paddle
 from unidev_paddle.refusals import check_eager
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     Tensor = Any
 
-paddle: Any = import_paddle()
 operations: Any = paddle._C_ops
 
 # paddle.grad releases Python's lock and keeps its state in one place per process: two threads

@@ -12,26 +12,16 @@ import numpy as np
 import unidev
 import unidev_paddle
 from unidev.contract import Backend, Extent, Memory, part, unsupported
-from unidev.errors import (
-    DeletedTensorError,
-    UnsupportedDtypeError,
-    UnsupportedOperation,
-)
+from unidev.errors import DeletedTensorError, UnsupportedDtypeError, UnsupportedOperation
 from unidev_paddle import devices, memory
 from unidev_paddle.copying import Move, copy_cut, empty_at, move_cut
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import core, paddle
 from unidev_paddle.refusals import check_eager, in_static_graph, not_dense, symbolic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from unidev.contract import BackendSpec, Device
-
-    Tensor = Any
-    Array = np.ndarray[Any, Any]
-
-paddle: Any = import_paddle()
-core: Any = paddle.base.core
+    from unidev.contract import Array, BackendSpec, Device, Tensor
 
 _NAMES = (
     "bool", "int8", "int16", "int32", "int64", "uint8",

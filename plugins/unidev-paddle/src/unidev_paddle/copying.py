@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unidev_paddle.importing import import_paddle
-
-paddle: Any = import_paddle()
+from unidev_paddle.framework import paddle
 
 copy_cut = paddle._C_ops.copy_to
 """``copy_cut(x, place, blocking)``: new memory, dense, a plain Tensor, no gradient.

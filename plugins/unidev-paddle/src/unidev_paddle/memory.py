@@ -8,18 +8,11 @@ from typing import TYPE_CHECKING, Any
 from unidev.contract import Memory, PeakCounter, unsupported
 from unidev.errors import UnsupportedOperation
 from unidev_paddle import simulator
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import core, paddle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from unidev.contract import Backend, Device
     from unidev_paddle.devices import Accelerator
-
-    Tensor = Any
-
-paddle: Any = import_paddle()
-core: Any = paddle.base.core
 
 
 def of_cpu() -> Memory:
@@ -91,11 +84,8 @@ class PaddlePeaks(PeakCounter):
         return int(device.native.gpu_device_id())
 
 
-def pinning_of(backend: Backend) -> Callable[[Tensor], Tensor]:
+def pinning_of(backend: Backend) -> Any:
     """``Tensor.pin_memory``, if there is a GPU to pin for."""
     if backend.simulated_count or not backend.device_count("gpu"):
-        return unsupported(  # type: ignore[no-any-return]
-            "Paddle pins memory only in a build for CUDA, on a machine with a GPU",
-            operation="pinned",
-        )
+        return unsupported("Paddle pins memory only in a build for CUDA, on a machine with a GPU")
     return lambda x: x.clone().pin_memory()

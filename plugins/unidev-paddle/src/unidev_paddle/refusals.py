@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from unidev.errors import UnsupportedOperation
-from unidev_paddle.importing import import_paddle
-
-paddle: Any = import_paddle()
+from unidev_paddle.framework import paddle
 
 
 def check_eager(operation: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev.contract import Backend, Memory, part, unsupported
+from unidev.contract import Backend, part, unsupported
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_tensorflow.copying import check_placed, copy_plain
 from unidev_tensorflow.deep_copy.eager import DTYPES, eager_copy
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from unidev.contract import Array, BackendSpec, Device, Extent, PeakCounter
+    from unidev.contract import Array, BackendSpec, Device, Extent
 
 
 class TensorFlowBackend(Backend):
@@ -50,6 +50,8 @@ class TensorFlowBackend(Backend):
     collectives = part("unidev_tensorflow.collectives:TensorFlowCollectives")
     tracer = part("unidev_tensorflow.tracer:TensorFlowTracer")
     installation = part("unidev_tensorflow.installation:TensorFlowInstallation")
+    memory = part("unidev_tensorflow.memory:memory_of")
+    peaks = part("unidev_tensorflow.memory:peaks_of")
     pinned = unsupported("TensorFlow has no call that puts a tensor into pinned memory")
     framework_errors = (
         tf.errors.OpError, RuntimeError, ValueError, TypeError, MemoryError,
@@ -205,32 +207,6 @@ class TensorFlowBackend(Backend):
             return [extent for part in parts(x) for extent in self.extents(part)]
         value = self._value(x)
         return extents(value, on_host="GPU" not in value.backing_device)
-
-    @cached_property
-    def memory(self) -> Callable[[Device], Memory]:  # type: ignore[override]
-        """From the allocators of real GPUs; CPUs and simulated GPUs have no statistics."""
-        if self.simulated_count or not self.device_count("gpu"):
-            return unsupported(  # type: ignore[no-any-return]
-                "TensorFlow reports neither the limit of a CPU's allocator nor how much is free",
-                "https://www.tensorflow.org/api_docs/python/tf/config/experimental/get_memory_info",
-                operation="memory",
-            )
-        from unidev_tensorflow.memory import gpu_memory
-
-        return gpu_memory
-
-    @cached_property
-    def peaks(self) -> PeakCounter:  # type: ignore[override]
-        """Counted on real GPUs."""
-        if self.simulated_count or not self.device_count("gpu"):
-            return unsupported(  # type: ignore[no-any-return]
-                "TensorFlow does not count memory on the CPU, which also backs simulated GPUs",
-                "https://www.tensorflow.org/api_docs/python/tf/config/experimental/get_memory_info",
-                operation="peaks",
-            )
-        from unidev_tensorflow.memory import TensorflowPeaks
-
-        return TensorflowPeaks(self)
 
     def _copy_slowly(self, x: Any, device: Device) -> Any:
         if not is_symbolic(x) or not isinstance(x, tf.Tensor):

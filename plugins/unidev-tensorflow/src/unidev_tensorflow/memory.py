@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev.contract import Memory, PeakCounter
+from unidev.contract import Memory, PeakCounter, unsupported
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from unidev.contract import Device
+    from unidev.contract import Backend, Device
+
+_LINK = "https://www.tensorflow.org/api_docs/python/tf/config/experimental/get_memory_info"
+
+
+def memory_of(backend: Backend) -> Any:
+    """From the allocators of real GPUs; CPUs and simulated GPUs have no statistics."""
+    if backend.simulated_count or not backend.device_count("gpu"):
+        reason = "TensorFlow reports neither the limit of a CPU's allocator nor how much is free"
+        return unsupported(reason, _LINK)
+    return gpu_memory
+
+
+def peaks_of(backend: Backend) -> Any:
+    """Counted on real GPUs."""
+    if backend.simulated_count or not backend.device_count("gpu"):
+        reason = "TensorFlow does not count memory on the CPU, which also backs simulated GPUs"
+        return unsupported(reason, _LINK)
+    return TensorflowPeaks(backend)
 
 
 def gpu_memory(device: Device) -> Memory:

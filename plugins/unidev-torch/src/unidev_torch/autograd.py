@@ -48,10 +48,7 @@ class TorchAutograd(Autograd):
         return torch.no_grad()
 
     def descend(
-        self,
-        parameters: Sequence[torch.Tensor],
-        gradients: Sequence[torch.Tensor],
-        lr: float,
+        self, parameters: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor], lr: float
     ) -> Sequence[torch.Tensor]:
         """Update all parameters in one call, as torch's optimizers do."""
         if parameters:
@@ -60,9 +57,7 @@ class TorchAutograd(Autograd):
         return parameters
 
 
-def _each_its_own(
-    gradients: Sequence[torch.Tensor | None],
-) -> list[torch.Tensor | None]:
+def _each_its_own(gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
     """Gradients that share no memory: torch returns one tensor for both operands of a sum."""
     seen: set[int] = set()
     own: list[torch.Tensor | None] = []

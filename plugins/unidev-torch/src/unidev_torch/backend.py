@@ -11,15 +11,14 @@ import torch
 from unidev.contract import Backend, Extent, Memory, part
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_torch import tensors
-from unidev_torch.memory import peaks_of, pinning_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import numpy as np
 
-    from unidev.contract import BackendSpec, Device, PeakCounter
+    from unidev.contract import BackendSpec, Device
 
 _ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
 """Torch's types of the devices that unidev calls ``gpu``; PrivateUse1 devices count too."""
@@ -44,6 +43,8 @@ class TorchBackend(Backend):
     collectives = part("unidev_torch.collectives:TorchCollectives")
     installation = part("unidev_torch.installation:TorchInstallation")
     tracer = part("unidev_torch.tracer:TorchTracer")
+    peaks = part("unidev_torch.memory:peaks_of")
+    pinned = part("unidev_torch.memory:pinning_of")
 
     model_types = (torch.nn.Module, torch.optim.Optimizer)
 
@@ -62,16 +63,6 @@ class TorchBackend(Backend):
     def dtypes(self) -> Mapping[str, torch.dtype]:
         """All that NumPy has, plus bfloat16."""
         return {name: getattr(torch, name) for name in tensors.NAMES}
-
-    @cached_property
-    def peaks(self) -> PeakCounter:  # type: ignore[override]  # as above
-        """Counted on CUDA and XPU."""
-        return peaks_of(self)
-
-    @cached_property
-    def pinned(self) -> Callable[[torch.Tensor], torch.Tensor]:  # type: ignore[override]
-        """Pinned for an accelerator."""
-        return pinning_of(self)
 
     # -- devices ------------------------------------------------------------------------------
 

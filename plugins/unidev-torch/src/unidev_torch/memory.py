@@ -10,8 +10,6 @@ from unidev.contract import PeakCounter, unsupported
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from unidev.contract import Backend, Device
 
 _LINK = "https://docs.pytorch.org/docs/stable/torch_cuda_memory.html"
@@ -33,23 +31,17 @@ class TorchPeaks(PeakCounter):
         _module(device).reset_peak_memory_stats(device.index)
 
 
-def peaks_of(backend: Backend) -> PeakCounter:
+def peaks_of(backend: Backend) -> Any:
     """The counters, if torch's accelerator has any."""
     if backend.simulated_count or not backend.device_count("gpu"):
-        return unsupported(  # type: ignore[no-any-return]
-            "torch counts the memory of CUDA and XPU devices only", _LINK, operation="peaks"
-        )
+        return unsupported("torch counts the memory of CUDA and XPU devices only", _LINK)
     return TorchPeaks(backend)
 
 
-def pinning_of(backend: Backend) -> Callable[[torch.Tensor], torch.Tensor]:
+def pinning_of(backend: Backend) -> Any:
     """``Tensor.pin_memory``, if there is an accelerator to pin for."""
     if backend.simulated_count or not backend.device_count("gpu"):
-        return unsupported(  # type: ignore[no-any-return]
-            "torch pins memory only for an accelerator, and there is none",
-            _LINK,
-            operation="pinned",
-        )
+        return unsupported("torch pins memory only for an accelerator, and there is none", _LINK)
     return _pinned
 
 

@@ -39,11 +39,8 @@ from unidev_mxnet.native_calls import host_view, numpy_shapes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from unidev import Device
+    from unidev.contract import Array, Device, Model, Tensor
 
-    Array = np.ndarray[Any, Any]
-    Tensor = Any
-    Model = Any
     Part = Any
 
 

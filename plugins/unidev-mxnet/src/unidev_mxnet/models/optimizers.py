@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import mxnet as mx  # type: ignore[import-untyped]
 
 from unidev import UnsupportedOperation
+from unidev.contract import found_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     Tensor = Any
 
@@ -37,9 +38,9 @@ def state_arrays(trainer: Any) -> list[Tensor]:
     """The arrays of the trainer's state (momentum and the like), each once."""
     optimizer = trainer._optimizer
     own = {name: value for name, value in vars(optimizer).items() if name != "param_dict"}
-    found = {id(x): x for x in _arrays_in([updater.states for updater in trainer._updaters])}
-    found.update((id(x), x) for x in _arrays_in(own))
-    return list(found.values())
+    held = [updater.states for updater in trainer._updaters] + [own]
+    found = found_in(held, lambda x: isinstance(x, mx.nd.NDArray))
+    return list({id(x): x for _, x in found}.values())
 
 
 class TrainerPart:
@@ -112,14 +113,3 @@ def exchange_trainers(trainer: Any, twin: TrainerTwin) -> None:
 
 def _is_on_one(trainer: Any) -> bool:
     return len(trainer._contexts) == 1
-
-
-def _arrays_in(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, mx.nd.NDArray):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _arrays_in(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _arrays_in(item)

@@ -15,9 +15,7 @@ from mxnet import autograd  # type: ignore[import-untyped]
 if TYPE_CHECKING:
     from mxnet.gluon import Parameter  # type: ignore[import-untyped]
 
-    from unidev import Backend, Device
-
-    Tensor = Any
+    from unidev.contract import Backend, Device, Tensor
 
 
 class ParameterTwin:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import mxnet as mx  # type: ignore[import-untyped]
 from mxnet import npx
@@ -11,8 +11,7 @@ from unidev.contract import Functions
 from unidev_mxnet.native_calls import numpy_shapes
 
 if TYPE_CHECKING:
-    Tensor = Any
-    Pair = tuple[int, int]
+    from unidev.contract import Pair, Tensor
 
 
 class MxnetFunctions(Functions):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import mxnet as mx  # type: ignore[import-untyped]
@@ -16,12 +17,7 @@ from unidev_mxnet.scopes import numpy_semantics
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
-    Tensor = Any
-    Model = Any
-    Pair = tuple[int, int]
+    from unidev.contract import Array, Model, Pair, Tensor
 
 _PORTABLE = {"gamma": "weight", "beta": "bias"}
 """Gluon's names in batch norm, and their names in a checkpoint."""
@@ -143,6 +139,13 @@ class HybridSequential(Layer, nn.HybridSequential):  # type: ignore[misc]
 class MxnetLayers(Layers):
     """Gluon's layers, initialized, with ``mx.np.ndarray`` parameters."""
 
+    avg_pool2d = AvgPool2D
+    max_pool2d = MaxPool2D
+    flatten = Flatten
+    relu = staticmethod(partial(Activation, "relu"))
+    tanh = staticmethod(partial(Activation, "tanh"))
+    dropout = Dropout
+
     def dense(self, weight: Array, bias: Array | None) -> Model:
         """On the last axis: ``flatten=False``."""
         outputs, inputs = weight.shape
@@ -158,33 +161,9 @@ class MxnetLayers(Layers):
         )  # fmt: skip
         return _filled(layer, weight=weight, bias=bias)
 
-    def avg_pool2d(self, kernel_size: Pair, stride: Pair) -> Model:
-        """``gluon.nn.AvgPool2D``."""
-        return AvgPool2D(kernel_size, stride)
-
-    def max_pool2d(self, kernel_size: Pair, stride: Pair) -> Model:
-        """``gluon.nn.MaxPool2D``."""
-        return MaxPool2D(kernel_size, stride)
-
-    def flatten(self) -> Model:
-        """``gluon.nn.Flatten``."""
-        return Flatten()
-
-    def relu(self) -> Model:
-        """``gluon.nn.Activation``."""
-        return Activation("relu")
-
-    def tanh(self) -> Model:
-        """``gluon.nn.Activation``."""
-        return Activation("tanh")
-
     def batch_norm(self, features: int, momentum: float, epsilon: float) -> Model:
         """The running variance is the biased one (divided by n)."""
         return _filled(BatchNorm(momentum=momentum, epsilon=epsilon, in_channels=features))
-
-    def dropout(self, rate: float) -> Model:
-        """``gluon.nn.Dropout``."""
-        return Dropout(rate)
 
     def sequential(self, layers: Sequence[Model]) -> Model:
         """``HybridSequential``, which ``hybridize`` compiles, if all layers are hybrid."""

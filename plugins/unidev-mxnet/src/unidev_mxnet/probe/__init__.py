@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import random
 import time
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import mxnet as mx  # type: ignore[import-untyped]
 import numpy as np
 from mxnet import autograd as mx_autograd
 
-from unidev import Probe, unsupported
+from unidev import Probe, part, unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from unidev import Device
-    from unidev_mxnet.probe.autograd import MxnetAutogradProbe
-    from unidev_mxnet.probe.models import MxnetModelProbe
-
-    Array = np.ndarray[Any, Any]
+    from unidev.contract import Array, Device
 
 _LOOKS, _MOST_LOOKS = 4, 40
 """How many equal counts in a row are needed, and how many are taken at most, 5 ms apart."""
@@ -31,19 +26,8 @@ class MxnetProbe(Probe):
 
     deleted = unsupported("MXNet does not free an array that is in use")
 
-    @cached_property
-    def autograd(self) -> MxnetAutogradProbe:  # type: ignore[override]  # read-only is enough
-        """Of gradients."""
-        from unidev_mxnet.probe.autograd import MxnetAutogradProbe
-
-        return MxnetAutogradProbe(self.backend)
-
-    @cached_property
-    def models(self) -> MxnetModelProbe:  # type: ignore[override]  # read-only is enough
-        """Probe of Gluon's models."""
-        from unidev_mxnet.probe.models import MxnetModelProbe
-
-        return MxnetModelProbe(self.backend)
+    autograd = part("unidev_mxnet.probe.autograd:MxnetAutogradProbe")
+    models = part("unidev_mxnet.probe.models:MxnetModelProbe")
 
     def make(self, array: Array, device: Device) -> Any:
         """``mx.np.array``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import mxnet as mx  # type: ignore[import-untyped]
 import numpy as np
@@ -14,10 +14,7 @@ from unidev.contract import AutogradProbe
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from unidev import Device
-
-    Array = np.ndarray[Any, Any]
-    Tensor = Any
+    from unidev.contract import Array, Device, Tensor
 
 
 class MxnetAutogradProbe(AutogradProbe):
@@ -33,10 +30,6 @@ class MxnetAutogradProbe(AutogradProbe):
                 total = function(*xs).sum()
             total.backward()
             return [x.grad if x._fresh_grad else None for x in xs]
-
-    def detach(self, x: Tensor) -> Tensor:
-        """``detach``."""
-        return x.detach()
 
     second_order = unsupported(
         "few of MXNet's operators have a second derivative, and multiplication does not",

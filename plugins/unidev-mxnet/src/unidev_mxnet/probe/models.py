@@ -14,9 +14,9 @@ from unidev.contract import ModelProbe
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    Tensor = Any
-    Model = Any
     Optimizer = Any
+
+    from unidev.contract import Model, Tensor
 
 
 class Sample(Block):  # type: ignore[misc]  # MXNet is untyped

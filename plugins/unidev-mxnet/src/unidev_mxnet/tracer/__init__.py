@@ -8,8 +8,7 @@ metrics, …). The user's call is read off the stack, and only when something mo
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mxnet.ndarray import _internal  # type: ignore[import-untyped]
 
@@ -18,10 +17,7 @@ from unidev_mxnet.tracer.patches import MxnetPatches
 from unidev_mxnet.tracer.recording import MxnetRecording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from unidev import Backend
-    from unidev.contract import PlannedTransfer
 
 _BLIND_SPOTS = {
     "a KVStore, and so a gluon.Trainer of several devices": "it sums gradients and distributes "
@@ -40,7 +36,7 @@ _BLIND_SPOTS = {
 
 _BLIND_SPOTS_OF_CYTHON = {
     "operators and copies": "this build of MXNet calls them by Cython; MXNET_ENABLE_CYTHON=0 makes "
-    "it call them by ctypes, as its packages do",
+    "it call them by ctypes, as its packages do"
 }
 
 
@@ -58,11 +54,3 @@ class MxnetTracer(Tracer):
             self.blind_spots = {**_BLIND_SPOTS, **_BLIND_SPOTS_OF_CYTHON}
         self.recording = MxnetRecording()
         self.patches = MxnetPatches(backend, self.recording)
-
-    @contextmanager
-    def watch(
-        self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
-    ) -> Iterator[None]:
-        """See ``Tracer``; calls from other threads pass straight through."""
-        with self.patches, self.recording.scope(begin, end):
-            yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract import PlannedTransfer
@@ -36,20 +37,7 @@ class Readings:
             "MXNDArraySave": self._saved,
         }
         for name, find in finds.items():
-            yield name, self._reporting(find)
-
-    def _reporting(self, find: Find) -> Callable[[Function], Function]:
-        recording = self._recording
-
-        def stand_in(original: Function) -> Function:
-            def call(*arguments: Any) -> Any:
-                if not recording.is_on:
-                    return original(*arguments)
-                return recording.call(find(*arguments), original, *arguments)
-
-            return call
-
-        return stand_in
+            yield name, partial(self._recording.wrap, transfers_of=find)
 
     def _read(self, array: Any, *_: Any) -> list[PlannedTransfer]:
         return self._between(array, device_at(array, self._backend), self._backend.cpu)

@@ -8,7 +8,7 @@ import numpy as np
 
 from unidev.contract import Models, Stored
 from unidev.errors import UnsupportedOperation
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import paddle
 from unidev_paddle.models.optimizers import state_of
 from unidev_paddle.models.swap import Part, Twin, parts_of, swap
 from unidev_paddle.models.tree import (
@@ -25,13 +25,9 @@ from unidev_paddle.refusals import check_eager
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from unidev.contract import Device
+    from unidev.contract import Array, Device, Tensor
 
-    Array = np.ndarray[Any, Any]
     Layer = Any
-    Tensor = Any
-
-paddle: Any = import_paddle()
 
 
 class PaddleModels(Models):

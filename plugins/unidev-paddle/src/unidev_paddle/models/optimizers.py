@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract import kind_of
+from unidev.contract import found_in, kind_of
 from unidev.errors import UnsupportedOperation
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Set
 
     Tensor = Any
-
-paddle: Any = import_paddle()
 
 
 def state_of(optimizer: Any, names: Set[str]) -> Iterator[Tensor]:
@@ -44,7 +42,8 @@ def state_of(optimizer: Any, names: Set[str]) -> Iterator[Tensor]:
         if trained <= names or not rate.place.is_cpu_place():
             yield rate
     if isinstance(optimizer, paddle.optimizer.LBFGS):
-        yield from _tensors_in(list(optimizer.state.values()))
+        state = list(optimizer.state.values())
+        yield from (x for _, x in found_in(state, paddle.is_tensor))
     inner = getattr(optimizer, "inner_optimizer", None)  # paddle.incubate's LookAhead has one
     if inner is not None:
         yield from state_of(inner, names)
@@ -56,11 +55,3 @@ def _parameters_of(optimizer: Any) -> Iterator[Tensor]:
             yield from item["params"]
         else:
             yield item
-
-
-def _tensors_in(state: Any) -> Iterator[Tensor]:
-    if isinstance(state, paddle.Tensor):
-        yield state
-    elif isinstance(state, (list, tuple)):
-        for item in state:
-            yield from _tensors_in(item)

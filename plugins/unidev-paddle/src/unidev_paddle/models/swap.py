@@ -11,18 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.errors import UnsupportedOperation
 from unidev_paddle.copying import move_cut
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import core, paddle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from unidev.contract import Device
+    from unidev.contract import Device, Tensor
 
-    Tensor = Any
     Dense = Any
-
-paddle: Any = import_paddle()
-core: Any = paddle.base.core
 
 
 class Shared:

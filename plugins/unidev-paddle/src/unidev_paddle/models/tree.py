@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.errors import InvalidDataError, UnsupportedOperation
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     Layer = Any
     Tensor = Any
-
-paddle: Any = import_paddle()
 
 # Paddle keeps their statistics as frozen Parameters; elsewhere they are buffers.
 _NORMS = (paddle.nn.BatchNorm, paddle.nn.layer.norm._BatchNormBase)

@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.contract import Layers
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    Array = np.ndarray[Any, Any]
     Layer = Any
-    Tensor = Any
-    Pair = tuple[int, int]
 
-paddle: Any = import_paddle()
+    from unidev.contract import Array, Pair, Tensor
 
 
 class Unfilled(paddle.nn.initializer.Initializer):  # type: ignore[misc]  # Paddle is untyped here
@@ -52,6 +49,13 @@ class BatchNorm(paddle.nn.BatchNorm2D):  # type: ignore[misc]  # Paddle is untyp
 class PaddleLayers(Layers):
     """``paddle.nn``."""
 
+    avg_pool2d = paddle.nn.AvgPool2D
+    max_pool2d = paddle.nn.MaxPool2D
+    flatten = paddle.nn.Flatten
+    relu = paddle.nn.ReLU
+    tanh = paddle.nn.Tanh
+    dropout = paddle.nn.Dropout
+
     def dense(self, weight: Array, bias: Array | None) -> Layer:
         """Paddle's weight is ``(inputs, outputs)``."""
         outputs, inputs = weight.shape
@@ -74,35 +78,11 @@ class PaddleLayers(Layers):
         )
         return _filled(made, weight=weight, bias=bias)
 
-    def avg_pool2d(self, kernel_size: Pair, stride: Pair) -> Layer:
-        """Without padding: complete windows only."""
-        return paddle.nn.AvgPool2D(list(kernel_size), list(stride))
-
-    def max_pool2d(self, kernel_size: Pair, stride: Pair) -> Layer:
-        """Without padding: complete windows only."""
-        return paddle.nn.MaxPool2D(list(kernel_size), list(stride))
-
-    def flatten(self) -> Layer:
-        """Flattens from axis 1."""
-        return paddle.nn.Flatten()
-
-    def relu(self) -> Layer:
-        """``ReLU``."""
-        return paddle.nn.ReLU()
-
-    def tanh(self) -> Layer:
-        """``Tanh``."""
-        return paddle.nn.Tanh()
-
     def batch_norm(self, features: int, momentum: float, epsilon: float) -> Layer:
         """Paddle's momentum is the weight of the old value, as here."""
         ones, zeros = np.ones(features, np.float32), np.zeros(features, np.float32)
         made = BatchNorm(features, momentum, epsilon)
         return _filled(made, weight=ones, bias=zeros, _mean=zeros, _variance=ones)
-
-    def dropout(self, rate: float) -> Layer:
-        """Paddle's own, which scales up while training."""
-        return paddle.nn.Dropout(rate)
 
     def sequential(self, layers: Sequence[Layer]) -> Layer:
         """``Sequential``."""

@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unidev.contract import Probe
-from unidev_paddle.importing import import_paddle
+from unidev.contract import Probe, part
+from unidev_paddle.framework import core, paddle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from unidev.contract import Device
-    from unidev_paddle.probe.autograd import PaddleAutogradProbe
-    from unidev_paddle.probe.models import PaddleModelProbe
-
-    Tensor = Any
-    Array = np.ndarray[Any, Any]
-
-paddle: Any = import_paddle()
-core: Any = paddle.base.core
+    from unidev.contract import Array, Device, Tensor
 
 
 class PaddleProbe(Probe):
     """Probe of the Paddle backend."""
 
-    @cached_property
-    def autograd(self) -> PaddleAutogradProbe:  # type: ignore[override]  # read-only is enough
-        """Gradients."""
-        from unidev_paddle.probe.autograd import PaddleAutogradProbe
-
-        return PaddleAutogradProbe(self.backend)
-
-    @cached_property
-    def models(self) -> PaddleModelProbe:  # type: ignore[override]  # as above
-        """Probe of models and optimizers."""
-        from unidev_paddle.probe.models import PaddleModelProbe
-
-        return PaddleModelProbe(self.backend)
+    autograd = part("unidev_paddle.probe.autograd:PaddleAutogradProbe")
+    models = part("unidev_paddle.probe.models:PaddleModelProbe")
 
     def make(self, array: Array, device: Device) -> Tensor:
         """``to_tensor``, which copies; bfloat16 from its bits, the form that Paddle takes."""

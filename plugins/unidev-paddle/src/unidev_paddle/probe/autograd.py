@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unidev.contract import AutogradProbe
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
-
-    from unidev.contract import Device
-
-    Array = np.ndarray[Any, Any]
-    Tensor = Any
-
-paddle: Any = import_paddle()
+    from unidev.contract import Array, Device, Tensor
 
 
 class PaddleAutogradProbe(AutogradProbe):
@@ -32,10 +25,6 @@ class PaddleAutogradProbe(AutogradProbe):
         if not result.stop_gradient:
             result.sum().backward()
         return [x.grad for x in xs]
-
-    def detach(self, x: Tensor) -> Tensor:
-        """``detach``."""
-        return x.detach()
 
     def second_order(
         self, function: Callable[[Tensor], Tensor], array: Array, device: Device

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.contract import ModelProbe
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     Layer = Any
     Optimizer = Any
     Tensor = Any
-
-paddle: Any = import_paddle()
 
 
 class Sample(paddle.nn.Layer):  # type: ignore[misc]  # Paddle is untyped here

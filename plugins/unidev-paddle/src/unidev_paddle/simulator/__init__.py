@@ -91,10 +91,7 @@ def _settings(folder: str, count: int) -> dict[str, str]:
         "FLAGS_free_idle_chunk": "1",  # else its allocator keeps freed memory as used
     }
     settings = {name: os.environ.get(name, value) for name, value in defaults.items()}
-    return settings | {
-        "CUSTOM_DEVICE_ROOT": folder,
-        "UNIDEV_PADDLE_SIMULATED_GPUS": str(count),
-    }
+    return settings | {"CUSTOM_DEVICE_ROOT": folder, "UNIDEV_PADDLE_SIMULATED_GPUS": str(count)}
 
 
 def _check(paddle: ModuleType, count: int) -> None:

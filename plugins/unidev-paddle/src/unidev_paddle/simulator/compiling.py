@@ -116,11 +116,7 @@ def _compile(paddle: Paddle, compiler: str, path: Path) -> None:
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(  # noqa: S603  a list, no shell; the compiler is the user's own
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=COMPILE_TIMEOUT_S,
+            command, capture_output=True, text=True, check=False, timeout=COMPILE_TIMEOUT_S
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise SimulationError(

@@ -8,21 +8,22 @@ arguments; in threads without a scope these call the originals. Transfers within
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unidev.contract import Tracer
 from unidev_paddle.tracer.patches import PaddlePatches
 from unidev_paddle.tracer.recording import recording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Mapping
 
-    from unidev.contract import Backend, PlannedTransfer
+    from unidev.contract import Backend
 
 
 class PaddleTracer(Tracer):
     """Replaces Paddle's own functions."""
+
+    recording = recording
 
     blind_spots: Mapping[str, str] = {
         "transfers in backward": (
@@ -46,12 +47,4 @@ class PaddleTracer(Tracer):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self._patches = PaddlePatches(backend)
-
-    @contextmanager
-    def watch(
-        self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
-    ) -> Iterator[None]:
-        """See ``Tracer``."""
-        with self._patches, recording.scope(begin, end):
-            yield
+        self.patches = PaddlePatches(backend)

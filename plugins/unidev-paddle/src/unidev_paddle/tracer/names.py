@@ -6,12 +6,10 @@ import inspect
 import sys
 from typing import TYPE_CHECKING, Any
 
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
-
-paddle: Any = import_paddle()
 
 _OWN = {"paddle", "unidev", "unidev_paddle"}
 _SPOKEN = {"_TensorMethodOrModule.__call__": "paddle.tensor", "Tensor.new_init": "paddle.Tensor"}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import paddle
 from unidev_paddle.tracer.transfers import NOTHING, Operands, tensors_in
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from unidev_paddle.tracer.transfers import Sight, Transfers
 
-paddle: Any = import_paddle()
 Tensor: Any = paddle.Tensor
 
 _INPUTS = {

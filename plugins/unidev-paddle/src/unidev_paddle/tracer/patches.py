@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract import Patches
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import core, paddle
 from unidev_paddle.tracer.operations import by_index, by_operation, by_operator
 from unidev_paddle.tracer.readings import Calls
 from unidev_paddle.tracer.recording import recording
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Patch = tuple[Any, str, Any]
 
-paddle: Any = import_paddle()
-core: Any = paddle.base.core
 Tensor: Any = paddle.Tensor
 
 _OPERATIONS = (paddle._C_ops, paddle._legacy_C_ops)

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import core, paddle
 from unidev_paddle.tracer.transfers import NOTHING
 
 if TYPE_CHECKING:
     from unidev_paddle.tracer.transfers import Sight, Transfers
 
-paddle: Any = import_paddle()
 Tensor: Any = paddle.Tensor
-core: Any = paddle.base.core
 DenseTensor: Any = core.DenseTensor
 
 

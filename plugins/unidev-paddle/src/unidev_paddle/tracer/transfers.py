@@ -9,19 +9,16 @@ import numpy as np
 
 from unidev.contract import PlannedTransfer
 from unidev.errors import UnidevError
-from unidev_paddle.importing import import_paddle
+from unidev_paddle.framework import core, paddle
 from unidev_paddle.tracer.names import called
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from unidev.contract import Backend, Device
+    from unidev.contract import Backend, Device, Tensor
 
-    Tensor = Any
     Transfers = Sequence[PlannedTransfer]
 
-paddle: Any = import_paddle()
-core: Any = paddle.base.core
 DenseTensor: Any = core.DenseTensor
 
 _PINNED = (core.CUDAPinnedPlace, core.XPUPinnedPlace)

@@ -89,8 +89,7 @@ class TensorFlowModels(Models):
         _check_movable(made)
         if made.device != copied.device:
             raise UnsupportedOperation(
-                f"a {made.dtype.name} variable on {device}",
-                f"TensorFlow put it on {made.device}",
+                f"a {made.dtype.name} variable on {device}", f"TensorFlow put it on {made.device}"
             )
         return made
 
@@ -181,8 +180,7 @@ def _check_movable(variable: Any) -> None:
         )
     if not isinstance(getattr(variable, "_handle", None), tf.__internal__.EagerTensor):
         raise UnsupportedOperation(
-            f"moving a {kind_of(variable)}",
-            "it was not created eagerly, and has no memory to move",
+            f"moving a {kind_of(variable)}", "it was not created eagerly, and has no memory to move"
         )
     if variable._caching_device is not None or variable._cached_value is not None:
         raise UnsupportedOperation("moving a variable with a caching_device", "make it without one")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev.contract import kind_of
+from unidev.contract import found_in, kind_of
 from unidev.errors import UnsupportedOperation
 from unidev_tensorflow.tensors import (
     common_build,
@@ -64,7 +64,9 @@ def keras_layers(model: Any) -> list[Any]:
             found[id(node)] = node
             pending.extend(node._layers)
         elif isinstance(node, tf.Module):
-            pending.extend(child for _, child in _things(list(vars(node).values()), ""))
+            pending.extend(
+                child for _, child in found_in(list(vars(node).values()), _holds_variables)
+            )
     return list(found.values())
 
 
@@ -81,7 +83,7 @@ def _visit(node: Any, path: str, above: tuple[int, ...]) -> Iterator[Found]:
     elif isinstance(node, tf.Module):
         for name, value in sorted(vars(node).items()):  # the order of tf.Module itself
             if not name.startswith(_INTERNAL):
-                for child_name, child in _things(value, _join(path, name)):
+                for child_name, child in found_in(value, _holds_variables, _join(path, name)):
                     yield from _visit(child, child_name, (*above, id(node)))
 
 
@@ -124,7 +126,7 @@ def _children(layer: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
         is_list = name.startswith("_") and isinstance(value, (list, tuple, dict))
         if is_list or name.startswith(_INTERNAL):
             continue
-        for child_name, child in _things(value, name):
+        for child_name, child in found_in(value, _holds_variables, name):
             if id(child) not in seen:
                 yield child_name, child
                 reached.add(id(child))
@@ -133,16 +135,8 @@ def _children(layer: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
             yield f"layers.{index}", child
 
 
-def _things(value: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Objects with variables: ``value`` itself, or those in nested containers."""
-    if isinstance(value, dict):
-        for key, child in value.items():
-            yield from _things(child, _join(name, key))
-    elif isinstance(value, (list, tuple)):
-        for index, child in enumerate(value):
-            yield from _things(child, _join(name, index))
-    elif isinstance(value, _HOLDERS) or is_keras_layer(value) or is_keras_variable(value):
-        yield name, value
+def _holds_variables(value: Any) -> bool:
+    return isinstance(value, _HOLDERS) or is_keras_layer(value) or is_keras_variable(value)
 
 
 def _check_built(layer: Any, path: str) -> None:

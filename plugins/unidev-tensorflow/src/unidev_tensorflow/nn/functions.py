@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
@@ -11,9 +11,7 @@ from unidev_tensorflow.nn.images import avg_pool2d_last, conv2d_last, dense, to_
 from unidev_tensorflow.scopes import scope_of
 
 if TYPE_CHECKING:
-    from unidev.contract import Pair
-
-    Tensor = Any
+    from unidev.contract import Pair, Tensor
 
 
 class TensorFlowFunctions(Functions):

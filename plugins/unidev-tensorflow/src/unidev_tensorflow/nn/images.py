@@ -11,9 +11,7 @@ from unidev.errors import InvalidDataError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from unidev.contract import Pair
-
-    Tensor = Any
+    from unidev.contract import Pair, Tensor
 
 
 def is_image(x: Tensor) -> bool:

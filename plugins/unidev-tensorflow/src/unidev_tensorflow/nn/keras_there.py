@@ -17,8 +17,7 @@ def make_layers(backend: TensorFlowBackend) -> Layers:
         import keras  # type: ignore[import-untyped]
     except ImportError as error:
         return unsupported(  # type: ignore[no-any-return]
-            f"layers need Keras, which cannot be imported ({error}): pip install keras",
-            operation="layers",
+            f"layers need Keras, which cannot be imported ({error}): pip install keras"
         )
     found = keras.backend.backend()
     if found != "tensorflow":
@@ -26,7 +25,6 @@ def make_layers(backend: TensorFlowBackend) -> Layers:
             f"layers need Keras on TensorFlow, and it runs on {found} in this process: set "
             "KERAS_BACKEND=tensorflow before Python starts",
             "https://keras.io/getting_started/#configuring-your-backend",
-            operation="layers",
         )
     from unidev_tensorflow.nn.layers import TensorFlowLayers
 

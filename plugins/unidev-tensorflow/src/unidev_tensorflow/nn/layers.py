@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import keras  # type: ignore[import-untyped]
@@ -28,6 +29,12 @@ _FIRST = {**_PLAIN, "data_format": "channels_first"}
 class TensorFlowLayers(Layers):
     """Subclasses of Keras's layers that compute on the device of their weights."""
 
+    avg_pool2d = staticmethod(partial(ours.AveragePooling2D, **_FIRST))
+    max_pool2d = staticmethod(partial(ours.MaxPooling2D, **_FIRST))
+    flatten = staticmethod(partial(ours.Flatten, **_PLAIN))
+    relu = staticmethod(partial(ours.ReLU, **_PLAIN))
+    tanh = staticmethod(partial(ours.Tanh, **_PLAIN))
+
     def dense(self, weight: Array, bias: Array | None) -> Model:
         """``keras.layers.Dense``."""
         layer = ours.Dense(weight.shape[0], use_bias=bias is not None, **_EMPTY)
@@ -41,26 +48,6 @@ class TensorFlowLayers(Layers):
             data_format="channels_first", **_EMPTY,
         )  # fmt: skip
         return self._built(layer, (None, inputs, None, None), {"weight": weight, "bias": bias})
-
-    def avg_pool2d(self, kernel_size: Pair, stride: Pair) -> Model:
-        """``keras.layers.AveragePooling2D``."""
-        return ours.AveragePooling2D(kernel_size, stride, **_FIRST)
-
-    def max_pool2d(self, kernel_size: Pair, stride: Pair) -> Model:
-        """``keras.layers.MaxPooling2D``."""
-        return ours.MaxPooling2D(kernel_size, stride, **_FIRST)
-
-    def flatten(self) -> Model:
-        """``keras.layers.Flatten``."""
-        return ours.Flatten(**_PLAIN)
-
-    def relu(self) -> Model:
-        """``keras.layers.ReLU``."""
-        return ours.ReLU(**_PLAIN)
-
-    def tanh(self) -> Model:
-        """A ``keras.layers.Layer``."""
-        return ours.Tanh(**_PLAIN)
 
     def batch_norm(self, features: int, momentum: float, epsilon: float) -> Model:
         """``keras.layers.BatchNormalization``."""

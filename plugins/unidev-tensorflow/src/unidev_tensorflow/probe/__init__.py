@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import random
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev.contract import Probe, unsupported
+from unidev.contract import Probe, part, unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from unidev.contract import Array, Device
-    from unidev_tensorflow.probe.autograd import TensorFlowAutogradProbe
-    from unidev_tensorflow.probe.models import TensorFlowModelProbe
 
 
 class TensorFlowProbe(Probe):
@@ -27,19 +24,8 @@ class TensorFlowProbe(Probe):
         "TensorFlow keeps the memory of a tensor or a variable alive while anything refers to it"
     )
 
-    @cached_property
-    def autograd(self) -> TensorFlowAutogradProbe:  # type: ignore[override]
-        """By tapes."""
-        from unidev_tensorflow.probe.autograd import TensorFlowAutogradProbe
-
-        return TensorFlowAutogradProbe(self.backend)
-
-    @cached_property
-    def models(self) -> TensorFlowModelProbe:  # type: ignore[override]
-        """Probe of Keras's models; imports Keras."""
-        from unidev_tensorflow.probe.models import TensorFlowModelProbe
-
-        return TensorFlowModelProbe(self.backend)
+    autograd = part("unidev_tensorflow.probe.autograd:TensorFlowAutogradProbe")
+    models = part("unidev_tensorflow.probe.models:TensorFlowModelProbe")
 
     def make(self, array: Array, device: Device) -> Any:
         """``tf.constant``, which copies into memory of the first CPU, then a copy to ``device``.

@@ -8,7 +8,7 @@ after everything has moved, too late for a guard.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract import Tracer
@@ -16,7 +16,8 @@ from unidev_tensorflow.tracer.patches import TensorFlowPatches
 from unidev_tensorflow.tracer.recording import TensorFlowRecording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from unidev.contract import Backend, PlannedTransfer
 
@@ -59,13 +60,10 @@ class TensorFlowTracer(Tracer):
         self.recording = TensorFlowRecording()
         self.patches = TensorFlowPatches(backend, self.recording)
 
-    @contextmanager
     def watch(
         self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
-    ) -> Iterator[None]:
+    ) -> AbstractContextManager[None]:
         """See ``Tracer``; with a single device nothing moves, and nothing is replaced."""
         if sum(map(self.backend.device_count, self.backend.kinds)) < 2:
-            yield
-            return
-        with self.patches, self.recording.scope(begin, end):
-            yield
+            return nullcontext()
+        return super().watch(begin, end)

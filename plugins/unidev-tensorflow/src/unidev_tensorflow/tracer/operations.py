@@ -17,9 +17,7 @@ import tensorflow as tf  # type: ignore[import-untyped]
 from tensorflow.python import pywrap_tfe  # type: ignore[import-untyped]
 from tensorflow.python.eager import core  # type: ignore[import-untyped]
 from tensorflow.python.framework import op_def_registry  # type: ignore[import-untyped]
-from tensorflow.python.framework.kernels import (  # type: ignore[import-untyped]
-    get_registered_kernels_for_op,
-)
+from tensorflow.python.framework.kernels import get_registered_kernels_for_op  # type: ignore[import-untyped]
 
 from unidev_tensorflow.tensors import EAGER
 from unidev_tensorflow.tracer.names import called

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from unidev_tensorflow.tensors import EAGER
@@ -10,7 +9,7 @@ from unidev_tensorflow.tracer.names import called
 from unidev_tensorflow.tracer.transfers import transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from unidev.contract import PlannedTransfer
     from unidev_tensorflow.tracer.recording import TensorFlowRecording
@@ -37,7 +36,7 @@ class Readings:
 
     def reading(self, original: Function) -> Function:
         """``EagerTensor._numpy_internal``, behind ``numpy``, ``float``, ``print`` and the like."""
-        return self._reporting(original, lambda x: self._read([x], None))
+        return self._recording.wrap(original, lambda x: self._read([x], None))
 
     def copying(self, original: Function) -> Function:
         """``EagerTensor._copy_to_device``, behind ``cpu`` and ``gpu``."""
@@ -50,12 +49,12 @@ class Readings:
                 return []
             return [transfer(called("Tensor._copy"), x, source, target)]
 
-        return self._reporting(original, find)
+        return self._recording.wrap(original, find)
 
     def array(self, original: Function) -> Function:
         """``numpy.asarray`` and the like, on tensors and lists of them."""
         name = f"numpy.{original.__name__}"
-        return self._reporting(
+        return self._recording.wrap(
             original, lambda *arguments, **_: self._read(_tensors_in(arguments[:1]), name)
         )
 
@@ -71,7 +70,7 @@ class Readings:
             found = _tensors_in((*arguments, *options.values()))
             return self._read(found, f"numpy.{function.__name__}")
 
-        return self._reporting(dispatch, find)
+        return self._recording.wrap(dispatch, find)
 
     def filling(self, original: Function) -> Function:
         """``convert_to_eager_tensor``, behind ``tf.constant``, for a value that is not a tensor."""
@@ -81,20 +80,7 @@ class Readings:
                 return []
             return self._sight.sent(value, dtype, context.device_name, "tf.constant")
 
-        return self._reporting(original, find)
-
-    def _reporting(
-        self, original: Function, find: Callable[..., Sequence[PlannedTransfer]]
-    ) -> Function:
-        recording = self._recording
-
-        @wraps(original)
-        def call(*arguments: Any, **options: Any) -> Any:
-            if not recording.is_on:
-                return original(*arguments, **options)
-            return recording.call(find(*arguments, **options), original, *arguments, **options)
-
-        return call
+        return self._recording.wrap(original, find)
 
     def _read(self, tensors: list[Any], operation: str | None) -> list[PlannedTransfer]:
         moved = []

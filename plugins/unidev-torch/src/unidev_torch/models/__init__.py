@@ -17,9 +17,7 @@ from unidev_torch.models import tree as modules
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from unidev.contract import Device
-
-    Array = np.ndarray[Any, Any]
+    from unidev.contract import Array, Device
 
 
 class TorchModels(Models):

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unidev.contract import kind_of
+from unidev.contract import found_in, kind_of
 from unidev.errors import NotAModelError, UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 
 def named_tensors(optimizer: Any, model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
@@ -39,25 +39,12 @@ def named_tensors(optimizer: Any, model: torch.nn.Module) -> Iterator[tuple[str,
         members = [x for x in group["params"] if id(x) in own]
         all_move = group.get("capturable") or group.get("fused")
         for x in members:
-            for name, held in _tensors_in("optimizer.state", optimizer.state.get(x, {})):
+            state = optimizer.state.get(x, {})
+            for name, held in found_in(state, torch.is_tensor, "optimizer.state"):
                 if all_move or not name.endswith(".step") or held.device.type != "cpu":
                     yield name, held
         if len(members) == len(group["params"]):
-            for name, x in _tensors_in("optimizer.param_groups", group, ("params",)):
+            options = {key: value for key, value in group.items() if key != "params"}
+            for name, x in found_in(options, torch.is_tensor, "optimizer.param_groups"):
                 if x.device.type != "cpu":
                     yield name, x
-
-
-def _tensors_in(
-    name: str, value: Any, but: Sequence[str] = ()
-) -> Iterator[tuple[str, torch.Tensor]]:
-    """Tensors in nested containers, such as LBFGS's lists. ``but``: keys to leave out."""
-    if isinstance(value, torch.Tensor):
-        yield name, value
-    elif isinstance(value, dict):
-        for key, child in value.items():
-            if key not in but:
-                yield from _tensors_in(f"{name}.{key}", child)
-    elif isinstance(value, (list, tuple)):
-        for index, child in enumerate(value):
-            yield from _tensors_in(f"{name}.{index}", child)

@@ -14,10 +14,7 @@ from unidev_torch.models import tree as modules
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
-    Pair = tuple[int, int]
+    from unidev.contract import Array, Pair
 
 _UNFILLED: Any = {"device": "meta", "dtype": torch.float32}
 """Layers are made without weights: torch would draw them from the user's generator."""
@@ -52,6 +49,14 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
 class TorchLayers(Layers):
     """The layers of ``torch.nn``, except for batch normalisation."""
 
+    avg_pool2d = nn.AvgPool2d
+    max_pool2d = nn.MaxPool2d
+    flatten = nn.Flatten
+    relu = nn.ReLU
+    tanh = nn.Tanh
+    dropout = nn.Dropout
+    batch_norm = BatchNorm
+
     def dense(self, weight: Array, bias: Array | None) -> nn.Module:
         """``nn.Linear``."""
         outputs, inputs = weight.shape
@@ -70,34 +75,6 @@ class TorchLayers(Layers):
             **_UNFILLED,
         )
         return _filled(layer, weight, bias)
-
-    def avg_pool2d(self, kernel_size: Pair, stride: Pair) -> nn.Module:
-        """``nn.AvgPool2d``."""
-        return nn.AvgPool2d(kernel_size, stride)
-
-    def max_pool2d(self, kernel_size: Pair, stride: Pair) -> nn.Module:
-        """``nn.MaxPool2d``."""
-        return nn.MaxPool2d(kernel_size, stride)
-
-    def flatten(self) -> nn.Module:
-        """``nn.Flatten``."""
-        return nn.Flatten()
-
-    def relu(self) -> nn.Module:
-        """``nn.ReLU``."""
-        return nn.ReLU()
-
-    def tanh(self) -> nn.Module:
-        """``nn.Tanh``."""
-        return nn.Tanh()
-
-    def batch_norm(self, features: int, momentum: float, epsilon: float) -> nn.Module:
-        """Torch's, whose running variance is Bessel-corrected (divided by n - 1)."""
-        return BatchNorm(features, momentum, epsilon)
-
-    def dropout(self, rate: float) -> nn.Module:
-        """``nn.Dropout``."""
-        return nn.Dropout(rate)
 
     def sequential(self, layers: Sequence[nn.Module]) -> nn.Module:
         """``nn.Sequential``."""

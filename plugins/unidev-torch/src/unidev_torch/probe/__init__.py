@@ -3,41 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unidev.contract import Extent, Probe
+from unidev.contract import Extent, Probe, part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import numpy as np
-
-    from unidev.contract import Device
-    from unidev_torch.probe.autograd import TorchAutogradProbe
-    from unidev_torch.probe.models import TorchModelProbe
-
-    Array = np.ndarray[Any, Any]
+    from unidev.contract import Array, Device
 
 
 class TorchProbe(Probe):
     """Probe of the torch backend."""
 
-    @cached_property
-    def autograd(self) -> TorchAutogradProbe:  # type: ignore[override]  # read-only is enough here
-        """Probe of gradients."""
-        from unidev_torch.probe.autograd import TorchAutogradProbe
-
-        return TorchAutogradProbe(self.backend)
-
-    @cached_property
-    def models(self) -> TorchModelProbe:  # type: ignore[override]
-        """Probe of a sample module and an optimizer."""
-        from unidev_torch.probe.models import TorchModelProbe
-
-        return TorchModelProbe(self.backend)
+    autograd = part("unidev_torch.probe.autograd:TorchAutogradProbe")
+    models = part("unidev_torch.probe.models:TorchModelProbe")
 
     def make(self, array: Array, device: Device) -> torch.Tensor:
         """The array's bytes, viewed as the dtype of the same name."""
@@ -56,11 +38,7 @@ class TorchProbe(Probe):
 
     def views(self, x: torch.Tensor) -> Mapping[str, torch.Tensor]:
         """Torch's views."""
-        return {
-            "transposed": x.t(),
-            "sliced": x[1:, ::2],
-            "broadcast": x.expand(3, *x.shape),
-        }
+        return {"transposed": x.t(), "sliced": x[1:, ::2], "broadcast": x.expand(3, *x.shape)}
 
     def extents(self, x: torch.Tensor) -> Sequence[Extent]:
         """The storage, as torch reports it."""
@@ -119,10 +97,7 @@ class TorchProbe(Probe):
             x.fill_(value)
 
     def gradient(
-        self,
-        function: Callable[[torch.Tensor], torch.Tensor],
-        array: Array,
-        device: Device,
+        self, function: Callable[[torch.Tensor], torch.Tensor], array: Array, device: Device
     ) -> Array:
         """``backward``."""
         x = self.make(array, device).requires_grad_()

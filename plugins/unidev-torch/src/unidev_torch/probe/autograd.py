@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -12,11 +12,7 @@ from unidev_torch import probe
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
-
-    from unidev.contract import Device
-
-    Array = np.ndarray[Any, Any]
+    from unidev.contract import Array, Device
 
 
 class TorchAutogradProbe(AutogradProbe):
@@ -37,10 +33,6 @@ class TorchAutogradProbe(AutogradProbe):
         if total.requires_grad:
             total.backward()  # type: ignore[no-untyped-call]
         return [x.grad for x in xs]
-
-    def detach(self, x: torch.Tensor) -> torch.Tensor:
-        """``x.detach()``."""
-        return x.detach()
 
     def second_order(
         self, function: Callable[[torch.Tensor], torch.Tensor], array: Array, device: Device

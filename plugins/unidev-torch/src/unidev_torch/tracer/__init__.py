@@ -17,7 +17,6 @@ from unidev_torch.tracer.modes import Calls, Operators
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from contextlib import AbstractContextManager
 
     from unidev.contract import Backend, Device
     from unidev_torch.tracer.transfers import Move
@@ -53,13 +52,7 @@ class TorchTracer(Tracer):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
-        self._recording = TorchRecording(backend)
-
-    def watch(
-        self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]
-    ) -> AbstractContextManager[None]:
-        """See ``Tracer``."""
-        return self._recording.scope(begin, end)
+        self.recording = TorchRecording(backend)
 
 
 class TorchRecording(Recording):
