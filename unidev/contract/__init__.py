@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
     __all__ = [
         "CONTRACT_VERSION", "Array", "Autograd", "AutogradProbe", "Backend", "BackendSpec", "Build",
-        "Collectives", "Device", "Extent", "Functions", "Installation", "Layers", "Memory", "Model", "ModelProbe",
-        "Models", "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe", "Recording",
-        "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel", "build_once", "found_in",
-        "hookimpl", "kind_of", "part", "unsupported",
+        "Collectives", "Device", "Extent", "Functions", "Installation", "Layers", "Memory", "Model",
+        "ModelProbe", "Models", "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe",
+        "Recording", "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel",
+        "build_once", "found_in", "hookimpl", "kind_of", "part", "unsupported",
     ]  # fmt: skip
 
 _NAMES = {

@@ -50,7 +50,8 @@ class Statistics:
         use = self._backend.collectives
         for group, before, change in zip(self._groups(), self._before, changes, strict=True):
             with unrecorded(self._backend):
-                new = use.unpack(use.combine(before, change, "sum"), group)
+                shapes = [tuple(x.shape) for x in group]
+                new = use.unpack(use.combine(before, change, "sum"), shapes)
             write(self._backend, group, new)
 
     def _packed(self) -> list[Tensor]:

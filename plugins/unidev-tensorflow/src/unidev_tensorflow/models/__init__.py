@@ -44,8 +44,7 @@ class TensorFlowModels(Models):
         return {found.name: found.variable for found in walk(model)}
 
     def parts(self, model: Any, optimizer: Any) -> Sequence[Any]:
-        """Includes the metrics and the optimizer that ``compile`` has put into the model.
-"""
+        """Includes the metrics and the optimizer that ``compile`` has put into the model."""
         variables = [found.variable for found in walk(model)]
         variables += variables_beside(model, optimizer)
         unique = {id(variable): variable for variable in map(native_variable, variables)}
