@@ -1,6 +1,5 @@
 """Models that cannot be moved, moves that fail, and functions that a move leaves behind."""
 
-
 import keras
 import numpy as np
 import pytest
