@@ -104,18 +104,19 @@ class Aligned:
             InvalidDataError: those of another tree differ, if only in the ``first_dimension``.
         """
         start = 0 if first_dimension else 1
-        kinds = [kinds_of(tensors) for tensors in self.lists]
-        for number, others in enumerate(kinds):
-            for position, (kind, first) in enumerate(zip(others, kinds[0], strict=True)):
-                if len(kind.shape) < start:
+        kinds = kinds_of(self.lists[0])
+        for number, tensors in enumerate(self.lists):
+            for position, x in enumerate(tensors):
+                first, shape = kinds[position], tuple(x.shape)
+                if len(shape) < start:
                     raise InvalidDataError(f"{self.path(number, position)} has no dimension.")
-                if kind.shape[start:] != first.shape[start:] or kind.dtype != first.dtype:
+                if shape[start:] != first.shape[start:] or x.dtype != first.dtype:
                     raise InvalidDataError(
-                        f"{self.path(number, position)} is {_described(kind)}, but "
+                        f"{self.path(number, position)} is {_described(Kind(shape, x.dtype))}, but "
                         f"{self.path(0, position)} is {_described(first)}: shapes"
                         f"{' after the first dimension' * start} and dtypes must match."
                     )
-        return kinds[0]
+        return kinds
 
     def _check_structure(self, number: int) -> None:
         if not self._opened[number].has_structure_of(self._opened[0]):

@@ -125,9 +125,9 @@ class Opened:
         self.positions: list[int] = []
         """Where they stand among the leaves."""
         for position, leaf in enumerate(self._leaves):
-            kind, backend = classify(leaf)
-            if kind != TENSOR or backend is None:
-                _check_leaf(leaf, kind, tree, position)
+            backend = backend_of_type(type(leaf))
+            if backend is None:
+                _check_leaf(leaf, classify(leaf)[0], tree, position)
             else:
                 self.tensors.append((leaf, backend))
                 self.positions.append(position)

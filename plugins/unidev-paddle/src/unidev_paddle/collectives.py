@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract import Collectives
+from unidev_paddle.copying import copy_cut, move_cut
 from unidev_paddle.importing import import_paddle
 
 if TYPE_CHECKING:
@@ -28,12 +30,28 @@ class PaddleCollectives(Collectives):
     )
 
     def pack(self, tensors: Sequence[Tensor]) -> Tensor:
-        """``concat``."""
-        return operations.concat([operations.reshape(x, [-1]) for x in tensors], 0)
+        """``concat``, for simulated devices on the host: Paddle's fallback takes twice as long."""
+        flat = [operations.reshape(x, [-1]) for x in tensors]
+        place = flat[0].place
+        if not self._is_simulated(place):
+            return operations.concat(flat, 0)
+        host = paddle.CPUPlace()
+        return move_cut(operations.concat([copy_cut(x, host, True) for x in flat], 0), place)
 
     def unpack(self, flat: Tensor, shapes: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
-        """``split``."""
-        parts = operations.split(flat, [math.prod(shape) for shape in shapes], 0)
+        """``split``, or copies of slices, for the same reason.
+
+        Not the slices themselves: ``assign_out_`` writes to the start of their common memory.
+        """
+        sizes = [math.prod(shape) for shape in shapes]
+        if self._is_simulated(flat.place):
+            ends = list(itertools.accumulate(sizes))
+            parts = [
+                operations.view_slice(flat, end - size, end).clone()
+                for end, size in zip(ends, sizes, strict=True)
+            ]
+        else:
+            parts = operations.split(flat, sizes, 0)
         return [
             operations.reshape(part, list(shape)) for part, shape in zip(parts, shapes, strict=True)
         ]
@@ -58,3 +76,6 @@ class PaddleCollectives(Collectives):
         """``assign``, which keeps the target's memory."""
         for target, value in zip(targets, values, strict=True):
             operations.assign_out_(value, target)
+
+    def _is_simulated(self, place: Any) -> bool:
+        return self.backend.simulated_count > 0 and bool(place.is_custom_place())

@@ -27,12 +27,15 @@ class TorchCollectives(Collectives):
 
     def pack(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """``torch.cat``."""
-        return torch.cat([x.reshape(-1) for x in tensors])
+        return torch.cat([x if x.dim() == 1 else x.reshape(-1) for x in tensors])
 
     def unpack(self, flat: torch.Tensor, shapes: Sequence[tuple[int, ...]]) -> list[torch.Tensor]:
         """Views of ``flat``."""
         parts = flat.split_with_sizes([math.prod(shape) for shape in shapes])
-        return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+        return [
+            part if len(shape) == 1 else part.view(shape)
+            for part, shape in zip(parts, shapes, strict=True)
+        ]
 
     def combine(self, a: torch.Tensor, b: torch.Tensor, op: str) -> torch.Tensor:
         """Writes to ``a``.

@@ -1,4 +1,4 @@
-// Packing many tensors into one, and writing to many, in the memory that simulated devices share with
+// Packing many tensors into one, adding to it, and writing to many, in the memory that simulated devices share with
 // the host: the fallback would copy every tensor both ways.
 #pragma once
 
@@ -63,6 +63,20 @@ inline void foreach_copy(at::TensorList targets, at::TensorList sources, bool no
       target.copy_(source, non_blocking);
     }
   }
+}
+
+// In place on both operands' own memory; anything else goes through the fallback.
+inline void add(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const size_t begin = stack->size() - 3;
+  at::Tensor target = (*stack)[begin].toTensor();
+  const at::Tensor other = (*stack)[begin + 1].toTensor();
+  if (!is_plain(target) || !is_plain(other) || target.device() != other.device()) {
+    fallback(op, stack);
+    return;
+  }
+  on_host(target).add_(on_host(other), (*stack)[begin + 2].toScalar());
+  torch::jit::drop(*stack, 3);
+  stack->emplace_back(std::move(target));
 }
 
 } // namespace unidev_sim

@@ -123,6 +123,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("native_dropout", &unidev_sim::native_dropout);
 
   m.impl("cat", torch::CppFunction::makeFromBoxedFunction<&unidev_sim::cat>());
+  m.impl("add_.Tensor", torch::CppFunction::makeFromBoxedFunction<&unidev_sim::add>());
   m.impl("_foreach_copy_", &unidev_sim::foreach_copy);
 
   m.impl("_thnn_fused_lstm_cell", &unidev_sim::lstm_cell);
