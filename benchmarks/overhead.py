@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from measure import ROUNDS, Row, compare
@@ -60,6 +61,7 @@ def rows_of(backend: str, spec: str) -> Iterator[Row]:
         for peer in PEERS:
             yield from _peer_rows(peer, names)
     if backend == "numpy":
+        yield _path_row(names)
         yield _import_row()
 
 
@@ -93,6 +95,14 @@ def _batch(device: unidev.Device) -> dict[str, Any]:
         "weights": {"loss": tensor(), "aux": tensor()},
         "name": "first",
     }
+
+
+def _path_row(names: dict[str, Any]) -> Row:
+    batch = _batch(names["device"])
+    names = {**names, "plain": batch, "tree": {**batch, "path": Path("image.png")}}
+    ours = "as_in_device(tree, device)"
+    without = compare(ours, "as_in_device(plain, device)", names)
+    return Row("numpy", "as_in_device, a Path in it", "the same without it", *without, 2.0)
 
 
 def _import_row() -> Row:

@@ -81,9 +81,7 @@ def test_what_files_need_is_named_before_anything_is_measured(
     given: Path, monkeypatch, missing
 ) -> None:
     real = find_spec
-    monkeypatch.setattr(
-        options, "find_spec", lambda name: None if name == missing else real(name)
-    )
+    monkeypatch.setattr(options, "find_spec", lambda name: None if name == missing else real(name))
     assert run("--json").return_value == 0
     monkeypatch.setattr(cli_bench, "_measure", lambda *_, **__: pytest.fail("it measured"))
     done = CliRunner().invoke(command, [])

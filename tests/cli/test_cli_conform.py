@@ -247,17 +247,6 @@ def test_what_is_no_text_or_no_file_is_no_report(unidev, tmp_path) -> None:
     assert "pipe is not a regular file" in done.stderr
 
 
-def test_a_report_to_a_device_does_not_replace_the_device(tmp_path) -> None:
-    from unidev.cli.output import write_file
-
-    os.mkfifo(tmp_path / "pipe")
-    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    write_file(tmp_path / "pipe", "text")
-    assert os.read(reading, 9) == b"text"
-    os.close(reading)
-    assert (tmp_path / "pipe").is_fifo()
-
-
 def test_a_single_check_is_counted_as_one_and_notes_have_one_blank_line(unidev) -> None:
     done = unidev("conform", "numpy", "--only", "copy.zero_d", "--simulate", "0")
     assert "(1 check in 1 configuration: 1 pass)" in done.stdout

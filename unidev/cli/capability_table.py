@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from unidev.conformance.reports.markdown import cell
+from unidev.support.atomic_file import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     Answer = dict[str, Any]
+
+_OF_LINKS = ":/?#[]@!$&'()*+,;=%"
+"""What a link may have, besides letters and digits."""
 
 BEGIN, END = "<!-- capabilities -->", "<!-- /capabilities -->"
 
@@ -64,7 +69,7 @@ def to_markdown(document: Answer) -> str:
     plugins = working(document)
     notes: list[str] = []
     lines = [
-        f"| | {' | '.join(each['backend'] for each in plugins)} |",
+        f"| | {' | '.join(cell(each['backend']) for each in plugins)} |",
         "|---" * (len(plugins) + 1) + "|",
     ]
     for ability in abilities(document):
@@ -90,7 +95,7 @@ def update(path: Path, table: str, *, is_check: bool) -> bool:
         raise MarkersError(f"{path} has no lines {BEGIN} and {END} to put the table between.")
     new = f"{before}{BEGIN}\n{table}{END}{after}"
     if new != text and not is_check:
-        path.write_text(new, encoding="utf-8", newline="\n")
+        write_whole(path, new)
     return new == text
 
 
@@ -99,7 +104,7 @@ def _cell(capability: Answer | None, notes: list[str]) -> str:
         return "?"  # it has no probe that could report it
     if capability["supported"]:
         return "yes"
-    link = f" (<{capability['link']}>)" if capability["link"] else ""
+    link = f" (<{quote(capability['link'], safe=_OF_LINKS)}>)" if capability["link"] else ""
     note = f"{cell(capability['reason'] or 'no reason given')}{link}"
     if note not in notes:
         notes.append(note)

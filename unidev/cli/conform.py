@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from unidev.cli.options import need, timeout
+from unidev.cli.output import console, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,15 +118,15 @@ def command(  # noqa: PLR0913  one for each option
     except UsageError as error:
         raise click.UsageError(str(error)) from error
     except BackendMissingError as error:
-        click.echo(f"unidev: {error}", err=True)
+        say(f"unidev: {error}", err=True)
         return BACKEND_MISSING
 
 
 def _run(plan: object, outputs: dict[str, Path], *, verbose: bool) -> int:
-    from unidev.cli.output import console, write_file
     from unidev.conformance.judging.verdict import judge
     from unidev.conformance.reports.terminal import print_report
     from unidev.conformance.running.runner import Plan, run
+    from unidev.support.atomic_file import write_whole
     from unidev.support.child_processes import noticing_interruption
     from unidev.support.progress import progress
 
@@ -135,7 +136,7 @@ def _run(plan: object, outputs: dict[str, Path], *, verbose: bool) -> int:
     print_report(report, console(), verbose=verbose)  # first: a full disk cannot lose it
     try:
         for kind, path in outputs.items():
-            write_file(path, _renderer(kind)(report))
+            write_whole(path, _renderer(kind)(report))
     except OSError as error:
         raise click.UsageError(f"{path} cannot be written: {error.strerror}.") from error
     return stop.exit_code if stop else judge(report).exit_code
@@ -161,7 +162,6 @@ def _renderer(kind: str) -> Callable[[Report], str]:
 
 
 def _verify(path: Path, *, verbose: bool) -> int:
-    from unidev.cli.output import console
     from unidev.conformance.judging.verdict import SELECTION_PASSES, judge
     from unidev.conformance.judging.verify import verify
     from unidev.conformance.reports.report import ReportError
@@ -174,17 +174,17 @@ def _verify(path: Path, *, verbose: bool) -> int:
     except OSError as error:
         raise click.UsageError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        click.echo(f"unidev: {path} is not a report: it is not UTF-8 text ({error}).", err=True)
+        say(f"unidev: {path} is not a report: it is not UTF-8 text ({error}).", err=True)
         return INCOMPLETE
     except ReportError as error:
-        click.echo(f"unidev: {path} is not an intact report:", err=True)
+        say(f"unidev: {path} is not an intact report:", err=True)
         for line in str(error).splitlines():
-            click.echo(f"  {line}", err=True)
+            say(f"  {line}", err=True)
         return INCOMPLETE
     if verbose:
         print_report(report, console(), verbose=True)
     verdict = judge(report)
-    click.echo(f"{path}: intact. {_in_short(report)}")
+    say(f"{path}: intact. {_in_short(report)}")
     return INCOMPLETE if verdict.name == SELECTION_PASSES else verdict.exit_code
 
 
@@ -196,7 +196,6 @@ def _in_short(report: Report) -> str:
 
 
 def _list(profile: str) -> int:
-    from unidev.cli.output import console
     from unidev.conformance.running.catalog import all_checks
 
     out = console()

@@ -12,12 +12,14 @@ capabilities is read from these attributes; there is no second list.
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.device import Device
 from unidev.contract.optional import Unsupported, part, unsupported
+from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -245,6 +247,15 @@ class Backend(ABC):
         path.
         """
         return self.copy_to(x, device, False) if self.device_of(x) is device else None
+
+    def check_memory(self, x: Tensor) -> None:
+        """Raise ``DeletedTensorError`` if the memory of ``x`` is gone, or part of it.
+
+        Called before the framework computes with a tensor of the user's, or reads or writes a
+        model's; ``copy_to``, ``copy_if_there``, ``cast`` and ``to_numpy`` do the same themselves.
+        """
+        with contextlib.suppress(UnsupportedOperation):  # symbolic: no memory yet
+            self.device_of(x)
 
     def cast(self, x: Tensor, dtype: Dtype, device: Device) -> Tensor:
         """``x`` converted to ``dtype``, in new memory on ``device``; may drop gradients."""

@@ -6,6 +6,8 @@ import copy
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unidev.support.interrupts import held_interrupts
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -92,22 +94,6 @@ class Models(ABC):
         before it changes anything.
         """
 
-    def swap_back(self, swapped: list[tuple[Part, Part]], device: Device, is_certain: bool) -> None:
-        """Undo these swaps to ``device``, the last one first, whatever Ctrl-C interrupts.
-
-        If not ``is_certain``, the last one may not have been made yet.
-        """
-        try:
-            while swapped:
-                part, twin = swapped[-1]
-                if is_certain or self.is_on(part, device):
-                    self.swap(part, twin)
-                is_certain = True
-                swapped.pop()
-        except KeyboardInterrupt:
-            self.swap_back(swapped, device, False)
-            raise
-
     def is_on(self, part: Part, device: Device) -> bool:
         """Whether ``part`` is on ``device`` with everything that belongs to it."""
         return self.backend.device_of(part) is device
@@ -131,22 +117,26 @@ class Models(ABC):
         """Move ``model`` in place, with ``optimizer``; returns the optimizer to use from now on.
 
         Everything has arrived before anything is replaced. A failure or an interruption at any
-        point leaves the model complete and where it was.
+        point, and more of them meanwhile, leave the model complete and where it was.
         """
         parts = [part for part in self.parts(model, optimizer) if not self.is_on(part, device)]
         if not parts:
             return optimizer
         parts += [part for part in self.compiled(model, None) if not self.is_on(part, device)]
         twins = [self.twin(part, device) for part in parts]
-        swapped: list[tuple[Part, Part]] = []
-        try:
-            for pair in zip(parts, twins, strict=True):
-                swapped.append(pair)  # first: Ctrl-C may come right after the swap
-                self.swap(*pair)
-            return self.finish(model, optimizer, device)
-        except BaseException:
-            self.swap_back(swapped, device, False)
-            raise
+        swapped = []
+        with held_interrupts() as interrupts:
+            try:
+                for pair in zip(parts, twins, strict=True):
+                    swapped.append(pair)
+                    self.swap(*pair)
+                    interrupts.check()
+                return self.finish(model, optimizer, device)
+            except BaseException:
+                for part, twin in reversed(swapped):
+                    if self.is_on(part, device):
+                        self.swap(part, twin)
+                raise
 
     # -- several devices ---------------------------------------------------------------------------
 

@@ -12,6 +12,8 @@ from contextlib import contextmanager, nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from unidev.support.forking import fork_safe_lock
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
@@ -221,7 +223,7 @@ class Patches(ABC):
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._users = 0
         self._originals: list[tuple[Any, str, Any]] = []
 

@@ -178,8 +178,17 @@ def resolve_device(spec: DeviceLike, backend: Backend) -> Device:
         device = spec
     else:
         device = backend.device(*_kind_and_index(spec, backend))
+    return _ready(device.backend, device.kind, device.index)
+
+
+def _ready(backend: str, kind: str, index: int) -> Device:
+    device = Device(backend, kind, index)
     _ = device.native  # checks, the first time, that the device is available
     return device
+
+
+_ready._dynamo_marked_constant = True  # type: ignore[attr-defined]
+"""As by torch._dynamo.assume_constant_result: torch.compile calls it while it compiles."""
 
 
 def check_device(device: Device) -> None:

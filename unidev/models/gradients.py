@@ -136,6 +136,8 @@ def no_grad() -> AbstractContextManager[Any]:
 def _gradients(
     backend: Backend, loss_of: Callable[[], Any], leaves: Sequence[Any]
 ) -> tuple[Any, list[Any]]:
+    for leaf in leaves:
+        backend.check_memory(leaf)
     of_the_user: list[Exception] = []
 
     def checked() -> Any:
@@ -245,5 +247,7 @@ def _descend(backend: Backend, pairs: list[tuple[Any, Any]], lr: float) -> Seque
             raise InvalidDataError(
                 f"a parameter is on {device_of(x)}, but its gradient on {device_of(gradient)}."
             )
+        backend.check_memory(x)
+        backend.check_memory(gradient)
     xs, gradients = [x for x, _ in pairs], [gradient for _, gradient in pairs]
     return call(backend, backend.autograd.descend, xs, gradients, lr, doing="taking an sgd step")

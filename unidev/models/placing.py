@@ -6,6 +6,7 @@ from unidev.calls.boundary import call, errors_of
 from unidev.calls.transfers import of_model
 from unidev.devices.finding import resolve_device
 from unidev.errors import NotAModelError, NotATensorError
+from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import kind_of
 from unidev.tensors.classify import CONTAINER, MODEL, TENSOR, Handle, classify, model_of
 from unidev.tensors.containers import tensors_of
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
     from unidev.devices.finding import DeviceLike
 
+_one_at_a_time = fork_safe_lock(is_outermost=True)
+"""Models may share layers, so a lock for each would not keep two threads apart."""
+
 
 def place(model: Any, device: DeviceLike, /, *, optimizer: Any = None) -> Any:
     """Move ``model`` to ``device`` in place; returns the same object.
@@ -26,7 +30,8 @@ def place(model: Any, device: DeviceLike, /, *, optimizer: Any = None) -> Any:
     identity, so existing optimizers still train them. Tied weights stay tied and frozen ones
     frozen; hooks and the training mode are kept. A model that is already on ``device`` is not
     touched. Everything is copied before the old memory is released: the device needs room for the
-    complete model, and if anything fails, the model stays where it was, unchanged.
+    complete model, and if anything fails, the model stays where it was, unchanged. A thread waits
+    while another one places a model.
 
     Args:
         model: a PyTorch ``Module``, a Keras ``Model`` or ``Layer``, a ``tf.Module``, a Paddle
@@ -68,15 +73,16 @@ def place_on(
     """``place``, recorded in traces as ``operation``; returns the optimizer to use from now on."""
     doing = f"placing a {kind_of(model)} on {target}; it was not moved", target
     models = backend.models
-    with errors_of(backend, lambda: doing):
-        if optimizer is None and models.is_placed(model, target):
-            return None
-    return call(
-        backend, models.place, model, target, optimizer,
-        doing=lambda: doing,
-        operation=operation,
-        transfers=lambda: of_model(operation, model, target, backend),
-    )  # fmt: skip
+    with _one_at_a_time:
+        with errors_of(backend, lambda: doing):
+            if optimizer is None and models.is_placed(model, target):
+                return None
+        return call(
+            backend, models.place, model, target, optimizer,
+            doing=lambda: doing,
+            operation=operation,
+            transfers=lambda: of_model(operation, model, target, backend),
+        )  # fmt: skip
 
 
 def parameters(model: Any, /) -> dict[str, Any]:

@@ -125,6 +125,8 @@ def _call(name: str, tensors: dict[str, Tensor], *options: Any) -> Tensor:
     given = {key: x for key, x in tensors.items() if x is not None}
     if len(given) > 1:
         _check_together(given)
+    for x in given.values():
+        backend.check_memory(x)
     try:
         return call(
             backend, getattr(backend.functions, name), *tensors.values(), *options,

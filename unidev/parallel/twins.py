@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unidev.calls.boundary import errors_of
 from unidev.errors import DeviceMismatchError
 from unidev.parallel.packing import copied_to, write
+from unidev.support.interrupts import held_interrupts
 from unidev.support.wording import kind_of
 
 if TYPE_CHECKING:
@@ -131,20 +132,30 @@ class Twins:
 
     @contextmanager
     def _swapped(self, index: int) -> Iterator[None]:
-        models, device = self.backend.models, self.devices[index]
+        models = self.backend.models
         self._add_compiled(0)
         swapped: list[tuple[Part, Part]] = []
-        is_complete = False
         try:
-            for pair in zip(self._parts, self._twins[index - 1], strict=True):
-                swapped.append(pair)  # first: Ctrl-C may come right after the swap
-                models.swap(*pair)
-            is_complete = True
-            yield
-        finally:
-            if is_complete:
+            with held_interrupts():
+                for pair in zip(self._parts, self._twins[index - 1], strict=True):
+                    models.swap(*pair)
+                    swapped.append(pair)
+            try:
+                yield
+            finally:
                 self._add_compiled(index)
-            models.swap_back(swapped, device, is_complete)
+        finally:
+            try:
+                self._swap_back(swapped)
+            except KeyboardInterrupt:  # it may have come before those were held
+                self._swap_back(swapped)
+                raise
+
+    def _swap_back(self, swapped: list[tuple[Part, Part]]) -> None:
+        with held_interrupts():
+            while swapped:
+                self.backend.models.swap(*swapped[-1])
+                swapped.pop()
 
     def _add_compiled(self, index: int) -> None:
         """Make twins of what the framework has compiled for the replica that is swapped in."""

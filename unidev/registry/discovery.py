@@ -8,7 +8,6 @@ or ``module:attribute``, comma-separated: for a backend that is not installed, o
 from __future__ import annotations
 
 import os
-import threading
 import traceback
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -20,6 +19,7 @@ from unidev.contract import hookspecs
 from unidev.contract.backend import CONTRACT_VERSION, BackendSpec
 from unidev.contract.optional import names_an_object
 from unidev.errors import BackendNotFoundError, PluginError
+from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import shown
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Plugin:
     is_disabled: bool = False
 
 
-_lock = threading.RLock()
+_lock = fork_safe_lock()
 _found: list[Plugin] | None = None
 
 

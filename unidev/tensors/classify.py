@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, MappingView, Sequence, Set
 
+from unidev.contract.device import Device
 from unidev.errors import NotATensorError
 from unidev.registry.loading import backend_of_model_type, backend_of_type
 from unidev.support.wording import kind_of
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 TENSOR, MODEL, CONTAINER, OTHER = "tensor", "model", "container", "other"
 
-PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
-"""Leaves that are never tensors."""
+PLAIN: set[type] = {int, float, complex, bool, str, bytes, type(None), Device}
+"""Exact types of leaves that neither are nor hold tensors; ``objects.is_plain`` adds others."""
 
 _LAZY = (Generator, map, filter, zip, enumerate, reversed)
 """May yield tensors, but only once: looking would consume them."""
@@ -69,16 +70,31 @@ def classify(x: object) -> tuple[str, Backend | None]:
 
 def is_container(x: object) -> bool:
     """Whether ``x`` holds, or may hold, other objects; unidev may or may not be able to look in."""
-    if isinstance(x, tuple):  # also a subclass: torch.Size, for one, holds only numbers
-        return not PLAIN.issuperset(map(type, x))
-    if isinstance(x, (*_LAZY, MappingView)):
+    cls = type(x)  # not isinstance, which asks the object for its `__class__`
+    if issubclass(cls, tuple):  # also a subclass: torch.Size, for one, holds only numbers
+        return not PLAIN.issuperset(map(type, tuple.__iter__(x)))  # type: ignore[arg-type]
+    return is_container_type(cls)
+
+
+def is_container_type(cls: type) -> bool:
+    """``is_container`` for all objects of a class."""
+    if is_lazy(cls):
         return True
-    if isinstance(x, (Mapping, Sequence, Set)):
+    if issubclass(cls, (Mapping, Sequence, Set)):
         from array import array  # numbers only, and since Python 3.10 a Sequence
 
-        return not isinstance(x, (*_HARMLESS, array))
-    # Not dataclasses.is_dataclass: importing that module takes longer than all of unidev.
-    return hasattr(type(x), "__dataclass_fields__")
+        return not issubclass(cls, (*_HARMLESS, array))
+    return is_dataclass(cls)
+
+
+def is_dataclass(cls: type) -> bool:
+    """``dataclasses.is_dataclass``: importing that module takes longer than all of unidev."""
+    return any("__dataclass_fields__" in base.__dict__ for base in cls.__mro__)
+
+
+def is_lazy(cls: type) -> bool:
+    """Whether objects of the class hold items of others, which cannot be put back into them."""
+    return issubclass(cls, (*_LAZY, MappingView))
 
 
 def is_model(x: object) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
-
 from unidev.errors import InvalidDataError
+from unidev.support.forking import fork_safe_lock
 from unidev.support.numbers import non_negative_integer
 from unidev.support.wording import shown
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 _SIGNIFICANT_BITS = {"float16": 11, "bfloat16": 8}
 
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 _generator: np.random.Generator | None = None
 
 

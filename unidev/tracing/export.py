@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from unidev.support.atomic_file import write_whole
 
 if TYPE_CHECKING:
     from unidev.tracing.trace import Trace, Transfer
@@ -46,7 +47,7 @@ def to_json(trace: Trace, path: str | os.PathLike[str] | None) -> str:
         ensure_ascii=False,
     )
     if path is not None:
-        Path(path).write_text(text + "\n", encoding="utf-8")
+        write_whole(path, text + "\n")
     return text
 
 
@@ -79,7 +80,7 @@ def to_chrome_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
         "displayTimeUnit": "ms",
         "otherData": {"seconds": seconds},
     }
-    Path(path).write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+    write_whole(path, json.dumps(document, ensure_ascii=False))
 
 
 def _transfer(transfer: Transfer, start: float) -> dict[str, Any]:

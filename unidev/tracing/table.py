@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unidev.support.wording import bytes_text, count_text, seconds_text
+from unidev.support.wording import bytes_text, count_text, plain, seconds_text
 from unidev.tracing.advice import spoken
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _NUMBERS = 3
 
 def table(trace: Trace) -> str:
     """The complete text: what was moved, by which line, advice, and what is not seen."""
-    return "\n".join([*_moved(trace), *_unseen(trace)])
+    return plain("\n".join([*_moved(trace), *_unseen(trace)]))
 
 
 def _moved(trace: Trace) -> Iterator[str]:

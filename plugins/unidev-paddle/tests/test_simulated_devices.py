@@ -142,6 +142,46 @@ def test_training_gives_what_it_gives_on_the_cpu():
     assert train(GPU) == pytest.approx(train(unidev.cpu()), rel=1e-4)
 
 
+class Tied(paddle.nn.Layer):
+    """The weight of the embedding is also that of the output, as in language models."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = paddle.nn.Embedding(4, 2, padding_idx=3)
+        self.embedding.weight.set_value(np.arange(8, dtype=np.float32).reshape(4, 2) / 8)
+
+    def forward(self, rows):
+        return paddle.matmul(self.embedding(rows), self.embedding.weight, transpose_y=True)
+
+
+@pytest.mark.parametrize("index", ["int32", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_gradient_of_a_tied_embedding_is_on_its_device(dtype, index):
+    found = []
+    for device in ("cpu", "gpu:1"):
+        model = Tied().to(dtype=dtype)
+        unidev.place(model, device)
+        rows = unidev.array([[1, 2, 1], [3, 0, 1]], dtype=index, device=device).T
+        for _ in range(2):
+            model(rows).sum().backward()
+            assert unidev.device_of(model) is unidev.as_device(device)
+        gradient = model.embedding.weight.grad
+        assert gradient.dtype == getattr(paddle, dtype)
+        found.append(gradient.numpy())
+    assert np.allclose(*found)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_gradient_of_an_embedding_of_half_precision(dtype):
+    weight = unidev.ones((4, 2), dtype=dtype, device=GPU)
+    weight.stop_gradient = False
+    rows = unidev.array([1, 2, 1], device=GPU)
+    found = paddle.nn.functional.embedding(rows, weight).astype("float32") * 1.5
+    found.sum().backward()
+    assert unidev.device_of(weight.grad) is GPU
+    assert weight.grad.astype("float32").numpy().tolist() == [[0, 0], [3, 3], [1.5, 1.5], [0, 0]]
+
+
 def test_save_and_load(tmp_path):
     paddle.save({"x": on_gpu()}, str(tmp_path / "x"))
     assert paddle.load(str(tmp_path / "x"))["x"].numpy().tolist() == MATRIX.tolist()

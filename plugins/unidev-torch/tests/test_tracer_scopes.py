@@ -13,6 +13,7 @@ from recorded import watch
 from torch import nn, overrides
 from torch.utils import _python_dispatch as dispatching
 
+import unidev
 from unidev import TransferForbiddenError
 
 if TYPE_CHECKING:
@@ -154,6 +155,17 @@ def test_scopes_may_end_in_any_order_and_leave_other_modes_alone() -> None:
         assert torch.ones(1).device == torch.device(B)
         x.cpu()
     assert (first, second) == ([], ["Tensor.cpu", "Tensor.to", "Tensor.backward"])
+
+
+def test_a_devices_scope_that_ends_early_leaves_the_tracers_modes() -> None:
+    recorded: list[str] = []
+    device = unidev.gpu(1)
+    device.__enter__()
+    with watch(lambda moved: recorded.append(moved.operation)):
+        device.__exit__(None, None, None)
+        assert torch.get_default_device() == torch.device("cpu")
+        repr(torch.ones(2, device=A))
+    assert recorded == ["Tensor.__repr__"]
 
 
 def test_each_thread_is_told_its_own() -> None:

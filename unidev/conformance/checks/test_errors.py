@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,12 @@ def test_index_out_of_range(bench: Workbench) -> None:
         bench.expect(unidev.DeviceNotFoundError, unidev.zeros, 3, device=spec)
     for index in (unidev.num_gpus(), _FAR):
         bench.expect(unidev.DeviceNotFoundError, unidev.gpu, index)
+    for name in [device.native_name for device in bench.devices if device.kind == "gpu"]:
+        for index in (unidev.num_gpus(), _FAR):  # as the framework spells those that there are
+            spelling = re.sub(r"\d+(?!.*\d)", str(index), name)
+            bench.expect(unidev.DeviceNotFoundError, unidev.as_device, spelling)
+            bench.expect(unidev.DeviceNotFoundError, unidev.copy_to, x, spelling)
+            bench.expect(unidev.DeviceNotFoundError, unidev.as_in_device, x, spelling)
     for spelling in (f"cuda:{_FAR}", f"/CPU:{_FAR}", f"/GPU:{_FAR}", f"gpu({_FAR})", f"xpu:{_FAR}"):
         # One framework's own spelling, unknown to the others.
         bench.expect(unidev.DeviceError, unidev.as_device, spelling)

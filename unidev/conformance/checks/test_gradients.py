@@ -14,6 +14,7 @@ from unidev.conformance.kit.differentiating import (
     gradients,
     plus,
     times,
+    total,
     wholes,
 )
 from unidev.conformance.running.catalog import check
@@ -99,6 +100,52 @@ def _check_flow(bench: Workbench, verb: Verb, source: Device, target: Device) ->
     for said, function in (("", squared), (", and back", there_and_back), (", nested", nested)):
         (grad,) = gradients(bench, function, (x,), (source,), where + said)
         check_gradient(bench, grad, 2 * x, source, where + said)
+
+
+@check(required=True, profile="train", needs=("probe.autograd", "autograd"), over="ring")
+def test_any_dtype_and_size(bench: Workbench, source: Device, target: Device) -> None:
+    """The gradient through a copy is exact for each dtype that the framework differentiates."""
+    for case in bench.drawn(source, target, is_large=False):
+        count = int(np.prod(case.values.shape))
+        where = f"{count} elements of {case.dtype}, {source} to {target}"
+        if not case.is_of_numpy:
+            _check_value_and_grad(bench, case.dtype, count, (source, target), where)
+        elif case.values.dtype.kind in "fc":
+            x = (np.arange(count) % 5).astype(case.dtype)
+            if _is_differentiated(bench, x, source, where):
+
+                def twice(x: Any) -> Any:
+                    y = unidev.copy_to(x, target)
+                    return plus(y, y)
+
+                (grad,) = gradients(bench, twice, (x,), (source,), where)
+                check_gradient(bench, grad, np.full_like(x, 2), source, where)
+
+
+def _is_differentiated(bench: Workbench, x: Any, device: Device, where: str) -> bool:
+    """Whether the framework gives the gradient of x + x, with no copy in it."""
+    try:
+        (grad,) = gradients(bench, lambda x: plus(x, x), (x,), (device,), where)
+    except AssertionError:
+        grad = None
+    if grad is None:
+        bench.evidence.add("not differentiated by the framework itself", where)
+    return grad is not None
+
+
+def _check_value_and_grad(
+    bench: Workbench, dtype: str, count: int, way: tuple[Device, Device], where: str
+) -> None:
+    """As above, for a dtype that NumPy lacks, so that the probe cannot be given an array of it."""
+    x = unidev.array(np.ones((1, count), "float32"), dtype=dtype, device=way[0])
+    try:
+        unidev.value_and_grad(total)(x)
+    except unidev.UnidevError as error:
+        bench.evidence.add("not differentiated by the framework itself", f"{where}: {error}")
+        return
+    _, grad = bench.works(unidev.value_and_grad(lambda x: total(unidev.copy_to(x, way[1]))), x)
+    bench.oracle.check_bytes(grad, bench.probe.read(unidev.ones_like(x)), f"{where}: gradient")
+    bench.oracle.check_device(grad, way[0], f"{where}: the gradient")
 
 
 @check(required=True, profile="train", needs=_PROBE, over="all_pairs")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import unidev
 from unidev.conformance.kit import samples
+from unidev.conformance.kit.counting import TOLERANCE_BYTES
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
@@ -28,6 +29,22 @@ def test_returns_after_del(bench: Workbench, source: Device, target: Device) -> 
             del copied
 
         bench.check_leaves_nothing(use, target, f"{name}, {source} to {target}")
+
+
+@check(required=True, needs=("probe.allocated_bytes",), over="ring")
+def test_source_is_released(bench: Workbench, source: Device, target: Device) -> None:
+    """A copy that is held does not keep the memory of a source that was dropped."""
+
+    def copied() -> Any:
+        return unidev.copy_to(bench.make(samples.big(), source), target)
+
+    where = f"the copy alone, {source} to {target}"
+    bench.check_grows(copied, target, samples.BIG_BYTES, where)
+    held = bench.make(samples.big(), target)
+    counts = [bench.probe.allocated_bytes(device) for device in (source, target)]
+    if abs(counts[0] - counts[1]) > TOLERANCE_BYTES:  # each device has a count of its own
+        bench.check_grows(copied, source, 0, f"{where}, on the source's device")
+    del held
 
 
 @check(needs=("probe.allocated_bytes",), over="ring")

@@ -10,6 +10,7 @@ Everything here uses the probe, which uses the framework's own calls, and what a
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, Any
 
 import unidev
@@ -74,6 +75,13 @@ class Oracle:
         found = self._probe.read(x)
         if found != expected:
             raise AssertionError(f"{where}: {_difference(found, expected)}")
+
+    def check_memory(self, x: Any, device: Device, expected: bytes, where: str) -> None:
+        """The memory of ``x`` has these bytes, if this process can look there itself."""
+        if device.kind == "cpu" or device.is_simulated:
+            found = ctypes.string_at(self.storage(x)[0].address, len(expected))
+            if found != expected:
+                raise AssertionError(f"{where}: {_difference(found, expected)}")
 
     def check_device(self, x: Any, device: Device, where: str) -> None:
         """``x`` reports that it is on ``device``."""

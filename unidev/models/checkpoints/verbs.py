@@ -178,20 +178,25 @@ def _write(
 
     from unidev.models.checkpoints.format import nbytes
     from unidev.models.checkpoints.matching import check_written, model_layout
+    from unidev.support.interrupts import held_interrupts
 
     doing = _loading(model)
     buffer = np.empty(max(map(nbytes, entries), default=0), np.uint8)
     before: list[tuple[Any, Array]] = []
-    try:
-        for slot, entry in zip(slots, entries, strict=True):
-            x = slot.stored.tensor
-            before.append((x, np.array(_read(x, backend, doing))))
-            values = model_layout(slot, file.read(entry, buffer))
-            _write_one(x, values, backend, doing)
-        check_written(slots, entries, file, backend, model)
-    except BaseException:
-        _put_back(before, backend)
-        raise
+    with held_interrupts() as interrupts:
+        try:
+            for slot, entry in zip(slots, entries, strict=True):
+                x = slot.stored.tensor
+                before.append((x, np.array(_read(x, backend, doing))))
+                values = model_layout(slot, file.read(entry, buffer))
+                _write_one(x, values, backend, doing)
+                interrupts.check()
+            check_written(slots, entries, file, backend, model)
+            interrupts.check()
+        except BaseException:
+            for x, values in reversed(before):  # since some may share memory
+                _write_one(x, values, backend, "restoring the old values")
+            raise
 
 
 def _read(x: Any, backend: Backend, doing: str) -> Array:
@@ -210,16 +215,6 @@ def _write_one(x: Any, values: Array, backend: Backend, doing: str) -> None:
         operation="load_parameters",
         transfers=lambda: into_tensor("load_parameters", x, backend),
     )  # fmt: skip
-
-
-def _put_back(before: list[tuple[Any, Array]], backend: Backend) -> None:
-    try:
-        while before:  # in reverse order, since some may share memory
-            x, values = before[-1]
-            _write_one(x, values, backend, "restoring the old values")
-            before.pop()
-    except KeyboardInterrupt:  # a second Ctrl-C must not stop this half way
-        _put_back(before, backend)
 
 
 def _loading(model: Any) -> str:

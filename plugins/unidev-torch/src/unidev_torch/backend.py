@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import platform
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._device import DeviceContext
 
 from unidev.contract import Backend, Extent, Memory, part
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
-from unidev_torch import tensors
+from unidev_torch import mode_stacks, tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
 
@@ -127,10 +128,18 @@ class TorchBackend(Backend):
         if device.kind == "gpu":
             torch.accelerator.synchronize(device.native)
 
-    def native_scope(self, device: Device) -> AbstractContextManager[Any]:
-        """``with torch.device(...)``, which applies to this thread alone."""
-        native: torch.device = device.native
-        return native
+    @contextmanager
+    def native_scope(self, device: Device) -> Iterator[None]:
+        """``with torch.device(...)``, which applies to this thread alone.
+
+        That one ends whatever mode of the thread is innermost, such as a tracer's.
+        """
+        mode = DeviceContext(device.native)
+        mode_stacks.push_call_mode(mode)
+        try:
+            yield
+        finally:
+            mode_stacks.remove_call_mode(mode)
 
     def memory(self, device: Device) -> Memory:
         """Bytes that torch's allocator holds in tensors; the driver's free and total bytes."""
@@ -153,7 +162,7 @@ class TorchBackend(Backend):
         memory is still reading it after the call returns.
         """
         is_here = self.device_of(x) is device
-        tensors.check_copyable(x)
+        tensors.check_memory(x)
         if is_here:
             return x.clone()
         tensors.check_movable(x, is_simulated=self.simulated_count > 0)
@@ -161,10 +170,19 @@ class TorchBackend(Backend):
         return x.to(device.native, non_blocking=ordered, copy=True)
 
     def copy_if_there(self, x: torch.Tensor, device: Device) -> torch.Tensor | None:
-        """``clone``, unless ``x`` is empty, freed, or of a kind that needs a closer look."""
-        if self._devices[x.device] is device and x.untyped_storage():
+        """``clone`` of a contiguous tensor in a storage that covers it; or None, to look closer."""
+        if (
+            (x.is_cpu if device is self.cpu else self._devices[x.device] is device)
+            and x.is_contiguous()
+            and not x.storage_offset()
+            and x.untyped_storage().nbytes() >= x.nbytes
+        ):
             return _clone(x)
         return None
+
+    def check_memory(self, x: torch.Tensor) -> None:
+        """Compares the storage's length with the last element's offset."""
+        tensors.check_memory(x)
 
     def from_numpy(
         self, array: np.ndarray[Any, Any], dtype: torch.dtype, device: Device
@@ -192,7 +210,7 @@ class TorchBackend(Backend):
 
     def cast(self, x: torch.Tensor, dtype: torch.dtype, device: Device) -> torch.Tensor:
         """``to`` with device and dtype; a complex tensor is never converted to a real one."""
-        tensors.check_copyable(x)
+        tensors.check_memory(x)
         if x.is_complex() and not dtype.is_complex:
             raise UnsupportedDtypeError(
                 f"converting a {x.dtype} tensor to {dtype} would drop its imaginary part: "
@@ -237,6 +255,13 @@ class TorchBackend(Backend):
         if not _is_initialized(torch.get_device_module(self._accelerator_type())):
             return 0
         return torch.accelerator.current_device_index()
+
+
+def _need_a_closer_look(*_: Any) -> None:
+    """``copy_if_there`` for torch.compile, which cannot follow ``untyped_storage``."""
+
+
+TorchBackend.copy_if_there._torchdynamo_inline = _need_a_closer_look  # type: ignore[attr-defined]
 
 
 def _is_initialized(module: Any) -> bool:

@@ -8,6 +8,7 @@ import torch
 
 from unidev.contract import PeakCounter, unsupported
 from unidev.errors import UnsupportedOperation
+from unidev_torch.tensors import check_memory
 
 if TYPE_CHECKING:
     from unidev.contract import Backend, Device
@@ -47,6 +48,7 @@ def pinning_of(backend: Backend) -> Any:
 
 def _pinned(x: torch.Tensor) -> torch.Tensor:
     """A copy, even if ``x`` is pinned already."""
+    check_memory(x)
     return torch.empty_like(x, device="cpu", pin_memory=True).copy_(x)
 
 
