@@ -61,7 +61,7 @@ class Models(ABC):
 
     @abstractmethod
     def tensors(self, model: Model) -> Mapping[str, Tensor]:
-        """All tensors of the model by path: parameters, buffers, and their gradients.
+        """All tensors of the model by path: parameters, buffers, and gradients, as ``PATH.grad``.
 
         A path is what follows the model's name in a message: ``encoder.weight``.
         """

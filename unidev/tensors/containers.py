@@ -176,7 +176,8 @@ class Opened:
 def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]:
     """Each tensor of ``tree`` with its path, such as ``batch['mask']``, and its backend.
 
-    Includes the tensors of models in ``tree``: ``model.encoder.weight``.
+    Includes the tensors of models in ``tree``: ``model.encoder.weight``. Their gradients are left
+    out: they are where their parameters are, or belong to those of another replica.
     """
     found = _looked_through(tree, takes_models=True)[2]
     paths = _paths(tree) if found else []
@@ -186,7 +187,8 @@ def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]
             yield path, leaf, backend
         else:
             for within, tensor in backend.models.tensors(model_of(leaf)).items():
-                yield (f"{path}.{within}" if path else within), tensor, backend
+                if not within.endswith(".grad"):
+                    yield (f"{path}.{within}" if path else within), tensor, backend
 
 
 def path_of(tree: object, position: int) -> str:
