@@ -110,6 +110,14 @@ class Functions(ABC):
         """As ``Layers.avg_pool2d``."""
 
     @abstractmethod
+    def max_pool2d(self, x: Tensor, kernel_size: Pair, stride: Pair) -> Tensor:
+        """As ``Layers.max_pool2d``."""
+
+    @abstractmethod
+    def flatten(self, x: Tensor) -> Tensor:
+        """As ``Layers.flatten``."""
+
+    @abstractmethod
     def relu(self, x: Tensor, /) -> Tensor:
         """``max(x, 0)``."""
 

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 __all__ = [
     "avg_pool2d",
     "conv2d",
+    "flatten",
     "linear",
+    "max_pool2d",
     "mean_squared_error",
     "relu",
     "softmax_cross_entropy",
@@ -74,16 +76,19 @@ def conv2d(
 
 def avg_pool2d(x: Tensor, kernel_size: Pair, *, stride: Pair | None = None) -> Tensor:
     """Average pooling over windows of ``kernel_size``; ``stride`` defaults to ``kernel_size``."""
-    window = pair("kernel_size", kernel_size)
-    steps = window if stride is None else pair("stride", stride)
-    # For a window that does not fit, one framework returns nothing, another a partial mean.
-    images = _shape_of_images(x)
-    if len(images) != 4:
-        raise InvalidDataError(
-            f"images must be (batch, channels, height, width), not of shape {images}."
-        )
-    _check_window(window, images)
-    return _call("avg_pool2d", {"x": x}, window, steps)
+    return _pooled("avg_pool2d", x, kernel_size, stride)
+
+
+def max_pool2d(x: Tensor, kernel_size: Pair, *, stride: Pair | None = None) -> Tensor:
+    """Max pooling over windows of ``kernel_size``; ``stride`` defaults to ``kernel_size``."""
+    return _pooled("max_pool2d", x, kernel_size, stride)
+
+
+def flatten(x: Tensor) -> Tensor:
+    """``(batch, …)`` to ``(batch, rest)``, in the order channels, height, width."""
+    if len(_shape(x)) < 2:
+        raise InvalidDataError(f"flatten needs at least two dimensions, not {_shape(x)}.")
+    return _call("flatten", {"x": x})
 
 
 def relu(x: Tensor) -> Tensor:
@@ -118,6 +123,19 @@ def mean_squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
     if not _fit(_shape(predictions), _shape(targets)):
         raise _misfit(predictions=predictions, targets=targets)
     return _call("mean_squared_error", {"predictions": predictions, "targets": targets})
+
+
+def _pooled(name: str, x: Tensor, kernel_size: Pair, stride: Pair | None) -> Tensor:
+    window = pair("kernel_size", kernel_size)
+    steps = window if stride is None else pair("stride", stride)
+    # For a window that does not fit, one framework returns nothing, another a partial result.
+    images = _shape_of_images(x)
+    if len(images) != 4:
+        raise InvalidDataError(
+            f"images must be (batch, channels, height, width), not of shape {images}."
+        )
+    _check_window(window, images)
+    return _call(name, {"x": x}, window, steps)
 
 
 def _call(name: str, tensors: dict[str, Tensor], *options: Any) -> Tensor:

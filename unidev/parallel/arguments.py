@@ -17,7 +17,7 @@ from unidev.errors import (
 from unidev.parallel.packing import Kind, kinds_of
 from unidev.support.numbers import real_number
 from unidev.support.wording import count_text, kind_of, shown
-from unidev.tensors.containers import Opened, path_of
+from unidev.tensors.containers import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,9 +86,8 @@ class Aligned:
 
     def path(self, number: int, position: int) -> str:
         """Where tree ``number`` has the tensor at ``position`` of its list: ``trees[1]['w']``."""
-        tree = self._opened[number]
-        place = tree.positions[self._ties[0].index(position)]
-        return f"{self._name}[{number}]{path_of(tree.tree, place)}"
+        path = self._opened[number].path(self._ties[0].index(position))
+        return f"{self._name}[{number}]{path}"
 
     def with_tensors(self, lists: Sequence[Sequence[Tensor]]) -> list[Any]:
         """The trees with other tensors, given like ``lists``."""
@@ -174,4 +173,4 @@ def _place(tree: Opened, number: int) -> str:
         return f"only {count_text(number, 'tensor')}"
     steps = tree.layout()[number]
     inside = f" in a {steps[-1][1].__name__}" if steps else ""
-    return f"a tensor at {path_of(tree.tree, tree.positions[number]) or 'the top'}{inside}"
+    return f"a tensor at {tree.path(number) or 'the top'}{inside}"

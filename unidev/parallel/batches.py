@@ -11,7 +11,7 @@ from unidev.errors import InvalidDataError
 from unidev.parallel.arguments import Aligned, checked_devices, checked_weights, one_backend
 from unidev.parallel.packing import copied
 from unidev.support.wording import count_text
-from unidev.tensors.containers import Opened, path_of
+from unidev.tensors.containers import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,18 +132,16 @@ def shares(rows: int, count: int, weights: Sequence[float] | None) -> list[int]:
 def _rows(tree: Opened) -> int:
     """The number of rows of all tensors."""
     found: dict[int, int] = {}
-    for (x, _), position in zip(tree.tensors, tree.positions, strict=True):
+    for number, (x, _) in enumerate(tree.tensors):
         shape: tuple[int, ...] = tuple(x.shape)
         if not shape:
             raise InvalidDataError(
-                f"batch{path_of(tree.tree, position)} has no dimension, so it has no rows to split:"
-                " split_batch takes tensors of at least one dimension."
+                f"batch{tree.path(number)} has no dimension, so it has no rows to split: "
+                "split_batch takes tensors of at least one dimension."
             )
-        found.setdefault(shape[0], position)
+        found.setdefault(shape[0], number)
     if len(found) > 1:
-        listed = ", ".join(
-            f"batch{path_of(tree.tree, position)}: {rows}" for rows, position in found.items()
-        )
+        listed = ", ".join(f"batch{tree.path(number)}: {rows}" for rows, number in found.items())
         raise InvalidDataError(
             f"the tensors of a batch must have the same number of rows, their first dimension; "
             f"found {listed}."

@@ -132,41 +132,44 @@ def tensors_of(tree: object) -> list[tuple[Any, Backend]]:
 
     Raises the same errors as ``map_tensors``.
     """
-    return Opened(tree).tensors
+    return [(tensor, backend) for _, tensor, backend in _looked_through(tree)[2]]
 
 
 class Opened:
     """A tree taken apart; making one raises the same errors as ``map_tensors``."""
 
     def __init__(self, tree: Any) -> None:
-        self.tree = tree
+        self._tree = tree
         self._leaves, self._structure, found = _looked_through(tree)
         self.tensors = [(tensor, backend) for _, tensor, backend in found]
         """As of ``tensors_of``."""
-        self.positions = [position for position, _, _ in found]
-        """Where they stand among the leaves."""
+        self._positions = [position for position, _, _ in found]
 
     def with_tensors(self, tensors: Iterable[Any]) -> Any:
         """The tree with ``tensors`` in place of its own, in their order."""
         leaves = list(self._leaves)
-        for position, x in zip(self.positions, tensors, strict=True):
+        for position, x in zip(self._positions, tensors, strict=True):
             leaves[position] = x
-        return _unflatten(self._structure, leaves, self.tree)
+        return _unflatten(self._structure, leaves, self._tree)
+
+    def path(self, number: int) -> str:
+        """The path, such as ``['mask']``, of the tensor ``number``."""
+        return _paths(self._tree)[self._positions[number]]
 
     def layout(self) -> list[tuple[Any, ...]]:
         """For each tensor, the keys that lead to it, and the classes of the containers there."""
         import optree
 
-        accessors = optree.tree_accessors(self.tree, none_is_leaf=True, namespace=NAMESPACE)
+        accessors = optree.tree_accessors(self._tree, none_is_leaf=True, namespace=NAMESPACE)
         return [
             tuple((step.entry, step.type) for step in accessors[position])
-            for position in self.positions
+            for position in self._positions
         ]
 
     def has_structure_of(self, other: Opened) -> bool:
         """Whether tensors stand at the same places in containers of the same classes."""
         try:  # fast; but the rest of a registered class may have an __eq__ that raises
-            if self._structure == other._structure and self.positions == other.positions:
+            if self._structure == other._structure and self._positions == other._positions:
                 return True
         except Exception:  # noqa: BLE001, S110
             pass
@@ -189,11 +192,6 @@ def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]
             for within, tensor in backend.models.tensors(model_of(leaf)).items():
                 if not within.endswith(".grad"):
                     yield (f"{path}.{within}" if path else within), tensor, backend
-
-
-def path_of(tree: object, position: int) -> str:
-    """The path, such as ``['mask']``, of the leaf at ``position``."""
-    return _paths(tree)[position]
 
 
 def _flatten(tree: object) -> tuple[list[Any], Any]:

@@ -55,7 +55,8 @@ def test_no_verb_reads_beyond_the_end(
 
 @pytest.mark.parametrize(
     "view", [lambda x: x[5:], lambda x: x[1::2], lambda x: x.view(5, 2).T,
-             lambda x: x.view(5, 2)[:, 1], lambda x: x.data[5:], lambda x: x.view(2, 5).expand(3, 2, 5)],
+             lambda x: x.view(5, 2)[:, 1], lambda x: x.data[5:],
+             lambda x: x.view(2, 5).expand(3, 2, 5)],
 )  # fmt: skip
 def test_a_view_needs_its_own_part_of_the_storage(view: Callable[..., torch.Tensor]) -> None:
     x = torch.arange(10.0)

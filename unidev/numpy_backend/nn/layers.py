@@ -8,7 +8,7 @@ import numpy as np
 
 from unidev.contract.layers import Layers
 from unidev.errors import InvalidDataError, NotATensorError, UnsupportedOperation
-from unidev.numpy_backend.nn.functions import avg_pool2d, conv2d, linear, max_pool2d, relu
+from unidev.numpy_backend.nn.functions import avg_pool2d, conv2d, flatten, linear, max_pool2d, relu
 from unidev.numpy_backend.simulated_array import SimulatedArray
 from unidev.support.wording import kind_of
 from unidev.tensors.generator import draw
@@ -100,8 +100,7 @@ class Flatten(Layer):
     """``(batch, …)`` to ``(batch, rest)``."""
 
     def _forward(self, x: Array) -> Array:
-        # Not reshape(n, -1), which cannot infer the size for an empty batch.
-        return x.reshape(x.shape[0], int(np.prod(x.shape[1:])))
+        return flatten(x)
 
 
 class Relu(Layer):

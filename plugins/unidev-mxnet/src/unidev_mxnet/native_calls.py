@@ -10,8 +10,8 @@ import ctypes
 from typing import Any
 
 import numpy as np
-from mxnet.numpy import ndarray  # type: ignore[import-untyped]
 from mxnet.base import _LIB, check_call  # type: ignore[import-untyped]
+from mxnet.numpy import ndarray  # type: ignore[import-untyped]
 
 _quick = ctypes.PyDLL(_LIB._name)
 

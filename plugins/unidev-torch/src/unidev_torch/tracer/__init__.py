@@ -6,7 +6,7 @@ user's calls. Both are torch's own means and apply to one thread: nothing is pat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
