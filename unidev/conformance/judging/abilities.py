@@ -53,6 +53,7 @@ _TRIALS: dict[str, Trial] = {
     "models": lambda backend, part: part.parameters({"x": _tensor(backend)}),
     "autograd": lambda backend, part: part.leaf(_tensor(backend)),
     "layers": lambda _, part: part.relu(),
+    "collectives": lambda backend, part: part.pack([_tensor(backend)]),
     "functions": lambda backend, part: part.relu(_tensor(backend)),
     "installation": lambda _, part: part.build(),
     "tracer": lambda _, part: part.watch(print, print),
