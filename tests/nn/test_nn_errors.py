@@ -18,6 +18,20 @@ def on_numpy(two_gpus: None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda: nn.conv2d(1, 2**40, 3), "(1099511627776, 1, 3, 3)"),
+        (lambda: nn.dense(2**20, 2**40), "(1099511627776, 1048576)"),
+        (lambda: unidev.rand(2**45), "(35184372088832,)"),
+    ],
+)
+def test_more_weights_than_there_is_memory_for(make: Any, shape: str) -> None:
+    with pytest.raises(unidev.OutOfDeviceMemoryError, match="drawing random numbers") as caught:
+        make()
+    assert shape in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda: nn.dense(0, 2), "inputs must be a positive integer, not 0"),

@@ -58,6 +58,22 @@ def test_cross_entropy_of_large_logits_does_not_overflow() -> None:
     assert float(F.softmax_cross_entropy(logits, np.array([1, 0]))) == 1e4
 
 
+@pytest.mark.parametrize("wrong", [np.ndarray, float, 5, "x", [1.0]], ids=str)
+@pytest.mark.parametrize(
+    "call",
+    [
+        F.relu, F.tanh, lambda x: F.linear(x, normal(1, 1)), lambda x: F.linear(normal(1, 1), x),
+        lambda x: F.linear(normal(1, 1), normal(1, 1), x),
+        lambda x: F.conv2d(x, normal(1, 1, 1, 1)),
+        lambda x: F.conv2d(normal(1, 1, 1, 1), x), lambda x: F.avg_pool2d(x, 1),
+        lambda x: F.mean_squared_error(x, x), lambda x: F.softmax_cross_entropy(x, x),
+    ],
+)  # fmt: skip
+def test_neither_a_class_nor_a_number_is_a_tensor(call: Any, wrong: object) -> None:
+    with pytest.raises(unidev.NotATensorError):
+        call(wrong)
+
+
 def test_the_squared_error_is_a_mean_over_all_elements() -> None:
     loss = F.mean_squared_error(np.array([[1.0, 2.0]], "f4"), np.array([[3.0, 2.0]], "f4"))
     assert (type(loss), loss.shape, loss.dtype, float(loss)) == (np.ndarray, (), np.float32, 2)

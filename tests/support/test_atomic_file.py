@@ -148,6 +148,13 @@ def test_a_full_disk_is_an_error_about_the_path_that_was_given(tmp_path: Path) -
     assert os.listdir(tmp_path) == ["file"]
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux alone has a full device")
+def test_a_full_device_is_an_error_about_it() -> None:
+    with pytest.raises(OSError, match="No space") as caught:
+        write_whole("/dev/full", "text")
+    assert caught.value.filename == "/dev/full"
+
+
 @POSIX
 def test_what_is_written_whole_replaces_files_and_is_written_to_pipes(tmp_path: Path) -> None:
     path, pipe = tmp_path / "file", tmp_path / "pipe"

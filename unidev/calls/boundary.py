@@ -57,7 +57,7 @@ def call(  # noqa: PLR0913  what is called, and what is reported
     except UnidevError:
         raise
     except backend.framework_errors as error:
-        raise _translated(error, backend, doing) from error
+        raise translated(error, backend, doing) from error
 
 
 def verb(operation: str, function: Callable[..., T], *arguments: Any) -> T:
@@ -83,12 +83,11 @@ class errors_of:  # noqa: N801  reads as the function that it is: `with errors_o
 
     def __exit__(self, _cls: object, error: BaseException | None, _traceback: object) -> None:
         if isinstance(error, self._backend.framework_errors) and not isinstance(error, UnidevError):
-            raise _translated(error, self._backend, self._doing) from error
+            raise translated(error, self._backend, self._doing) from error
 
 
-def _translated(
-    error: Exception, backend: Backend, doing: str | Callable[[], Doing]
-) -> UnidevError:
+def translated(error: Exception, backend: Backend, doing: str | Callable[[], Doing]) -> UnidevError:
+    """The error to raise for one that the framework raised; ``doing`` as in ``call``."""
     from unidev.calls.framework_errors import framework_error  # only once something has failed
 
     return framework_error(error, backend.name, *((doing,) if isinstance(doing, str) else doing()))

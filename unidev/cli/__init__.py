@@ -83,7 +83,9 @@ def main(arguments: list[str] | None = None) -> None:
         error.message = plain(error.message)  # type: ignore[misc]
         error.show(sys.stderr)
         sys.exit(error.exit_code)
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit) as error:  # click and rich exit after the former
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
         # The reader, such as `head`, has exited. Without this, Python would report it at exit.
         _drop_output()
         sys.exit(_SIGPIPE)

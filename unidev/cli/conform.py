@@ -62,7 +62,9 @@ Examples:
     "--simulate", type=click.IntRange(0, 64), metavar="N",
     help="Host and N simulated GPUs, instead of host, 1 and 4; 0: the host's own devices only.",
 )  # fmt: skip
-@click.option("--only", metavar="ID,ID…", help="Only these checks, such as copy.zero_d.")
+@click.option(
+    "--only", metavar="ID,ID…", help="Only these checks, such as copy.zero_d, or groups: copy."
+)
 @click.option("--list", "is_list", is_flag=True, help="List the profile's checks; run nothing.")
 @click.option("--report", type=_FILE, metavar="FILE", help="Write the report as JSON.")
 @click.option("--html", type=_FILE, metavar="FILE", help="Write it as one HTML page.")
@@ -212,18 +214,23 @@ def _selection(only: str | None, profile: str) -> tuple[str, ...] | None:
 
     if only is None:
         return None
-    found = tuple(dict.fromkeys(each.strip() for each in only.split(",") if each.strip()))
-    if not found:
-        raise click.UsageError("--only names no check.")
-    known = [each.id for each in all_checks(profile)]
-    for check in found:
-        if check not in known:
-            near = " or ".join(get_close_matches(check, known, n=3, cutoff=0.4))
+    checks = all_checks(profile)
+    found: list[str] = []
+    for asked in filter(None, map(str.strip, only.split(","))):
+        named = [each.id for each in checks if asked in (each.id, each.group)]
+        if not named:
+            groups = list(dict.fromkeys(each.group for each in checks))
+            known = [*groups, *(each.id for each in checks)]
+            near = " or ".join(get_close_matches(asked, known, n=3, cutoff=0.4))
             hint = f" Did you mean {near}?" if near else ""
             raise click.UsageError(
-                f"profile {profile!r} has no check {check!r}.{hint} --list lists them."
+                f"profile {profile!r} has no check or group {asked!r}.{hint} Its groups are "
+                f"{', '.join(groups)}; --list lists the checks."
             )
-    return found
+        found += named
+    if not found:
+        raise click.UsageError("--only names no check.")
+    return tuple(dict.fromkeys(found))
 
 
 def _need_profile(profile: str) -> None:

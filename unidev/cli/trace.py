@@ -66,9 +66,10 @@ def command(
     from unidev.tracing.trace_transfers import trace_transfers
 
     if not is_module and not os.path.exists(program):
-        raise click.UsageError(
-            f"there is no file {program!r}. To run a module, use `-m {program}`."
-        )
+        *package, name = program.split(".")
+        is_name = all(map(str.isidentifier, (*package, name))) and name != "py"
+        hint = f" To run a module, use `-m {program}`." if is_name else ""
+        raise click.UsageError(f"there is no file {program!r}.{hint}")
     _check_folders(json_file, chrome_file)
     folder, stderr = Path.cwd(), sys.stderr  # the program may change both
     process = os.getpid()

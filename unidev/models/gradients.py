@@ -4,34 +4,36 @@ from __future__ import annotations
 
 import functools
 
-from unidev.calls.boundary import call, errors_of
+from unidev.calls.boundary import call, translated
 from unidev.contract.dtypes import portable_name
 from unidev.errors import (
     BackendMismatchError,
-    FrameworkError,
     InvalidDataError,
     NotATensorError,
+    UnidevError,
     UnsupportedDtypeError,
 )
 from unidev.registry.loading import backend_of_type
 from unidev.registry.selection import active_backend
 from unidev.support.numbers import real_number
 from unidev.support.wording import kind_of, shown
-from unidev.tensors.classify import MODEL, Handle, classify, model_of
+from unidev.tensors.classify import MODEL, Handle, classify, model_of, shape_of
 from unidev.tensors.containers import map_tensors, named_tensors, tensors_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from typing import Any, TypeVar
+    from typing import Any, ParamSpec, TypeVar
 
     from unidev.contract.backend import Backend
 
+    L = TypeVar("L")
     P = TypeVar("P")
+    Q = ParamSpec("Q")
 
 
-def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, Any]]:
+def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
     """A function that returns the loss and its gradients with respect to the first argument.
 
     Args:
@@ -66,22 +68,20 @@ def value_and_grad(function: Callable[..., Any], /) -> Callable[..., tuple[Any, 
             named = backend.models.trainable(parameters)
             if not named:
                 raise NotATensorError(f"this {kind_of(parameters)} has no trainable parameters.")
-            loss, found = _gradients(
-                backend, lambda: function(parameters, *arguments, **options), list(named.values())
-            )
+            leaves = list(named.values())
+            loss, found = _gradients(backend, leaves, function, parameters, *arguments, **options)
             return loss, dict(zip(named, found, strict=True))
         unique, backend = _unique(parameters)
-        leaves = {key: backend.autograd.leaf(x) for key, x in unique.items()}
+        given = {key: backend.autograd.leaf(x) for key, x in unique.items()}
         for x in unique.values():  # after `leaf`, so that a framework's own error comes first
             _check_differentiable(x, backend)
-        given = map_tensors(lambda x, _: leaves[id(x)], parameters)
-        loss, found = _gradients(
-            backend, lambda: function(given, *arguments, **options), list(leaves.values())
-        )
-        by_id = dict(zip(leaves, found, strict=True))
+        first = map_tensors(lambda x, _: given[id(x)], parameters)
+        leaves = list(given.values())
+        loss, found = _gradients(backend, leaves, function, first, *arguments, **options)
+        by_id = dict(zip(given, found, strict=True))
         return loss, map_tensors(lambda x, _: by_id[id(x)], parameters)
 
-    return evaluate
+    return evaluate  # type: ignore[return-value]  # of which parameters, `function` checks
 
 
 def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
@@ -110,14 +110,16 @@ def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
         raise InvalidDataError(f"lr, the learning rate, must be a real number, not {shown(lr)}.")
     kind, backend = classify(parameters)
     if kind == MODEL and backend is not None:
-        pairs = _by_name(backend.models.parameters(model_of(parameters)), gradients)
-        _descend(backend, pairs, float(rate))
+        named = backend.models.parameters(model_of(parameters))
+        _check_names(named, gradients)
+        _descend(
+            backend, [named[name] for name in gradients], list(gradients.values()), float(rate)
+        )
         return parameters
     unique, backend = _unique(parameters)
-    pairs = _in_order(parameters, gradients)
-    new = _descend(
-        backend, list({id(x): (x, gradient) for x, gradient in pairs}.values()), float(rate)
-    )
+    pairs = {id(x): (x, gradient) for x, gradient in _in_order(parameters, gradients)}
+    xs, found = map(list, zip(*pairs.values(), strict=True))
+    new = _descend(backend, xs, found, float(rate))
     by_id = dict(zip(unique, new, strict=True))
     return map_tensors(lambda x, _: by_id[id(x)], parameters)
 
@@ -134,44 +136,47 @@ def no_grad() -> AbstractContextManager[Any]:
 
 
 def _gradients(
-    backend: Backend, loss_of: Callable[[], Any], leaves: Sequence[Any]
-) -> tuple[Any, list[Any]]:
+    backend: Backend,
+    leaves: list[Any],
+    function: Callable[..., Any],
+    /,
+    *arguments: Any,
+    **options: Any,
+) -> tuple[Any, Sequence[Any]]:
     for leaf in leaves:
         backend.check_memory(leaf)
     of_the_user: list[Exception] = []
 
     def checked() -> Any:
         try:
-            loss = loss_of()
+            loss = function(*arguments, **options)
         except Exception as error:
             of_the_user.append(error)
             raise
         is_tensor = backend_of_type(type(loss)) is backend
-        if not is_tensor or any(size != 1 for size in loss.shape):
+        if not is_tensor or (loss.shape and any(size != 1 for size in loss.shape)):
             found = f"a tensor of shape {tuple(loss.shape)}" if is_tensor else kind_of(loss)
             raise InvalidDataError(f"the loss must be a tensor with one element, not {found}.")
         return loss
 
     try:
-        loss, found = _differentiated(backend, checked, leaves)
-    except FrameworkError as error:
-        if error.__cause__ in of_the_user:
-            raise error.__cause__ from None
-        raise
-    if all(gradient is None for gradient in found):
+        # Not through `call`: transfers made by the user's function are recorded as the user's own.
+        loss, found = backend.autograd.gradients(checked, leaves)
+    except backend.framework_errors as error:
+        if isinstance(error, UnidevError) or any(error is each for each in of_the_user):
+            raise
+        raise translated(error, backend, "computing gradients") from error
+    is_missing = [gradient is None for gradient in found]
+    if False not in is_missing:
         raise InvalidDataError(
             "the loss does not depend on any parameter: compute it from the function's arguments."
         )
+    if True not in is_missing:
+        return loss, found
     return loss, [
         _zeros_like(backend, leaf) if gradient is None else gradient
         for leaf, gradient in zip(leaves, found, strict=True)
     ]
-
-
-def _differentiated(backend: Backend, loss_of: Callable[[], Any], leaves: Sequence[Any]) -> Any:
-    # Not through `call`: transfers made by the user's function are recorded as the user's own.
-    with errors_of(backend, "computing gradients"):
-        return backend.autograd.gradients(loss_of, leaves)
 
 
 def _zeros_like(backend: Backend, x: Any) -> Any:
@@ -203,18 +208,17 @@ def _check_differentiable(x: Any, backend: Backend) -> None:
         )
 
 
-def _by_name(named: Mapping[str, Any], gradients: Any) -> list[tuple[Any, Any]]:
+def _check_names(named: Mapping[str, Any], gradients: Any) -> None:
     if not isinstance(gradients, dict):
         raise InvalidDataError(
             "the gradients of a model must be a dict by parameter name, not a "
             f"{kind_of(gradients)}."
         )
-    unknown = [name for name in gradients if name not in named]
-    if unknown:
+    if not gradients.keys() <= named.keys():
+        unknown = [name for name in gradients if name not in named]
         raise InvalidDataError(
             f"the model has no parameter {shown(unknown[0])}; it has: {', '.join(named)}."
         )
-    return [(named[name], gradient) for name, gradient in gradients.items()]
 
 
 def _in_order(parameters: Any, gradients: Any) -> list[tuple[Any, Any]]:
@@ -234,14 +238,14 @@ def _in_order(parameters: Any, gradients: Any) -> list[tuple[Any, Any]]:
     return [(x, gradient) for (x, _), (gradient, _) in zip(xs, found, strict=True)]
 
 
-def _descend(backend: Backend, pairs: list[tuple[Any, Any]], lr: float) -> Sequence[Any]:
+def _descend(backend: Backend, xs: list[Any], gradients: list[Any], lr: float) -> Sequence[Any]:
     device_of = backend.device_of
-    for x, gradient in pairs:
-        if type(x) is not type(gradient) and not isinstance(gradient, backend.tensor_types):
+    for x, gradient in zip(xs, gradients, strict=True):
+        if backend_of_type(type(gradient)) is not backend:
             raise NotATensorError(f"a gradient must be a tensor, not {kind_of(gradient)}.")
-        if tuple(x.shape) != tuple(gradient.shape):
+        if x.shape != gradient.shape and shape_of(x) != shape_of(gradient):
             raise InvalidDataError(
-                f"a parameter has shape {tuple(x.shape)}, but its gradient {tuple(gradient.shape)}."
+                f"a parameter has shape {shape_of(x)}, but its gradient {shape_of(gradient)}."
             )
         if device_of(x) is not device_of(gradient):
             raise InvalidDataError(
@@ -249,5 +253,4 @@ def _descend(backend: Backend, pairs: list[tuple[Any, Any]], lr: float) -> Seque
             )
         backend.check_memory(x)
         backend.check_memory(gradient)
-    xs, gradients = [x for x, _ in pairs], [gradient for _, gradient in pairs]
     return call(backend, backend.autograd.descend, xs, gradients, lr, doing="taking an sgd step")

@@ -13,17 +13,36 @@ from unidev.tensors.containers import tensors_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar, overload
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
     from unidev.devices.finding import DeviceLike
 
+    M = TypeVar("M")
+    Opt = TypeVar("Opt")
+else:
+
+    def overload(signature: object) -> object:
+        """Typing's, at no cost."""
+        return signature
+
+
 _one_at_a_time = fork_safe_lock(is_outermost=True)
 """Models may share layers, so a lock for each would not keep two threads apart."""
 
 
-def place(model: Any, device: DeviceLike, /, *, optimizer: Any = None) -> Any:
+@overload
+def place(  # noqa: D103
+    model: M, device: DeviceLike, /, *, optimizer: None = None
+) -> M: ...
+@overload
+def place(  # noqa: D103, F811
+    model: M, device: DeviceLike, /, *, optimizer: Opt
+) -> tuple[M, Opt]: ...
+def place(  # noqa: F811  ruff knows only the decorator of typing
+    model: Any, device: DeviceLike, /, *, optimizer: Any = None
+) -> Any:
     """Move ``model`` to ``device`` in place; returns the same object.
 
     Parameters, buffers and gradients get new memory on ``device``. Parameter objects keep their

@@ -205,7 +205,10 @@ def _glorot(shape: tuple[int, ...], fan_in: int, fan_out: int) -> Array:
     import numpy as np
 
     limit = np.float32((6.0 / (fan_in + fan_out)) ** 0.5)
-    drawn: Array = (draw("random", shape, "float32") * np.float32(2) - np.float32(1)) * limit
+    drawn: Array = draw("random", shape, "float32")
+    drawn *= np.float32(2)  # in place: there may be no room for three of them
+    drawn -= np.float32(1)
+    drawn *= limit
     return drawn
 
 

@@ -7,17 +7,16 @@ on that device, too, or ``DeviceMismatchError`` is raised.
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
 from unidev.calls.boundary import call
 from unidev.calls.framework_errors import framework_error
 from unidev.contract.dtypes import portable_name
-from unidev.errors import InvalidDataError, NotATensorError, UnidevError, UnsupportedOperation
+from unidev.errors import InvalidDataError, NotATensorError, UnsupportedOperation
 from unidev.nn.arguments import pair
 from unidev.support.wording import kind_of
 from unidev.tensors.checks import check_same_device
-from unidev.tensors.classify import backend_of_tensor
+from unidev.tensors.classify import backend_of_tensor, shape_unknown
 
 if TYPE_CHECKING:
     from unidev.nn.arguments import Pair
@@ -140,29 +139,39 @@ def _pooled(name: str, x: Tensor, kernel_size: Pair, stride: Pair | None) -> Ten
 
 def _call(name: str, tensors: dict[str, Tensor], *options: Any) -> Tensor:
     backend = backend_of_tensor(next(iter(tensors.values())))
-    given = {key: x for key, x in tensors.items() if x is not None}
-    if len(given) > 1:
-        _check_together(given)
-    for x in given.values():
-        backend.check_memory(x)
+    if len(tensors) > 1:
+        _check_together(tensors)
+    for x in tensors.values():
+        if x is not None:
+            backend.check_memory(x)
     try:
         return call(
             backend, getattr(backend.functions, name), *tensors.values(), *options,
-            doing=lambda: (_doing(name, given),),
+            doing=lambda: (_doing(name, tensors),),
         )  # fmt: skip
     except IndexError as error:  # PyTorch's error for a label out of range
-        raise framework_error(error, backend.name, _doing(name, given)) from error
+        raise framework_error(error, backend.name, _doing(name, tensors)) from error
 
 
-def _doing(name: str, given: dict[str, Tensor]) -> str:
-    return f"computing {name} of " + ", ".join(f"{key} {_shape(x)}" for key, x in given.items())
+def _given(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {key: x for key, x in tensors.items() if x is not None}
+
+
+def _doing(name: str, tensors: dict[str, Tensor]) -> str:
+    shapes = [f"{key} {_shape(x)}" for key, x in _given(tensors).items()]
+    return f"computing {name} of {', '.join(shapes)}"
 
 
 def _check_together(tensors: dict[str, Tensor]) -> None:
-    # While a graph is traced, tensors have no device yet.
-    with contextlib.suppress(UnsupportedOperation):
-        if len({backend_of_tensor(x).device_of(x) for x in tensors.values()}) > 1:
-            check_same_device(**tensors)  # raises, with a detailed message
+    home = None
+    try:
+        for x in tensors.values():
+            device = home if x is None else backend_of_tensor(x).device_of(x)
+            if device is not home and home is not None:
+                check_same_device(**_given(tensors))  # raises, with a detailed message
+            home = device
+    except UnsupportedOperation:
+        pass  # while a graph is traced, tensors have no device yet
 
 
 def _check_window(
@@ -185,24 +194,26 @@ def _check_bias(bias: Tensor | None, weight: Tensor) -> None:
 def _shape(x: Tensor) -> tuple[Any, ...]:
     """The shape; None for a size that is unknown while a graph is traced (-1 in Paddle)."""
     try:
-        return tuple(None if isinstance(size, int) and size < 0 else size for size in x.shape)
-    except AttributeError as error:
+        shape = tuple(x.shape)
+        return tuple(None if size == -1 else size for size in shape) if -1 in shape else shape
+    except (AttributeError, TypeError) as error:  # TypeError: a class of tensors
         raise NotATensorError(f"a tensor is required, not {kind_of(x)}.") from error
+    except ValueError as error:
+        raise shape_unknown() from error
 
 
 def _shape_of_images(x: Tensor) -> tuple[Any, ...]:
     try:
         return _shape(x)
-    except UnidevError:
-        raise
-    except ValueError:  # in a TensorFlow graph, for a tensor of unknown rank
+    except InvalidDataError:  # in a TensorFlow graph, for a tensor of unknown rank
         return (None,) * 4
 
 
 def _fit(shape: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
     """Whether the shapes are equal; an unknown size (None) matches any other."""
-    return len(shape) == len(other) and all(
-        None in (a, b) or a == b for a, b in zip(shape, other, strict=True)
+    return shape == other or (
+        len(shape) == len(other)
+        and all(None in (a, b) or a == b for a, b in zip(shape, other, strict=True))
     )
 
 

@@ -59,8 +59,8 @@ def spread(net: T, devices: Sequence[DeviceLike], /, *, at: Sequence[int] | None
         layers = list(backend.layers.sequence(net))
         if len(targets) > len(layers):
             raise InvalidDataError(
-                f"{count_text(len(targets), 'device')} for {count_text(len(layers), 'layer')}: each "
-                "device needs at least one layer."
+                f"{count_text(len(targets), 'device')} for {count_text(len(layers), 'layer')}: "
+                "each device needs at least one layer."
             )
         tensors = [backend.models.tensors(layer) for layer in layers]
     if at is None:
@@ -119,8 +119,8 @@ def _checked(at: Sequence[int], devices: int, layers: int) -> list[int]:
     found = [n for n in (non_negative_integer(each, layers - 1) for each in given) if n]
     if len(found) != devices - 1 or len(given) != len(found) or found != sorted(set(found)):
         raise InvalidDataError(
-            f"at must be a list of {count_text(devices - 1, 'position')} from 1 to {layers - 1}, in "
-            f"increasing order, not {shown(at)}."
+            f"at must be a list of {count_text(devices - 1, 'position')} from 1 to {layers - 1}, "
+            f"in increasing order, not {shown(at)}."
         )
     return found
 

@@ -41,18 +41,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         return os.open(path, flags, 0o666 if replaced is None else 0o600)
 
     try:
-        with open(part, "xb", opener=private) as file:
-            if replaced is not None:
-                _permit(file.fileno() if os.chmod in os.supports_fd else part, replaced)
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, target)
-    except BaseException as error:  # also Ctrl-C
+        with _naming(target, part):
+            with open(part, "xb", opener=private) as file:
+                if replaced is not None:
+                    _permit(file.fileno() if os.chmod in os.supports_fd else part, replaced)
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, target)
+    except BaseException:  # also Ctrl-C
         with contextlib.suppress(FileNotFoundError):
             os.unlink(part)
-        if isinstance(error, OSError) and (error.filename == part or error.errno in _OF_WRITING):
-            raise OSError(error.errno, error.strerror, target) from error
         raise
     _sync(folder)
 
@@ -65,8 +64,19 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
     """
     data = content.encode() if isinstance(content, str) else content
     is_special = os.path.exists(path) and not os.path.isfile(path)  # such as /dev/stdout
-    with open(path, "wb") if is_special else replacing(path) as file:
+    with _naming(os.fspath(path)), open(path, "wb") if is_special else replacing(path) as file:
         file.write(data)
+
+
+@contextlib.contextmanager
+def _naming(path: str, part: str | None = None) -> Iterator[None]:
+    """In the block, errors that name ``part``, or no file because they are of a write, name it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _OF_WRITING or (error.errno and error.filename == part):
+            raise OSError(error.errno, error.strerror, path) from error
+        raise
 
 
 def _replaced(path: str | os.PathLike[str]) -> os.stat_result | None:

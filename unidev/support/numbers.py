@@ -46,6 +46,8 @@ def real_number(value: object) -> int | float | None:
     Accepts NumPy's numbers and every other ``numbers.Real``. None also for a number beyond the
     range of a float.
     """
+    if type(value) is float:
+        return value
     from numbers import Integral, Real
 
     if isinstance(value, bool) or not isinstance(value, Real):

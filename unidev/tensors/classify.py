@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, MappingView, Sequence, Set
 
 from unidev.contract.device import Device
-from unidev.errors import NotATensorError
+from unidev.errors import InvalidDataError, NotATensorError
 from unidev.registry.loading import backend_of_model_type, backend_of_type
 from unidev.support.wording import kind_of
 
@@ -112,6 +112,29 @@ def backend_of_tensor(x: object) -> Backend:
     if backend is None:
         raise not_a_tensor(x)
     return backend
+
+
+def shape_of(x: Any) -> tuple[int, ...]:
+    """The shape of tensor ``x``.
+
+    Raises:
+        InvalidDataError: it is not known in full, as of a variable whose shape may change.
+    """
+    try:
+        shape = tuple(x.shape)
+    except ValueError as error:  # TensorFlow's, if not even the rank is known
+        raise shape_unknown() from error
+    if None in shape:
+        raise shape_unknown()
+    return shape
+
+
+def shape_unknown() -> InvalidDataError:
+    """The error for a tensor whose shape must be known, and is not."""
+    return InvalidDataError(
+        "the shape of this tensor is not known: its copy, copy_to(x, device) has one, except while "
+        "a graph is traced."
+    )
 
 
 def not_a_tensor(x: object) -> NotATensorError:

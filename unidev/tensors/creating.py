@@ -13,7 +13,7 @@ from unidev.registry.loading import backend_of_type, load_backend
 from unidev.registry.scopes import innermost_device
 from unidev.support.numbers import real_number, sizes_of
 from unidev.support.wording import kind_of, shown
-from unidev.tensors.classify import backend_of_tensor
+from unidev.tensors.classify import backend_of_tensor, shape_of
 from unidev.tensors.generator import draw
 from unidev.tensors.python_data import (
     always_fits,
@@ -244,9 +244,10 @@ def _new(
 def _new_like(maker: str, x: Any, rest: tuple[Any, ...], device: DeviceLike | None) -> Any:
     backend = backend_of_tensor(x)
     target = backend.device_of(x) if device is None else resolve_device(device, backend)
+    shape = shape_of(x)
     return call(
-        backend, getattr(backend, maker), tuple(x.shape), *rest, x.dtype, target,
-        doing=lambda: _making("making a tensor", tuple(x.shape), x.dtype, target),
+        backend, getattr(backend, maker), shape, *rest, x.dtype, target,
+        doing=lambda: _making("making a tensor", shape, x.dtype, target),
     )  # fmt: skip
 
 
@@ -263,12 +264,7 @@ def _random(
             "the dtype of random numbers must be float16, bfloat16, float32 or float64, not "
             f"{shown(dtype)}."
         )
-    try:
-        drawn = draw(distribution, sizes, name)
-    except (MemoryError, ValueError) as error:
-        doing = f"drawing random numbers of shape {sizes}"
-        raise framework_error(error, "the host", doing) from error
-    return _array_of_data(operation, drawn, wanted, target)
+    return _array_of_data(operation, draw(distribution, sizes, name), wanted, target)
 
 
 def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: Backend) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unidev.calls.framework_errors import framework_error
 from unidev.errors import InvalidDataError
 from unidev.support.forking import fork_safe_lock
 from unidev.support.numbers import non_negative_integer
@@ -43,13 +44,21 @@ def seed(n: int, /) -> None:
 
 
 def draw(distribution: str, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
-    """Draw from ``random`` (in [0, 1)) or ``standard_normal``, as float64 or else float32."""
+    """Draw from ``random`` (in [0, 1)) or ``standard_normal``, as float64 or else float32.
+
+    Raises:
+        FrameworkError: NumPy cannot make an array of that shape, or the host lacks the memory.
+    """
     global _generator  # noqa: PLW0603  one generator a process
     with _lock:
         if _generator is None:
             _generator = _philox(None)
         width = "float64" if dtype == "float64" else "float32"
-        drawn = getattr(_generator, distribution)(shape, dtype=width)
+        try:
+            drawn = getattr(_generator, distribution)(shape, dtype=width)
+        except (MemoryError, ValueError) as error:
+            doing = f"drawing random numbers of shape {shape}"
+            raise framework_error(error, "the host", doing) from error
     bits = _SIGNIFICANT_BITS.get(dtype)
     if distribution == "random" and bits is not None:
         # Rounding to so few bits would turn the numbers next to 1 into 1.

@@ -39,7 +39,7 @@ class transfer_guard:  # noqa: N801  used as a function, in a `with`
     """
 
     def __init__(self, mode: str) -> None:
-        if mode not in MODES:
+        if not isinstance(mode, str) or mode not in MODES:
             raise InvalidDataError(
                 f"transfer_guard's mode must be one of {', '.join(MODES)}, not {shown(mode)}."
             )

@@ -39,7 +39,7 @@ def test_index_out_of_range(bench: Workbench) -> None:
     for index in (unidev.num_gpus(), _FAR):
         bench.expect(unidev.DeviceNotFoundError, unidev.gpu, index)
     for name in [device.native_name for device in bench.devices if device.kind == "gpu"]:
-        for index in (unidev.num_gpus(), _FAR):  # as the framework spells those that there are
+        for index in (unidev.num_gpus(), 256, _FAR):  # as the framework spells those there are
             spelling = re.sub(r"\d+(?!.*\d)", str(index), name)
             bench.expect(unidev.DeviceNotFoundError, unidev.as_device, spelling)
             bench.expect(unidev.DeviceNotFoundError, unidev.copy_to, x, spelling)

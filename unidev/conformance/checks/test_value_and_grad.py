@@ -115,7 +115,7 @@ def test_loss_is_detached(bench: Workbench, device: Device) -> None:
 def test_errors(bench: Workbench, device: Device) -> None:
     """A loss that is not one number, depends on no parameter, or is not a tensor is an error."""
     x, other = bench.matrix(device), bench.matrix(device)
-    of = unidev.value_and_grad
+    of: Any = unidev.value_and_grad  # mypy cannot infer a lambda's type inside `expect`
     bench.expect(unidev.InvalidDataError, of(lambda x: times(x, x)), x)
     bench.expect(unidev.InvalidDataError, of(lambda _: 1.5), x)
     bench.expect(unidev.InvalidDataError, of(lambda _: None), x)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from unidev.contract import Autograd
-from unidev.errors import UnsupportedDtypeError
+from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
+
+_UNCHANGED = nullcontext()
 
 
 class TorchAutograd(Autograd):
@@ -22,7 +25,9 @@ class TorchAutograd(Autograd):
 
         Raises:
             UnsupportedDtypeError: the dtype has no gradients (integers, booleans).
+            UnsupportedOperation: torch records nothing for ``x``.
         """
+        _check_recorded((x,))
         if x.requires_grad and x.is_leaf:
             return x
         if not (x.is_floating_point() or x.is_complex()):
@@ -35,8 +40,8 @@ class TorchAutograd(Autograd):
         self, loss_of: Callable[[], torch.Tensor], leaves: Sequence[torch.Tensor]
     ) -> tuple[torch.Tensor, Sequence[torch.Tensor | None]]:
         """Records also inside ``torch.no_grad`` and ``torch.inference_mode``."""
-        is_inference = torch.is_inference_mode_enabled()
-        with torch.inference_mode(False) if is_inference else torch.enable_grad():
+        _check_recorded(leaves)
+        with _recording():
             loss = loss_of()
             if not loss.requires_grad:
                 return loss.detach(), [None] * len(leaves)
@@ -55,6 +60,20 @@ class TorchAutograd(Autograd):
             with torch.no_grad():
                 torch._foreach_add_(list(parameters), list(gradients), alpha=-lr)
         return parameters
+
+
+def _check_recorded(xs: Sequence[torch.Tensor]) -> None:
+    if any(x.is_inference() for x in xs):
+        raise UnsupportedOperation(
+            "a gradient with respect to a tensor made in torch.inference_mode",
+            "torch records nothing for it: make it, or clone it, outside of that mode",
+        )
+
+
+def _recording() -> AbstractContextManager[Any]:
+    if torch.is_inference_mode_enabled():
+        return torch.inference_mode(False)
+    return _UNCHANGED if torch.is_grad_enabled() else torch.enable_grad()
 
 
 def _each_its_own(gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:

@@ -102,11 +102,10 @@ class TorchBackend(Backend):
                 device = torch.device(spec)
             except (RuntimeError, ValueError):
                 return None
-        elif isinstance(spec, torch.device):
-            device = spec
-        else:
-            return None
-        return self._kind_and_index(device)
+            found, number = self._kind_and_index(device), spec.partition(":")[2]
+            # torch keeps the index in a byte: its cuda:256 is cuda:0
+            return found and (found[0], int(number or found[1]))
+        return self._kind_and_index(spec) if isinstance(spec, torch.device) else None
 
     def hardware_name(self, kind: str, index: int) -> str:
         """As the driver reports it; the query creates CUDA's context."""

@@ -17,7 +17,7 @@ _LINK = "https://docs.pytorch.org/docs/stable/torch_cuda_memory.html"
 
 
 class TorchPeaks(PeakCounter):
-    """The counters of ``torch.cuda`` and ``torch.xpu``."""
+    """The counters of ``torch.cuda``, ``torch.xpu`` and the simulated ``torch.sim``."""
 
     def used_bytes(self, device: Device) -> int:
         """``memory_allocated``."""
@@ -34,8 +34,8 @@ class TorchPeaks(PeakCounter):
 
 def peaks_of(backend: Backend) -> Any:
     """The counters, if torch's accelerator has any."""
-    if backend.simulated_count or not backend.device_count("gpu"):
-        return unsupported("torch counts the memory of CUDA and XPU devices only", _LINK)
+    if not backend.device_count("gpu"):
+        return unsupported("torch counts the memory of an accelerator, and there is none", _LINK)
     return TorchPeaks(backend)
 
 

@@ -29,10 +29,10 @@ class TorchModels(Models):
         """In the order and with the names of ``named_parameters``."""
         modules.check_module(model)
         named = modules.named_parameters(model)
-        for x in named.values():
-            # The type first: on a parameter's class, isinstance takes a slow path through Python.
-            if type(x) is not torch.nn.Parameter and isinstance(x, modules.LAZY):
-                _refuse_lazy(model, "the parameters")
+        if not {torch.nn.Parameter}.issuperset(map(type, named.values())) and any(
+            isinstance(x, modules.LAZY) for x in named.values()
+        ):
+            _refuse_lazy(model, "the parameters")
         return named
 
     def trainable(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:

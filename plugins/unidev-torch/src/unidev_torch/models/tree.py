@@ -92,12 +92,10 @@ def named_parameters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
             if x is not None and id(x) not in seen:
                 seen.add(id(x))
                 found[prefix + key] = x
-        if module._modules:
-            todo.extend(
-                (f"{prefix}{key}.", child)
-                for key, child in reversed(module._modules.items())
-                if child is not None
-            )
+        for key in reversed(module._modules):  # no generator: each is one more thing to load
+            child = module._modules[key]
+            if child is not None:
+                todo.append((f"{prefix}{key}.", child))
     return found
 
 

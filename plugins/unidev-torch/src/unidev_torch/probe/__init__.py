@@ -29,7 +29,8 @@ class TorchProbe(Probe):
         """The elements as bytes on the host, for any dtype; for a COO tensor, both parts."""
         if x.layout is torch.sparse_coo:
             return b"".join(self.read(part) for part in _parts(x))
-        host = x.detach().cpu().resolve_conj().resolve_neg().contiguous()
+        host = x.detach().cpu().resolve_conj().resolve_neg()
+        host = host.clone(memory_format=torch.contiguous_format)  # also if it has one element
         return host.reshape(-1).view(torch.uint8).numpy().tobytes() if host.numel() else b""
 
     def same_memory(self, x: torch.Tensor) -> torch.Tensor:

@@ -6,14 +6,18 @@
 // - assign (`clone`) is here so that a copy on one device is made on that device, as on real ones,
 //   and not out of two more on the host.
 // - embedding_grad is here because Paddle would leave the result of its fallback on the CPU.
+// - fill is what the gradient of a slice starts from (`x[0]`, `diagonal`, `as_strided`).
 //
-// All but the last move whole elements and never look inside, so one function serves every dtype.
+// The others move whole elements and never look inside, so one function serves every dtype.
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "paddle/phi/capi/all.h"
+
+// In fill.cpp.
+void fill_memory(void* to, int64_t count, PD_DataType dtype, const void* scalar);
 
 namespace {
 
@@ -118,6 +122,19 @@ void strided_copy(const PD_DeviceContext*, const PD_Tensor* input, const Extents
                 strides_of(input), *shape, element_bytes(dtype));
 }
 
+void fill(const PD_DeviceContext* context, const PD_Tensor*, const PD_Scalar* value,
+          PD_Tensor* output) {
+  PD_Status status;
+  const PD_DataType dtype = PD_TensorGetPDDataType(output, &status);
+  void* to = PD_DeviceContextAllocateTensor(context, output, 0, dtype, &status);
+  fill_memory(to, PD_TensorGetElementCount(output, &status), dtype, value);
+}
+
+void fill_in_graph(PD_KernelContext* context) {
+  fill(PD_KernelContextGetDeviceContext(context), PD_KernelContextInputAt(context, 0),
+       PD_KernelContextScalarAttrAt(context, 0), PD_KernelContextOutputAt(context, 0));
+}
+
 void contiguous_in_graph(PD_KernelContext* context) {
   contiguous(PD_KernelContextGetDeviceContext(context), PD_KernelContextInputAt(context, 0),
              PD_KernelContextOutputAt(context, 0));
@@ -200,6 +217,7 @@ void register_kernels(const char* device_type) {
   PD_KernelArgumentType outputs[] = {PD_ARG_TYPE_TENSOR};
   PD_KernelArgumentType attributes[] = {
       PD_ARG_TYPE_LIST_INT64, PD_ARG_TYPE_LIST_INT64, PD_ARG_TYPE_INT64};
+  PD_KernelArgumentType number[] = {PD_ARG_TYPE_SCALAR};
   for (PD_DataType dtype : {BOOL, UINT8, INT8, INT16, INT32, INT64, FLOAT16, BFLOAT16, FLOAT32,
                             FLOAT64, COMPLEX64, COMPLEX128}) {
     for (const char* name : {"contiguous", "assign"}) {
@@ -207,6 +225,8 @@ void register_kernels(const char* device_type) {
                            leave_definition, contiguous_in_graph,
                            reinterpret_cast<void*>(contiguous));
     }
+    PD_RegisterPhiKernel("fill", device_type, dtype, ALL_LAYOUT, 2, inputs, 1, number, 1, outputs,
+                         leave_definition, fill_in_graph, reinterpret_cast<void*>(fill));
     PD_RegisterPhiKernel("strided_copy", device_type, dtype, ALL_LAYOUT, 2, inputs, 3, attributes,
                          1, outputs, leave_definition, strided_copy_in_graph,
                          reinterpret_cast<void*>(strided_copy));

@@ -1,6 +1,7 @@
 // Simulated GPUs for PyTorch: a PrivateUse1 backend in host memory. Each header has one subject;
 // this file joins them to torch's dispatcher.
 #include "autocast.h"
+#include "dtypes.h"
 #include "engine.h"
 #include "fallback.h"
 #include "layers.h"
@@ -119,6 +120,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&fallback>());
   m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&fallback>());
 
+  m.impl("histc", &unidev_sim::histc);
   m.impl("native_batch_norm", &unidev_sim::native_batch_norm);
   m.impl("native_dropout", &unidev_sim::native_dropout);
 
