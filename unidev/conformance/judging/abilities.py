@@ -66,6 +66,7 @@ _TRIALS: dict[str, Trial] = {
     "probe.models.add_hook": lambda backend, call: call(_model(backend), lambda: None),
     "probe.models.unbuilt": lambda _, call: call(),
     "probe.models.spread": lambda _, call: call(),
+    "probe.models.compiled": lambda _, call: call(),
 }  # fmt: skip
 """Each ability with a meaningful call of it; for a part, a call of one of its methods."""
 
