@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
     from unidev.support.build_cache import build_once
+    from unidev.support.forking import fork_safe_lock
     from unidev.support.nested import found_in
     from unidev.support.wording import kind_of
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
         "Collectives", "Device", "Extent", "Functions", "Installation", "Layers", "Memory", "Model",
         "ModelProbe", "Models", "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe",
         "Recording", "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel",
-        "build_once", "found_in", "hookimpl", "kind_of", "part", "unsupported",
+        "build_once", "fork_safe_lock", "found_in", "hookimpl", "kind_of", "part", "unsupported",
     ]  # fmt: skip
 
 _NAMES = {
@@ -56,6 +57,7 @@ _NAMES = {
     "contract.tracer": "Patches PlannedTransfer Recording Tracer",
     "contract.training_probe": "AutogradProbe ModelProbe",
     "support.build_cache": "build_once",
+    "support.forking": "fork_safe_lock",
     "support.nested": "found_in",
     "support.wording": "kind_of",
 }

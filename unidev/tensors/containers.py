@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-
 from unidev.errors import CircularContainerError, UnidevError, UnsupportedContainerError
 from unidev.registry.loading import backend_of_type
+from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import kind_of, shown
 from unidev.tensors.classify import (
     CONTAINER,
@@ -33,7 +32,7 @@ NAMESPACE = "unidev"
 _registered: set[type] = set()
 _derived: set[type] = set()
 """Those of them that were registered for the sake of a base."""
-_registering = threading.Lock()
+_registering = fork_safe_lock()
 
 
 def register_container(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.contract import Autograd
+from unidev.contract import Autograd, fork_safe_lock
 from unidev_paddle.copying import move_cut
 from unidev_paddle.framework import paddle
 from unidev_paddle.refusals import check_eager
@@ -23,7 +22,7 @@ operations: Any = paddle._C_ops
 # paddle.grad releases Python's lock and keeps its state in one place per process: two threads
 # at once end the process (GeneralGrad in paddle/fluid/eager/general_grad.h, seen in 3.3.1).
 # Reentrant, since a hook may call it again.
-_one_at_a_time = threading.RLock()
+_one_at_a_time = fork_safe_lock()
 
 
 class PaddleAutograd(Autograd):
