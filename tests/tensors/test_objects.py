@@ -342,6 +342,13 @@ def test_looking_ends_at_a_depth_and_at_a_number(monkeypatch: pytest.MonkeyPatch
     assert objects.path_to_tensor(many, counts_numpy=True) == ".x"  # the nearest first
     many.x = [many.x]
     assert objects.path_to_tensor(many, counts_numpy=True) is None
+    many.numbers = [types.SimpleNamespace() for _ in range(objects._MOST_HOLDERS - 4)]
+    assert objects.path_to_tensor(many, counts_numpy=True) == ".x[0]"
+    many.more = [many.x]
+    del many.x
+    assert objects.path_to_tensor(many, counts_numpy=True) == ".more[0][0]"
+    many.numbers += [types.SimpleNamespace(), types.SimpleNamespace()]
+    assert objects.path_to_tensor(many, counts_numpy=True) is None
 
 
 def test_what_never_holds_a_tensor_is_remembered_and_nothing_else() -> None:

@@ -46,7 +46,7 @@ class Handle:
 
 def model_of(x: Any) -> Any:
     """The model that ``x`` stands for, if it is a handle; else ``x`` itself."""
-    return x.model if isinstance(x, Handle) else x
+    return x.model if issubclass(type(x), Handle) else x
 
 
 def classify(x: object) -> tuple[str, Backend | None]:
@@ -60,8 +60,8 @@ def classify(x: object) -> tuple[str, Backend | None]:
     backend = backend_of_type(cls)
     if backend is not None:
         return TENSOR, backend
-    if isinstance(x, Handle):
-        return MODEL, x.backend
+    if issubclass(cls, Handle):  # not isinstance, which asks the object for its `__class__`
+        return MODEL, x.backend  # type: ignore[attr-defined]
     backend = backend_of_model_type(x)
     if backend is not None:
         return MODEL, backend
@@ -70,7 +70,7 @@ def classify(x: object) -> tuple[str, Backend | None]:
 
 def is_container(x: object) -> bool:
     """Whether ``x`` holds, or may hold, other objects; unidev may or may not be able to look in."""
-    cls = type(x)  # not isinstance, which asks the object for its `__class__`
+    cls = type(x)
     if issubclass(cls, tuple):  # also a subclass: torch.Size, for one, holds only numbers
         return not PLAIN.issuperset(map(type, tuple.__iter__(x)))  # type: ignore[arg-type]
     return is_container_type(cls)

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _MOST = 10_000
 """The most attributes and items that are looked at: lists of numbers may be long."""
 
+_MOST_HOLDERS = 1_000
+"""The most objects and containers that are gone into: a registry of units has more."""
+
 _DEEPEST = 8
 """How far from the object; the tensors of a graph of torch_geometric are 4 steps away."""
 
@@ -53,25 +56,28 @@ def path_to_tensor(x: object, *, counts_numpy: bool) -> str | None:
     """The path, such as ``.layers[0].keys``, to a tensor that ``x`` holds, or None.
 
     Looks through attributes, slots, dicts, lists, tuples, sets and the objects in them, the nearest
-    first, as far as ``_DEEPEST`` and ``_MOST``. Not through functions' closures, classes and
-    modules.
+    first, as far as the limits above. Not through functions' closures, classes and modules.
     """
     level: list[tuple[Link | None, object]] = [(None, x)]
     seen: set[int] = set()
+    others: set[type] = set()
     left = _MOST
     for _ in range(_DEEPEST):
         following: list[tuple[Link | None, object]] = []
         for link, holder in level:
             if id(holder) in seen or is_plain(type(holder)):
                 continue
+            if len(seen) == _MOST_HOLDERS:
+                return None
             seen.add(id(holder))
             for step, value in islice(contents(holder, left), left):
                 left -= 1
                 cls = type(value)
                 if cls in PLAIN:
                     continue
-                backend = backend_of_type(cls)
+                backend = None if cls in others else backend_of_type(cls)
                 if backend is None:
+                    others.add(cls)
                     following.append(((link, step), value))
                 elif counts_numpy or backend.spec.framework != "numpy":
                     return _path((link, step))
