@@ -244,9 +244,10 @@ class TensorFlowBackend(Backend):
         return value
 
     def _find_device(self, x: Any) -> Device:
-        if isinstance(x, DISTRIBUTED):
+        native = x._value if is_keras_variable(x) else x
+        if isinstance(native, DISTRIBUTED):
             raise UnsupportedOperation(
-                f"the device of a {type(x).__name__}",
+                f"the device of a {type(native).__name__}",
                 "it has a component on each of several devices; take them one by one with "
                 "strategy.experimental_local_results(x)",
             )
