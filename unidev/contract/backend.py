@@ -142,6 +142,8 @@ class Backend(ABC):
     """The exceptions that the framework raises when it fails."""
     model_types: tuple[type, ...] = ()
     """Classes of models, optimizers and the like, which the transfer verbs refuse."""
+    optimizer_types: tuple[type, ...] = ()
+    """Classes of optimizers that are not among ``model_types``: only ``place`` moves them."""
 
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
         """Created once per process. ``simulated_count`` is 0 on the machine's own devices."""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from unidev.errors import CircularContainerError, UnidevError, UnsupportedContainerError
-from unidev.registry.loading import backend_of_type
+from unidev.errors import (
+    CircularContainerError,
+    NotATensorError,
+    UnidevError,
+    UnsupportedContainerError,
+)
+from unidev.registry.loading import backend_of_namespace, backend_of_type
 from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import kind_of, shown
 from unidev.tensors.classify import (
@@ -276,6 +281,12 @@ def _check_leaf(leaf: object, kind: str, tree: object, position: int, frameworks
         hidden = path_to_tensor(leaf, counts_numpy=counts_numpy)
     if hidden is not None or (is_container and (leaf is tree or is_lazy(cls) or is_opaque(cls))):
         at = _paths(tree)[position]
+        owner = backend_of_namespace(cls)
+        if owner is not None and issubclass(cls, owner.optimizer_types):
+            raise NotATensorError(
+                f"{kind_of(leaf)}{f' at {at}' if at else ''} is an optimizer: "
+                "place(model, device, optimizer=optimizer) moves it along with its model."
+            )
         holds = f"holds a tensor, at {at}{hidden}, and" if hidden else "may hold tensors, but"
         raise UnsupportedContainerError(
             f"{kind_of(leaf)}{f' at {at}' if at else ''} {holds} is not registered with unidev, so "

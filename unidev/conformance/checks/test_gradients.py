@@ -172,7 +172,7 @@ def _check_value_and_grad(
     x = unidev.array(np.ones((1, count), "float32"), dtype=dtype, device=way[0])
     try:
         unidev.value_and_grad(total)(x)
-    except unidev.UnidevError as error:
+    except Exception as error:  # noqa: BLE001  the framework's own, if it has no such kernel
         bench.evidence.add("not differentiated by the framework itself", f"{where}: {error}")
         return
 

@@ -163,9 +163,9 @@ def test_transfer_verbs_refuse(bench: Workbench, device: Device) -> None:
     """``copy_to`` and ``as_in_device`` refuse a model and an optimizer, and name ``place``."""
     sample = Sample(bench)
     for verb in (unidev.copy_to, unidev.as_in_device):
-        error = bench.expect(unidev.NotATensorError, verb, sample.model, device)
-        assert "place" in str(error), f"the message does not name `place`: {error}"
-        bench.expect(unidev.NotATensorError, verb, sample.optimizer, device)
+        for each in (sample.model, sample.optimizer):
+            error = bench.expect(unidev.NotATensorError, verb, each, device)
+            assert "place" in str(error), f"the message does not name `place`: {error}"
     sample.check_on(bench.cpu, "after being refused")
 
 

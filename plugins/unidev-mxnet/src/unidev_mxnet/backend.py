@@ -63,6 +63,7 @@ class MxnetBackend(Backend):
         mx.gluon.Block, mx.gluon.Parameter, mx.gluon.ParameterDict,
         mx.sym.Symbol, mx.module.base_module.BaseModule,
     )  # fmt: skip
+    optimizer_types = (mx.gluon.Trainer, mx.optimizer.Optimizer)
 
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
         super().__init__(spec, simulated_count)

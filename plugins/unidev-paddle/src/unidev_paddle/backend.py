@@ -57,6 +57,7 @@ class PaddleBackend(Backend):
         AssertionError,
     )  # fmt: skip
     model_types = (paddle.nn.Layer,)
+    optimizer_types = (paddle.optimizer.Optimizer,)
     native_scope = unsupported(
         "Paddle's default device is set for the whole process, not for each thread",
         "https://www.paddlepaddle.org.cn/documentation/docs/en/api/paddle/device/set_device_en.html",

@@ -23,6 +23,7 @@ from unidev_tensorflow.tensors import (
     is_keras_variable,
     is_symbolic,
     keras_models,
+    keras_optimizers,
     keras_tensors,
     parts,
     symbolic,
@@ -73,6 +74,11 @@ class TensorFlowBackend(Backend):
     def model_types(self) -> tuple[type, ...]:  # type: ignore[override]  # read-only is enough here
         """``tf.Module``, and Keras's layers once Keras is imported."""
         return (tf.Module, *keras_models())
+
+    @property
+    def optimizer_types(self) -> tuple[type, ...]:  # type: ignore[override]  # read-only is enough here
+        """Keras's, once Keras is imported."""
+        return keras_optimizers()
 
     @cached_property
     def dtypes(self) -> Mapping[str, Any]:
@@ -238,9 +244,10 @@ class TensorFlowBackend(Backend):
         return value
 
     def _find_device(self, x: Any) -> Device:
-        if isinstance(x, DISTRIBUTED):
+        native = x._value if is_keras_variable(x) else x
+        if isinstance(native, DISTRIBUTED):
             raise UnsupportedOperation(
-                f"the device of a {type(x).__name__}",
+                f"the device of a {type(native).__name__}",
                 "it has a component on each of several devices; take them one by one with "
                 "strategy.experimental_local_results(x)",
             )

@@ -31,6 +31,12 @@ def keras_models() -> tuple[type, ...]:
     return () if keras is None else (keras.Layer,)
 
 
+def keras_optimizers() -> tuple[type, ...]:
+    """Keras's optimizers, if Keras is imported and runs on TensorFlow."""
+    keras = _keras()
+    return () if keras is None else (keras.optimizers.Optimizer,)
+
+
 def is_keras_variable(x: object) -> bool:
     """Whether ``x`` is a variable of Keras's own, which holds one of TensorFlow's."""
     keras = _keras()
