@@ -279,6 +279,7 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
                 backend=error.backend,
             ) from None
 
+    backend.check_memory(x)  # before anything else is asked of it
     wanted = x.dtype if dtype is None else native_dtype(dtype, backend)
     making: tuple[Any, ...] = (backend.copy_to, x, target, False)
     is_checked = wanted != x.dtype and not _always_fits(x.dtype, wanted, backend)
