@@ -36,6 +36,7 @@ LABELS = {
     "autograd": "`value_and_grad`, `sgd`, `no_grad`",
     "layers": "`unidev.nn`: layers",
     "functions": "`unidev.nn.functional`",
+    "collectives": "`split_batch`, `all_reduce`: several devices",
     "installation": "`unidev doctor`: what the framework was built for",
     "probe.autograd": "gradients that the conformance suite can judge",
     "probe.autograd.second_order": "gradients of gradients",

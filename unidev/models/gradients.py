@@ -17,7 +17,7 @@ from unidev.registry.loading import backend_of_type
 from unidev.registry.selection import active_backend
 from unidev.support.numbers import real_number
 from unidev.support.wording import kind_of, shown
-from unidev.tensors.classify import MODEL, classify, shape_of
+from unidev.tensors.classify import MODEL, Handle, classify, model_of, shape_of
 from unidev.tensors.containers import map_tensors, named_tensors, tensors_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -66,6 +66,8 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
 
     @functools.wraps(function)
     def evaluate(parameters: Any, /, *arguments: Any, **options: Any) -> tuple[Any, Any]:
+        if isinstance(parameters, Handle):
+            return parameters.value_and_grad(evaluate, arguments, options)
         kind, backend = classify(parameters)
         if kind == MODEL and backend is not None:
             named = backend.models.trainable(parameters)
@@ -117,7 +119,7 @@ def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
         raise InvalidDataError(f"lr, the learning rate, must be a real number, not {shown(lr)}.")
     kind, backend = classify(parameters)
     if kind == MODEL and backend is not None:
-        named = backend.models.parameters(parameters)
+        named = backend.models.parameters(model_of(parameters))
         _check_names(named, gradients)
         _descend(
             backend, [named[name] for name in gradients], list(gradients.values()), float(rate)

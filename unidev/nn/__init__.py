@@ -20,6 +20,7 @@ from unidev.nn import functional as functional
 from unidev.nn.arguments import flag, fraction, pair, size
 from unidev.registry.scopes import innermost_device
 from unidev.registry.selection import active_backend
+from unidev.tensors.classify import model_of
 from unidev.tensors.generator import draw
 
 if TYPE_CHECKING:
@@ -171,14 +172,19 @@ def train_mode(model: Model, /) -> Model:
     Raises:
         UnsupportedOperation: this kind of model has no such mode; the message says what to do.
     """
-    backend_of_model(model).layers.set_mode(model, is_training=True)
+    _set_mode(model, True)
     return model
 
 
 def eval_mode(model: Model, /) -> Model:
     """Put ``model`` into inference mode; returns it. The opposite of ``train_mode``."""
-    backend_of_model(model).layers.set_mode(model, is_training=False)
+    _set_mode(model, False)
     return model
+
+
+def _set_mode(model: Model, is_training: bool) -> None:
+    found = model_of(model)
+    backend_of_model(found).layers.set_mode(found, is_training)
 
 
 def _made(make: Callable[[Layers], Model]) -> Model:

@@ -175,7 +175,11 @@ def _check_value_and_grad(
     except unidev.UnidevError as error:
         bench.evidence.add("not differentiated by the framework itself", f"{where}: {error}")
         return
-    _, grad = bench.works(unidev.value_and_grad(lambda x: total(unidev.copy_to(x, way[1]))), x)
+
+    def loss(x: Any) -> Any:
+        return total(unidev.copy_to(x, way[1]))
+
+    _, grad = bench.works(unidev.value_and_grad(loss), x)
     bench.oracle.check_bytes(grad, bench.probe.read(unidev.ones_like(x)), f"{where}: gradient")
     bench.oracle.check_device(grad, way[0], f"{where}: the gradient")
 

@@ -127,6 +127,15 @@ class Oracle:
             )
         self._evidence.add("written", where)
 
+    def check_elements_apart(self, tensors: Sequence[Any], where: str) -> None:
+        """No element belongs to two of them, even if they share a buffer; overwrites all."""
+        for number, x in enumerate(tensors):
+            before = [self._probe.read(other) for other in tensors]
+            self._write(x, 90 + number, where)
+            for at, (other, content) in enumerate(zip(tensors, before, strict=True)):
+                if at != number:
+                    self.check_bytes(other, content, f"{where}: {at} after writing to {number}")
+
     def _write(self, x: Any, value: float, where: str) -> None:
         old = self._probe.read(x)
         self._probe.write(x, value)

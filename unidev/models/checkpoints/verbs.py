@@ -10,6 +10,7 @@ from unidev.devices.finding import resolve_device
 from unidev.errors import InvalidDataError
 from unidev.models.placing import backend_of_model, place_on
 from unidev.support.wording import bytes_text, kind_of, shown
+from unidev.tensors.classify import model_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def save_parameters(model: Any, /, path: str | os.PathLike[str]) -> None:
     ...     os.listdir(folder)
     ['model.safetensors']
     """
+    model = model_of(model)
     verb("save_parameters", _save, model, _checked(path), backend_of_model(model))
 
 
@@ -97,9 +99,10 @@ def load_parameters(
     [1.0, 1.0]
     """
     file = _checked(path)
-    backend = backend_of_model(model)
-    target = None if device is None else resolve_device(device, backend)
-    verb("load_parameters", _load, model, file, backend, target)
+    found = model_of(model)
+    backend = backend_of_model(found)
+    target = None if device is None else resolve_device(device, backend_of_model(model))
+    verb("load_parameters", _load, found, file, backend, target)
     return model
 
 
