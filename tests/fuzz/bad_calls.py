@@ -108,8 +108,12 @@ class Arguments:
 
         for cls in backend.tensor_types:  # of which the construction may not complete
             for unfinished in (cls, lambda cls=cls: cls(None)):
-                with contextlib.suppress(Exception):
-                    self._add(unfinished)
+                try:
+                    backend.device_of(unfinished())
+                except unidev.DeletedTensorError:
+                    self.makers.append(lambda _, make=unfinished: make())
+                except Exception:  # noqa: BLE001, PERF203  no such thing, or not one of a user's
+                    continue
 
     def _add(self, make: Callable[[], Any]) -> None:
         from unidev.errors import UnidevError

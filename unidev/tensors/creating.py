@@ -243,6 +243,7 @@ def _new(
 
 def _new_like(maker: str, x: Any, rest: tuple[Any, ...], device: DeviceLike | None) -> Any:
     backend = backend_of_tensor(x)
+    backend.check_memory(x)  # before anything else is asked of it
     target = backend.device_of(x) if device is None else resolve_device(device, backend)
     shape = shape_of(x)
     return call(

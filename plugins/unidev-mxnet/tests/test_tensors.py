@@ -302,6 +302,7 @@ from unidev.nn import functional as F
 x, y = mx.nd.NDArray(None), unidev.ones(2)
 for use in (
     lambda: unidev.copy_to(x, "cpu"), lambda: unidev.to_numpy(x), lambda: unidev.zeros_like(x),
+    lambda: unidev.ones_like(x, device="cpu"),
     lambda: unidev.array(x), lambda: unidev.array(x, dtype="float16"),
     lambda: unidev.sgd(x, y, lr=1), lambda: unidev.sgd(y, x, lr=1),
     lambda: unidev.value_and_grad(lambda v: v)(x), lambda: F.relu(x),
