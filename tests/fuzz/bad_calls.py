@@ -110,9 +110,9 @@ class Arguments:
             for unfinished in (cls, lambda cls=cls: cls(None)):
                 try:
                     backend.device_of(unfinished())
-                except unidev.DeletedTensorError:
+                except unidev.DeletedTensorError:  # noqa: PERF203
                     self.makers.append(lambda _, make=unfinished: make())
-                except Exception:  # noqa: BLE001, PERF203  no such thing, or not one of a user's
+                except Exception:  # noqa: BLE001  no such thing, or not one of a user's
                     continue
 
     def _add(self, make: Callable[[], Any]) -> None:
