@@ -108,8 +108,12 @@ class Arguments:
 
         for cls in backend.tensor_types:  # of which the construction may not complete
             for unfinished in (cls, lambda cls=cls: cls(None)):
-                with contextlib.suppress(Exception):
-                    self._add(unfinished)
+                try:
+                    backend.device_of(unfinished())
+                except unidev.DeletedTensorError:  # noqa: PERF203
+                    self.makers.append(lambda _, make=unfinished: make())
+                except Exception:  # noqa: BLE001  no such thing, or not one of a user's
+                    continue
 
     def _add(self, make: Callable[[], Any]) -> None:
         from unidev.errors import UnidevError
@@ -232,6 +236,8 @@ def drawn(number: int, seed: int, arguments: Arguments) -> tuple[str, Callable[[
             continue
         is_good = draw.random() < 0.6
         value = arguments.good(parameter.name, draw) if is_good else arguments.bad(draw)
+        if parameter.name == "function" and not is_good and callable(value):
+            value = _raises  # whatever a function raises is the user's own
         if parameter.kind is parameter.KEYWORD_ONLY:
             named[parameter.name] = value
         else:
@@ -254,9 +260,12 @@ def drawn(number: int, seed: int, arguments: Arguments) -> tuple[str, Callable[[
 
 
 def _brief(value: object) -> str:
+    from unidev.registry.loading import backend_of_type
     from unidev.support.wording import kind_of, shown
 
     with contextlib.suppress(Exception):
+        if (backend := backend_of_type(type(value))) is not None:
+            backend.check_memory(value)
         shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
         if isinstance(shape, (tuple, list)):
             return f"<{kind_of(value)} {tuple(shape)} {dtype}>"

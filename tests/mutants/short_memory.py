@@ -39,10 +39,15 @@ def training_looks_at_no_memory(backend: Any) -> None:
     """Only the verbs that copy look whether a tensor's memory is there."""
     from unidev_torch.autograd import TorchAutograd
     from unidev_torch.nn.functions import TorchFunctions
+    from unidev_torch.probe import TorchProbe
 
     replace_value(backend, "check_memory", lambda _, __: None)
     replace_value(
         TorchAutograd, "gradients", lambda _, __, leaves: (leaves[0].new_zeros(()), [None])
+    )
+    # Alive: pytest shows the tensor when the check fails, and a deleted one would not survive it.
+    replace_value(
+        TorchProbe, "deleted", lambda self, device: self.backend.zeros((4,), None, device)
     )
     replace_value(TorchFunctions, "relu", lambda _, x: x)
     replace_value(TorchAutograd, "descend", lambda _, parameters, *__: parameters)

@@ -250,6 +250,10 @@ def _descend(backend: Backend, xs: list[Any], gradients: list[Any], lr: float) -
     for x, gradient in zip(xs, gradients, strict=True):
         if backend_of_type(type(gradient)) is not backend:
             raise NotATensorError(f"a gradient must be a tensor, not {kind_of(gradient)}.")
+        backend.check_memory(
+            x
+        )  # first: MXNet ends the process when such a tensor is asked anything
+        backend.check_memory(gradient)
         if x.shape != gradient.shape and shape_of(x) != shape_of(gradient):
             raise InvalidDataError(
                 f"a parameter has shape {shape_of(x)}, but its gradient {shape_of(gradient)}."
@@ -258,6 +262,4 @@ def _descend(backend: Backend, xs: list[Any], gradients: list[Any], lr: float) -
             raise InvalidDataError(
                 f"a parameter is on {device_of(x)}, but its gradient on {device_of(gradient)}."
             )
-        backend.check_memory(x)
-        backend.check_memory(gradient)
     return call(backend, backend.autograd.descend, xs, gradients, lr, doing="taking an sgd step")

@@ -14,6 +14,7 @@ from unidev.calls.framework_errors import framework_error
 from unidev.contract.dtypes import portable_name
 from unidev.errors import InvalidDataError, NotATensorError, UnsupportedOperation
 from unidev.nn.arguments import pair
+from unidev.registry.loading import backend_of_type
 from unidev.support.wording import kind_of
 from unidev.tensors.checks import check_same_device
 from unidev.tensors.classify import backend_of_tensor, shape_unknown
@@ -193,6 +194,9 @@ def _check_bias(bias: Tensor | None, weight: Tensor) -> None:
 
 def _shape(x: Tensor) -> tuple[Any, ...]:
     """The shape; None for a size that is unknown while a graph is traced (-1 in Paddle)."""
+    backend = backend_of_type(type(x))
+    if backend is not None:
+        backend.check_memory(x)  # before anything else is asked of it
     try:
         shape = tuple(x.shape)
         return tuple(None if size == -1 else size for size in shape) if -1 in shape else shape

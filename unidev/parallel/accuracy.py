@@ -50,7 +50,7 @@ def evaluate_accuracy(model: Any, batches: Iterable[tuple[Any, Any]], /) -> floa
         home = devices.pop() if found is model and len(devices) == 1 else None
         if home is not None:
             scope.enter_context(home)
-        for X, y in batches:  # noqa: N806  the textbook's names
+        for X, y in _pairs(batches):  # noqa: N806  the textbook's names
             outputs = to_numpy(model(X if home is None else as_in_device(X, home)))
             labels = to_numpy(y) if classify(y)[0] == TENSOR else np.asarray(y)
             if outputs.ndim != 2 or labels.shape != outputs.shape[:1]:
@@ -63,6 +63,19 @@ def evaluate_accuracy(model: Any, batches: Iterable[tuple[Any, Any]], /) -> floa
     if not rows:
         raise InvalidDataError(f"the batches, {shown(batches)}, hold no row.")
     return right / rows
+
+
+def _pairs(batches: Any) -> Iterator[tuple[Any, Any]]:
+    try:
+        given = iter(batches)
+    except TypeError:
+        given = iter([batches])
+    for batch in given:
+        if not isinstance(batch, (tuple, list)) or len(batch) != 2:
+            raise InvalidDataError(
+                f"each of the batches must be a pair (X, y), not {shown(batch)}."
+            )
+        yield batch[0], batch[1]
 
 
 @contextmanager

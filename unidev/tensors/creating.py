@@ -243,6 +243,7 @@ def _new(
 
 def _new_like(maker: str, x: Any, rest: tuple[Any, ...], device: DeviceLike | None) -> Any:
     backend = backend_of_tensor(x)
+    backend.check_memory(x)  # before anything else is asked of it
     target = backend.device_of(x) if device is None else resolve_device(device, backend)
     shape = shape_of(x)
     return call(
@@ -279,6 +280,7 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
                 backend=error.backend,
             ) from None
 
+    backend.check_memory(x)  # before anything else is asked of it
     wanted = x.dtype if dtype is None else native_dtype(dtype, backend)
     making: tuple[Any, ...] = (backend.copy_to, x, target, False)
     is_checked = wanted != x.dtype and not _always_fits(x.dtype, wanted, backend)

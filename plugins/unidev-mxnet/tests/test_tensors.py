@@ -135,6 +135,9 @@ def test_mxnets_half_done_bfloat16_copies_and_is_not_read():
     x = mx.nd.ones((2,)).astype(np.dtype([("bfloat16", np.uint16)]))
     y = unidev.copy_to(x, "gpu:0")
     assert y.asnumpy()["bfloat16"].tolist() == [0x3F80, 0x3F80]
+    for like in (unidev.zeros_like, unidev.ones_like):
+        with pytest.raises(unidev.FrameworkError, match="void"):
+            like(x)
     with pytest.raises(UnsupportedDtypeError, match="float32"):
         unidev.to_numpy(y)
 
@@ -289,3 +292,36 @@ def test_a_loop_of_copies_gives_its_memory_back():
     while used() - before >= 2**20:  # MXNet's engine frees after it has said that it is done
         assert time.monotonic() < deadline, f"{used() - before} bytes more than before"
         time.sleep(0.05)
+
+
+UNFINISHED = """
+import unidev
+unidev.active_backend()
+import mxnet as mx
+from unidev.nn import functional as F
+x, y = mx.nd.NDArray(None), unidev.ones(2)
+for use in (
+    lambda: unidev.copy_to(x, "cpu"), lambda: unidev.to_numpy(x), lambda: unidev.zeros_like(x),
+    lambda: unidev.ones_like(x, device="cpu"),
+    lambda: unidev.array(x), lambda: unidev.array(x, dtype="float16"),
+    lambda: unidev.sgd(x, y, lr=1), lambda: unidev.sgd(y, x, lr=1),
+    lambda: unidev.value_and_grad(lambda v: v)(x), lambda: F.relu(x),
+    lambda: F.mean_squared_error(y, x), lambda: F.linear(y, x), lambda: F.conv2d(x, x),
+):
+    try:
+        use()
+    except unidev.DeletedTensorError:
+        continue
+    raise AssertionError(use)
+for use in (unidev.as_device, unidev.zeros, unidev.gpu, lambda x: unidev.zeros(2, dtype=x)):
+    try:
+        use(x)
+    except unidev.UnidevError as error:
+        assert "<mxnet.ndarray.ndarray.NDArray>" in str(error), error
+print("all")
+"""
+
+
+def test_an_array_without_a_handle_is_refused_and_does_not_end_the_process(python):
+    done = python(UNFINISHED)
+    assert done.stdout.endswith("all\n"), (done.returncode, done.stderr[-2000:])

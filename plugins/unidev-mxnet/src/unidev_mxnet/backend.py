@@ -57,7 +57,8 @@ class MxnetBackend(Backend):
     pinned = part("unidev_mxnet.memory:pinning_of")
     peaks = unsupported("MXNet does not record peak memory")
 
-    framework_errors = (*Backend.framework_errors, OverflowError)  # a size beyond a C int
+    # A size beyond a C int; a dtype that MXNet's own table lacks.
+    framework_errors = (*Backend.framework_errors, OverflowError, KeyError)
     # A Symbol is a graph that is bound to a device later, so it is moved as a model is.
     model_types = (
         mx.gluon.Block, mx.gluon.Parameter, mx.gluon.ParameterDict,
