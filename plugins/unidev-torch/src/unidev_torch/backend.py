@@ -161,9 +161,9 @@ class TorchBackend(Backend):
 
     def copy_if_there(self, x: torch.Tensor, device: Device) -> torch.Tensor | None:
         """``clone``, unless ``x`` is empty, freed, or of a kind that needs a closer look."""
-        if self._devices[x.device] is device and x.untyped_storage():
-            return _clone(x)
-        return None
+        # `is_cpu` takes less time than a device to compare with.
+        is_there = x.is_cpu if device is self.cpu else x.device == device.native
+        return _clone(x) if is_there and x.untyped_storage() else None
 
     def from_numpy(
         self, array: np.ndarray[Any, Any], dtype: torch.dtype, device: Device
