@@ -126,6 +126,21 @@ def together(session: nox.Session) -> None:
     session.run(*PYTEST, "plugins/together", *session.posargs, env=IN_TESTS)
 
 
+LIBRARIES = (
+    "arrow", "attrs", "lightning", "pandas", "pillow", "pint", "pydantic", "scipy", "tokenizers",
+    "torch_geometric", "torchmetrics", "transformers",
+)  # fmt: skip
+"""Those whose objects stand in batches; the other sessions have stand-ins of the same shape."""
+
+
+@nox.session(default=False, venv_backend=WITH_TORCH)
+def libraries(session: nox.Session) -> None:
+    """Objects of other libraries in batches of PyTorch tensors; not part of the tests."""
+    install(session, "torch")
+    session.install(*LIBRARIES)
+    session.run(*PYTEST, "tests/libraries", *session.posargs, env=IN_TESTS)
+
+
 @nox.session(default=False, venv_backend=WITH_TORCH)
 def benchmarks(session: nox.Session) -> None:
     """What it costs; not part of the tests."""
@@ -134,6 +149,7 @@ def benchmarks(session: nox.Session) -> None:
     session.run("python", "benchmarks/overhead.py")
     session.run("python", "benchmarks/copies.py")
     session.run("python", "benchmarks/models.py")
+    session.run("python", "benchmarks/long_trace.py")
 
 
 # -- while you work --------------------------------------------------------------------------------

@@ -117,6 +117,12 @@ def test_devices_that_are_no_list_are_refused(devices) -> None:
         unidev.fastest_device(lambda x: x, unidev.ones(3), devices=devices)
 
 
+@pytest.mark.parametrize("function", [5, None, np.ones(2)])
+def test_what_is_no_function_is_refused(function) -> None:
+    with pytest.raises(unidev.InvalidDataError, match="fastest_device takes a function, then its"):
+        unidev.fastest_device(function, 1)
+
+
 def test_an_empty_list_of_devices_is_said() -> None:
     with pytest.raises(unidev.DeviceNotFoundError, match="devices is empty"):
         unidev.fastest_device(lambda x: x, unidev.ones(3), devices=[])

@@ -20,7 +20,7 @@ from unidev.bench.results import from_document
 from unidev.cli import bench as cli_bench
 from unidev.cli import options
 from unidev.cli.bench import command
-from unidev.support.atomic_file import replacing
+from unidev.support.atomic_file import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,9 +81,7 @@ def test_what_files_need_is_named_before_anything_is_measured(
     given: Path, monkeypatch, missing
 ) -> None:
     real = find_spec
-    monkeypatch.setattr(
-        options, "find_spec", lambda name: None if name == missing else real(name)
-    )
+    monkeypatch.setattr(options, "find_spec", lambda name: None if name == missing else real(name))
     assert run("--json").return_value == 0
     monkeypatch.setattr(cli_bench, "_measure", lambda *_, **__: pytest.fail("it measured"))
     done = CliRunner().invoke(command, [])
@@ -110,11 +108,11 @@ def test_a_file_that_cannot_be_written_is_told_by_name(given: Path) -> None:
 
 
 def test_ctrl_c_while_files_are_written_leaves_all_of_them_whole(given: Path, monkeypatch) -> None:
-    def interrupted(path: str):
+    def interrupted(path: Path, data: bytes) -> None:
         os.kill(os.getpid(), signal.SIGINT)
-        return replacing(path)
+        write_whole(path, data)
 
-    monkeypatch.setattr(files, "replacing", interrupted)
+    monkeypatch.setattr(files, "write_whole", interrupted)
     done = run()
     assert done.return_value == 130
     assert names(given / "unidev-bench") == ALL

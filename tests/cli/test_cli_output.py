@@ -1,10 +1,18 @@
 from __future__ import annotations
 
+import json
+import os
+import re
 import subprocess
 import sys
 
 import pytest
 from progress_lines import without_progress
+from rich.table import Table
+from rich.text import Text
+
+from unidev.cli.output import console, say
+from unidev.support.wording import plain
 
 
 @pytest.mark.parametrize(
@@ -29,3 +37,66 @@ def test_a_timeout_that_is_no_number_of_seconds_is_wrong_usage(seconds) -> None:
         stderr=subprocess.PIPE, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, "not a finite number of seconds" in done.stderr) == (2, True)
+
+
+HOSTILE = "\x1b]0;title\x07\x1b[31m\x9b2J\u202e"
+SHOWN = "\\u001b]0;title\\u0007\\u001b[31m\\u009b2J\\u202e"
+
+
+def test_plain_json_means_the_same() -> None:
+    text = plain(json.dumps([HOSTILE, "\U000e0001", "日本"], ensure_ascii=False))
+    assert json.loads(text) == [HOSTILE, "\U000e0001", "日本"]
+    assert text.isprintable()
+
+
+def test_names_do_not_control_the_terminal(capsys, monkeypatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    out = console()
+    table = Table(box=None)
+    table.add_column("column")
+    table.add_row(Text(HOSTILE, style="red"))
+    for each in (HOSTILE, Text(HOSTILE, style="bold"), table):
+        out.print(each)
+    say(HOSTILE)
+    printed = capsys.readouterr().out  # in a table, what is longer than the name is cut
+    without_colours = re.sub(r"\x1b\[\d*m", "", printed)
+    assert "\x1b[1m" in printed  # its own colours stay
+    assert without_colours.isascii()
+    assert plain(without_colours) == without_colours
+    assert SHOWN in printed
+    assert printed.count(SHOWN.replace("\\u0007", "")) == 2  # rich leaves out a bell by itself
+
+
+def test_neither_does_what_the_user_or_a_plugin_named(tmp_path) -> None:
+    name = "a\x1b[31m\x9b"
+    (tmp_path / f"{name}.py").write_text(
+        "import unidev\n"
+        "x = unidev.copy_to(unidev.ones(2), 'gpu')\n"
+        f"@unidev.hookimpl\n"
+        "def unidev_register_backend():\n"
+        f"    return unidev.BackendSpec(name={name!r}, contract_version=1, framework={name!r},\n"
+        f"                              install={name!r}, load={name!r})\n"
+    )
+    lines = (
+        ["info", "--verbose"], ["info", "--json"], ["info", "--capabilities"], ["doctor", "--json"],
+        ["doctor", "--backend", name], ["conform", name], ["conform", "numpy", "--only", name],
+        ["conform", "--verify", name], ["bench", "--backend", name], ["trace", f"{name}.py"],
+        ["trace", name], [name],
+    )  # fmt: skip
+    program = (
+        "import contextlib, unidev.cli\n"
+        f"for words in {lines!r}:\n"
+        "    with contextlib.suppress(SystemExit):\n"
+        "        unidev.cli.main(list(words))\n"
+        "    print('printed', flush=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True,
+        env={**os.environ, "UNIDEV_PLUGINS": name, "UNIDEV_SIMULATE": "1"},
+    )  # fmt: skip
+    assert done.stdout.count("printed\n") == len(lines)
+    assert "a\\u001b[31m\\u009b" in done.stdout
+    assert plain(done.stdout) == done.stdout
+    assert plain(done.stderr) == done.stderr

@@ -22,11 +22,13 @@ from unidev.conformance.reports.report import (
     Report,
     ReportError,
     Result,
+    expected_footer,
+    from_document,
     to_document,
     to_json,
 )
 from unidev.conformance.reports.terminal import print_report
-from unidev.conformance.running.events import CheckEntry
+from unidev.conformance.running.events import CHILD_RESULTS, CheckEntry
 from unidev.registry.description import Capability, DeviceEntry
 
 NASTY = "<script>alert('1')</script> | `x` *y* ~~~~ \x00 \ud800 & [z](javascript:alert)"
@@ -40,35 +42,44 @@ CHECKS = (
 )  # fmt: skip
 
 
+EVIDENCE = {"extents": [[1, 2]], "nan": "NaN"}
+
+
 def result(check: CheckEntry, configuration: str, kind: str, message: str = "") -> Result:
     return Result(
         check=check.check, configuration=configuration, profile="tensor", required=check.required,
         result=kind, seconds=0.25, devices=("cpu:0",), message=message,
-        evidence={"extents": [[1, 2]], "nan": float("nan")}, reproduce="unidev conform numpy",
+        evidence=EVIDENCE, reproduce="unidev conform numpy",
     )  # fmt: skip
 
 
 def report(kinds: str = "pass unsupported pass", message: str = "", **header) -> Report:
+    first, second, _ = kinds.split()
     configurations = tuple(
         Configuration(
             name=name,
             simulated=simulated,
             devices=(DeviceEntry(device="cpu:0", native="cpu", name="host", simulated=False),),
             capabilities={
-                "memory": Capability(supported=False, reason="none", link="javascript:alert(1)")
+                "simulator": Capability(supported=True),
+                "probe.gradient": Capability(
+                    supported=second != "unsupported",
+                    reason="none",
+                    link="javascript:alert(1)",
+                ),
             },
-            calibration={"result": "pass"},
+            calibration={"result": first, **EVIDENCE} if first in CHILD_RESULTS else {},
         )
         for name, simulated in (("host", 0), ("simulate-2", 2))
     )
     made = Header(
         suite_version="1", unidev_version="0.1.0", backend="numpy", framework="numpy",
         framework_version="2", python="3.11", platform="Linux", profile="tensor", selection=None,
-        command="unidev conform numpy", started="2026-01-01T00:00:00+00:00", seconds=1.5,
-        timeout_s=120.0, notes=(), checks=CHECKS, configurations=configurations,
+        command="unidev conform numpy --simulate 2", started="2026-01-01T00:00:00+00:00",
+        seconds=1.5, timeout_s=120.0, notes=(), checks=CHECKS, configurations=configurations,
     )  # fmt: skip
     results = tuple(
-        result(check, each.name, kind, message)
+        result(check, each.name, kind, "" if kind == "pass" else message)
         for each in configurations
         for check, kind in zip(CHECKS, kinds.split(), strict=True)
     )
@@ -127,7 +138,10 @@ def test_a_report_with_any_line_cut_out_is_refused() -> None:
     whole = report("pass unsupported fail", "said\nthis")
     # The devices that a check used, and what was measured, follow from nothing else.
     results = [dataclasses.replace(each, devices=(), evidence={}) for each in whole.results]
-    places = [dataclasses.replace(each, calibration={}) for each in whole.header.configurations]
+    places = [
+        dataclasses.replace(each, calibration={"result": "pass"})
+        for each in whole.header.configurations
+    ]
     header = dataclasses.replace(whole.header, configurations=tuple(places))
     text = to_json(Report(header=header, results=tuple(results)))
     lines = text.splitlines(keepends=True)
@@ -217,6 +231,75 @@ def test_a_report_that_was_edited_is_refused(change, said) -> None:
     assert said in str(refusal.value)
 
 
+def carry_a_failure(document) -> None:
+    document["results"][0]["message"] = "the copy shares memory"
+
+
+def declare_what_is_unsupported(document) -> None:
+    document["header"]["configurations"][1]["capabilities"]["probe.gradient"]["supported"] = True
+
+
+def pass_what_is_declined(document) -> None:
+    document["results"][1].update(result="pass", message="")
+
+
+def drop_calibration(document) -> None:
+    document["header"]["configurations"][0]["calibration"] = {}
+
+
+def other_calibration(document) -> None:
+    document["results"][0]["evidence"] = {"seen": 1}
+
+
+def drop_configuration(document) -> None:
+    document["header"]["configurations"].pop()
+    del document["results"][3:]
+
+
+def drop_host(document) -> None:
+    del document["header"]["configurations"][0]
+    del document["results"][:3]
+
+
+def misname_configuration(document) -> None:
+    document["header"]["configurations"][1]["simulated"] = 0
+
+
+def claim_both(document) -> None:
+    document["header"]["command"] = "unidev conform numpy"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (carry_a_failure, "on host passes, but has the message of a failure: the copy shares"),
+        (declare_what_is_unsupported, "on simulate-2 is unsupported, but the backend declares"),
+        (pass_what_is_declined, "on host passes, but needs probe.gradient, which is declared"),
+        (drop_calibration, "the calibration of host is not the result of smoke.probe_calibrated"),
+        (other_calibration, "the calibration of host is not the result of smoke.probe_calibrated"),
+        (drop_configuration, "the list of configurations lacks simulate-2"),
+        (drop_host, "the list of configurations lacks host"),
+        (misname_configuration, "differ from their numbers of simulated devices"),
+        (claim_both, "the list of configurations lacks simulate-1, simulate-4"),
+    ],
+)
+def test_a_report_is_recounted_even_if_its_footer_was_made_to_match(change, said) -> None:
+    document = to_document(report("pass unsupported pass"))
+    change(document)
+    document["footer"] = expected_footer(from_document(document))
+    with pytest.raises(ReportError) as refusal:
+        verify(json.dumps(document))
+    assert said in str(refusal.value)
+
+
+def test_a_backend_without_a_simulator_is_judged_on_the_host_alone() -> None:
+    document = to_document(report("pass unsupported pass"))
+    drop_configuration(document)
+    document["header"]["configurations"][0]["capabilities"]["simulator"]["supported"] = False
+    document["footer"] = expected_footer(from_document(document))
+    assert verify(json.dumps(document))
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -242,9 +325,32 @@ def test_html_escapes_what_a_backend_said() -> None:
     assert "http://" not in page.replace("http://www.w3.org", "")
 
 
-def test_markdown_keeps_a_message_inside_its_fence() -> None:
-    page = to_markdown(report("fail unsupported pass", "~~~~\n# not a heading"))
-    assert "~~~~~\n~~~~\n# not a heading\n~~~~~" in page
+def test_what_is_required_where_it_can_be_is_called_that_and_code_is_code() -> None:
+    code = dataclasses.replace(
+        CHECKS[0], summary="New tensors land there in ``with device:`` & `a < b`."
+    )
+    made = report()
+    header = dataclasses.replace(made.header, checks=(code, *CHECKS[1:]))
+    made = dataclasses.replace(made, header=header)
+    page = to_html(made)
+    assert "there in <code>with device:</code> &amp; <code>a &lt; b</code>." in page
+    assert "`" not in page
+    assert "<td>where there is autograd</td>" in page
+    assert "copy.gradient on host (required where there is autograd)" in page
+    assert "| copy.gradient | where there is autograd | - unsupported |" in to_markdown(made)
+    out = io.StringIO()
+    print_report(made, Console(file=out, width=200))
+    assert "where there is autograd" in out.getvalue()
+
+
+def test_markdown_has_no_markup_and_no_escapes_of_a_backend() -> None:
+    made = report("fail unsupported pass", f"~~~\n</pre># not a heading\x1b[31m\x9b {NASTY}")
+    made = dataclasses.replace(made, header=dataclasses.replace(made.header, backend=NASTY))
+    page = to_markdown(made)
+    assert page.count("<pre>") == page.count("</pre>") == page.count("<") / 2
+    assert "~~~\n&lt;/pre&gt;# not a heading\\u001b[31m\\u009b" in page
+    assert "&lt;script&gt;alert('1')&lt;/script&gt; \\| \\`x\\`" in page
+    assert all(c.isprintable() or c == "\n" for c in page)
 
 
 def test_junit_counts_what_spoils_the_verdict_and_skips_the_rest() -> None:
@@ -273,6 +379,7 @@ def test_every_result_can_be_shown_in_every_way(kind) -> None:
     for text in (to_html(made), to_markdown(made)):
         assert kind in text
     ET.fromstring(to_junit(made))
+    made = report(f"pass {kind} pass", "why")
     assert to_json(verify(to_json(made))) == to_json(made)
 
 

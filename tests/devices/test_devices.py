@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import pytest
 
 import unidev
 from unidev.contract.backend import Memory
 from unidev.registry.loading import load_backend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def test_without_a_gpu_there_is_cpu_0_alone() -> None:
@@ -205,3 +209,24 @@ def test_simulated_gpus_are_advised_only_where_they_can_be_had(monkeypatch) -> N
     with pytest.raises(unidev.DeviceNotFoundError) as refused:
         unidev.gpu(63)
     assert "UNIDEV_SIMULATE" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("method", "ask"),
+    [
+        ("synchronize", lambda: unidev.synchronize("gpu:1")),
+        ("synchronize", unidev.synchronize),
+        ("memory", lambda: unidev.memory("gpu:1")),
+        ("hardware_name", lambda: unidev.gpu(1).name),
+    ],
+)
+def test_an_asynchronous_error_of_the_framework_arrives_as_one(
+    method: str, ask: Callable[[], object], two_gpus: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    monkeypatch.setattr(type(unidev.active_backend()), method, fail)
+    with pytest.raises(unidev.FrameworkError, match="device-side assert") as caught:
+        ask()
+    assert isinstance(caught.value.__cause__, RuntimeError)

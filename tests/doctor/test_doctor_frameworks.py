@@ -215,6 +215,16 @@ def test_memory_that_another_process_has_is_told_with_its_pid_name_and_bytes() -
     assert "kill 4242" in everything(first)
 
 
+def test_only_a_process_of_ones_own_is_to_be_ended() -> None:
+    stranger, own = GpuProcess(4242, None, 100 * GIB), GpuProcess(7, "python", 39 * GIB)
+    (first,) = found(with_gpus(replace(FULL, processes=(stranger, own))), torch(1))
+    assert "kill 7" in everything(first)
+    assert "4242, or end it" not in everything(first)
+    (first,) = found(with_gpus(replace(FULL, processes=(stranger,))), torch(1))
+    assert "belongs to another user" in everything(first)
+    assert "kill" not in everything(first)
+
+
 def test_a_gpu_whose_memory_is_taken_is_seen_all_the_same() -> None:
     full = case(with_gpus(FULL), torch(1))
     assert is_healthy(full, diagnose(full))

@@ -10,7 +10,15 @@ import pytest
 from fake_nvml import FakeNvml
 
 from unidev.hardware import machine as machine_module
-from unidev.hardware.facts import MISMATCH, NO_LIBRARY, NOT_ASKED, WORKS, DeviceFile, GpuProcess
+from unidev.hardware.facts import (
+    FAILS,
+    MISMATCH,
+    NO_LIBRARY,
+    NOT_ASKED,
+    WORKS,
+    DeviceFile,
+    GpuProcess,
+)
 from unidev.hardware.machine import read_machine
 from unidev.hardware.nvml import ask_in_time, ask_nvml, import_nvml
 
@@ -192,3 +200,17 @@ def test_the_real_machine_can_be_read() -> None:
     machine = read_machine(os.environ)
     assert machine.system
     assert machine.drivers[0].accelerator == "cuda"
+
+
+def test_a_pynvml_that_raises_what_it_should_not_is_one_finding(root, monkeypatch) -> None:
+    class Other:  # another module of that name, without what ours calls
+        pass
+
+    def fails() -> None:
+        raise OSError("libnvidia-ml.so.1: file too short")
+
+    for imported, reason in ((Other, "AttributeError"), (fails, "OSError: libnvidia-ml.so.1")):
+        monkeypatch.setattr(machine_module, "import_nvml", imported)
+        driver = read_machine({}, root=root).drivers[0]
+        assert driver.state == FAILS
+        assert reason in driver.message

@@ -116,6 +116,14 @@ def test_a_process_of_another_user_is_left_out_or_a_pid_alone(proc: Path) -> Non
     assert [each.pid for each in largest_processes(3)] == [33]
 
 
+def test_a_title_that_a_process_has_given_itself_shows_no_arguments(proc: Path) -> None:
+    put_process(proc, 9, f"trainer-of-nets-2 --token={SECRET}\x1b[31m", maps=LIBRARIES)
+    (proc / "9" / "cmdline").write_text(f"trainer-of-nets-2 --token={SECRET}\0-x\0")
+    name, _ = describe_process(9)
+    assert psutil.Process(9).name().endswith(SECRET)
+    assert name == largest_processes(1)[0].name == "trainer-of-nets-2"
+
+
 # -- secrets in a command line ---------------------------------------------------------------------
 
 

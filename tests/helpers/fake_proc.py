@@ -31,7 +31,7 @@ def put_process(
     uid = os.getuid() if uid is None else uid
     folder = proc / str(pid)
     (folder / "fd").mkdir(parents=True)
-    name = arguments.split(maxsplit=1)[0]
+    name = arguments.split(maxsplit=1)[0][:15]  # as the kernel cuts it
     (folder / "stat").write_text(f"{pid} ({name}) S 1 {' '.join(['0'] * 48)}\n")
     (folder / "status").write_text(f"Name:\t{name}\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
     (folder / "statm").write_text(f"999 {pages} 1 1 0 1 0\n")

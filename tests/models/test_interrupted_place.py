@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import unidev
+from unidev.registry.loading import load_backend
+from unidev.support.interrupts import held_interrupts
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -25,7 +31,7 @@ class Interrupter:
         if event == "line":
             self.left -= 1
             if self.left == 0:
-                raise KeyboardInterrupt
+                signal.raise_signal(signal.SIGINT)
         return self
 
 
@@ -54,3 +60,52 @@ def test_ctrl_c_at_any_line_leaves_the_model_whole(two_gpus: None) -> None:
     while interrupted(count):
         count += 1
     assert count > 30
+
+
+@pytest.mark.parametrize("first", range(1, 7))
+def test_ctrl_c_again_and_again_leaves_the_model_whole(
+    two_gpus: None, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    models = load_backend("numpy").models
+    swap, presses = models.swap, iter(range(1, 100))
+
+    def press() -> None:
+        if next(presses) >= first:
+            signal.raise_signal(signal.SIGINT)
+
+    def pressed(part: Any, twin: Any) -> None:
+        press()
+        swap(part, twin)
+        press()
+
+    monkeypatch.setattr(models, "swap", pressed)
+    model = {name: unidev.ones(2) for name in "abc"}
+    before = list(model.values())
+    with pytest.raises(KeyboardInterrupt):
+        unidev.place(model, "gpu:1")
+    assert all(x is old for x, old in zip(model.values(), before, strict=True))
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_held_interrupts_go_to_the_programs_own_handler_and_leave_other_threads_alone() -> None:
+    noted: list[str] = []
+    before = signal.signal(signal.SIGINT, lambda *_: noted.append("own"))
+    try:
+        with held_interrupts() as outer, held_interrupts() as inner:
+            signal.raise_signal(signal.SIGINT)
+            inner.check()
+            assert noted == []
+            outer.check()
+            assert noted == ["own"]
+            outer.check()
+            signal.raise_signal(signal.SIGINT)
+            assert noted == ["own"]
+        assert noted == ["own", "own"]
+        handler = signal.getsignal(signal.SIGINT)
+        with held_interrupts():
+            thread = threading.Thread(target=held_interrupts().__enter__)
+            thread.start()
+            thread.join()
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import in_place_of, mutant, replace
+from mutants.mutant import in_place_of, mutant, replace, replace_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,9 +70,9 @@ def ordered_dict_becomes_dict(backend: Any) -> None:
 @mutant("containers.named_and_registered_containers")
 def dataclass_skipped(backend: Any) -> None:
     """Its tensors stay where they are, and nothing is said: accelerate's ``send_to_device``."""
-    from unidev.tensors import classify, containers
+    from unidev.tensors import containers
 
-    sees_container, map_tensors = classify.is_container, containers.map_tensors
+    check_leaf, map_tensors = containers._check_leaf, containers.map_tensors
 
     def is_dataclass(x: object) -> bool:
         return hasattr(type(x), "__dataclass_fields__")
@@ -83,9 +83,10 @@ def dataclass_skipped(backend: Any) -> None:
 
         return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=containers.NAMESPACE)
 
-    @replace(classify)
-    def is_container(x: object) -> bool:
-        return sees_container(x) and not is_dataclass(x)
+    @replace(containers)
+    def _check_leaf(leaf: object, *rest: Any) -> None:
+        if not is_dataclass(leaf):
+            check_leaf(leaf, *rest)
 
     @in_place_of(map_tensors)
     def mapped(function: Any, tree: Any) -> Any:
@@ -171,3 +172,85 @@ def mismatch_names_nobody(backend: Any) -> None:
                 "Expected all tensors to be on the same device, but found at least two devices, "
                 f"{' and '.join(sorted(map(str, {device for _, device in found})))}!"
             ) from error
+
+
+_OBJECTS = "containers.objects_with_tensors_are_refused"
+
+
+@mutant(_OBJECTS)
+def objects_are_left_behind(backend: Any) -> None:
+    """What is no container passes, tensors and all: Lightning's ``move_data_to_device``."""
+    _look_otherwise(lambda x, counts_numpy: None)
+
+
+@mutant(_OBJECTS)
+def slots_are_not_looked_at(backend: Any) -> None:
+    """Only the ``__dict__`` of an object is looked at: ``vars(x)``, as most walkers do."""
+    from unidev.tensors.objects import path_to_tensor
+
+    def sees(x: Any, counts_numpy: bool) -> str | None:
+        return path_to_tensor(x, counts_numpy=counts_numpy) if hasattr(x, "__dict__") else None
+
+    _look_otherwise(sees)
+
+
+@mutant(_OBJECTS)
+def only_attributes_are_looked_at(backend: Any) -> None:
+    """The lists and objects in an object's attributes are not gone into."""
+    from unidev.tensors import objects
+
+    replace_value(objects, "_DEEPEST", 1)
+
+
+@mutant(_OBJECTS)
+def objects_are_refused_without_a_path(backend: Any) -> None:
+    """Where the tensor is found is left to guess."""
+    from unidev.tensors.objects import path_to_tensor
+
+    _look_otherwise(lambda x, counts_numpy: path_to_tensor(x, counts_numpy=counts_numpy) and "?")
+
+
+@mutant("containers.objects_without_tensors_pass")
+def a_method_to_is_taken_as_evidence(backend: Any) -> None:
+    """What has a ``to`` is refused, tensors or not: transformers' and Fabric's ``hasattr``."""
+    _look_otherwise(lambda x, counts_numpy: ".to" if hasattr(type(x), "to") else None)
+
+
+@mutant("containers.objects_without_tensors_pass")
+def attributes_are_asked_for(backend: Any) -> None:
+    """The object's own code runs: ``getattr`` on whatever stands in a batch."""
+    from unidev.tensors.objects import path_to_tensor
+
+    def sees(x: Any, counts_numpy: bool) -> str | None:
+        _ = getattr(x, "device", None)
+        return path_to_tensor(x, counts_numpy=counts_numpy)
+
+    _look_otherwise(sees)
+
+
+def _look_otherwise(sees: Callable[[Any, bool], str | None]) -> None:
+    from unidev.tensors import objects
+
+    @in_place_of(objects.path_to_tensor)
+    def path_to_tensor(x: Any, *, counts_numpy: bool) -> str | None:
+        return sees(x, counts_numpy)
+
+
+@mutant("containers.mappings_that_are_dataclasses")
+def items_of_a_dataclass_stay_behind(backend: Any) -> None:
+    """Its fields move, its items do not: ``transformers.ModelOutput`` walked as a dataclass."""
+    from unidev.tensors import objects
+
+    contents = objects.contents
+
+    @in_place_of(contents)
+    def attributes(x: Any, most: int | None = None) -> Any:
+        return (pair for pair in contents(x, most) if pair[0][0])
+
+
+@mutant("containers.mappings_that_are_dataclasses")
+def subclasses_are_not_covered(backend: Any) -> None:
+    """Registration means exactly one class: pytrees of JAX and PyTorch."""
+    from unidev.tensors import containers
+
+    in_place_of(containers._covers)(lambda cls: False)

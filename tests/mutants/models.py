@@ -89,9 +89,9 @@ def models_in_containers_are_passed_through(backend: Any) -> None:
     check_leaf = containers._check_leaf
 
     @in_place_of(check_leaf)
-    def check(leaf: Any, kind: str, tree: Any, position: int) -> None:
+    def check(leaf: Any, kind: str, tree: Any, *rest: Any) -> None:
         if leaf is tree or kind != MODEL:
-            check_leaf(leaf, kind, tree, position)
+            check_leaf(leaf, kind, tree, *rest)
 
 
 @mutant("models.what_is_no_model_is_refused", profile="train")

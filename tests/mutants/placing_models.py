@@ -180,10 +180,25 @@ def spread_models_are_gathered(backend: Any) -> None:
     in_place_of(tree.check_movable)(lambda model, named: None)
 
 
+@torch_mutant("placing.spread_is_refused")
+def spread_tensors_have_one_device(backend: Any) -> None:
+    """Asked where it is, a tensor on several devices names the first: TF's ``MirroredVariable``."""
+    _give_the_probe_a_sharded_model()
+
+
 @torch_mutant("placing.spread_is_refused", result="pass")
 def has_a_sharded_model(backend: Any) -> None:
     """Nothing is broken; PyTorch's probe has no model on several devices, as it takes processes."""
+    from unidev.errors import UnsupportedOperation
+
     _give_the_probe_a_sharded_model()
+    find = backend.device_of
+
+    @replace(backend)
+    def device_of(self: Any, x: Any) -> Any:
+        if type(x).__name__ == "FlatParameter":
+            raise UnsupportedOperation("the device of a sharded parameter", "it has several")
+        return find(self, x)
 
 
 def _give_the_probe_a_sharded_model() -> None:

@@ -149,13 +149,13 @@ def half_moved_on_error(backend: Any) -> None:
 def failed_scope_stays(backend: Any) -> None:
     """A scope that could not be entered is in force: the device is set before it is checked."""
     from unidev.contract.device import Device
-    from unidev.registry.scopes import Scope, enter_scope
+    from unidev.registry.scopes import Scope
 
     enter = Device.__enter__
 
     @replace(Device)
     def __enter__(self: Any) -> Any:
-        enter_scope(Scope(self, self.backend, self))
+        Scope(self, self.backend, self).enter()
         entered = enter(self)
         from unidev.registry.scopes import leave_scope
 

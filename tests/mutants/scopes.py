@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-from mutants.mutant import in_place_of, mutant
+from mutants.mutant import in_place_of, mutant, replace_value, torch_mutant
 
 
 @mutant("create.scope_restores")
@@ -33,6 +34,33 @@ def scope_leaks_on_error(backend: Any) -> None:
     def leave(owner: object, *exc_info: Any) -> None:
         if not any(exc_info):
             leave_scope(owner, *exc_info)
+
+
+def _leave_unless(kind: type[BaseException]) -> None:
+    from unidev.registry.scopes import leave_scope
+
+    @in_place_of(leave_scope)
+    def leave(owner: object, *exc_info: Any) -> None:
+        if not isinstance(exc_info[1] if exc_info else None, kind):
+            leave_scope(owner, *exc_info)
+
+
+@mutant("create.scope_restores_after_exception")
+def scope_leaks_after_an_interrupt(backend: Any) -> None:
+    """``except Exception`` in the place of ``finally``: Ctrl-C goes past it."""
+    _leave_unless(KeyboardInterrupt)
+
+
+@mutant("create.scope_restores_after_exception")
+def scope_leaks_after_a_generator_closes(backend: Any) -> None:
+    """A generator that is closed inside its block: GeneratorExit is no ``Exception``."""
+    _leave_unless(GeneratorExit)
+
+
+@torch_mutant("create.scope_is_the_frameworks_too", profile="tensor")
+def native_scope_does_nothing(backend: Any) -> None:
+    """unidev's own tensors follow the block, and the framework's do not."""
+    replace_value(backend, "native_scope", lambda self, device: nullcontext())
 
 
 @mutant("create.scopes_nest")
@@ -70,3 +98,31 @@ def scope_of_a_later_gpu_is_the_second(backend: Any) -> None:
 
         found = innermost_device(name)
         return Device(name, "gpu", 1) if found is not None and found.index > 1 else found
+
+
+@mutant("create.scopes_end_in_any_order")
+def innermost_scope_ends(backend: Any) -> None:
+    """Whichever block ends, the innermost scope goes: ``torch.device.__exit__``."""
+    from unidev.registry.scopes import leave_scope, stack
+
+    @in_place_of(leave_scope)
+    def leave(owner: object, *exc_info: Any) -> None:
+        stack.scopes[-1].leave(*exc_info)
+
+
+@torch_mutant("create.scopes_end_in_any_order", profile="tensor")
+def scopes_above_stay_entered(backend: Any) -> None:
+    """A scope ends beneath others, and restores its device for them: MXNet's contexts."""
+    import torch
+
+    from unidev.registry.scopes import leave_scope, stack
+
+    replace_value(backend, "native_scope", lambda self, device: torch.device(device.native))
+
+    @in_place_of(leave_scope)
+    def leave(owner: object, *exc_info: Any) -> None:
+        for position, scope in enumerate(stack.scopes):
+            if scope.owner is owner:
+                del stack.scopes[position]
+                scope.native.__exit__(*exc_info)
+                return

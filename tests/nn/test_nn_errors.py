@@ -18,6 +18,20 @@ def on_numpy(two_gpus: None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda: nn.conv2d(1, 2**40, 3), "(1099511627776, 1, 3, 3)"),
+        (lambda: nn.dense(2**20, 2**40), "(1099511627776, 1048576)"),
+        (lambda: unidev.rand(2**45), "(35184372088832,)"),
+    ],
+)
+def test_more_weights_than_there_is_memory_for(make: Any, shape: str) -> None:
+    with pytest.raises(unidev.OutOfDeviceMemoryError, match="drawing random numbers") as caught:
+        make()
+    assert shape in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("make", "said"),
     [
         (lambda: nn.dense(0, 2), "inputs must be a positive integer, not 0"),
@@ -114,3 +128,10 @@ def test_numpy_has_no_gradients_and_says_so() -> None:
     ):
         with pytest.raises(unidev.UnsupportedOperation, match="NumPy has no autograd"):
             ask()
+
+
+@pytest.mark.parametrize("bias", [None, 1, np.ones(2), "yes"])
+def test_a_bias_is_there_or_it_is_not(bias) -> None:
+    for layer in (lambda: nn.dense(2, 3, bias=bias), lambda: nn.conv2d(1, 2, 3, bias=bias)):
+        with pytest.raises(unidev.InvalidDataError, match="bias must be True or False"):
+            layer()

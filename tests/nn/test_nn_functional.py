@@ -31,6 +31,9 @@ def test_functions_compute_what_the_layers_do() -> None:
          conv(images)),
         (F.avg_pool2d(images, 3, stride=2), nn.avg_pool2d(3, stride=2)(images)),
         (F.avg_pool2d(images, (1, 2)), nn.avg_pool2d((1, 2))(images)),
+        (F.max_pool2d(images, 3, stride=2), nn.max_pool2d(3, stride=2)(images)),
+        (F.flatten(images), nn.flatten()(images)),
+        (F.flatten(images[:0]), np.zeros((0, 126))),
         (F.relu(x), nn.relu()(x)),
         (F.tanh(x), nn.tanh()(x)),
     ]  # fmt: skip
@@ -53,6 +56,22 @@ def test_cross_entropy_of_large_logits_does_not_overflow() -> None:
     logits = np.array([[1e4, 0.0], [0.0, 1e4]], "f4")
     assert float(F.softmax_cross_entropy(logits, np.array([0, 1]))) == 0
     assert float(F.softmax_cross_entropy(logits, np.array([1, 0]))) == 1e4
+
+
+@pytest.mark.parametrize("wrong", [np.ndarray, float, 5, "x", [1.0]], ids=str)
+@pytest.mark.parametrize(
+    "call",
+    [
+        F.relu, F.tanh, lambda x: F.linear(x, normal(1, 1)), lambda x: F.linear(normal(1, 1), x),
+        lambda x: F.linear(normal(1, 1), normal(1, 1), x),
+        lambda x: F.conv2d(x, normal(1, 1, 1, 1)),
+        lambda x: F.conv2d(normal(1, 1, 1, 1), x), lambda x: F.avg_pool2d(x, 1),
+        lambda x: F.mean_squared_error(x, x), lambda x: F.softmax_cross_entropy(x, x),
+    ],
+)  # fmt: skip
+def test_neither_a_class_nor_a_number_is_a_tensor(call: Any, wrong: object) -> None:
+    with pytest.raises(unidev.NotATensorError):
+        call(wrong)
 
 
 def test_the_squared_error_is_a_mean_over_all_elements() -> None:
@@ -107,7 +126,8 @@ def test_operands_on_two_devices_are_refused_by_name() -> None:
         ),
         (lambda: F.avg_pool2d(normal(1, 1, 2, 2), 3), "a window of (3, 3) does not fit"),
         (lambda: F.avg_pool2d(normal(1, 1, 4, 2), (1, 3)), "images (1, 1, 4, 2)"),
-        (lambda: F.avg_pool2d(normal(4, 2), 2), "not of shape (4, 2)"),
+        (lambda: F.max_pool2d(normal(4, 2), 2), "not of shape (4, 2)"),
+        (lambda: F.flatten(normal(4)), "flatten needs at least two dimensions, not (4,)"),
         (lambda: F.avg_pool2d(normal(1, 1, 2, 2), 0), "kernel_size must be a positive integer"),
         (lambda: F.conv2d(normal(1, 1, 4, 4), normal(1, 1, 3, 3), stride=-1), "stride must be"),
         (lambda: F.softmax_cross_entropy(normal(2, 3), np.array([0, 3])), "range from 0 to 3"),

@@ -21,6 +21,12 @@ def y(two_gpus: None) -> SimulatedArray:
     return unidev.array(np.arange(6.0).reshape(2, 3), device="gpu:1")  # type: ignore[no-any-return]
 
 
+def test_device_says_what_the_array_api_s_attribute_is_for(x: SimulatedArray) -> None:
+    assert [array.device for array in (x, x[0], x + 1, x.sum())] == ["gpu:0"] * 4
+    assert unidev.as_in_device(x, x.device) is x
+    assert unidev.ones(2, device=x.device).device == "gpu:0"
+
+
 ALONE = {
     "a number": lambda x: 2 * x + 1,
     "a view": lambda x: x[0],

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 import threading
 
 import pytest
 
 import unidev
-from unidev.registry.scopes import Scope, enter_scope, innermost_device, leave_scope, stack
+from unidev.registry.scopes import Scope, innermost_device, leave_scope, stack
 
 
 def innermost_scope():
@@ -87,10 +88,26 @@ def test_a_devices_scope_says_nothing_about_another_backend(two_gpus: None) -> N
         assert innermost_device("torch") is None
 
 
-def test_the_frameworks_scope_is_entered_first_and_left_last() -> None:
+class Native:
+    """A framework's own scope, which restores the device that was the default before it."""
+
+    current = "none"
+
+    def __init__(self, device: object) -> None:
+        self.device = str(device)
+
+    def __enter__(self) -> None:
+        self.before, Native.current = Native.current, self.device
+
+    def __exit__(self, *exc_info: object) -> None:
+        assert Native.current == self.device, "scopes must be left innermost first"
+        Native.current = self.before
+
+
+def test_the_frameworks_scope_is_entered_first_and_left_last(two_gpus: None) -> None:
     events: list[str] = []
 
-    class Native:
+    class Noting(Native):
         def __enter__(self) -> None:
             events.append(f"enter, inside {innermost_scope()}")
 
@@ -98,7 +115,35 @@ def test_the_frameworks_scope_is_entered_first_and_left_last() -> None:
             events.append(f"leave, inside {innermost_scope()}")
 
     owner = object()
-    enter_scope(Scope(owner, "numpy", None, Native()))
+    Scope(owner, "numpy", unidev.gpu(0), Noting).enter()
     assert innermost_scope() is not None
     leave_scope(owner, None, None, None)
     assert events == ["enter, inside None", "leave, inside None"]
+
+
+def test_a_scope_that_ends_early_leaves_the_frameworks_default_to_the_later_ones(
+    two_gpus: None, monkeypatch
+) -> None:
+    monkeypatch.setattr(type(unidev.active_backend()), "native_scope", staticmethod(Native))
+    seen = []
+
+    async def task(device, enters, leaves):
+        await enters.wait()
+        with device:
+            leaves[0].set()
+            await leaves[1].wait()
+            seen.append((Native.current, str(unidev.device_of(unidev.zeros(1)))))
+        leaves[2].set()
+
+    async def main():
+        now, entered, both, first_left = (asyncio.Event() for _ in range(4))
+        now.set()
+        await asyncio.gather(
+            task(unidev.gpu(0), now, [entered, both, first_left]),
+            task(unidev.gpu(1), entered, [both, first_left, asyncio.Event()]),
+        )
+
+    asyncio.run(main())
+    assert seen == [("gpu:1", "gpu:1"), ("gpu:1", "gpu:1")]
+    assert Native.current == "none"
+    assert not stack.scopes

@@ -10,7 +10,7 @@ from typing import IO
 
 import pytest
 
-from unidev.support.atomic_file import SUFFIX, replacing
+from unidev.support.atomic_file import SUFFIX, replacing, write_whole
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="permissions, links and devices are POSIX's")
 
@@ -94,6 +94,78 @@ def test_permissions_are_those_that_open_would_give(tmp_path: Path) -> None:
         assert mode(tmp_path / "private") == 0o600
     finally:
         os.umask(before)
+
+
+@POSIX
+def test_what_replaces_a_private_file_is_private_from_the_first_byte(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    before = os.umask(0)
+    try:
+        for permitted in (0o600, 0o640, 0o666):
+            write(path, b"old")
+            path.chmod(permitted)
+            with replacing(path):
+                (part,) = set(tmp_path.iterdir()) - {path}
+                assert mode(part) == permitted
+            assert mode(path) == permitted
+    finally:
+        os.umask(before)
+
+
+@POSIX
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid(), reason="only root may give away")
+def test_the_group_that_may_read_it_stays_or_no_group_may(tmp_path: Path, monkeypatch) -> None:
+    path = tmp_path / "file"
+    write(path, b"old")
+    os.chown(path, -1, 12345)
+    path.chmod(0o640)
+    write(path, b"new")
+    assert (path.stat().st_gid, mode(path)) == (12345, 0o640)
+
+    def refuses(*_: object) -> None:  # as for a user who is not in that group
+        raise PermissionError
+
+    monkeypatch.setattr(os, "chown", refuses)
+    write(path, b"new")
+    assert (path.stat().st_gid, mode(path)) == (os.getegid(), 0o600)
+
+
+@POSIX
+def test_a_full_disk_is_an_error_about_the_path_that_was_given(tmp_path: Path) -> None:
+    import resource
+
+    path = tmp_path / "file"
+    write(path, b"old")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OSError, match="too large") as caught:
+            write(path, b"x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.filename == str(path)
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="Linux alone has a full device")
+def test_a_full_device_is_an_error_about_it() -> None:
+    with pytest.raises(OSError, match="No space") as caught:
+        write_whole("/dev/full", "text")
+    assert caught.value.filename == "/dev/full"
+
+
+@POSIX
+def test_what_is_written_whole_replaces_files_and_is_written_to_pipes(tmp_path: Path) -> None:
+    path, pipe = tmp_path / "file", tmp_path / "pipe"
+    write_whole(path, "é\n")
+    assert path.read_bytes() == b"\xc3\xa9\n"
+    os.mkfifo(pipe)
+    read = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    write_whole(pipe, b"text")
+    assert os.read(read, 100) == b"text"
+    os.close(read)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
 @POSIX

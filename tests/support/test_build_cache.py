@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import stat
 import subprocess
 import sys
 import textwrap
@@ -11,7 +13,10 @@ import filelock
 import pytest
 
 import unidev
+from unidev.support import child_processes
 from unidev.support.build_cache import build_once, cache_folder
+
+POSIX = pytest.mark.skipif(os.name != "posix", reason="users and permissions are POSIX's")
 
 BUILD = """
     import sys, time
@@ -97,6 +102,107 @@ def test_a_cache_that_cannot_be_written_to_is_an_error_that_names_the_remedy(cac
         build_once("test", "key", "file", writes("text", []))
 
 
+@POSIX
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_what_is_built_is_private_under_any_umask(tmp_path: Path, monkeypatch, umask: int) -> None:
+    monkeypatch.setenv("UNIDEV_CACHE", str(tmp_path / "new" / "cache"))
+    before = os.umask(umask)
+    try:
+        path = build_once("test", "key", "file", writes("text", []))
+    finally:
+        os.umask(before)
+    made = [tmp_path / "new", *tmp_path.rglob("new/**/*")]
+    assert path in made
+    assert [each for each in made if each.stat().st_mode & 0o022] == []
+    assert stat.S_IMODE(cache_folder().stat().st_mode) == 0o700
+
+
+@POSIX
+def test_a_cache_that_others_could_only_read_becomes_private(cache: Path) -> None:
+    cache.mkdir(mode=0o755)
+    cache.chmod(0o755)
+    build_once("test", "key", "file", writes("text", []))
+    assert stat.S_IMODE(cache.stat().st_mode) == 0o700
+
+
+@POSIX
+@pytest.mark.parametrize("permitted", [0o777, 0o770, 0o1777])
+def test_a_cache_that_others_may_write_to_is_refused(cache: Path, permitted: int) -> None:
+    planted = build_once("test", "key", "file", writes("planted", []))
+    cache.chmod(permitted)
+    built: list[Path] = []
+    with pytest.raises(unidev.SimulationError, match=r"may write to .*cache.*chmod 700") as caught:
+        build_once("test", "key", "file", writes("ours", built))
+    assert "set UNIDEV_CACHE to a new folder in your home folder" in str(caught.value)
+    assert planted.read_text() == "planted"
+    assert not built
+
+
+@POSIX
+def test_a_cache_below_a_folder_that_others_may_write_to_is_refused_unless_it_is_like_tmp(
+    cache: Path,
+) -> None:
+    build_once("test", "key", "file", writes("text", []))
+    cache.parent.chmod(0o777)
+    with pytest.raises(unidev.SimulationError, match=f"may write to {cache.parent}"):
+        build_once("test", "key", "file", writes("text", []))
+    cache.parent.chmod(0o1777)
+    build_once("test", "key", "file", writes("text", []))
+
+
+@POSIX
+def test_a_cache_of_another_user_is_refused(cache: Path, monkeypatch) -> None:
+    build_once("test", "key", "file", writes("planted", []))
+    other = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    with pytest.raises(unidev.SimulationError, match="belongs to another user"):
+        build_once("test", "key", "file", writes("ours", []))
+
+
+@POSIX
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid(), reason="only root may give away")
+@pytest.mark.parametrize("what", ["object", "checksum", "cache"])
+def test_what_belongs_to_another_user_is_not_loaded(cache: Path, what: str) -> None:
+    path = build_once("test", "key", "file", writes("planted", []))
+    checksum = path.parent.with_name(f"{path.parent.name}.sha256")
+    os.chown({"object": path, "checksum": checksum, "cache": cache}[what], 12345, -1)
+    if what == "cache":
+        with pytest.raises(unidev.SimulationError, match=r"another user \(12345\): set [^;]*$"):
+            build_once("test", "key", "file", writes("ours", []))
+    else:
+        assert build_once("test", "key", "file", writes("ours", [])).read_text() == "ours"
+
+
+@POSIX
+@pytest.mark.parametrize("what", ["object", "checksum"])
+def test_what_others_may_write_to_is_built_again(cache: Path, what: str) -> None:
+    path = build_once("test", "key", "file", writes("planted", []))
+    checksum = path.parent.with_name(f"{path.parent.name}.sha256")
+    (path if what == "object" else checksum).chmod(0o666)
+    assert build_once("test", "key", "file", writes("ours", [])).read_text() == "ours"
+
+
+@POSIX
+@pytest.mark.parametrize("what", ["object", "checksum", "folder"])
+def test_links_are_neither_read_nor_written_through(cache: Path, tmp_path: Path, what: str) -> None:
+    path = build_once("test", "key", "file", writes("planted", []))
+    checksum = path.parent.with_name(f"{path.parent.name}.sha256")
+    link = {"object": path, "checksum": checksum, "folder": path.parent}[what]
+    target = link.rename(tmp_path / "elsewhere")
+    link.symlink_to(target)
+    before = (target / "file" if what == "folder" else target).read_text()
+    assert build_once("test", "key", "file", writes("ours", [])).read_text() == "ours"
+    assert not link.is_symlink()
+    assert (target / "file" if what == "folder" else target).read_text() == before
+
+
+@POSIX
+def test_a_cache_may_be_reached_by_a_link(cache: Path, tmp_path: Path) -> None:
+    cache.symlink_to(tmp_path / "elsewhere")
+    path = build_once("test", "key", "file", writes("text", []))
+    assert path.is_relative_to(tmp_path / "elsewhere")
+
+
 def test_two_processes_that_build_at_once_build_once(cache: Path, tmp_path: Path) -> None:
     processes = [start(tmp_path, 0.5) for _ in range(3)]
     outputs = [process.communicate(timeout=300) for process in processes]
@@ -143,6 +249,23 @@ def test_waiting_for_another_process_and_building_are_reported(
     said = capsys.readouterr().err
     assert "waiting for another process to build the simulated devices of test: 0 s" in said
     assert f"building the simulated devices of test (once, kept in {path.parent}): 0 s" in said
+
+
+def test_children_in_another_folder_use_the_same_cache(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "child").mkdir()
+    monkeypatch.chdir(tmp_path)
+    program = "from unidev.support.build_cache import cache_folder; print(cache_folder())"
+    out, err = tmp_path / "out", tmp_path / "err"
+    for named in ("relative", "~/cache"):
+        monkeypatch.setenv("UNIDEV_CACHE", named)
+        path = child_processes.import_path(os.environ.get("PYTHONPATH", ""))
+        out.write_text("")
+        child = child_processes.start(
+            [sys.executable, "-c", program], environment={**os.environ, "PYTHONPATH": path},
+            folder=tmp_path / "child", out=out, err=err,
+        )  # fmt: skip
+        assert child.wait(300) == 0, err.read_text()
+        assert out.read_text().strip() == str(cache_folder())
 
 
 def test_the_cache_is_the_platforms_unless_the_variable_says_where(monkeypatch) -> None:

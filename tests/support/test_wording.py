@@ -1,7 +1,11 @@
 """Counts, bytes and seconds for people; values that do not let themselves be shown."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
+import unidev
 from unidev.support.wording import bytes_text, count_text, kind_of, number_text, seconds_text, shown
 
 
@@ -42,13 +46,42 @@ def test_a_count_has_its_plural():
     ]  # fmt: skip
 
 
-def test_a_value_is_shown_whatever_its_repr_does():
-    class Broken:
+def test_only_python_and_unidev_are_trusted_with_showing_a_value():
+    class Crashes:
         def __repr__(self):
-            raise RuntimeError
+            raise AssertionError("the code of a stranger was called")
 
-    for value in (Broken(), 10**5000):
-        assert shown(value).startswith(f"<{type(value).__qualname__.rpartition('.')[2]}")
+    class Numbers(list):
+        __repr__ = Crashes.__repr__
+
+    class Meta(type):
+        __repr__ = Crashes.__repr__
+
+    class Made(metaclass=Meta):
+        pass
+
+    for value in (Crashes(), Numbers(), Made()):
+        cls = type(value).__qualname__
+        for text in (shown(value), shown([value]), shown({"key": (value,)}), shown({1: value})):
+            assert f"{cls}>" in text
+    assert "Made" in shown(Made)
+    assert shown([1, "a", None, 2.5, {"b": 3}]) == "[1, 'a', None, 2.5, {'b': 3}]"
+    assert shown(unidev.cpu()) == "<Device cpu:0 of numpy>"
+    assert shown(int) == "<class 'int'>"
+
+
+def test_what_is_shown_is_short():
+    assert shown(10**5000) == "<int>"
     assert len(shown("x" * 1000)) <= 102
     assert kind_of(1) == "int"
     assert kind_of(pytest.approx(1)).endswith(".ApproxScalar")
+
+
+def test_a_path_in_a_message_does_not_run_a_keys_code():
+    class Key:
+        def __repr__(self):
+            raise AssertionError("the code of a stranger was called")
+
+    with pytest.raises(unidev.UnsupportedContainerError) as caught:
+        unidev.copy_to({Key(): SimpleNamespace(x=np.ones(2)), 1: np.ones(2)}, "cpu")
+    assert "Key>]" in str(caught.value)

@@ -4,6 +4,7 @@ import array
 import collections
 import dataclasses
 import re
+import types
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,11 @@ class Slotted:
 
 @dataclasses.dataclass
 class Unknown:
+    x: Any
+
+
+@dataclasses.dataclass(eq=False)
+class Hashed:
     x: Any
 
 
@@ -99,12 +105,17 @@ def test_keys_of_any_kinds_go_together() -> None:
 @pytest.mark.parametrize(
     ("tree", "where"),
     [
-        (Unknown(1), ""),
-        ({"a": [Unknown(1)]}, " at ['a'][0]"),
-        ([{1}], " at [0]"),
-        ([Shape((unidev.zeros(1),))], " at [0]"),
-        ([collections.UserDict()], " at [0]"),
-        (Slotted({"k": Unknown(1)}), " at .x['k']"),
+        (Unknown(1), " may hold tensors, but"),
+        (Unknown(unidev.zeros(1)), " holds a tensor, at .x, and"),
+        ({"a": [Unknown(unidev.zeros(1))]}, " at ['a'][0] holds a tensor, at ['a'][0].x, and"),
+        ([{1, Hashed(unidev.zeros(1))}], ".x, and"),
+        ([Shape((unidev.zeros(1),))], " at [0] holds a tensor, at [0][0], and"),
+        (
+            [collections.UserDict(k=unidev.zeros(1))],
+            " at [0] holds a tensor, at [0].data['k'], and",
+        ),
+        (Slotted({"k": Unknown(unidev.zeros(1))}), " at .x['k'] holds a tensor, at .x['k'].x, and"),
+        ([types.MappingProxyType({})], " at [0] may hold tensors, but"),
     ],
 )
 def test_an_unknown_container_is_refused_with_its_path_and_the_remedy(
@@ -112,8 +123,13 @@ def test_an_unknown_container_is_refused_with_its_path_and_the_remedy(
 ) -> None:
     with pytest.raises(unidev.UnsupportedContainerError) as caught:
         moved(tree)
-    assert f"{where} is a container that is not registered" in str(caught.value)
+    assert f"{where} is not registered with unidev" in str(caught.value)
     assert "unidev.register_container(cls, flatten, unflatten)" in str(caught.value)
+
+
+def test_an_unknown_container_without_a_tensor_passes_through() -> None:
+    inside = [Unknown(1), {1}, collections.UserDict(a=2), Slotted, Bag]
+    assert moved([unidev.zeros(1), *inside])[1:] == inside
 
 
 def test_what_cannot_hold_a_tensor_passes_through() -> None:
@@ -130,8 +146,8 @@ def test_what_cannot_hold_a_tensor_passes_through() -> None:
     assert moved([unidev.zeros(1), *inside])[1:] == inside
 
 
-def test_a_subclass_of_a_registered_class_is_another_class() -> None:
-    class Child(Slotted):
+def test_a_subclass_of_a_registered_class_is_another_class_unless_it_is_a_dataclass() -> None:
+    class Child(Bag):
         pass
 
     with pytest.raises(unidev.UnsupportedContainerError, match="Child"):
@@ -158,7 +174,7 @@ def test_what_cannot_be_registered_is_refused(arguments: tuple[Any, ...]) -> Non
     with pytest.raises(unidev.UnsupportedContainerError):
         unidev.register_container(*arguments)
     with pytest.raises(unidev.UnsupportedContainerError):
-        moved(Unknown(unidev.zeros(1)))
+        moved([Unknown(unidev.zeros(1))])
 
 
 @pytest.mark.parametrize("gives", [5, ((),), ((), None, ()), None])

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import unidev
+from unidev.numpy_backend.backend import NumpyBackend
 from unidev.support.wording import kind_of
+from unidev.tensors.python_data import _range, always_fits, as_numpy, check_fits
 
 
 @pytest.mark.parametrize(
@@ -152,3 +154,25 @@ def test_a_list_of_simulated_arrays_is_refused_as_a_list_of_tensors(two_gpus: No
 def test_numbers_are_read_whatever_numpys_warnings_are_set_to() -> None:
     with np.errstate(all="raise"):
         assert unidev.array([1e-40], dtype="float32").dtype == np.float32
+
+
+def test_bfloat16_has_a_largest_number_too() -> None:
+    assert as_numpy([3.3e38, float("inf")], "bfloat16").dtype == np.float64
+    for data in ([3.4e38], np.array([1e300])):
+        with pytest.raises(unidev.InvalidDataError, match="bfloat16 cannot hold"):
+            as_numpy(data, "bfloat16")
+
+
+NAMES = (*NumpyBackend.dtypes.func(NumpyBackend), "bfloat16")
+
+
+@pytest.mark.parametrize("source", NAMES)
+def test_what_always_fits_does_so_at_both_ends_of_its_range(source: str) -> None:
+    kind, *ends = _range(source)
+    held = np.array(ends, dtype="float64" if source == "bfloat16" else source)
+    for dtype in NAMES:
+        if always_fits(source, dtype):
+            check_fits(held, dtype)
+        else:  # nothing is read on the host needlessly
+            with pytest.raises(unidev.InvalidDataError):
+                check_fits(held if kind != "f" else np.array([np.nan, *ends]), dtype)

@@ -4,6 +4,7 @@ import logging
 import pickle
 import threading
 
+import numpy as np
 import pytest
 
 import unidev
@@ -266,6 +267,12 @@ def test_the_mark_and_the_fixture_of_pytest(tmp_path, run_python):
     }
     assert said.count("TransferForbiddenError") >= 4
     assert "transfer_guard's mode must be one of allow, log, forbid, not 'sometimes'" in said
+
+
+@pytest.mark.parametrize("mode", [np.ones(3), np.array("forbid"), ["forbid"], None, 1])
+def test_what_is_no_mode_is_refused(mode):
+    with pytest.raises(unidev.InvalidDataError, match="mode must be one of allow, log, forbid"):
+        unidev.transfer_guard(mode)
 
 
 def test_pytest_knows_the_mark_and_loads_no_more_of_unidev_than_it_needs(tmp_path, run_python):

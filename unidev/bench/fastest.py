@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unidev.errors import InvalidDataError
 from unidev.support.numbers import non_negative_integer
-from unidev.support.wording import shown
+from unidev.support.wording import kind_of, shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ def fastest_device(
         ``report.trials`` has the timings, and ``report.left_out`` the devices left out, and why.
 
     Raises:
-        InvalidDataError: ``repeat`` is less than 3, or ``devices`` is not a list.
+        InvalidDataError: ``function`` cannot be called, ``repeat`` is less than 3, or ``devices``
+            is not a list.
         DeviceError: one of ``devices`` is invalid or not available, or all are simulated.
         OutOfDeviceMemoryError: no device has enough memory; if only some lack it, they are left
             out.
@@ -54,6 +55,10 @@ def fastest_device(
         print(report)
         unidev.place(net, report.device)
     """
+    if not callable(function):
+        raise InvalidDataError(
+            f"fastest_device takes a function, then its arguments, not {kind_of(function)}."
+        )
     count = non_negative_integer(repeat)
     if count is None or count < 3:
         raise InvalidDataError(f"repeat must be an integer of at least 3, not {shown(repeat)}.")

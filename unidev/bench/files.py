@@ -9,7 +9,7 @@ from unidev.bench.findings import crossovers
 from unidev.bench.page import to_html
 from unidev.bench.picture import to_png
 from unidev.bench.results import to_document
-from unidev.support.atomic_file import replacing
+from unidev.support.atomic_file import write_whole
 from unidev.support.child_processes import noticing_interruption
 
 if TYPE_CHECKING:
@@ -42,6 +42,5 @@ def write(folder: Path, made: dict[str, bytes]) -> Interruption:
     folder.mkdir(parents=True, exist_ok=True)
     with noticing_interruption() as stop:
         for name, data in made.items():
-            with replacing(str(folder / name)) as file:
-                file.write(data)
+            write_whole(folder / name, data)
     return stop

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unidev.bench.rows import COLUMNS, TITLES, heading, rows
+from unidev.support.wording import plain
 
 if TYPE_CHECKING:
     from unidev.bench.results import Bench
@@ -22,7 +23,7 @@ def to_text(bench: Bench, findings: list[str]) -> str:
     """The printed text, without colours."""
     file = io.StringIO()
     print_table(bench, findings, Console(file=file, width=_WIDTH, highlight=False, emoji=False))
-    return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
+    return "".join(f"{line.rstrip()}\n" for line in plain(file.getvalue()).splitlines())
 
 
 def print_table(bench: Bench, findings: list[str], console: Console) -> None:

@@ -86,9 +86,7 @@ class errors_of:  # noqa: N801  reads as the function that it is: `with errors_o
             raise translated(error, self._backend, self._doing) from error
 
 
-def translated(
-    error: Exception, backend: Backend, doing: str | Callable[[], Doing]
-) -> UnidevError:
+def translated(error: Exception, backend: Backend, doing: str | Callable[[], Doing]) -> UnidevError:
     """The error to raise for one that the framework raised; ``doing`` as in ``call``."""
     from unidev.calls.framework_errors import framework_error  # only once something has failed
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from unidev.contract.backend import Memory, Unsupported
@@ -56,7 +55,7 @@ def driver_memory(device: Device, backend: Backend) -> DriverMemory | None:
     """What NVIDIA's driver reports for a real GPU; None if it is not NVIDIA's, or unknown."""
     if device.kind != "gpu" or device.is_simulated or not _is_cuda(backend):
         return None
-    driver = ask_in_time(partial(ask_nvml, import_nvml(), describe_process), _WAIT_S)
+    driver = ask_in_time(lambda: ask_nvml(import_nvml(), describe_process), _WAIT_S)
     gpu = gpu_meant(device.index, os.environ, driver.gpus)
     return None if gpu is None else memory_of(gpu)
 

@@ -49,7 +49,7 @@ def from_host(
     """The transfer of a new tensor's values from the host to ``target``."""
     if target is backend.cpu:
         return ()
-    size = math.prod(shape) * (_item_bytes(dtype, backend) or 0)
+    size = math.prod(shape) * (item_bytes(dtype, backend) or 0)
     return (_planned(operation, backend.cpu, target, size, shape),)
 
 
@@ -80,7 +80,7 @@ def of_model(
 def nbytes_of(x: Any, backend: Backend) -> int:
     """The bytes of the values of ``x``; for a composite tensor, of all its memory."""
     shape = _shape_of(x)
-    item = _item_bytes(getattr(x, "dtype", None), backend)
+    item = item_bytes(getattr(x, "dtype", None), backend)
     if shape is not None and item is not None:
         return math.prod(shape) * item
     try:
@@ -117,7 +117,8 @@ def _shape_of(x: Any) -> tuple[int, ...] | None:
         return None
 
 
-def _item_bytes(dtype: Any, backend: Backend) -> int | None:
+def item_bytes(dtype: Any, backend: Backend) -> int | None:
+    """The bytes of one element; None for a dtype without a portable name."""
     key = (backend.name, dtype)
     if key not in _known:
         _known[key] = _item_bytes_by_name(portable_name(dtype, backend))

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from unidev.errors import UnidevError
+from unidev.support.wording import plain
 
 _COMMANDS = {
     "bench": "What are this machine's devices worth?",
@@ -79,9 +80,12 @@ def main(arguments: list[str] | None = None) -> None:
     except click.Abort:
         sys.exit(130)
     except click.ClickException as error:
+        error.message = plain(error.message)  # type: ignore[misc]
         error.show(sys.stderr)
         sys.exit(error.exit_code)
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit) as error:  # click and rich exit after the former
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
         # The reader, such as `head`, has exited. Without this, Python would report it at exit.
         _drop_output()
         sys.exit(_SIGPIPE)
@@ -92,7 +96,7 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo(f"unidev: the output cannot be written: {error.strerror}.", err=True)
         sys.exit(_NO_OUTPUT)
     except UnidevError as error:
-        click.echo(f"unidev: {error}", err=True)
+        click.echo(f"unidev: {plain(str(error))}", err=True)
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 

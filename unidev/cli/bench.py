@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from unidev.cli.options import need
+from unidev.cli.output import console, say
 
 if TYPE_CHECKING:
     from unidev.bench.results import Bench
@@ -93,7 +94,6 @@ def _report(bench: Bench, folder: Path | None, *, is_json: bool) -> int:
     from unidev.bench.files import contents, to_json, write
     from unidev.bench.findings import findings
     from unidev.bench.table import print_table, to_text
-    from unidev.cli.output import console
 
     found = findings(bench)
     if folder is not None:
@@ -101,14 +101,14 @@ def _report(bench: Bench, folder: Path | None, *, is_json: bool) -> int:
             made = contents(bench, found, to_text(bench, found))
             stop = write(folder, made)
         except OSError as error:
-            click.echo(f"unidev: {error.filename or folder}: {error.strerror}.", err=True)
+            say(f"unidev: {error.filename or folder}: {error.strerror}.", err=True)
             return 2
         if stop:
             return stop.exit_code
     if is_json:
-        click.echo(to_json(bench, found), nl=False)
+        say(to_json(bench, found), nl=False)
     else:
         print_table(bench, found, console())
     if folder is not None:
-        click.echo(f"unidev: wrote {', '.join(str(folder / each) for each in made)}", err=True)
+        say(f"unidev: wrote {', '.join(str(folder / each) for each in made)}", err=True)
     return 0

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from unidev.conformance.reports.markdown import cell
+from unidev.support.atomic_file import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     Answer = dict[str, Any]
+
+_OF_LINKS = ":/?#[]@!$&'()*+,;=%"
+"""What a link may have, besides letters and digits."""
 
 BEGIN, END = "<!-- capabilities -->", "<!-- /capabilities -->"
 
@@ -24,12 +29,14 @@ LABELS = {
     "probe.write": "tensors can be written to",
     "probe.gradient": "gradients, also through `copy_to`",
     "probe.deleted": "tensors that the framework deletes while in use",
+    "probe.cut_short": "tensors whose memory the framework shortens while in use",
     "probe.allocated_bytes": "allocated bytes can be counted",
     "probe.read_out": "transfers that the conformance suite can judge",
     "models": "models: `place`, `parameters`, checkpoints",
     "autograd": "`value_and_grad`, `sgd`, `no_grad`",
     "layers": "`unidev.nn`: layers",
     "functions": "`unidev.nn.functional`",
+    "collectives": "`split_batch`, `all_reduce`: several devices",
     "installation": "`unidev doctor`: what the framework was built for",
     "probe.autograd": "gradients that the conformance suite can judge",
     "probe.autograd.second_order": "gradients of gradients",
@@ -64,7 +71,7 @@ def to_markdown(document: Answer) -> str:
     plugins = working(document)
     notes: list[str] = []
     lines = [
-        f"| | {' | '.join(each['backend'] for each in plugins)} |",
+        f"| | {' | '.join(cell(each['backend']) for each in plugins)} |",
         "|---" * (len(plugins) + 1) + "|",
     ]
     for ability in abilities(document):
@@ -90,7 +97,7 @@ def update(path: Path, table: str, *, is_check: bool) -> bool:
         raise MarkersError(f"{path} has no lines {BEGIN} and {END} to put the table between.")
     new = f"{before}{BEGIN}\n{table}{END}{after}"
     if new != text and not is_check:
-        path.write_text(new, encoding="utf-8", newline="\n")
+        write_whole(path, new)
     return new == text
 
 
@@ -99,7 +106,7 @@ def _cell(capability: Answer | None, notes: list[str]) -> str:
         return "?"  # it has no probe that could report it
     if capability["supported"]:
         return "yes"
-    link = f" (<{capability['link']}>)" if capability["link"] else ""
+    link = f" (<{quote(capability['link'], safe=_OF_LINKS)}>)" if capability["link"] else ""
     note = f"{cell(capability['reason'] or 'no reason given')}{link}"
     if note not in notes:
         notes.append(note)

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from unidev.cli.options import need, timeout
+from unidev.cli.output import console, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +49,7 @@ Examples:
   unidev conform torch --simulate 4 --report report.json --html report.html
   unidev conform torch --only copy.values_bit_exact --simulate 0
   unidev conform --verify report.json
-  UNIDEV_PLUGINS=my_module unidev conform my_backend     (a plugin that is not installed)
+  UNIDEV_PLUGINS=my_module python -m unidev conform my_backend     (a plugin that is not installed)
 """
 
 
@@ -61,7 +62,9 @@ Examples:
     "--simulate", type=click.IntRange(0, 64), metavar="N",
     help="Host and N simulated GPUs, instead of host, 1 and 4; 0: the host's own devices only.",
 )  # fmt: skip
-@click.option("--only", metavar="ID,ID…", help="Only these checks, such as copy.zero_d.")
+@click.option(
+    "--only", metavar="ID,ID…", help="Only these checks, such as copy.zero_d, or groups: copy."
+)
 @click.option("--list", "is_list", is_flag=True, help="List the profile's checks; run nothing.")
 @click.option("--report", type=_FILE, metavar="FILE", help="Write the report as JSON.")
 @click.option("--html", type=_FILE, metavar="FILE", help="Write it as one HTML page.")
@@ -117,15 +120,15 @@ def command(  # noqa: PLR0913  one for each option
     except UsageError as error:
         raise click.UsageError(str(error)) from error
     except BackendMissingError as error:
-        click.echo(f"unidev: {error}", err=True)
+        say(f"unidev: {error}", err=True)
         return BACKEND_MISSING
 
 
 def _run(plan: object, outputs: dict[str, Path], *, verbose: bool) -> int:
-    from unidev.cli.output import console, write_file
     from unidev.conformance.judging.verdict import judge
     from unidev.conformance.reports.terminal import print_report
     from unidev.conformance.running.runner import Plan, run
+    from unidev.support.atomic_file import write_whole
     from unidev.support.child_processes import noticing_interruption
     from unidev.support.progress import progress
 
@@ -135,14 +138,16 @@ def _run(plan: object, outputs: dict[str, Path], *, verbose: bool) -> int:
     print_report(report, console(), verbose=verbose)  # first: a full disk cannot lose it
     try:
         for kind, path in outputs.items():
-            write_file(path, _renderer(kind)(report))
+            write_whole(path, _renderer(kind)(report))
     except OSError as error:
         raise click.UsageError(f"{path} cannot be written: {error.strerror}.") from error
     return stop.exit_code if stop else judge(report).exit_code
 
 
 def _step(progress: Progress) -> str:
-    doing = progress.check or progress.loading or "loading the backend"
+    is_done = progress.of and progress.done == progress.of
+    idle = "waiting for the process to end" if is_done else "loading the backend"
+    doing = progress.check or progress.loading or idle
     count = f" ({progress.done} of {progress.of})" if progress.of else ""
     return f"{progress.configuration}: {doing}{count}"
 
@@ -161,7 +166,6 @@ def _renderer(kind: str) -> Callable[[Report], str]:
 
 
 def _verify(path: Path, *, verbose: bool) -> int:
-    from unidev.cli.output import console
     from unidev.conformance.judging.verdict import SELECTION_PASSES, judge
     from unidev.conformance.judging.verify import verify
     from unidev.conformance.reports.report import ReportError
@@ -174,17 +178,17 @@ def _verify(path: Path, *, verbose: bool) -> int:
     except OSError as error:
         raise click.UsageError(f"{path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        click.echo(f"unidev: {path} is not a report: it is not UTF-8 text ({error}).", err=True)
+        say(f"unidev: {path} is not a report: it is not UTF-8 text ({error}).", err=True)
         return INCOMPLETE
     except ReportError as error:
-        click.echo(f"unidev: {path} is not an intact report:", err=True)
+        say(f"unidev: {path} is not an intact report:", err=True)
         for line in str(error).splitlines():
-            click.echo(f"  {line}", err=True)
+            say(f"  {line}", err=True)
         return INCOMPLETE
     if verbose:
         print_report(report, console(), verbose=True)
     verdict = judge(report)
-    click.echo(f"{path}: intact. {_in_short(report)}")
+    say(f"{path}: intact. {_in_short(report)}")
     return INCOMPLETE if verdict.name == SELECTION_PASSES else verdict.exit_code
 
 
@@ -196,7 +200,6 @@ def _in_short(report: Report) -> str:
 
 
 def _list(profile: str) -> int:
-    from unidev.cli.output import console
     from unidev.conformance.running.catalog import all_checks
 
     out = console()
@@ -213,18 +216,23 @@ def _selection(only: str | None, profile: str) -> tuple[str, ...] | None:
 
     if only is None:
         return None
-    found = tuple(dict.fromkeys(each.strip() for each in only.split(",") if each.strip()))
-    if not found:
-        raise click.UsageError("--only names no check.")
-    known = [each.id for each in all_checks(profile)]
-    for check in found:
-        if check not in known:
-            near = " or ".join(get_close_matches(check, known, n=3, cutoff=0.4))
+    checks = all_checks(profile)
+    found: list[str] = []
+    for asked in filter(None, map(str.strip, only.split(","))):
+        named = [each.id for each in checks if asked in (each.id, each.group)]
+        if not named:
+            groups = list(dict.fromkeys(each.group for each in checks))
+            known = [*groups, *(each.id for each in checks)]
+            near = " or ".join(get_close_matches(asked, known, n=3, cutoff=0.4))
             hint = f" Did you mean {near}?" if near else ""
             raise click.UsageError(
-                f"profile {profile!r} has no check {check!r}.{hint} --list lists them."
+                f"profile {profile!r} has no check or group {asked!r}.{hint} Its groups are "
+                f"{', '.join(groups)}; --list lists the checks."
             )
-    return found
+        found += named
+    if not found:
+        raise click.UsageError("--only names no check.")
+    return tuple(dict.fromkeys(found))
 
 
 def _need_profile(profile: str) -> None:

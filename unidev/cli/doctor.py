@@ -8,6 +8,7 @@ import os
 import click
 
 from unidev.cli.options import timeout
+from unidev.cli.output import console, say
 
 _HELP = """
 Why is there no GPU, or why is it not used? Prints the causes in the order in which to fix them,
@@ -51,9 +52,8 @@ def command(*, is_json: bool, backend: str | None, timeout_s: float) -> int:
     if is_json:
         from unidev.doctor.document import to_document
 
-        click.echo(json.dumps(to_document(case, findings), indent=1, ensure_ascii=False))
+        say(json.dumps(to_document(case, findings), indent=1, ensure_ascii=False))
     else:
-        from unidev.cli.output import console
         from unidev.doctor.text import print_diagnosis
 
         print_diagnosis(case, findings, console())

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from unidev.cli.options import timeout
+from unidev.cli.output import console, say
 
 _HELP = """
 Show every plugin, its framework and its devices, which backend is chosen and why, and what fails
@@ -74,12 +75,11 @@ def command(  # noqa: PLR0913  one for each option
     if update or check:
         return _in_file(document, update or check, is_check=check is not None)
     if is_json:
-        click.echo(json.dumps(document, indent=1, ensure_ascii=False))
+        say(json.dumps(document, indent=1, ensure_ascii=False))
     elif capabilities:
         _print_capabilities(document, markdown=markdown)
     else:
         from unidev.cli.info_table import print_info
-        from unidev.cli.output import console
 
         print_info(document, console(), verbose=verbose)
     return 0
@@ -88,11 +88,10 @@ def command(  # noqa: PLR0913  one for each option
 def _print_capabilities(document: dict[str, Any], *, markdown: bool) -> None:
     from unidev.cli.capability_table import to_markdown
     from unidev.cli.info_table import print_capabilities
-    from unidev.cli.output import console
 
     _report_left_out(document)
     if markdown:
-        click.echo(to_markdown(document), nl=False)
+        say(to_markdown(document), nl=False)
     else:
         print_capabilities(document, console())
 
@@ -103,14 +102,14 @@ def _in_file(document: dict[str, Any], path: Path | None, *, is_check: bool) -> 
     assert path is not None
     if _report_left_out(document):
         # Updating without a backend that fails to load now would erase its column.
-        click.echo(f"unidev: {path} was not changed.", err=True)
+        say(f"unidev: {path} was not changed.", err=True)
         return 1
     try:
         was_current = update(path, to_markdown(document), is_check=is_check)
     except MarkersError as error:
         raise click.UsageError(str(error)) from error
     if is_check and not was_current:
-        click.echo(
+        say(
             f"unidev: the table in {path} is outdated; run: "
             f"unidev info --capabilities --update {path}",
             err=True,
@@ -123,5 +122,5 @@ def _report_left_out(document: dict[str, Any]) -> bool:
     left_out = [each for each in document["plugins"] if each["state"] not in ("works", "disabled")]
     for each in left_out:
         name = each["backend"] or each["plugin"]
-        click.echo(f"unidev: left out: {name} ({each['state']}): {each['problem']}", err=True)
+        say(f"unidev: left out: {name} ({each['state']}): {each['problem']}", err=True)
     return bool(left_out)

@@ -1,4 +1,4 @@
-"""Output: coloured and wrapped in a terminal, plain and unwrapped in a pipe."""
+"""Output: coloured and wrapped in a terminal, unwrapped in a pipe; harmless in both."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+import click
 from rich.console import Console
+from rich.segment import Segment
+
+from unidev.support.wording import plain
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
+
+    from rich.console import ConsoleOptions, RenderableType
 
 _PIPE_WIDTH = 10_000
 """In a pipe nothing is wrapped or cut, for programs and for `less -S`."""
@@ -21,7 +27,7 @@ def console() -> Console:
     with contextlib.suppress(AttributeError, ValueError):  # stdout was replaced
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     is_terminal = sys.stdout.isatty()
-    return Console(
+    return _PlainConsole(
         width=None if is_terminal else _PIPE_WIDTH,
         force_terminal=None if is_terminal else False,
         no_color=True if os.environ.get("NO_COLOR") or not is_terminal else None,
@@ -32,16 +38,17 @@ def console() -> Console:
     )
 
 
-def write_file(path: Path, text: str) -> None:
-    """Write ``text`` atomically, so that a full disk does not leave half a report."""
-    if path.exists() and not path.is_file():  # write to a device or a pipe, do not replace it
-        path.write_text(text, encoding="utf-8", newline="\n")
-        return
-    part = path.with_name(f"{path.name}.part")
-    try:
-        part.write_text(text, encoding="utf-8", newline="\n")
-        part.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            part.unlink(missing_ok=True)
-        raise
+def say(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print ``text``; a name in it cannot control the terminal."""
+    click.echo(plain(text), err=err, nl=nl)
+
+
+class _PlainConsole(Console):
+    """A console whose colours and movements are its own, never those of a name that it prints."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Everything that is printed passes here."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(plain(segment.text), segment.style)

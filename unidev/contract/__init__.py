@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Memory,
         Simulator,
     )
+    from unidev.contract.collectives import Collectives
     from unidev.contract.device import Device
     from unidev.contract.hookspecs import hookimpl
     from unidev.contract.installation import Build, Installation, Wheel
@@ -34,15 +35,16 @@ if TYPE_CHECKING:
 
     __all__ = [
         "CONTRACT_VERSION", "Array", "Autograd", "AutogradProbe", "Backend", "BackendSpec", "Build",
-        "Device", "Extent", "Functions", "Installation", "Layers", "Memory", "Model", "ModelProbe",
-        "Models", "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe", "Recording",
-        "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel", "build_once", "found_in",
-        "hookimpl", "kind_of", "part", "unsupported",
+        "Collectives", "Device", "Extent", "Functions", "Installation", "Layers", "Memory", "Model",
+        "ModelProbe", "Models", "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe",
+        "Recording", "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel",
+        "build_once", "found_in", "hookimpl", "kind_of", "part", "unsupported",
     ]  # fmt: skip
 
 _NAMES = {
     "contract.autograd": "Autograd",
     "contract.backend": "Backend BackendSpec CONTRACT_VERSION Extent Memory Simulator",
+    "contract.collectives": "Collectives",
     "contract.device": "Device",
     "contract.hookspecs": "hookimpl",
     "contract.installation": "Build Installation Wheel",

@@ -12,12 +12,14 @@ capabilities is read from these attributes; there is no second list.
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.device import Device
 from unidev.contract.optional import Unsupported, part, unsupported
+from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from unidev.calls.driver_memory import DriverMemory
     from unidev.contract.autograd import Autograd
+    from unidev.contract.collectives import Collectives
     from unidev.contract.installation import Installation
     from unidev.contract.layers import Functions, Layers
     from unidev.contract.models import Models
@@ -245,6 +248,15 @@ class Backend(ABC):
         """
         return self.copy_to(x, device, False) if self.device_of(x) is device else None
 
+    def check_memory(self, x: Tensor) -> None:
+        """Raise ``DeletedTensorError`` if the memory of ``x`` is gone, or part of it.
+
+        Called before the framework computes with a tensor of the user's, or reads or writes a
+        model's; ``copy_to``, ``copy_if_there``, ``cast`` and ``to_numpy`` do the same themselves.
+        """
+        with contextlib.suppress(UnsupportedOperation):  # symbolic: no memory yet
+            self.device_of(x)
+
     def cast(self, x: Tensor, dtype: Dtype, device: Device) -> Tensor:
         """``x`` converted to ``dtype``, in new memory on ``device``; may drop gradients."""
         return self.from_numpy(self.to_numpy(x), dtype, device)
@@ -285,6 +297,9 @@ class Backend(ABC):
 
     autograd: Autograd = unsupported("the backend has no automatic differentiation")
     """Gradients: ``unidev/contract/autograd.py``."""
+
+    collectives: Collectives = unsupported("the backend does not reduce over devices")
+    """Behind ``split_batch``, ``all_reduce`` and the like: ``unidev/contract/collectives.py``."""
 
     layers: Layers = unsupported("the backend has no layers")
     """Behind ``unidev.nn``: ``unidev/contract/layers.py``."""

@@ -101,7 +101,7 @@ class Device:
     @property
     def name(self) -> str:
         """The hardware's name, such as ``NVIDIA H200``."""
-        return self._loaded_backend().hardware_name(self.kind, self.index)
+        return registry.hardware_name(self)
 
     @property
     def is_simulated(self) -> bool:
@@ -117,6 +117,7 @@ class _Registry:
 
     load_backend: Callable[[str], Backend]
     check_device: Callable[[Device], None]
+    hardware_name: Callable[[Device], str]
     enter: Callable[[Device], None]
     leave: Callable[..., None]
 

@@ -12,6 +12,8 @@ from contextlib import contextmanager, nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from unidev.support.forking import fork_safe_lock
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
@@ -44,6 +46,10 @@ class Tracer:
 
     is_seconds_real = True
     """Whether the time between ``begin`` and ``end`` is the time of the transfer."""
+
+    gpu_questions: Mapping[str, Any] = {}
+    """The framework's functions that see only real GPUs, as ``torch.cuda.is_available``, and the
+    module of each. While GPUs are simulated, traces show which of them a program has called."""
 
     recording: Recording
     """The open scopes, to which ``watch`` adds one: set it, or override ``watch``."""
@@ -221,7 +227,7 @@ class Patches(ABC):
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = fork_safe_lock()
         self._users = 0
         self._originals: list[tuple[Any, str, Any]] = []
 

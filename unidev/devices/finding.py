@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unidev.calls.boundary import errors_of
 from unidev.contract.device import MOST_INDEX, Device, registry
 from unidev.errors import BackendMismatchError, DeviceNotFoundError, DeviceSpecError
 from unidev.registry.loading import backend_of_namespace, load_backend
@@ -13,10 +14,29 @@ from unidev.support.wording import kind_of, shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from typing import Protocol
+
     from unidev.contract.backend import Backend, Memory
 
-    DeviceLike = Device | str | object
-    """A Device, unidev's or the framework's spelling, or the framework's own device object."""
+    class _OfType(Protocol):
+        """``torch.device``."""
+
+        @property
+        def type(self) -> str: ...
+        @property
+        def index(self) -> int | None: ...
+
+    class _OfDeviceType(Protocol):
+        """``mx.Context``, TensorFlow's ``LogicalDevice``."""
+
+        @property
+        def device_type(self) -> str: ...
+
+    DeviceLike = Device | str | _OfType | _OfDeviceType
+    """A Device, unidev's or the framework's spelling, or the framework's own device object.
+
+    To a type checker, the object of a framework that has no types is ``Any``, which is accepted.
+    """
 
 KINDS = ("cpu", "gpu")
 """Understood by every backend, whatever devices it has."""
@@ -110,7 +130,9 @@ def synchronize(device: DeviceLike | None = None) -> None:
     """Block until all work queued on ``device`` is done; by default, on the backend's devices."""
     devices = list_devices() if device is None else [as_device(device)]
     for each in devices:
-        load_backend(each.backend).synchronize(each)
+        backend = load_backend(each.backend)
+        with errors_of(backend, f"synchronizing {each}"):
+            backend.synchronize(each)
 
 
 def memory(device: DeviceLike) -> Memory:
@@ -130,7 +152,8 @@ def memory(device: DeviceLike) -> Memory:
     """
     target = as_device(device)
     backend = load_backend(target.backend)
-    counted = backend.memory(target)
+    with errors_of(backend, f"reading the memory of {target}"):
+        counted = backend.memory(target)
     if target.kind == "cpu" or target.is_simulated:
         return counted
     from unidev.calls.driver_memory import with_driver
@@ -178,8 +201,17 @@ def resolve_device(spec: DeviceLike, backend: Backend) -> Device:
         device = spec
     else:
         device = backend.device(*_kind_and_index(spec, backend))
+    return _ready(device.backend, device.kind, device.index)
+
+
+def _ready(backend: str, kind: str, index: int) -> Device:
+    device = Device(backend, kind, index)
     _ = device.native  # checks, the first time, that the device is available
     return device
+
+
+_ready._dynamo_marked_constant = True  # type: ignore[attr-defined]
+"""As by torch._dynamo.assume_constant_result: torch.compile calls it while it compiles."""
 
 
 def check_device(device: Device) -> None:
@@ -261,4 +293,11 @@ def _listed(backend: Backend) -> str:
     return ", ".join(str(device) for device in devices_of(backend))
 
 
+def _hardware_name(device: Device) -> str:
+    backend = load_backend(device.backend)
+    with errors_of(backend, f"reading the name of {device}"):
+        return backend.hardware_name(device.kind, device.index)
+
+
 registry.check_device = check_device
+registry.hardware_name = _hardware_name

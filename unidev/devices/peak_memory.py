@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-
 from unidev.calls.framework_errors import framework_error, is_lack_of_memory
 from unidev.devices.finding import as_device
 from unidev.errors import ScopeError, UnidevError, UnsupportedOperation
 from unidev.registry.loading import load_backend
+from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import bytes_text
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
     from unidev.devices.finding import DeviceLike
 
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 _open: list[PeakMemory] = []
 """Every tracker that is inside its ``with``: they share the framework's one counter."""
 

@@ -68,11 +68,12 @@ def _remedies(
             f"{name} allocates all memory at once; before starting it, make it allocate on demand.",
             set_variable(machine, variable, value),
         )
-    if holders:
-        stop = f"kill {holders[0].pid}"
-        if machine.system == "Windows":
-            stop = f"Stop-Process -Id {holders[0].pid}"
-        yield Remedy("Wait for that process, or end it if it is yours and not needed.", stop)
+    own = next((each for each in holders if each.name), None)
+    if own is not None:
+        stop = f"Stop-Process -Id {own.pid}" if machine.system == "Windows" else f"kill {own.pid}"
+        yield Remedy(f"Wait for process {own.pid}, or end it if it is not needed.", stop)
+    elif holders:
+        yield Remedy("Wait for that process: it belongs to another user, or to another container.")
     yield Remedy("Or use another GPU.")
 
 

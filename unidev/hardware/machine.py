@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -61,7 +60,7 @@ def relevant(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _drivers(root: Path, on_bus: tuple[PciDevice, ...], system: str, wait_s: float) -> list[Driver]:
-    drivers = [ask_in_time(partial(ask_nvml, import_nvml(), describe_process), wait_s)]
+    drivers = [ask_in_time(lambda: ask_nvml(import_nvml(), describe_process), wait_s)]
     if any(each.accelerator == "rocm" for each in on_bus) or (root / "sys/class/kfd").exists():
         drivers.append(_amd(root))
     if any(each.accelerator == "xpu" for each in on_bus):

@@ -51,7 +51,15 @@ def import_nvml() -> Any:
 def ask_in_time(ask: Callable[[], Driver], wait_s: float) -> Driver:
     """``ask()``, or ``NO_ANSWER`` after ``wait_s``: a driver that lost its card may hang."""
     answers: list[Driver] = []
-    thread = Thread(target=lambda: answers.append(ask()), daemon=True)
+
+    def answer() -> None:
+        try:
+            answers.append(ask())
+        except Exception as error:  # noqa: BLE001  the module is third-party, and may be another one
+            reason = f"nvidia-ml-py raised {type(error).__name__}: {error}"
+            answers.append(Driver("cuda", FAILS, reason))
+
+    thread = Thread(target=answer, daemon=True)
     thread.start()
     thread.join(wait_s)
     return answers[0] if answers else Driver("cuda", NO_ANSWER, f"no answer within {wait_s:g} s")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unidev.hardware.facts import MemoryHolder, Process
+from unidev.support.wording import one_line
 
 if TYPE_CHECKING:
     import psutil
@@ -49,7 +50,7 @@ def describe_process(pid: int) -> tuple[str | None, tuple[str, ...]]:
     with contextlib.suppress(psutil.Error):
         process = psutil.Process(pid)
         if _is_own(process):
-            return process.name(), _frameworks(pid)
+            return _name(process), _frameworks(pid)
     return None, ()
 
 
@@ -62,8 +63,15 @@ def largest_processes(count: int) -> list[MemoryHolder]:
         with contextlib.suppress(psutil.Error):  # it has ended, or is hidden
             process = psutil.Process(pid)
             if _is_own(process):
-                found.append(MemoryHolder(pid, process.name(), process.memory_info().rss))
+                found.append(MemoryHolder(pid, _name(process), process.memory_info().rss))
     return sorted(found, key=lambda each: each.used_bytes or 0, reverse=True)[:count]
+
+
+def _name(process: psutil.Process) -> str:
+    # psutil completes a name of 15 characters from the command line, which a process may replace
+    # by a title: `trainer-of-nets --token=…`.
+    name = process.name()
+    return one_line(name[:15] + name[15:].partition(" ")[0])
 
 
 def _is_own(process: psutil.Process) -> bool:

@@ -6,27 +6,51 @@ from unidev.calls.boundary import call, errors_of
 from unidev.calls.transfers import of_model
 from unidev.devices.finding import resolve_device
 from unidev.errors import NotAModelError, NotATensorError
+from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import kind_of
-from unidev.tensors.classify import CONTAINER, MODEL, TENSOR, classify
+from unidev.tensors.classify import CONTAINER, MODEL, TENSOR, Handle, classify, model_of
 from unidev.tensors.containers import tensors_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar, overload
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
     from unidev.devices.finding import DeviceLike
 
+    M = TypeVar("M")
+    Opt = TypeVar("Opt")
+else:
 
-def place(model: Any, device: DeviceLike, /, *, optimizer: Any = None) -> Any:
+    def overload(signature: object) -> object:
+        """Typing's, at no cost."""
+        return signature
+
+
+_one_at_a_time = fork_safe_lock(is_outermost=True)
+"""Models may share layers, so a lock for each would not keep two threads apart."""
+
+
+@overload
+def place(  # noqa: D103
+    model: M, device: DeviceLike, /, *, optimizer: None = None
+) -> M: ...
+@overload
+def place(  # noqa: D103, F811
+    model: M, device: DeviceLike, /, *, optimizer: Opt
+) -> tuple[M, Opt]: ...
+def place(  # noqa: F811  ruff knows only the decorator of typing
+    model: Any, device: DeviceLike, /, *, optimizer: Any = None
+) -> Any:
     """Move ``model`` to ``device`` in place; returns the same object.
 
     Parameters, buffers and gradients get new memory on ``device``. Parameter objects keep their
     identity, so existing optimizers still train them. Tied weights stay tied and frozen ones
     frozen; hooks and the training mode are kept. A model that is already on ``device`` is not
     touched. Everything is copied before the old memory is released: the device needs room for the
-    complete model, and if anything fails, the model stays where it was, unchanged.
+    complete model, and if anything fails, the model stays where it was, unchanged. A thread waits
+    while another one places a model.
 
     Args:
         model: a PyTorch ``Module``, a Keras ``Model`` or ``Layer``, a ``tf.Module``, a Paddle
@@ -68,15 +92,16 @@ def place_on(
     """``place``, recorded in traces as ``operation``; returns the optimizer to use from now on."""
     doing = f"placing a {kind_of(model)} on {target}; it was not moved", target
     models = backend.models
-    with errors_of(backend, lambda: doing):
-        if optimizer is None and models.is_placed(model, target):
-            return None
-    return call(
-        backend, models.place, model, target, optimizer,
-        doing=lambda: doing,
-        operation=operation,
-        transfers=lambda: of_model(operation, model, target, backend),
-    )  # fmt: skip
+    with _one_at_a_time:
+        with errors_of(backend, lambda: doing):
+            if optimizer is None and models.is_placed(model, target):
+                return None
+        return call(
+            backend, models.place, model, target, optimizer,
+            doing=lambda: doing,
+            operation=operation,
+            transfers=lambda: of_model(operation, model, target, backend),
+        )  # fmt: skip
 
 
 def parameters(model: Any, /) -> dict[str, Any]:
@@ -93,6 +118,7 @@ def parameters(model: Any, /) -> dict[str, Any]:
     >>> list(unidev.parameters({"encoder": [unidev.zeros(3)], "bias": unidev.zeros(2)}))
     ['encoder.0', 'bias']
     """
+    model = model_of(model)
     return dict(backend_of_model(model).models.parameters(model))
 
 
@@ -103,6 +129,11 @@ def backend_of_model(model: Any) -> Backend:
         NotAModelError: ``model`` is not a model; the message says what to use instead.
         UnsupportedOperation: the backend does not support models.
     """
+    if isinstance(model, Handle):
+        raise NotAModelError(
+            f"a {kind_of(model)} is not a model, but has one at work on several devices: pass its "
+            "`model`, and make a new one for other devices."
+        )
     kind, backend = classify(model)
     if kind == CONTAINER:
         return _backend_of_container(model)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from unidev.calls.boundary import call
 from unidev.calls.framework_errors import framework_error
 from unidev.contract.dtypes import portable_name
-from unidev.errors import InvalidDataError, NotATensorError, UnidevError, UnsupportedOperation
+from unidev.errors import InvalidDataError, NotATensorError, UnsupportedOperation
 from unidev.nn.arguments import pair
 from unidev.support.wording import kind_of
 from unidev.tensors.checks import check_same_device
-from unidev.tensors.classify import backend_of_tensor
+from unidev.tensors.classify import backend_of_tensor, shape_unknown
 
 if TYPE_CHECKING:
     from unidev.nn.arguments import Pair
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 __all__ = [
     "avg_pool2d",
     "conv2d",
+    "flatten",
     "linear",
+    "max_pool2d",
     "mean_squared_error",
     "relu",
     "softmax_cross_entropy",
@@ -73,16 +75,19 @@ def conv2d(
 
 def avg_pool2d(x: Tensor, kernel_size: Pair, *, stride: Pair | None = None) -> Tensor:
     """Average pooling over windows of ``kernel_size``; ``stride`` defaults to ``kernel_size``."""
-    window = pair("kernel_size", kernel_size)
-    steps = window if stride is None else pair("stride", stride)
-    # For a window that does not fit, one framework returns nothing, another a partial mean.
-    images = _shape_of_images(x)
-    if len(images) != 4:
-        raise InvalidDataError(
-            f"images must be (batch, channels, height, width), not of shape {images}."
-        )
-    _check_window(window, images)
-    return _call("avg_pool2d", {"x": x}, window, steps)
+    return _pooled("avg_pool2d", x, kernel_size, stride)
+
+
+def max_pool2d(x: Tensor, kernel_size: Pair, *, stride: Pair | None = None) -> Tensor:
+    """Max pooling over windows of ``kernel_size``; ``stride`` defaults to ``kernel_size``."""
+    return _pooled("max_pool2d", x, kernel_size, stride)
+
+
+def flatten(x: Tensor) -> Tensor:
+    """``(batch, …)`` to ``(batch, rest)``, in the order channels, height, width."""
+    if len(_shape(x)) < 2:
+        raise InvalidDataError(f"flatten needs at least two dimensions, not {_shape(x)}.")
+    return _call("flatten", {"x": x})
 
 
 def relu(x: Tensor) -> Tensor:
@@ -119,10 +124,26 @@ def mean_squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
     return _call("mean_squared_error", {"predictions": predictions, "targets": targets})
 
 
+def _pooled(name: str, x: Tensor, kernel_size: Pair, stride: Pair | None) -> Tensor:
+    window = pair("kernel_size", kernel_size)
+    steps = window if stride is None else pair("stride", stride)
+    # For a window that does not fit, one framework returns nothing, another a partial result.
+    images = _shape_of_images(x)
+    if len(images) != 4:
+        raise InvalidDataError(
+            f"images must be (batch, channels, height, width), not of shape {images}."
+        )
+    _check_window(window, images)
+    return _call(name, {"x": x}, window, steps)
+
+
 def _call(name: str, tensors: dict[str, Tensor], *options: Any) -> Tensor:
     backend = backend_of_tensor(next(iter(tensors.values())))
     if len(tensors) > 1:
         _check_together(tensors)
+    for x in tensors.values():
+        if x is not None:
+            backend.check_memory(x)
     try:
         return call(
             backend, getattr(backend.functions, name), *tensors.values(), *options,
@@ -175,16 +196,16 @@ def _shape(x: Tensor) -> tuple[Any, ...]:
     try:
         shape = tuple(x.shape)
         return tuple(None if size == -1 else size for size in shape) if -1 in shape else shape
-    except AttributeError as error:
+    except (AttributeError, TypeError) as error:  # TypeError: a class of tensors
         raise NotATensorError(f"a tensor is required, not {kind_of(x)}.") from error
+    except ValueError as error:
+        raise shape_unknown() from error
 
 
 def _shape_of_images(x: Tensor) -> tuple[Any, ...]:
     try:
         return _shape(x)
-    except UnidevError:
-        raise
-    except ValueError:  # in a TensorFlow graph, for a tensor of unknown rank
+    except InvalidDataError:  # in a TensorFlow graph, for a tensor of unknown rank
         return (None,) * 4
 
 

@@ -36,6 +36,7 @@ class NumpyBackend(Backend):
     models = part("unidev.numpy_backend.models:NumpyModels")
     layers = part("unidev.numpy_backend.nn.layers:NumpyLayers")
     functions = part("unidev.numpy_backend.nn.functions:NumpyFunctions")
+    collectives = part("unidev.numpy_backend.collectives:NumpyCollectives")
     tracer = part("unidev.numpy_backend.tracer:NumpyTracer")
     installation = part("unidev.numpy_backend.installation:NumpyInstallation")
     native_scope = unsupported("NumPy has no default device", "https://numpy.org/doc/stable/")

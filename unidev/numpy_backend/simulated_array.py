@@ -32,6 +32,11 @@ class SimulatedArray(np.ndarray):
         placed.simulated_device = device
         return placed
 
+    @property
+    def device(self) -> str:  # type: ignore[override]  # NumPy's own says "cpu" of every array
+        """Where it is: ``gpu:0``."""
+        return str(self.simulated_device)
+
     def __array_finalize__(self, parent: Array | None) -> None:
         """Views, and arrays that NumPy makes like another one, stay on that array's device."""
         self.simulated_device = getattr(parent, "simulated_device", None) or _host()

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import sys
 import traceback
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.backend import Unsupported
@@ -22,6 +20,7 @@ from unidev.registry.description import capabilities, device_entries
 from unidev.registry.discovery import Plugin, backend_spec, find_plugins
 from unidev.registry.selection import active_backend, backend_choice, set_backend
 from unidev.registry.versions import framework_version
+from unidev.support.atomic_file import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,9 +127,7 @@ def main(arguments: list[str]) -> None:
         answer = overview()
     else:
         answer = (ask_plugin if kind == "plugin" else ask_installation)(rest[0])
-    part = Path(f"{file}.part")
-    part.write_text(json.dumps(answer), encoding="utf-8")
-    os.replace(part, file)
+    write_whole(file, json.dumps(answer))
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 ABILITIES = (
     "native_scope", "extents", "memory", "pinned", "peaks",
-    "probe.write", "probe.gradient", "probe.deleted", "probe.allocated_bytes",
+    "probe.write", "probe.gradient", "probe.deleted", "probe.cut_short", "probe.allocated_bytes",
     "probe.read_out",
-    "models", "autograd", "layers", "functions", "installation", "tracer",
+    "models", "autograd", "layers", "functions", "collectives", "installation", "tracer",
     "probe.autograd", "probe.autograd.second_order", "probe.autograd.is_differentiable",
     "probe.models", "probe.models.earlier_optimizer", "probe.models.add_hook",
     "probe.models.unbuilt", "probe.models.spread",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import threading
 import weakref
 
 from unidev.contract.device import registry
 from unidev.errors import FrameworkNotInstalledError, PluginError, UnidevError
 from unidev.registry.observer import thread
+from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -39,7 +39,7 @@ _backends_by_model_type: weakref.WeakKeyDictionary[type, Backend] = weakref.Weak
 """The same for models, whose classes are the users' own and may be garbage-collected."""
 
 _types_of_no_tensor: weakref.WeakSet[type] = weakref.WeakSet()
-loading_lock = threading.RLock()
+loading_lock = fork_safe_lock(is_outermost=True)
 _simulators_started: set[str] = set()
 being_loaded: set[str] = set()
 """Backends whose framework is being imported; read only while holding ``loading_lock``."""
@@ -59,6 +59,8 @@ def load_backend(name: str) -> Backend:
         with loading_lock:
             backend = loaded_backends.get(name) or _load(name)
             loaded_backends[name] = backend
+        for cls in backend.tensor_types:  # now: torch.compile could not follow it later
+            backend_of_type(cls)
         if thread.recorder is not None:
             thread.recorder.add(backend)
     return backend

@@ -14,6 +14,7 @@ from unidev.support.wording import shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
     from typing import Any
 
@@ -23,19 +24,33 @@ if TYPE_CHECKING:
 class Scope:
     """One ``with``: a device, or a backend by name, and the framework's own scope within it."""
 
-    __slots__ = ("backend", "device", "native", "owner")
+    __slots__ = ("backend", "device", "native", "native_scope", "owner")
 
     def __init__(
         self,
         owner: object,
         backend: str,
         device: Device | None = None,
-        native: AbstractContextManager[Any] | None = None,
+        native_scope: Callable[[Device], AbstractContextManager[Any]] | None = None,
     ) -> None:
         self.owner = owner
         self.backend = backend
         self.device = device
-        self.native = native
+        self.native_scope = native_scope
+
+    def enter(self) -> None:
+        """Enter a new scope of the framework, which may raise, then this one."""
+        self.native = None
+        if self.native_scope is not None and self.device is not None:
+            self.native = self.native_scope(self.device)
+            self.native.__enter__()
+        stack.scopes.append(self)
+
+    def leave(self, *exc_info: Any) -> None:
+        """Leave this one, which is innermost, then the framework's."""
+        stack.scopes.pop()
+        if self.native is not None:
+            self.native.__exit__(*exc_info)
 
 
 class _Stack(threading.local):
@@ -55,42 +70,41 @@ def innermost_device(backend: str) -> Device | None:
     return None
 
 
-def enter_scope(scope: Scope) -> None:
-    """Push ``scope``, after entering the framework's own scope, which may raise."""
-    if scope.native is not None:
-        scope.native.__enter__()
-    stack.scopes.append(scope)
-
-
 def enter_device(device: Device) -> None:
     """Enter ``with device:``, and the framework's own scope if its default is per thread."""
     from unidev.contract.optional import Unsupported
 
-    native_scope = registry.load_backend(device.backend).native_scope
-    native = None if isinstance(native_scope, Unsupported) else native_scope(device)
-    enter_scope(Scope(device, device.backend, device, native))
+    found = registry.load_backend(device.backend).native_scope
+    native_scope = None if isinstance(found, Unsupported) else found
+    Scope(device, device.backend, device, native_scope).enter()
 
 
 def leave_scope(owner: object, *exc_info: Any) -> None:
-    """Remove the innermost scope that ``owner`` entered, and exit the framework's own.
+    """Leave the innermost scope that ``owner`` entered.
 
-    It need not be the last one: a generator suspended inside a ``with`` may be closed late.
+    It need not be the last one: a generator suspended inside a ``with`` may be closed late. Those
+    above it are left first and entered again, since a framework restores what it had before.
 
     Raises:
         ScopeError: ``owner`` has no open scope in this thread.
     """
     scopes = stack.scopes
-    for position in reversed(range(len(scopes))):
-        scope = scopes[position]
-        if scope.owner is owner:
-            del scopes[position]
-            if scope.native is not None:
-                scope.native.__exit__(*exc_info)
-            return
-    raise ScopeError(
-        f"exit from `with {shown(owner)}:`, which was not entered in this thread or has already "
-        "been exited."
-    )
+    position = len(scopes) - 1
+    while position >= 0 and scopes[position].owner is not owner:
+        position -= 1
+    if position < 0:
+        raise ScopeError(
+            f"exit from `with {shown(owner)}:`, which was not entered in this thread or has "
+            "already been exited."
+        )
+    scope, *above = scopes[position:]
+    for each in reversed(above):
+        each.leave(None, None, None)
+    try:
+        scope.leave(*exc_info)
+    finally:
+        for each in above:
+            each.enter()
 
 
 registry.enter = enter_device

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 
 from unidev.errors import AmbiguousBackendError, BackendNotFoundError
 from unidev.registry.loading import is_installed, load_backend, loaded_backends
-from unidev.registry.scopes import Scope, enter_scope, leave_scope, stack
+from unidev.registry.scopes import Scope, leave_scope, stack
+from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -30,7 +30,7 @@ class Choice:
         self.reason = reason
 
 
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 _chosen: Backend | None = None
 _reason = ""
 
@@ -97,7 +97,7 @@ class use_backend:  # noqa: N801  reads as the verb that it is
         self._backend = _named(name)
 
     def __enter__(self) -> Backend:
-        enter_scope(Scope(self, self._backend.name))
+        Scope(self, self._backend.name).enter()
         return self._backend
 
     def __exit__(self, *exc_info: object) -> None:

@@ -10,37 +10,45 @@ import stat
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 SUFFIX = ".unidev-part"
 """Of the incomplete file: ``.NAME.RANDOM.unidev-part``, beside the file that it will replace."""
 
+_OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of a write, which do not name the file."""
+
 
 @contextlib.contextmanager
-def replacing(path: str) -> Iterator[IO[bytes]]:
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A new file to write to, which takes the place of ``path`` when the block ends.
 
     It is on the disk before it gets the name, so a reader finds either the old file or the new one,
     even if the machine stops at any point. If the block raises, the old file stays and the new one
     is deleted. A symbolic link is kept: its target is replaced. Permissions are those of the
-    replaced file, else as set by the umask.
+    replaced file from the first byte on, else as set by the umask.
 
     Raises:
         OSError: as ``open(path, "wb")`` does, and if ``path`` is not a regular file.
     """
     target = os.path.realpath(path)
-    mode = _mode(target)
+    replaced = _replaced(path)
     folder, name = os.path.split(target)
     # Cut, as a file name may have at most 255 bytes, and a character takes up to 4.
     part = os.path.join(folder, f".{name[:48]}.{secrets.token_hex(8)}{SUFFIX}")
+
+    def private(path: str, flags: int) -> int:
+        return os.open(path, flags, 0o666 if replaced is None else 0o600)
+
     try:
-        with _opened(part, target) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is not None:
-            os.chmod(part, mode)
-        os.replace(part, target)
+        with _naming(target, part):
+            with open(part, "xb", opener=private) as file:
+                if replaced is not None:
+                    _permit(file.fileno() if os.chmod in os.supports_fd else part, replaced)
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, target)
     except BaseException:  # also Ctrl-C
         with contextlib.suppress(FileNotFoundError):
             os.unlink(part)
@@ -48,26 +56,57 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
     _sync(folder)
 
 
-def _opened(part: str, target: str) -> IO[bytes]:
+def write_whole(path: str | os.PathLike[str], content: str | bytes | Iterable[str]) -> None:
+    """Write ``content`` (text in UTF-8) completely or not at all; a device or pipe is written to.
+
+    An iterable's strings are written one after another, as they come.
+
+    Raises:
+        OSError: as ``open(path, "wb")`` does.
+    """
+    pieces = (content,) if isinstance(content, (str, bytes)) else content
+    is_special = os.path.exists(path) and not os.path.isfile(path)  # such as /dev/stdout
+    with _naming(os.fspath(path)), open(path, "wb") if is_special else replacing(path) as file:
+        file.writelines(each.encode() if isinstance(each, str) else each for each in pieces)
+
+
+@contextlib.contextmanager
+def _naming(path: str, part: str | None = None) -> Iterator[None]:
+    """In the block, errors that name ``part``, or no file because they are of a write, name it."""
     try:
-        return open(part, "xb")
+        yield
     except OSError as error:
-        error.filename = target  # the name that the user passed
+        if error.errno in _OF_WRITING or (error.errno and error.filename == part):
+            raise OSError(error.errno, error.strerror, path) from error
         raise
 
 
-def _mode(target: str) -> int | None:
-    """The permissions of the existing file; None if there is none. Raises if it is not writable."""
+def _replaced(path: str | os.PathLike[str]) -> os.stat_result | None:
+    """The existing file's facts; None if there is none. Raises if it is not writable.
+
+    Asked by ``path``, not by what it resolves to: in folders such as /tmp, systems do not follow
+    links that other users have put there.
+    """
     try:
-        found = os.stat(target).st_mode
+        found = os.stat(path)
     except FileNotFoundError:
         return None
-    if stat.S_ISDIR(found):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
-    if not stat.S_ISREG(found):  # renaming over /dev/null would replace it
-        raise OSError(errno.EINVAL, "a device, pipe or socket cannot be replaced", target)
-    os.close(os.open(target, os.O_WRONLY))  # renaming would ignore write protection
-    return stat.S_IMODE(found) & 0o777
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(found.st_mode):  # renaming over /dev/null would replace it
+        raise OSError(errno.EINVAL, "a device, pipe or socket cannot be replaced", path)
+    os.close(os.open(path, os.O_WRONLY))  # renaming would ignore write protection
+    return found
+
+
+def _permit(part: int | str, replaced: os.stat_result) -> None:
+    mode = stat.S_IMODE(replaced.st_mode) & 0o777
+    if hasattr(os, "chown") and os.stat(part).st_gid != replaced.st_gid:
+        try:
+            os.chown(part, -1, replaced.st_gid)
+        except PermissionError:  # what its group could do, another group must not
+            mode &= ~0o070
+    os.chmod(part, mode)
 
 
 def _sync(folder: str) -> None:

@@ -14,12 +14,13 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unidev.support.wording import one_line
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 TAIL_LINES = 12
 _TAIL_BYTES = 64 * 1024
-_MOST_CHARACTERS = 300
 _FATAL = "Fatal Python error"
 
 
@@ -71,11 +72,14 @@ def start(
         options["creationflags"] = subprocess.CREATE_NEW_PROCESS_GROUP
     else:
         options["start_new_session"] = True
+    variables = dict(environment)
+    if variables.get("UNIDEV_CACHE"):  # which may be relative to this process's folder
+        variables["UNIDEV_CACHE"] = str(Path(variables["UNIDEV_CACHE"]).expanduser().absolute())
     with out.open("ab") as stdout, err.open("ab") as stderr:
         return subprocess.Popen(  # noqa: S603  our own interpreter, and a list of arguments
             list(command),
             cwd=folder,
-            env=dict(environment),
+            env=variables,
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
@@ -130,7 +134,7 @@ def tail(*paths: Path, lines: int = TAIL_LINES) -> str:
     for path in paths:
         text = _end_of(path)
         if text:
-            found = [_printable(line) for line in text.splitlines() if line.strip()]
+            found = [one_line(line.rstrip()) for line in text.splitlines() if line.strip()]
             fatal = [i for i, line in enumerate(found) if line.startswith(_FATAL)]
             kept = found[fatal[-1] :][:lines] if fatal else found[-lines:]
             return "\n".join(kept)
@@ -143,9 +147,3 @@ def _end_of(path: Path) -> str:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
         return file.read().decode(errors="replace").strip()
-
-
-def _printable(line: str) -> str:
-    # Colours and cursor movements in a framework's log must not reach a report or a terminal.
-    shown = "".join(c if c.isprintable() or c == "\t" else "�" for c in line.rstrip())
-    return shown if len(shown) <= _MOST_CHARACTERS else shown[: _MOST_CHARACTERS - 1] + "…"

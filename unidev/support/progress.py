@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from unidev.support.wording import seconds_text
+from unidev.support.wording import one_line, seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,7 +66,7 @@ class _Reporter(threading.Thread):
         self.has_reported = True
         # Work must not fail because the program has closed its stderr, or its reader is gone.
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            sys.stderr.write(f"unidev: {self.step}: {state}\n")
+            sys.stderr.write(f"unidev: {one_line(self.step)}: {state}\n")
             sys.stderr.flush()
 
     def end(self) -> None:

@@ -4,16 +4,52 @@ from __future__ import annotations
 
 
 def shown(value: object) -> str:
-    """``repr(value)`` for a message: short, and safe even if a third-party ``__repr__`` raises."""
+    """A short ``repr(value)`` for a message, from code of Python or unidev only.
+
+    Third-party objects, also inside containers, are shown as ``<type>``: their ``__repr__`` may
+    raise, block, or, for a tensor whose memory is gone, end the process.
+    """
+    if type(value) is str and len(value) <= 90 and value.isidentifier():
+        return f"'{value}'"  # the key of a dict in a path, usually
     from reprlib import Repr
 
-    short = Repr()
+    class Short(Repr):
+        def repr1(self, x: object, level: int) -> str:
+            if isinstance(x, type):
+                return f"<class '{type_name(x)}'>"
+            if type(x).__module__.partition(".")[0] in ("builtins", "unidev"):
+                return super().repr1(x, level)
+            return f"<{kind_of(x)}>"
+
+    short = Short()
     short.maxlevel = 2
     short.maxstring = short.maxother = short.maxlong = 100
     try:
         return short.repr(value)
-    except Exception:  # noqa: BLE001  an int of 5000 digits raises; third-party code may too
+    except Exception:  # noqa: BLE001  an int of 5000 digits raises
         return f"<{kind_of(value)}>"
+
+
+def plain(text: str, kept: str = "\n\t") -> str:
+    r"""``text`` without what a terminal obeys: characters that do not print become ``\\u001b``.
+
+    The escapes are those of JSON, so that plain JSON has the same meaning.
+    """
+    if text.isprintable():
+        return text
+    from json import dumps
+
+    return "".join(c if c.isprintable() or c in kept else dumps(c)[1:-1] for c in text)
+
+
+def one_line(text: str, most: int = 300) -> str:
+    """``plain`` text in one line; of a long one, the beginning and the end."""
+    return _cut(plain(_cut(text, most), kept=""), most)  # escapes are longer; first, for speed
+
+
+def _cut(text: str, most: int) -> str:
+    end = most // 3
+    return text if len(text) <= most else f"{text[: most - end - 1]}…{text[-end:]}"
 
 
 def kind_of(value: object) -> str:

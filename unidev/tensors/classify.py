@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, MappingView, Sequence, Set
 
-from unidev.errors import NotATensorError
+from unidev.contract.device import Device
+from unidev.errors import InvalidDataError, NotATensorError
 from unidev.registry.loading import backend_of_model_type, backend_of_type
 from unidev.support.wording import kind_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from unidev.contract.backend import Backend
 
 TENSOR, MODEL, CONTAINER, OTHER = "tensor", "model", "container", "other"
 
-PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
-"""Leaves that are never tensors."""
+PLAIN: set[type] = {int, float, complex, bool, str, bytes, type(None), Device}
+"""Exact types of leaves that neither are nor hold tensors; ``objects.is_plain`` adds others."""
 
 _LAZY = (Generator, map, filter, zip, enumerate, reversed)
 """May yield tensors, but only once: looking would consume them."""
@@ -24,10 +28,31 @@ _HARMLESS = (str, bytes, bytearray, memoryview, range)
 """Sequences whose items cannot be tensors."""
 
 
+class Handle:
+    """An object that verbs take for ``model``, which it has at work on several devices.
+
+    A package above registers what it adds by deriving from this class.
+    """
+
+    model: Any
+    backend: Backend
+
+    def value_and_grad(
+        self, evaluate: Callable[..., tuple[Any, Any]], arguments: Any, options: Any
+    ) -> tuple[Any, Any]:
+        """``evaluate(model, *arguments, **options)``, a loss and gradients, for all devices."""
+        raise NotImplementedError
+
+
+def model_of(x: Any) -> Any:
+    """The model that ``x`` stands for, if it is a handle; else ``x`` itself."""
+    return x.model if isinstance(x, Handle) else x
+
+
 def classify(x: object) -> tuple[str, Backend | None]:
     """``TENSOR`` or ``MODEL`` with the backend, or ``CONTAINER`` or ``OTHER`` with None.
 
-    Looks only at the type of a container, not at its items.
+    Looks only at the type of a container, not at its items. A handle is a ``MODEL``.
     """
     cls = type(x)
     if cls in PLAIN:
@@ -35,6 +60,8 @@ def classify(x: object) -> tuple[str, Backend | None]:
     backend = backend_of_type(cls)
     if backend is not None:
         return TENSOR, backend
+    if isinstance(x, Handle):
+        return MODEL, x.backend
     backend = backend_of_model_type(x)
     if backend is not None:
         return MODEL, backend
@@ -43,16 +70,31 @@ def classify(x: object) -> tuple[str, Backend | None]:
 
 def is_container(x: object) -> bool:
     """Whether ``x`` holds, or may hold, other objects; unidev may or may not be able to look in."""
-    if isinstance(x, tuple):  # also a subclass: torch.Size, for one, holds only numbers
-        return not PLAIN.issuperset(map(type, x))
-    if isinstance(x, (*_LAZY, MappingView)):
+    cls = type(x)  # not isinstance, which asks the object for its `__class__`
+    if issubclass(cls, tuple):  # also a subclass: torch.Size, for one, holds only numbers
+        return not PLAIN.issuperset(map(type, tuple.__iter__(x)))  # type: ignore[arg-type]
+    return is_container_type(cls)
+
+
+def is_container_type(cls: type) -> bool:
+    """``is_container`` for all objects of a class."""
+    if is_lazy(cls):
         return True
-    if isinstance(x, (Mapping, Sequence, Set)):
+    if issubclass(cls, (Mapping, Sequence, Set)):
         from array import array  # numbers only, and since Python 3.10 a Sequence
 
-        return not isinstance(x, (*_HARMLESS, array))
-    # Not dataclasses.is_dataclass: importing that module takes longer than all of unidev.
-    return hasattr(type(x), "__dataclass_fields__")
+        return not issubclass(cls, (*_HARMLESS, array))
+    return is_dataclass(cls)
+
+
+def is_dataclass(cls: type) -> bool:
+    """``dataclasses.is_dataclass``: importing that module takes longer than all of unidev."""
+    return any("__dataclass_fields__" in base.__dict__ for base in cls.__mro__)
+
+
+def is_lazy(cls: type) -> bool:
+    """Whether objects of the class hold items of others, which cannot be put back into them."""
+    return issubclass(cls, (*_LAZY, MappingView))
 
 
 def is_model(x: object) -> bool:
@@ -70,6 +112,29 @@ def backend_of_tensor(x: object) -> Backend:
     if backend is None:
         raise not_a_tensor(x)
     return backend
+
+
+def shape_of(x: Any) -> tuple[int, ...]:
+    """The shape of tensor ``x``.
+
+    Raises:
+        InvalidDataError: it is not known in full, as of a variable whose shape may change.
+    """
+    try:
+        shape = tuple(x.shape)
+    except ValueError as error:  # TensorFlow's, if not even the rank is known
+        raise shape_unknown() from error
+    if None in shape:
+        raise shape_unknown()
+    return shape
+
+
+def shape_unknown() -> InvalidDataError:
+    """The error for a tensor whose shape must be known, and is not."""
+    return InvalidDataError(
+        "the shape of this tensor is not known: its copy, copy_to(x, device) has one, except while "
+        "a graph is traced."
+    )
 
 
 def not_a_tensor(x: object) -> NotATensorError:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import threading
+
 from unidev.errors import CircularContainerError, UnidevError, UnsupportedContainerError
 from unidev.registry.loading import backend_of_type
 from unidev.support.wording import kind_of, shown
-from unidev.tensors.classify import CONTAINER, MODEL, TENSOR, classify, not_a_tensor
+from unidev.tensors.classify import (
+    CONTAINER,
+    MODEL,
+    PLAIN,
+    TENSOR,
+    classify,
+    is_dataclass,
+    is_lazy,
+    model_of,
+    not_a_tensor,
+)
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, TypeVar
 
     from unidev.contract.backend import Backend
@@ -17,6 +29,11 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 NAMESPACE = "unidev"
+
+_registered: set[type] = set()
+_derived: set[type] = set()
+"""Those of them that were registered for the sake of a base."""
+_registering = threading.Lock()
 
 
 def register_container(
@@ -27,12 +44,13 @@ def register_container(
     """Register how to take apart and rebuild containers of class ``cls``, in this process.
 
     Args:
-        cls: exactly this class; subclasses are registered separately.
+        cls: exactly this class, and those of its subclasses that are dataclasses: they are walked
+            like a dataclass that is registered. Other subclasses are registered separately.
         flatten: takes a container and returns ``(children, rest)``: the items that may be or hold
             tensors, and whatever else is needed to rebuild the container.
         unflatten: takes ``rest, children`` and returns a new container. A dataclass, frozen or not,
-            needs neither function: its fields are the children, and ``__init__`` is not called
-            again.
+            needs neither function: its attributes are the children (if it is a dict or a list, too,
+            so are its items), and ``__init__`` is not called again.
 
     Returns:
         ``cls``, so that it can be used as a decorator on a dataclass.
@@ -58,10 +76,16 @@ def register_container(
         raise UnsupportedContainerError(f"{shown(cls)} of type {kind_of(cls)} is not a class.")
     if backend_of_type(cls) is not None:
         raise UnsupportedContainerError(f"{shown(cls)} is a class of tensors, not of containers.")
+    if cls in _derived:  # by _covers
+        optree.unregister_pytree_node(cls, namespace=NAMESPACE)
+        _derived.discard(cls)
     entry: type[Any] = optree.AutoEntry
-    if flatten is None and unflatten is None and hasattr(cls, "__dataclass_fields__"):
+    if flatten is None and unflatten is None and is_dataclass(cls):
         functions: Any = _dataclass_functions(cls)
-        entry = optree.GetAttrEntry
+        # Entries are strings such as ".x" and "['x']".
+        entry = type(
+            "Entry", (optree.PyTreeEntry,), {"codify": lambda at, node="": node + at.entry}
+        )
     elif callable(flatten) and callable(unflatten):
         functions = _checked_flatten(cls, flatten), unflatten
     else:
@@ -73,6 +97,7 @@ def register_container(
         optree.register_pytree_node(cls, *functions, path_entry_type=entry, namespace=NAMESPACE)  # type: ignore[arg-type]  # optree asks for its own protocol
     except (TypeError, ValueError) as error:
         raise UnsupportedContainerError(f"{shown(cls)} cannot be registered: {error}") from error
+    _registered.add(cls)
     return cls
 
 
@@ -84,18 +109,14 @@ def map_tensors(function: Callable[[Any, Backend], Any], tree: T) -> T:
 
     Raises:
         NotATensorError: ``tree`` is neither a tensor nor a container, or contains a model.
-        UnsupportedContainerError: it contains an unknown container, or one that cannot be taken
-            apart.
+        UnsupportedContainerError: it contains an object that holds a tensor and is not registered,
+            or a container that cannot be taken apart.
         CircularContainerError: it contains a container that contains itself.
     """
-    leaves, structure = _flatten(tree)
+    leaves, structure, found = _looked_through(tree)
     done: dict[int, Any] = {}
     changed = False
-    for position, leaf in enumerate(leaves):
-        kind, backend = classify(leaf)
-        if kind != TENSOR or backend is None:
-            _check_leaf(leaf, kind, tree, position)
-            continue
+    for position, leaf, backend in found:
         if id(leaf) not in done:
             done[id(leaf)] = function(leaf, backend)
         moved = done[id(leaf)]
@@ -111,41 +132,66 @@ def tensors_of(tree: object) -> list[tuple[Any, Backend]]:
 
     Raises the same errors as ``map_tensors``.
     """
-    leaves, _ = _flatten(tree)
-    found = []
-    for position, leaf in enumerate(leaves):
-        kind, backend = classify(leaf)
-        if kind != TENSOR or backend is None:
-            _check_leaf(leaf, kind, tree, position)
-        else:
-            found.append((leaf, backend))
-    return found
+    return [(tensor, backend) for _, tensor, backend in _looked_through(tree)[2]]
+
+
+class Opened:
+    """A tree taken apart; making one raises the same errors as ``map_tensors``."""
+
+    def __init__(self, tree: Any) -> None:
+        self._tree = tree
+        self._leaves, self._structure, found = _looked_through(tree)
+        self.tensors = [(tensor, backend) for _, tensor, backend in found]
+        """As of ``tensors_of``."""
+        self._positions = [position for position, _, _ in found]
+
+    def with_tensors(self, tensors: Iterable[Any]) -> Any:
+        """The tree with ``tensors`` in place of its own, in their order."""
+        leaves = list(self._leaves)
+        for position, x in zip(self._positions, tensors, strict=True):
+            leaves[position] = x
+        return _unflatten(self._structure, leaves, self._tree)
+
+    def path(self, number: int) -> str:
+        """The path, such as ``['mask']``, of the tensor ``number``."""
+        return _paths(self._tree)[self._positions[number]]
+
+    def layout(self) -> list[tuple[Any, ...]]:
+        """For each tensor, the keys that lead to it, and the classes of the containers there."""
+        import optree
+
+        accessors = optree.tree_accessors(self._tree, none_is_leaf=True, namespace=NAMESPACE)
+        return [
+            tuple((step.entry, step.type) for step in accessors[position])
+            for position in self._positions
+        ]
+
+    def has_structure_of(self, other: Opened) -> bool:
+        """Whether tensors stand at the same places in containers of the same classes."""
+        try:  # fast; but the rest of a registered class may have an __eq__ that raises
+            if self._structure == other._structure and self._positions == other._positions:
+                return True
+        except Exception:  # noqa: BLE001, S110
+            pass
+        return self.layout() == other.layout()
 
 
 def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]:
     """Each tensor of ``tree`` with its path, such as ``batch['mask']``, and its backend.
 
-    Includes the tensors of models in ``tree``: ``model.encoder.weight``.
+    Includes the tensors of models in ``tree``: ``model.encoder.weight``. Their gradients are left
+    out: they are where their parameters are, or belong to those of another replica.
     """
-    leaves, _ = _flatten(tree)
-    paths: list[str] | None = None
-    for position, leaf in enumerate(leaves):
-        kind, backend = classify(leaf)
-        if backend is None:
-            _check_leaf(leaf, kind, tree, position)
-            continue
-        paths = paths or _paths(tree)
+    found = _looked_through(tree, takes_models=True)[2]
+    paths = _paths(tree) if found else []
+    for position, leaf, backend in found:
         path = name + paths[position]
-        if kind == TENSOR:
+        if backend_of_type(type(leaf)) is not None:
             yield path, leaf, backend
         else:
-            for within, tensor in backend.models.tensors(leaf).items():
-                yield (f"{path}.{within}" if path else within), tensor, backend
-
-
-def path_of(tree: object, position: int) -> str:
-    """The path, such as ``['mask']``, of the leaf at ``position``."""
-    return _paths(tree)[position]
+            for within, tensor in backend.models.tensors(model_of(leaf)).items():
+                if not within.endswith(".grad"):
+                    yield (f"{path}.{within}" if path else within), tensor, backend
 
 
 def _flatten(tree: object) -> tuple[list[Any], Any]:
@@ -182,24 +228,63 @@ def _unflatten(structure: Any, leaves: list[Any], tree: T) -> T:
 def _paths(tree: object) -> list[str]:
     import optree
 
+    def step(entry: Any) -> str:
+        if isinstance(entry, optree.MappingEntry):
+            return f"[{shown(entry.entry)}]"
+        return entry.codify("")  # type: ignore[no-any-return]
+
     accessors = optree.tree_accessors(tree, none_is_leaf=True, namespace=NAMESPACE)  # type: ignore[arg-type]
     try:
-        return [accessor.codify("") for accessor in accessors]
-    except Exception:  # noqa: BLE001  a key's __repr__ can raise anything
+        return ["".join(map(step, accessor)) for accessor in accessors]
+    except Exception:  # noqa: BLE001  a container's own entries can raise anything
         return [f"[leaf {position}]" for position in range(len(accessors))]
 
 
-def _check_leaf(leaf: object, kind: str, tree: object, position: int) -> None:
-    """Raise unless this leaf of this kind may pass through unchanged."""
-    if kind == CONTAINER:
-        at = path_of(tree, position)
+def _looked_through(
+    tree: object, *, takes_models: bool = False
+) -> tuple[list[Any], Any, list[tuple[int, Any, Backend]]]:
+    """All leaves, the structure, and the tensors (and models) by position, once all are checked."""
+    leaves, structure = _flatten(tree)
+    found, others = [], []
+    for position, leaf in enumerate(leaves):
+        if type(leaf) in PLAIN and leaf is not tree:
+            continue
+        kind, backend = classify(leaf)
+        if backend is not None and (kind == TENSOR or takes_models):
+            found.append((position, leaf, backend))
+        else:
+            others.append((position, leaf, kind))
+    frameworks = {backend.spec.framework for _, _, backend in found}
+    for position, leaf, kind in others:
+        if _covers(type(leaf)):
+            return _looked_through(tree, takes_models=takes_models)
+        _check_leaf(leaf, kind, tree, position, frameworks)
+    return leaves, structure, found
+
+
+def _check_leaf(leaf: object, kind: str, tree: object, position: int, frameworks: set[str]) -> None:
+    """Raise unless this leaf of this kind may pass through unchanged, beside tensors of these."""
+    from unidev.tensors.objects import is_opaque, is_plain, path_to_tensor
+
+    cls, is_container = type(leaf), kind == CONTAINER
+    if kind == MODEL or (leaf is tree and is_plain(cls)):
+        raise not_a_tensor(leaf)
+    hidden = None
+    if not is_plain(cls) and not is_lazy(cls):
+        # Arrays beside another framework's tensors are data, as numbers are: they stay.
+        may_move = is_container or leaf is tree
+        counts_numpy = "numpy" in frameworks or (may_move and not frameworks)
+        hidden = path_to_tensor(leaf, counts_numpy=counts_numpy)
+    if hidden is not None or (is_container and (leaf is tree or is_lazy(cls) or is_opaque(cls))):
+        at = _paths(tree)[position]
+        holds = f"holds a tensor, at {at}{hidden}, and" if hidden else "may hold tensors, but"
         raise UnsupportedContainerError(
-            f"{kind_of(leaf)}{f' at {at}' if at else ''} is a container that is not registered "
-            "with unidev, so its tensors would not be moved. Register its class: "
-            "unidev.register_container(cls, flatten, unflatten), or unidev.register_container(cls) "
-            "for a dataclass. Instead of a generator or another iterator, pass list(...)."
+            f"{kind_of(leaf)}{f' at {at}' if at else ''} {holds} is not registered with unidev, so "
+            "its tensors would not be moved. Register its class: unidev.register_container(cls, "
+            "flatten, unflatten), or unidev.register_container(cls) for a dataclass; or pass its "
+            "tensors by themselves. Instead of a generator or another iterator, pass list(...)."
         )
-    if kind == MODEL or leaf is tree:
+    if leaf is tree:
         raise not_a_tensor(leaf)
 
 
@@ -216,23 +301,51 @@ def _checked_flatten(cls: type[Any], flatten: Callable[[Any], Any]) -> Callable[
     return checked
 
 
-def _dataclass_functions(cls: type[Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    import dataclasses
+def _covers(cls: type) -> bool:
+    """Whether ``cls`` was an unregistered dataclass with a registered base; now it is one too."""
+    if is_dataclass(cls) and not _registered.isdisjoint(cls.__mro__[1:]):
+        with _registering:
+            if cls not in _registered:
+                register_container(cls)
+                _derived.add(cls)
+                return True
+    return False
 
-    names = [field.name for field in dataclasses.fields(cls)]
+
+def _dataclass_functions(cls: type[Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    from collections import OrderedDict
+
+    from unidev.tensors.objects import ITEMS, contents, path_entry
+
+    own: Any = next((kind for kind in (OrderedDict, dict, list) if issubclass(cls, kind)), None)
+    if own is None and issubclass(cls, tuple(ITEMS)):
+        raise UnsupportedContainerError(
+            f"the items of {shown(cls)} cannot be replaced beside its fields: pass flatten and "
+            "unflatten."
+        )
 
     def flatten(value: Any) -> tuple[Sequence[Any], Any, Sequence[str]]:
-        there = [name for name in names if hasattr(value, name)]  # init=False may never be set
-        return [getattr(value, name) for name in there], (value, there), there
+        # All that it holds: more than the fields if `__post_init__` sets more, or if it is a dict.
+        held = list(contents(value))
+        steps = [step for step, _ in held]
+        return [child for _, child in held], (value, steps), [path_entry(step) for step in steps]
 
     def unflatten(rest: Any, children: Sequence[Any]) -> Any:
         # Not cls(**fields): __init__ may take other arguments, and __post_init__ has already run.
-        import copy
+        template, steps = rest
+        try:
+            made = (own or object).__new__(cls)
+        except TypeError:  # a builtin's subclass, such as an exception, which holds more
+            import copy
 
-        template, there = rest
-        made = copy.copy(template)
-        for name, child in zip(there, children, strict=True):
-            object.__setattr__(made, name, child)
+            made = copy.copy(template)
+        for (is_attribute, key), child in zip(steps, children, strict=True):
+            if is_attribute:
+                object.__setattr__(made, key, child)
+            elif own is list:
+                list.append(made, child)
+            else:
+                own.__setitem__(made, key, child)
         return made
 
     return flatten, unflatten

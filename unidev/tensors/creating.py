@@ -13,9 +13,15 @@ from unidev.registry.loading import backend_of_type, load_backend
 from unidev.registry.scopes import innermost_device
 from unidev.support.numbers import real_number, sizes_of
 from unidev.support.wording import kind_of, shown
-from unidev.tensors.classify import backend_of_tensor
+from unidev.tensors.classify import backend_of_tensor, shape_of
 from unidev.tensors.generator import draw
-from unidev.tensors.python_data import as_numpy, checked_number, default_dtype
+from unidev.tensors.python_data import (
+    always_fits,
+    as_numpy,
+    check_fits,
+    checked_number,
+    default_dtype,
+)
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -40,7 +46,8 @@ def array(data: object, *, dtype: object = None, device: DeviceLike | None = Non
             become float32, ints int64 and bools bool; arrays and tensors keep their dtype.
         device: where to put it; by default the innermost ``with device:``, else ``cpu:0``.
 
-    Blocks until the values have arrived. Whether gradients flow back to a tensor ``data`` depends
+    Blocks until the values have arrived. To a dtype that might not hold them, the values of a
+    tensor are read on the host first. Whether gradients flow back to a tensor ``data`` depends
     on the framework; use ``copy_to`` where they must.
 
     Raises:
@@ -142,13 +149,25 @@ def arange(
         raise InvalidDataError("the step of arange cannot be 0.")
     is_int = all(isinstance(bound, int) for bound in bounds)
     try:
-        values = np.arange(*bounds, dtype=np.int64 if is_int else np.float64)
+        values = _whole_numbers(range(*bounds)) if is_int else np.arange(*bounds, dtype=np.float64)  # type: ignore[arg-type]
     except MemoryError as error:
         raise framework_error(error, "the host", f"making arange{shown(given)}") from error
     except (ValueError, OverflowError) as error:
         raise InvalidDataError(f"arange{shown(given)} cannot be made: {error}") from error
     narrow = "int64" if is_int else "float32"
     return _array_of_data("arange", values, narrow if dtype is None else dtype, device)
+
+
+def _whole_numbers(counted: range) -> np.ndarray[Any, Any]:
+    # Not np.arange, which is empty where a bound is beyond int64, and rounds the length to float64.
+    import numpy as np
+
+    values = np.arange(len(counted), dtype=np.int64)
+    if len(values):
+        values *= counted.step
+        values += np.array(counted[0], np.int64)
+        _ = np.array(counted[-1], np.int64)  # as above: an OverflowError beyond int64
+    return values
 
 
 def _bound(value: object) -> int | float:
@@ -225,9 +244,10 @@ def _new(
 def _new_like(maker: str, x: Any, rest: tuple[Any, ...], device: DeviceLike | None) -> Any:
     backend = backend_of_tensor(x)
     target = backend.device_of(x) if device is None else resolve_device(device, backend)
+    shape = shape_of(x)
     return call(
-        backend, getattr(backend, maker), tuple(x.shape), *rest, x.dtype, target,
-        doing=lambda: _making("making a tensor", tuple(x.shape), x.dtype, target),
+        backend, getattr(backend, maker), shape, *rest, x.dtype, target,
+        doing=lambda: _making("making a tensor", shape, x.dtype, target),
     )  # fmt: skip
 
 
@@ -244,12 +264,7 @@ def _random(
             "the dtype of random numbers must be float16, bfloat16, float32 or float64, not "
             f"{shown(dtype)}."
         )
-    try:
-        drawn = draw(distribution, sizes, name)
-    except (MemoryError, ValueError) as error:
-        doing = f"drawing random numbers of shape {sizes}"
-        raise framework_error(error, "the host", doing) from error
-    return _array_of_data(operation, drawn, wanted, target)
+    return _array_of_data(operation, draw(distribution, sizes, name), wanted, target)
 
 
 def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: Backend) -> Any:
@@ -266,15 +281,34 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
 
     wanted = x.dtype if dtype is None else native_dtype(dtype, backend)
     making: tuple[Any, ...] = (backend.copy_to, x, target, False)
-    if wanted != x.dtype:
+    is_checked = wanted != x.dtype and not _always_fits(x.dtype, wanted, backend)
+    if is_checked:
+        making = (_checked_cast, x, wanted, target, backend)
+    elif wanted != x.dtype:
         making = (backend.cast, x, wanted, target)
     return call(
         backend, *making,
         doing=lambda: _making("copying a tensor", tuple(x.shape), wanted, target, "to"),
         operation="array",
-        transfers=lambda: of_tensor("array", x, target, backend),
+        transfers=lambda: (
+            *(of_tensor("array", x, backend.cpu, backend) if is_checked else ()),
+            *of_tensor("array", x, target, backend),
+        ),
         is_explicit=device is not None or innermost_device(backend.name) is not None,
     )  # fmt: skip
+
+
+def _always_fits(dtype: Any, wanted: Any, backend: Backend) -> bool:
+    source, name = portable_name(dtype, backend), portable_name(wanted, backend)
+    return source is None or name is None or always_fits(source, name)  # float8 has no name
+
+
+def _checked_cast(x: Any, dtype: Any, target: Device, backend: Backend) -> Any:
+    readable = x
+    if portable_name(x.dtype, backend) == "bfloat16":  # which NumPy does not have
+        readable = backend.cast(x, backend.dtypes["float32"], backend.cpu)
+    check_fits(backend.to_numpy(readable), portable_name(dtype, backend))
+    return backend.cast(x, dtype, target)
 
 
 def _is_host_array(data: object) -> bool:

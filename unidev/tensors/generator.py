@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-
+from unidev.calls.framework_errors import framework_error
 from unidev.errors import InvalidDataError
+from unidev.support.forking import fork_safe_lock
 from unidev.support.numbers import non_negative_integer
 from unidev.support.wording import shown
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _SIGNIFICANT_BITS = {"float16": 11, "bfloat16": 8}
 
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 _generator: np.random.Generator | None = None
 
 
@@ -44,13 +44,21 @@ def seed(n: int, /) -> None:
 
 
 def draw(distribution: str, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
-    """Draw from ``random`` (in [0, 1)) or ``standard_normal``, as float64 or else float32."""
+    """Draw from ``random`` (in [0, 1)) or ``standard_normal``, as float64 or else float32.
+
+    Raises:
+        FrameworkError: NumPy cannot make an array of that shape, or the host lacks the memory.
+    """
     global _generator  # noqa: PLW0603  one generator a process
     with _lock:
         if _generator is None:
             _generator = _philox(None)
         width = "float64" if dtype == "float64" else "float32"
-        drawn = getattr(_generator, distribution)(shape, dtype=width)
+        try:
+            drawn = getattr(_generator, distribution)(shape, dtype=width)
+        except (MemoryError, ValueError) as error:
+            doing = f"drawing random numbers of shape {shape}"
+            raise framework_error(error, "the host", doing) from error
     bits = _SIGNIFICANT_BITS.get(dtype)
     if distribution == "random" and bits is not None:
         # Rounding to so few bits would turn the numbers next to 1 into 1.

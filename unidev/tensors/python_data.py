@@ -41,7 +41,7 @@ def as_numpy(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
         values = np.asarray(data)
         _refuse_objects(values, data)
         values = values.astype(values.dtype.newbyteorder("="), copy=False)
-        _check_fits(values, dtype)
+        check_fits(values, dtype)
         return values
     return _from_python(data, dtype)
 
@@ -88,14 +88,12 @@ def checked_number(value: Any, dtype: str | None) -> Any:
     number = value.item() if isinstance(value, np.generic) else value
     if dtype is None:
         return number
-    kind = "f" if dtype == "bfloat16" else np.dtype(dtype).kind
+    kind, least, largest = _range(dtype)
     if kind in "iu":
-        limits = np.iinfo(dtype)
         fits = isinstance(number, (int, float)) and number == number // 1
-        fits = fits and limits.min <= number <= limits.max
+        fits = fits and least <= number <= largest
         number = int(number) if fits else number
     elif kind in "fc":
-        largest = _LARGEST_BFLOAT16 if dtype == "bfloat16" else float(np.finfo(dtype).max)
         is_complex = isinstance(number, (complex, np.complexfloating))
         parts = (number.real, number.imag) if is_complex else (number,)
         fits = (kind == "c" or not is_complex) and all(_holds(part, largest) for part in parts)
@@ -109,6 +107,31 @@ def checked_number(value: Any, dtype: str | None) -> Any:
 def _holds(number: Any, largest: float) -> bool:
     # An int may be larger than any float: comparing is exact where converting raises.
     return bool(abs(number) <= largest or abs(number) == math.inf or number != number)  # noqa: PLR0124  NaN
+
+
+def always_fits(source: str, dtype: str) -> bool:
+    """Whether a conversion from ``source`` to ``dtype`` corrupts no value (see ``check_fits``)."""
+    (kind, lowest, highest), (wanted, least, largest) = _range(source), _range(dtype)
+    if wanted == "b":
+        return kind != "c"
+    ranks = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+    return ranks[kind] <= ranks[wanted] and least <= lowest and highest <= largest
+
+
+def _range(dtype: str) -> tuple[str, float, float]:
+    """The kind of a dtype, as NumPy abbreviates it, and its least and largest finite number."""
+    import numpy as np
+
+    if dtype == "bfloat16":
+        return "f", -_LARGEST_BFLOAT16, _LARGEST_BFLOAT16
+    kind = np.dtype(dtype).kind
+    if kind == "b":
+        return kind, 0, 1
+    if kind in "iu":
+        integers = np.iinfo(dtype)
+        return kind, integers.min, integers.max
+    largest = float(np.finfo(dtype).max)
+    return kind, -largest, largest
 
 
 def _from_python(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
@@ -127,7 +150,7 @@ def _from_python(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
             dtype = _NARROW.get(str(values.dtype.name))
         if values.dtype.kind != "O" or not is_int:
             _refuse_objects(values, data)
-            _check_fits(values, dtype)
+            check_fits(values, dtype)
         if dtype is None or dtype == "bfloat16":
             _refuse_objects(values, data)
             return values
@@ -192,7 +215,7 @@ def _check_types(types: set[type]) -> None:
         )
 
 
-def _check_fits(values: np.ndarray[Any, Any], dtype: str | None) -> None:
+def check_fits(values: np.ndarray[Any, Any], dtype: str | None) -> None:
     """Raise InvalidDataError if a conversion to ``dtype`` would silently corrupt a value.
 
     Rounding and truncating floats is allowed, as elsewhere; a value beyond the dtype's range and
@@ -200,21 +223,26 @@ def _check_fits(values: np.ndarray[Any, Any], dtype: str | None) -> None:
     """
     import numpy as np
 
-    if dtype is None or dtype in ("bfloat16", values.dtype.name) or not values.size:
+    if dtype in (None, values.dtype.name) or not values.size:
         return
-    kind = np.dtype(dtype).kind
+    if values.dtype.name == "bfloat16":  # from ml_dtypes: NumPy does not count it as a float
+        values = values.astype("float32")
+    kind, least, largest = _range(dtype)
     if values.dtype.kind == "c" and kind != "c":
         raise InvalidDataError(f"{dtype} cannot hold complex numbers: pass their real parts.")
     if kind in "iu" and values.dtype.kind in "iuf":
-        limits = np.iinfo(dtype)
         for extreme in (values.min().item(), values.max().item()):  # NaN, if there is one
-            if not (math.isfinite(extreme) and limits.min <= int(extreme) <= limits.max):
+            if not (math.isfinite(extreme) and least <= int(extreme) <= largest):
                 raise InvalidDataError(
-                    f"{dtype} cannot hold {extreme!r}: its range is {limits.min} to {limits.max}."
+                    f"{dtype} cannot hold {extreme!r}: its range is {least} to {largest}."
                 )
     elif kind in "fc":
         with np.errstate(all="ignore"):
-            lost = np.isfinite(values) & ~np.isfinite(values.astype(dtype))
+            lost = np.isfinite(values) & ~(
+                np.abs(values) <= largest
+                if dtype == "bfloat16"
+                else np.isfinite(values.astype(dtype))
+            )
         if lost.any():
             raise InvalidDataError(
                 f"{dtype} cannot hold {values[lost].flat[0]!r}; float64 goes up to 1.8e308."

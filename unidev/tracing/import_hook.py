@@ -8,26 +8,27 @@ import statement returns. Nothing can have moved before that.
 from __future__ import annotations
 
 import sys
-import threading
 from typing import TYPE_CHECKING, Any
 
 from unidev.errors import UnidevError
 from unidev.registry.discovery import backend_specs
 from unidev.registry.loading import being_loaded, load_backend, loading_lock
 from unidev.registry.observer import thread
+from unidev.support.forking import fork_safe_lock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
-_lock = threading.Lock()
+_lock = fork_safe_lock()
 _users = 0
 
 
 def start() -> None:
     """Install the finder until every ``start`` has been matched by a ``stop``."""
     global _users  # noqa: PLW0603  sys.meta_path is global, too
+    backend_specs()  # first: an import that it makes must not ask a finder that needs its answer
     with _lock:
         _users += 1
         if _users == 1:

@@ -128,6 +128,16 @@ def test_bfloat16_is_made_read_and_refused_as_what_it_is():
         unidev.to_numpy(x)
 
 
+@pytest.mark.parametrize("device", [CPU, GPU])
+@pytest.mark.parametrize("name", ["bfloat16", "float32", "float64"])
+def test_numbers_too_small_for_float16_become_zero(device, name):
+    x = unidev.array([4e-24, 6e-8, 1.0], dtype=name, device=device)
+    half = unidev.array(x, dtype="float16", device=device)
+    expected = unidev.to_numpy(x.cast("float32")).astype("float16")  # Paddle's: 7e-05 for 4e-24
+    assert unidev.to_numpy(half).tolist() == expected.tolist()
+    assert unidev.device_of(half) is unidev.device_of(x)
+
+
 @pytest.mark.parametrize("name", ["uint16", "uint32", "uint64"])
 def test_arrays_that_paddle_would_take_for_something_else_are_refused(name):
     # to_tensor silently makes bfloat16 of uint16.

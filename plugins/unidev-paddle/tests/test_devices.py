@@ -82,6 +82,8 @@ def test_the_cpu_has_several_names_too(spelling):
         ("sim:-1", unidev.DeviceSpecError),
         ("cuda:0", unidev.DeviceSpecError),
         ("Place(cpu)", unidev.DeviceSpecError),
+        ("gpu:" + 5000 * "9", unidev.DeviceSpecError),
+        ("sim:" + 5000 * "9", unidev.DeviceSpecError),
     ],
 )
 def test_what_is_no_device_here_is_an_error(spelling, error):

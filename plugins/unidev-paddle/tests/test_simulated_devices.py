@@ -142,6 +142,46 @@ def test_training_gives_what_it_gives_on_the_cpu():
     assert train(GPU) == pytest.approx(train(unidev.cpu()), rel=1e-4)
 
 
+class Tied(paddle.nn.Layer):
+    """The weight of the embedding is also that of the output, as in language models."""
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = paddle.nn.Embedding(4, 2, padding_idx=3)
+        self.embedding.weight.set_value(np.arange(8, dtype=np.float32).reshape(4, 2) / 8)
+
+    def forward(self, rows):
+        return paddle.matmul(self.embedding(rows), self.embedding.weight, transpose_y=True)
+
+
+@pytest.mark.parametrize("index", ["int32", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_gradient_of_a_tied_embedding_is_on_its_device(dtype, index):
+    found = []
+    for device in ("cpu", "gpu:1"):
+        model = Tied().to(dtype=dtype)
+        unidev.place(model, device)
+        rows = unidev.array([[1, 2, 1], [3, 0, 1]], dtype=index, device=device).T
+        for _ in range(2):
+            model(rows).sum().backward()
+            assert unidev.device_of(model) is unidev.as_device(device)
+        gradient = model.embedding.weight.grad
+        assert gradient.dtype == getattr(paddle, dtype)
+        found.append(gradient.numpy())
+    assert np.allclose(*found)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_gradient_of_an_embedding_of_half_precision(dtype):
+    weight = unidev.ones((4, 2), dtype=dtype, device=GPU)
+    weight.stop_gradient = False
+    rows = unidev.array([1, 2, 1], device=GPU)
+    found = paddle.nn.functional.embedding(rows, weight).astype("float32") * 1.5
+    found.sum().backward()
+    assert unidev.device_of(weight.grad) is GPU
+    assert weight.grad.astype("float32").numpy().tolist() == [[0, 0], [3, 3], [1.5, 1.5], [0, 0]]
+
+
 def test_save_and_load(tmp_path):
     paddle.save({"x": on_gpu()}, str(tmp_path / "x"))
     assert paddle.load(str(tmp_path / "x"))["x"].numpy().tolist() == MATRIX.tolist()
@@ -154,3 +194,54 @@ def test_save_and_load(tmp_path):
 def test_layer_to_moves_an_lstm():
     network = paddle.nn.LSTM(3, 4)
     network.to(GPU.native_name)
+
+
+SLICES = {
+    "a row": lambda x: x[0],
+    "the rest": lambda x: x[1:],
+    "a column": lambda x: x[:, -1],
+    "with steps": lambda x: x[::2, 1:3],
+    "backwards": lambda x: x[::-1],
+    "of a transposed": lambda x: x.T[1:],
+    "a diagonal": paddle.diagonal,
+    "as_strided": lambda x: paddle.as_strided(x, (2, 2), (4, 1)),
+    "of a view": lambda x: x.view([12])[3:],
+    "expanded": lambda x: x[0].expand([5, 4]),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("part", SLICES.values(), ids=SLICES)
+def test_the_gradient_of_a_slice_is_that_of_the_cpu(part, dtype):
+    found = []
+    for device in (unidev.cpu(), GPU):
+        x = unidev.copy_to(paddle.arange(12, dtype="float32").reshape([3, 4]).cast(dtype), device)
+        x.stop_gradient = False
+        (part(x) * part(x)).sum().abs().backward()
+        assert unidev.device_of(x.grad) is device
+        found.append(x.grad.numpy().tolist())
+    assert found[0] == found[1]
+
+
+def test_the_last_step_of_an_lstm_trains():
+    lstm = unidev.place(paddle.nn.LSTM(4, 5), GPU)
+    outputs, _ = lstm(unidev.copy_to(paddle.ones((2, 3, 4)), GPU))
+    outputs[:, -1].sum().backward()
+    assert all(unidev.device_of(x.grad) is GPU for x in lstm.parameters())
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("bool", True), ("uint8", 200), ("int8", -3), ("int16", -300), ("int32", 2**30),
+     ("int64", 2**60), ("float16", 0.1), ("bfloat16", 0.1), ("float32", float("inf")),
+     ("float64", 0.1), ("complex64", 2.5), ("complex128", -0.5)],
+)  # fmt: skip
+@pytest.mark.parametrize("part", [lambda x: x, lambda x: x[:, ::2], lambda x: x[:0]])
+def test_filling_on_a_device_is_filling_on_the_cpu(dtype, value, part):
+    on_cpu = paddle.zeros((3, 4), dtype=dtype)
+    there = unidev.copy_to(on_cpu, GPU)
+    part(on_cpu).fill_(value)
+    part(there).fill_(value)
+    assert unidev.device_of(there) is GPU
+    back = unidev.copy_to(there, "cpu")
+    assert back.view(paddle.uint8).numpy().tolist() == on_cpu.view(paddle.uint8).numpy().tolist()

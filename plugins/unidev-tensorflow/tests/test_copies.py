@@ -216,3 +216,22 @@ def test_too_large_a_tensor_is_lack_of_memory():
     # More than fits in 32 bits: as an int32 it would be 0. TensorFlow waits 10 s for memory.
     with pytest.raises(unidev.OutOfDeviceMemoryError):
         unidev.empty((1 << 45,), device="gpu:0")
+
+
+@pytest.mark.parametrize("shape", [None, [None, 2]], ids=str)
+@pytest.mark.parametrize(
+    "call", [unidev.zeros_like, unidev.ones_like, unidev.empty_like], ids=lambda f: f.__name__
+)
+def test_the_shape_of_a_variable_may_be_unknown(call, shape):
+    x = tf.Variable([[1.0, 2.0]], shape=tf.TensorShape(shape))
+    with pytest.raises(unidev.InvalidDataError, match=r"copy_to\(x, device\) has one"):
+        call(x)
+    assert call(unidev.copy_to(x, "cpu")).shape == (1, 2)
+
+
+def test_a_step_to_a_variable_of_unknown_shape():
+    x = tf.Variable([1.0, 2.0], shape=tf.TensorShape(None))
+    with pytest.raises(unidev.InvalidDataError, match="shape of this tensor is not known"):
+        unidev.sgd(x, x, lr=1.0)
+    with pytest.raises(unidev.InvalidDataError, match="shape of this tensor is not known"):
+        unidev.nn.functional.mean_squared_error(x, x)

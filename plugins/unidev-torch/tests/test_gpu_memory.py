@@ -45,16 +45,22 @@ def test_a_device_that_torch_counts_nothing_of_is_refused(monkeypatch):
         peaks.peak_bytes(unidev.gpu(0))
 
 
-def test_what_counts_and_pins_is_there_on_a_real_accelerator_alone(monkeypatch):
+def test_a_simulated_device_counts_its_peak():
+    kept = unidev.zeros(1000, device="gpu:1")
+    with unidev.track_memory("gpu:1") as peak:
+        del kept
+        _ = unidev.zeros((3, 1000), device="gpu:1") + 1
+        assert peak.start_bytes >= 4000
+    assert 12_000 <= peak.added_bytes <= 24_000
+    with pytest.raises(UnsupportedOperation, match="does not count the CPU's memory"):
+        unidev.track_memory("cpu")
+
+
+def test_memory_is_pinned_for_a_real_accelerator_alone(monkeypatch):
     backend = unidev.active_backend()
-    with pytest.raises(UnsupportedOperation, match="track_memory is not supported: torch counts"):
-        unidev.track_memory("gpu:0")
     with pytest.raises(UnsupportedOperation, match="there is none"):
         backend.pinned(unidev.ones(3))
-    for name in ("peaks", "pinned"):
-        backend.__dict__.pop(name, None)
+    backend.__dict__.pop("pinned", None)
     monkeypatch.setattr(backend, "simulated_count", 0)
-    assert isinstance(backend.peaks, TorchPeaks)
     assert callable(backend.pinned)
-    for name in ("peaks", "pinned"):
-        backend.__dict__.pop(name)
+    backend.__dict__.pop("pinned")

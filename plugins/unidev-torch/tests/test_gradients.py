@@ -170,3 +170,17 @@ def test_threads_train_models_of_their_own_at_once() -> None:
     assert len(results) == 4
     assert results[0] == results[1] == results[2] == results[3]
     assert results[0][-1] < results[0][0]
+
+
+def test_an_inference_tensor_has_no_gradient() -> None:
+    with torch.inference_mode():
+        x, model = torch.ones(2), torch.nn.Linear(2, 1)
+    for call in (
+        lambda: unidev.value_and_grad(lambda x: x.sum())(x),
+        lambda: unidev.value_and_grad(lambda xs: xs[1].sum())([torch.ones(1), x]),
+        lambda: unidev.value_and_grad(lambda model: model(torch.ones(1, 2)).sum())(model),
+    ):
+        for mode in (False, True):
+            with torch.inference_mode(mode), pytest.raises(unidev.UnsupportedOperation) as caught:
+                call()
+            assert "clone it, outside of that mode" in str(caught.value)

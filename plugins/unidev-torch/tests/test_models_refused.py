@@ -274,6 +274,61 @@ def test_a_module_that_fails_to_move_its_own_leaves_all_where_it_was() -> None:
     assert all(a is b for a, b in zip(model[1].seen, seen, strict=True))
 
 
+class Remembering(nn.Module):
+    """Remembers its device in ``to``, as Lightning's mixin for all of its kind."""
+
+    def __init__(self, *inside: nn.Module, fails: Exception | None = None) -> None:
+        super().__init__()
+        self.inside = nn.ModuleList([nn.Linear(2, 2), *inside])
+        self._device, self.fails, self.calls = CPU, fails, 0
+
+    def to(self, *args: Any, **kwargs: Any) -> Remembering:
+        device = torch._C._nn._parse_to(*args, **kwargs)[0]
+        for module in self.modules():
+            if isinstance(module, Remembering):
+                module._device, module.calls = device, module.calls + 1
+        if self.fails is not None:
+            raise self.fails
+        return super().to(*args, **kwargs)
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, nn.Sequential, lambda x: nn.Sequential(Metric(), x)])
+def test_what_a_module_remembers_of_its_device_follows(wrap: Any) -> None:
+    inner, outer = Remembering(), None
+    outer = Remembering(nn.Sequential(inner), Metric())
+    model = wrap(outer)
+    optimizer = torch.optim.Adam(model.parameters())
+    parameters = list(model.parameters())
+    for device in ("gpu:1", "cpu"):
+        assert unidev.place(model, device) is model
+        there = unidev.as_device(device).native
+        assert (outer._device, inner._device) == (there, there)
+        assert all(x.device == there for x in parameters)
+    assert (outer.calls, inner.calls) == (2, 2)
+    assert "_apply" not in vars(outer)
+    for new, old, known in zip(
+        model.parameters(), parameters, optimizer.param_groups[0]["params"], strict=True
+    ):
+        assert new is old is known
+
+
+@pytest.mark.parametrize(
+    ("fails", "kind"),
+    [
+        (RuntimeError("this one does not move"), unidev.FrameworkError),
+        (ValueError("`.to` does not move 4-bit models"), unidev.UnsupportedOperation),
+    ],
+)
+def test_a_module_whose_to_fails_leaves_all_where_it_was(fails: Exception, kind: Any) -> None:
+    first = Remembering()
+    model = nn.Sequential(first, Remembering(fails=fails), Metric())
+    with pytest.raises(kind, match="does not move"):
+        unidev.place(model, "gpu:1")
+    assert [each._device for each in (first, model[1])] == [CPU, CPU]
+    assert {x.device for x in (*model.parameters(), *model[2].seen)} == {CPU}
+    assert not any("_apply" in vars(module) for module in model.modules())
+
+
 def test_a_gradient_that_simulated_devices_cannot_hold_is_named() -> None:
     model = nn.Embedding(4, 2, sparse=True)
     model(torch.tensor([1])).sum().backward()

@@ -203,3 +203,12 @@ def test_many_threads_on_many_devices_do_not_disturb_each_other() -> None:
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32, torch.int64, torch.float])
+def test_integers_are_counted_into_bins_as_on_cuda(dtype: torch.dtype) -> None:
+    values = torch.tensor([0, 1, 2, 2, 5, 7, 8, 3], dtype=dtype)
+    for bins, low, high in ((8, 0, 7), (3, 0, 8), (4, 0, 0)):
+        found = torch.histc(values.to("sim:1"), bins, low, high)
+        assert (found.dtype, str(found.device)) == (dtype, "sim:1")
+        assert found.tolist() == torch.histc(values.double(), bins, low, high).tolist()

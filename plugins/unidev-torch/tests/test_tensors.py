@@ -246,8 +246,20 @@ def test_a_dtype_that_numpy_lacks_is_an_error_that_says_what_to_do(
 
 
 def test_a_complex_tensor_does_not_silently_lose_its_imaginary_part() -> None:
-    with pytest.raises(unidev.UnsupportedDtypeError, match="imaginary"):
+    with pytest.raises(unidev.InvalidDataError, match="float32 cannot hold complex"):
         unidev.array(torch.ones(2, dtype=torch.cfloat), dtype="float32")
+    with pytest.raises(unidev.UnsupportedDtypeError, match="imaginary"):
+        unidev.array(torch.ones(2, dtype=torch.complex32), dtype="float32")
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
+def test_a_bfloat16_tensor_is_checked_before_it_is_converted(device: str) -> None:
+    x = torch.tensor([1.5, 1e30], dtype=torch.bfloat16, device=unidev.as_device(device).native)
+    assert unidev.array(x, dtype="float32", device=device).device == x.device
+    for dtype in ("float16", "int32"):
+        with pytest.raises(unidev.InvalidDataError, match=f"{dtype} cannot hold"):
+            unidev.array(x, dtype=dtype, device=device)
+        assert unidev.to_numpy(unidev.array(x[:1], dtype=dtype, device=device)) in (1.5, 1)
 
 
 @pytest.mark.parametrize("target", DEVICES)

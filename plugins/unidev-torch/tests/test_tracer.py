@@ -254,3 +254,9 @@ def test_a_net_that_moves_at_once_is_one_call_and_gets_no_advice() -> None:
             x.cpu()
     assert len({each.call for each in trace.transfers}) == 12
     assert ", 12 times at " in trace.by_line()[0].advice
+
+
+def test_a_lazy_module_moves_nothing_until_it_is_initialised() -> None:
+    net = torch.nn.LazyLinear(2)
+    assert recorded_of(net.to, A) == []
+    assert net.weight.device == torch.device(A)

@@ -49,10 +49,10 @@ def test_nothing_allocated(bench: Workbench, device: Device) -> None:
 @check(required=True, over="pairs")
 def test_disjoint_copy_when_not_there(bench: Workbench, source: Device, target: Device) -> None:
     """A tensor on another device is copied: the result is on the device and shares no memory."""
-    for size in samples.SIZES:
-        x = bench.make(samples.counting((size,)), source)
-        y = unidev.as_in_device(x, target)
-        where = f"{size} elements, {source} to {target}"
+    for case in bench.drawn(source, target, is_large=False):
+        x, where = case.make_laid_out(bench.probe, source), f"{case}, {source} to {target}"
+        with case.entered():
+            y = unidev.as_in_device(x, target)
         # First: a tensor that was not moved is not a copy either, but this message is clearer.
         bench.oracle.check_device(y, target, where)
         bench.oracle.check_copy(x, y, target, where)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 
@@ -21,8 +23,11 @@ from unidev.conformance.kit.stored_models import (
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 from unidev.contract.models import Stored
+from unidev.models.checkpoints.format import can_hold
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
@@ -106,22 +111,57 @@ def test_view_without_its_storage(bench: Workbench, device: Device) -> None:
 
 
 def _check_view(bench: Workbench, view: Any, expected: Any, where: str) -> None:
-    models: Any = bench.backend.models
     model = bench.probe.models.model()
-    models.stored = lambda _: {"view": Stored(view)}
-    try:
-        with a_folder() as folder:
-            path = folder / "view.safetensors"
-            bench.works(unidev.save_parameters, model, path)
-            found, size = entries(path), path.stat().st_size
-    finally:
-        del models.stored
+    with _storing(bench, {"view": view}), a_folder() as folder:
+        path = folder / "view.safetensors"
+        bench.works(unidev.save_parameters, model, path)
+        found, size = entries(path), path.stat().st_size
     assert list(found) == ["view"], f"{where}: the file has {sorted(found)}"
     assert found["view"].shape == expected.shape, f"{where}: shape {found['view'].shape}"
     assert np.array_equal(found["view"], expected), f"{where}: the file has other values"
     room = expected.nbytes + HEADER_BYTES
     assert size <= room, f"{where}: a file of {size} bytes for {expected.nbytes} of elements"
     bench.evidence.add("file", f"{where}: {size} bytes for {expected.nbytes}")
+
+
+def _storing(bench: Workbench, tensors: dict[str, Any]) -> AbstractContextManager[Any]:
+    """Inside the block, these tensors are all that a checkpoint of a model holds."""
+    stored = {name: Stored(x) for name, x in tensors.items()}
+    return mock.patch.object(bench.backend.models, "stored", return_value=stored)
+
+
+@check(required=True, profile="train", needs=_BOTH, over="devices")
+def test_any_dtype_and_size(bench: Workbench, device: Device) -> None:
+    """A checkpoint holds the bits of tensors of any dtype, size and layout, and gives them back."""
+    cases = {
+        f"{number}.{case.dtype}": case
+        for number, case in enumerate(bench.drawn(device, is_large=False))
+        if can_hold(case.dtype)
+    }
+    tensors = {name: case.make_laid_out(bench.probe, device) for name, case in cases.items()}
+    expected = {name: bench.probe.read(x) for name, x in tensors.items()}
+    model = bench.probe.models.model()
+    with a_folder() as folder:
+        path = folder / "drawn.safetensors"
+        with _storing(bench, tensors):
+            bench.works(unidev.save_parameters, model, path)
+        content = path.read_bytes()
+        if not isinstance(bench.probe.write, Unsupported):
+            blank = {
+                name: unidev.zeros(tuple(x.shape), dtype=cases[name].dtype, device=device)
+                for name, x in tensors.items()
+            }
+            with _storing(bench, blank):
+                bench.works(unidev.load_parameters, model, path)
+            for name, x in blank.items():
+                bench.oracle.check_bytes(x, expected[name], f"{cases[name]} on {device}, loaded")
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:start])
+    for name, held in expected.items():
+        begin, end = header[name]["data_offsets"]
+        found = content[start + begin : start + end]
+        assert found == held, f"{cases[name]} on {device}: the file has other bytes"
+    bench.evidence.add("held", sorted({case.dtype for case in cases.values()}))
 
 
 @check(required=True, profile="train", needs=("layers", "models"), over="devices")

@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import unidev
-from unidev.conformance.kit.containers import Batch, Custom, Frozen, Point
+from unidev.conformance.kit.containers import (
+    Batch,
+    Custom,
+    Frozen,
+    Longer,
+    Output,
+    Point,
+    objects_with,
+    objects_without,
+)
 from unidev.conformance.kit.examples import a_handful
 from unidev.conformance.running.catalog import check
 
@@ -148,6 +157,51 @@ def test_non_tensors_untouched(bench: Workbench, source: Device, target: Device)
         assert len(copied) == len(others), f"{source} to {target}: {copied}"
         for old, new in zip(others, copied, strict=True):
             assert new is old, f"{source} to {target}: {old!r} became {new!r}"
+
+
+@check(required=True, over="all_pairs")
+def test_objects_with_tensors_are_refused(bench: Workbench, source: Device, target: Device) -> None:
+    """An object that holds a tensor is refused with its path: the tensor would stay behind."""
+    x, y = bench.matrix(source), bench.matrix(source)
+    for held, path in objects_with(y):
+        batch = {"x": x, "odd": [held]}
+        for call, *arguments in (
+            (unidev.copy_to, batch, target), (unidev.as_in_device, batch, target),
+            (unidev.device_of, batch), (unidev.check_same_device, batch),
+        ):  # fmt: skip
+            error = bench.expect(unidev.UnsupportedContainerError, call, *arguments)
+            wanted = f"['odd'][0]{path}"
+            assert wanted in str(error), f"{call.__name__}: no {wanted!r} in: {error}"
+
+
+@check(required=True, over="all_pairs")
+def test_objects_without_tensors_pass(bench: Workbench, source: Device, target: Device) -> None:
+    """Paths, dates, locks, functions and other objects pass, and none of their code runs."""
+    x = bench.matrix(source)
+    others = [source, source.native, x.dtype, *objects_without(x)]
+    tree = {"x": x, "others": others}
+    for verb in (unidev.copy_to, unidev.as_in_device):
+        moved = bench.works(verb, tree, target)
+        for old, new in zip(others, moved["others"], strict=True):
+            assert new is old, f"{source} to {target}: a {type(old).__name__} was replaced"
+    assert bench.works(unidev.as_in_device, tree, source) is tree
+    assert bench.works(unidev.device_of, tree) is source
+    bench.works(unidev.check_same_device, tree)
+
+
+@check(required=True, over="all_pairs")
+def test_mappings_that_are_dataclasses(bench: Workbench, source: Device, target: Device) -> None:
+    """Of a dataclass that is also a mapping, attributes and items stay the same tensors."""
+    x, mask = bench.matrix(source), bench.matrix(source)
+    where = f"{source} to {target}"
+    for tree in (Output(x), Longer(x, mask)):
+        moved = bench.works(unidev.copy_to, tree, target)
+        name = type(tree).__name__
+        assert type(moved) is type(tree), f"{where}: {name} became {type(moved).__name__}"
+        assert moved.get("data") is moved.data, f"{where}: the item of {name} is another tensor"
+        bench.oracle.check_copy(x, moved.data, target, f"{name}, {where}")
+        assert tree["data"] is tree.data is x, f"{where}: the original {name} was changed"
+    bench.oracle.check_copy(mask, moved.mask, target, f"a subclass's field, {where}")
 
 
 @check(over="all_pairs")

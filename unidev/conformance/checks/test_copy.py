@@ -56,24 +56,39 @@ def _check_any_bits(bench: Workbench, source: Device, target: Device) -> None:
 
 @check(required=True, over="devices")
 def test_disjoint_on_the_same_device(bench: Workbench, device: Device) -> None:
-    """Even on one device, the storages of the copy and of the source share no byte."""
-    for values in _every_size():
-        x = bench.make(values, device)
-        y = unidev.copy_to(x, device)
-        bench.oracle.check_copy(x, y, device, f"{values.shape} on {device}")
+    """On one device, copies of any size, dtype and layout share no byte with their sources."""
+    _check_drawn(bench, device, device)
 
 
 @check(required=True, over="pairs")
 def test_disjoint_across_devices(bench: Workbench, source: Device, target: Device) -> None:
     """Between any two devices no byte is shared: the copy has more than a new label."""
-    for values in _every_size():
-        x = bench.make(values, source)
-        y = unidev.copy_to(x, target)
-        bench.oracle.check_copy(x, y, target, f"{values.shape}, {source} to {target}")
+    _check_drawn(bench, source, target)
 
 
-def _every_size() -> list[samples.Array]:
-    return [samples.counting((size,)) for size in samples.SIZES]
+def _check_drawn(bench: Workbench, source: Device, target: Device) -> None:
+    for case in bench.drawn(source, target, is_large=(source, target) in bench.ring()):
+        x = case.make_laid_out(bench.probe, source)
+        with case.entered():
+            y = unidev.copy_to(x, target)
+        bench.oracle.check_copy(x, y, target, f"{case}, {source} to {target}")
+
+
+@check(required=True, over="ring")
+def test_non_blocking(bench: Workbench, source: Device, target: Device) -> None:
+    """``non_blocking`` copies what the source held at the call; ``synchronize`` waits for it."""
+    for case in bench.drawn(source, target, is_large=False):
+        x = case.make(bench.probe, source)
+        content = bench.probe.read(x)
+        y = unidev.copy_to(x, target, non_blocking=True)
+        if not isinstance(bench.probe.write, Unsupported):
+            bench.probe.write(x, 1)  # at once
+        unidev.synchronize(target)
+        where = f"{case}, {source} to {target}, non_blocking"
+        bench.oracle.check_memory(y, target, content, f"{where}, after synchronize")
+        bench.oracle.check_bytes(y, content, f"{where}, after writing to the source")
+        bench.oracle.check_disjoint(x, y, where)
+        bench.oracle.check_device(y, target, where)
 
 
 @check(required=True, over="all_pairs")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Extent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
@@ -51,16 +52,42 @@ def test_on_each_device(bench: Workbench, device: Device) -> None:
 
 
 def _check_filled(bench: Workbench, device: Device) -> None:
-    for made, value in (
-        (unidev.zeros((2, 3), device=device), 0),
-        (unidev.ones((2, 3), device=device), 1),
-        (unidev.full((2, 3), 2.5, device=device), 2.5),
-        (unidev.ones_like(bench.matrix(device)), 1),
-    ):
-        expected = np.full((2, 3), value, dtype="float32").tobytes()
-        bench.oracle.check_bytes(made, expected, f"filled with {value} on {device}")
+    for case in bench.drawn(device, is_large=device is bench.devices[-1]):
+        if not case.is_of_numpy:
+            continue  # there is nothing to compare bits with
+        shape = case.values.shape
+        options: dict[str, Any] = {"dtype": case.dtype, "device": device}
+        number = case.dtype == "bool" or 3
+        for name, made, value in (
+            ("zeros", unidev.zeros(shape, **options), 0),
+            ("ones", unidev.ones(shape, **options), 1),
+            ("full", unidev.full(shape, number, **options), number),
+            ("ones_like", unidev.ones_like(case.make(bench.probe, device)), 1),
+        ):
+            expected = np.full(shape, value, dtype=case.dtype).tobytes()
+            bench.oracle.check_bytes(made, expected, f"{name}, {case.dtype} {shape} on {device}")
     numbers = np.arange(5).tobytes()
     bench.oracle.check_bytes(unidev.arange(5, device=device), numbers, f"arange(5) on {device}")
+
+
+@check(required=True, over="devices")
+def test_from_another_tensor(bench: Workbench, device: Device) -> None:
+    """``array`` of a tensor in another dtype has the same numbers, however many, in new memory."""
+    names = [n for n in bench.backend.dtypes if samples.is_numpy_dtype(n) and n != "bool"]
+    names.sort(key=lambda name: "iufc".index(np.dtype(name).kind))
+    wider = dict(pairwise(names))
+    for case in bench.drawn(device, is_large=False):
+        if case.dtype not in wider:
+            continue
+        target, shape = wider[case.dtype], case.values.shape
+        values = samples.counting(shape, case.dtype)
+        x = bench.make(values, device)
+        y = unidev.array(x, dtype=target, device=device)
+        where = f"{case.dtype} {shape} as {target} on {device}"
+        assert y.dtype == bench.backend.dtypes[target], f"{where}: its dtype is {y.dtype}"
+        bench.oracle.check_bytes(y, values.astype(target).tobytes(), where)
+        bench.oracle.check_disjoint(x, y, where)
+        bench.oracle.check_device(y, device, where)
 
 
 @check(required=True, over="devices")
@@ -88,29 +115,29 @@ def test_from_numpy_without_aliasing(bench: Workbench, device: Device) -> None:
     for size in samples.SIZES:
         for offset in samples.ALIGNMENTS:
             on_host = samples.aligned(samples.counting((size,)), offset)
-            x = unidev.array(on_host, device=device)
             where = f"{size} elements at 64k + {offset} on {device}"
-            _check_apart(bench, x, on_host, where)
-            _check_apart(bench, x, unidev.to_numpy(x), f"{where}, the array that was read")
-    for name, array in (
-        ("transposed", samples.counting((3, 4)).T),
-        ("broadcast", np.broadcast_to(samples.counting((4,)), (3, 4))),
-        ("reversed", samples.counting((4,))[::-1]),
-        ("big-endian", samples.counting((4,)).astype(">f4")),
-    ):
-        expected = np.array(array, dtype="float32", order="C").tobytes()
-        x = unidev.array(array, device=device)
-        bench.oracle.check_bytes(x, expected, f"{name} array on {device}")
+            _check_apart(bench, unidev.array(on_host, device=device), on_host, on_host, where)
+    for case in bench.drawn(device, is_large=device is bench.devices[-1]):
+        x = case.make_laid_out(bench.probe, device)
+        if not case.is_of_numpy:
+            continue
+        back = unidev.to_numpy(x)
+        assert back.tobytes() == bench.probe.read(x), f"{case} on {device} is read as other values"
+        _check_apart(bench, x, back, back, f"{case} on {device}, the array that was read")
+        owner, on_host = case.on_host()
+        where = f"a {'read-only ' * case.is_read_only}{case.dtype} array {case.host_layout}"
+        _check_apart(bench, unidev.array(on_host, device=device), owner, on_host, where)
 
 
-def _check_apart(bench: Workbench, x: Any, on_host: samples.Array, where: str) -> None:
-    content = on_host.tobytes()
-    bench.oracle.check_bytes(x, content, where)
-    mine, host = bench.oracle.storage(x), [Extent(on_host.ctypes.data, on_host.nbytes)]
+def _check_apart(
+    bench: Workbench, x: Any, owner: samples.Array, on_host: samples.Array, where: str
+) -> None:
+    content = on_host.astype(on_host.dtype.newbyteorder("=")).tobytes()
+    owner[...] = 55  # before the tensor is read, which might fetch it
+    bench.oracle.check_bytes(x, content, f"{where}, after writing to the array")
+    mine, host = bench.oracle.storage(x), [Extent(owner.ctypes.data, owner.nbytes)]
     shared = overlapping_bytes(mine, host)
     assert not shared, f"{where}: {shared} bytes shared: array {shown(host)}, tensor {shown(mine)}"
-    on_host[...] = 55
-    bench.oracle.check_bytes(x, content, f"{where}, after writing to the array")
     bench.evidence.add("extents", [shown(host), shown(mine)])
 
 
@@ -184,17 +211,47 @@ def test_scope_restores(bench: Workbench, device: Device) -> None:
     assert not changed, f"`with {device}` has changed the framework's {changed}"
 
 
+@check(required=True, needs=("native_scope",), over="gpus")
+def test_scope_is_the_frameworks_too(bench: Workbench, device: Device) -> None:
+    """Inside ``with device:`` the framework's own default device is that one, not any other."""
+    outside = dict(bench.probe.global_state())
+    for other in bench.devices:
+        with device:
+            inside = dict(bench.probe.global_state())
+        with other:
+            elsewhere = dict(bench.probe.global_state())
+        assert inside != outside, f"`with {device}` changes none of the framework's defaults"
+        same = inside == elsewhere
+        assert same is (other is device), f"the defaults in {device} and {other} agree: {same}"
+
+
 @check(required=True, over="devices")
 def test_scope_restores_after_exception(bench: Workbench, device: Device) -> None:
-    """A block left by an exception ends too, and the exception propagates."""
-    bench.expect(ZeroDivisionError, _fail_within, device)
-    bench.oracle.check_device(unidev.zeros(3), bench.cpu, f"after an exception in {device}")
+    """A block left by an exception, by Ctrl-C or as a generator is closed ends, too."""
+    for error in (ZeroDivisionError, KeyboardInterrupt, SystemExit):
+        _check_ends(bench, device, error)
+    suspended = _suspended_within(device)
+    next(suspended)
+    suspended.close()
+    where = f"after a generator was closed in {device}"
+    bench.oracle.check_device(unidev.zeros(3), bench.cpu, where)
 
 
-def _fail_within(device: Device) -> None:
+def _check_ends(bench: Workbench, device: Device, error: type[BaseException]) -> None:
+    try:
+        with device:
+            unidev.zeros(3)
+            raise error("as a user's own code may, within the scope")
+    except error:
+        where = f"after {error.__name__} in {device}"
+        bench.oracle.check_device(unidev.zeros(3), bench.cpu, where)
+    else:
+        raise AssertionError(f"`with {device}` swallows {error.__name__}")
+
+
+def _suspended_within(device: Device) -> Generator[None]:
     with device:
-        unidev.zeros(3)
-        raise ZeroDivisionError("as a user's own code may, within the scope")
+        yield
 
 
 @check(over="all_pairs")
@@ -211,6 +268,30 @@ def test_scopes_nest(bench: Workbench, outer: Device, inner: Device) -> None:
             bench.works(unidev.zeros, 3)
         bench.oracle.check_device(unidev.zeros(3), outer, f"{outer} after use_backend")
     bench.oracle.check_device(unidev.zeros(3), bench.cpu, "after both blocks")
+
+
+@check(over="all_pairs")
+def test_scopes_end_in_any_order(bench: Workbench, first: Device, second: Device) -> None:
+    """A block that ends before one that was entered later takes nothing with it, leaves nothing."""
+    outside = _default(bench)
+    with second:
+        alone = _default(bench)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    where = f"in {second}, entered in {first}, which has ended"
+    try:
+        bench.oracle.check_device(unidev.zeros(3), second, where)
+        assert _default(bench) == alone, f"the framework's defaults {where}"
+    finally:
+        second.__exit__(None, None, None)
+    bench.oracle.check_device(unidev.zeros(3), bench.cpu, f"after {first}, {second}")
+    assert _default(bench) == outside, f"the framework's defaults after {first}, {second}"
+
+
+def _default(bench: Workbench) -> dict[str, object]:
+    state = bench.probe.global_state()
+    return {name: value for name, value in state.items() if "random" not in name}
 
 
 @check(required=True, over="devices")

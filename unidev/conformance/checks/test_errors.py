@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _FAR = 4_000
 """An index that no machine has."""
+_LAST = re.compile(r"\d+(?!.*\d)")
+"""The last number in a framework's own spelling of a device."""
 
 
 @check(required=True)
@@ -37,6 +40,14 @@ def test_index_out_of_range(bench: Workbench) -> None:
         bench.expect(unidev.DeviceNotFoundError, unidev.zeros, 3, device=spec)
     for index in (unidev.num_gpus(), _FAR):
         bench.expect(unidev.DeviceNotFoundError, unidev.gpu, index)
+    names = [device.native_name for device in bench.devices]
+    highest = max((int(number) for name in names for number in _LAST.findall(name)), default=0)
+    for name in filter(_LAST.search, names):
+        for index in (highest + 1, highest + 256, _FAR):  # spelt as those that there are
+            spelling = _LAST.sub(str(index), name)
+            bench.expect(unidev.DeviceNotFoundError, unidev.as_device, spelling)
+            bench.expect(unidev.DeviceNotFoundError, unidev.copy_to, x, spelling)
+            bench.expect(unidev.DeviceNotFoundError, unidev.as_in_device, x, spelling)
     for spelling in (f"cuda:{_FAR}", f"/CPU:{_FAR}", f"/GPU:{_FAR}", f"gpu({_FAR})", f"xpu:{_FAR}"):
         # One framework's own spelling, unknown to the others.
         bench.expect(unidev.DeviceError, unidev.as_device, spelling)

@@ -66,6 +66,11 @@ CASES = (
         "avg_pool2d", (_SMALL,), lambda x: neural.avg_pool2d(x, (3, 2), (1, 2)),
         {"kernel_size": (3, 2), "stride": (1, 2)},
     ),
+    Case(
+        "max_pool2d", (_SMALL,), lambda x: neural.max_pool2d(x, (3, 2), (1, 2)),
+        {"kernel_size": (3, 2), "stride": (1, 2)},
+    ),
+    Case("flatten", (_SMALL,), lambda x: x.reshape(len(x), -1)),
     Case("relu", (ROWS + np.float32(0.05),), lambda x: np.maximum(x, 0)),
     Case("tanh", (ROWS,), np.tanh),
     Case(

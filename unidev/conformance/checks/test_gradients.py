@@ -13,7 +13,9 @@ from unidev.conformance.kit.differentiating import (
     check_none,
     gradients,
     plus,
+    read,
     times,
+    total,
     wholes,
 )
 from unidev.conformance.running.catalog import check
@@ -99,6 +101,87 @@ def _check_flow(bench: Workbench, verb: Verb, source: Device, target: Device) ->
     for said, function in (("", squared), (", and back", there_and_back), (", nested", nested)):
         (grad,) = gradients(bench, function, (x,), (source,), where + said)
         check_gradient(bench, grad, 2 * x, source, where + said)
+
+
+@check(required=True, profile="train", needs=_PROBE, over="ring")
+def test_through_slices(bench: Workbench, source: Device, target: Device) -> None:
+    """The gradient of a slice, also of a copied one, is zero elsewhere, on the source's device."""
+    x = wholes(3, 4)
+    for name, part in _SLICES.items():
+        where = f"x[{name}], {source} to {target}"
+        expected = np.zeros_like(x)
+        part(expected)[...] = 2 * part(x)
+
+        def function(x: Any, part: Callable[[Any], Any] = part) -> Any:
+            with unidev.device_of(x):
+                y = part(x)
+            copied = unidev.copy_to(y, target)
+            return times(copied, copied)
+
+        (slope,) = gradients(bench, function, (x,), (source,), where)
+        check_gradient(bench, slope, expected, source, where)
+
+
+_SLICES: dict[str, Callable[[Any], Any]] = {
+    "0": lambda x: x[0],
+    "1:": lambda x: x[1:],
+    ":, -1": lambda x: x[:, -1],
+    "::2, 1:3": lambda x: x[::2, 1:3],
+}
+
+
+@check(required=True, profile="train", needs=("probe.autograd", "autograd"), over="ring")
+def test_any_dtype_and_size(bench: Workbench, source: Device, target: Device) -> None:
+    """The gradient through a copy is exact for each dtype that the framework differentiates."""
+    for case in bench.drawn(source, target, is_large=False):
+        count = int(np.prod(case.values.shape))
+        where = f"{count} elements of {case.dtype}, {source} to {target}"
+        if not case.is_of_numpy:
+            _check_value_and_grad(bench, case.dtype, count, (source, target), where)
+        elif case.values.dtype.kind in "fc":
+            _check_as_without(bench, case.values.dtype, count, (source, target), where)
+
+
+def _check_as_without(
+    bench: Workbench, dtype: Any, count: int, way: tuple[Device, Device], where: str
+) -> None:
+    """The gradient is that of the same function without the copy, if the framework gives that."""
+    source, target = way
+    x = (np.arange(count) % 5 + 1).astype(dtype)
+
+    def real(x: Any) -> Any:
+        y = plus(x, x)
+        with unidev.device_of(y):
+            return abs(y) if dtype.kind == "c" else y
+
+    try:
+        (own,) = gradients(bench, real, (x,), (source,), where)
+    except AssertionError as error:
+        own, where = None, f"{where}: {error}"
+    if own is None:
+        bench.evidence.add("not differentiated by the framework itself", where)
+        return
+    (grad,) = gradients(bench, lambda x: real(unidev.copy_to(x, target)), (x,), (source,), where)
+    check_gradient(bench, grad, read(bench, own, x), source, where)
+
+
+def _check_value_and_grad(
+    bench: Workbench, dtype: str, count: int, way: tuple[Device, Device], where: str
+) -> None:
+    """As above, for a dtype that NumPy lacks, so that the probe cannot be given an array of it."""
+    x = unidev.array(np.ones((1, count), "float32"), dtype=dtype, device=way[0])
+    try:
+        unidev.value_and_grad(total)(x)
+    except unidev.UnidevError as error:
+        bench.evidence.add("not differentiated by the framework itself", f"{where}: {error}")
+        return
+
+    def loss(x: Any) -> Any:
+        return total(unidev.copy_to(x, way[1]))
+
+    _, grad = bench.works(unidev.value_and_grad(loss), x)
+    bench.oracle.check_bytes(grad, bench.probe.read(unidev.ones_like(x)), f"{where}: gradient")
+    bench.oracle.check_device(grad, way[0], f"{where}: the gradient")
 
 
 @check(required=True, profile="train", needs=_PROBE, over="all_pairs")

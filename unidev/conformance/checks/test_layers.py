@@ -160,12 +160,12 @@ def _train_once(bench: Workbench, layer: Any, values: Array, device: Any) -> Non
         called(bench, layer, values, device)
         return
     net = nn.sequential(layer, nn.flatten())
-    unidev.value_and_grad(partial(_sum_of_squares, bench))(net, bench.make(values, device))
+    unidev.value_and_grad(_sum_of_squares)(net, bench.make(values, device))
 
 
-def _sum_of_squares(bench: Workbench, net: Any, x: Any) -> Any:
+def _sum_of_squares(net: Any, x: Any) -> Any:
     y = net(x)
-    return total(bench, times(y, y))
+    return total(times(y, y))
 
 
 @check(required=True, profile="train", needs=_NEEDS, over="devices")
@@ -230,7 +230,7 @@ def test_gradients(bench: Workbench, device: Device) -> None:
 
     expected = neural.grads(reference, [has[name] for name in names])
     x = bench.make(images, device)
-    evaluate = unidev.value_and_grad(partial(_sum_of_squares, bench))
+    evaluate = unidev.value_and_grad(_sum_of_squares)
     _, grads = bench.works(evaluate, net, x)
     stored = bench.backend.models.stored(net)
     parameters = unidev.parameters(net)

@@ -30,6 +30,24 @@ def test_returns_after_del(bench: Workbench, source: Device, target: Device) -> 
         bench.check_leaves_nothing(use, target, f"{name}, {source} to {target}")
 
 
+@check(required=True, needs=("probe.allocated_bytes",), over="ring")
+def test_source_is_released(bench: Workbench, source: Device, target: Device) -> None:
+    """A copy that is held does not keep the memory of a source that was dropped."""
+
+    def copied() -> Any:
+        return unidev.copy_to(bench.make(samples.big(), source), target)
+
+    where = f"the copy alone, {source} to {target}"
+    bench.check_grows(copied, target, samples.BIG_BYTES, where)
+    if source is not target:  # whose count may be that of the same memory
+        before = bench.probe.allocated_bytes(source)
+        held = bench.make(samples.big(), target)
+        beside = bench.probe.allocated_bytes(source) - before
+        del held
+        expected = samples.BIG_BYTES if beside > samples.BIG_BYTES // 2 else 0
+        bench.check_grows(copied, source, expected, f"{where}, on the source's device")
+
+
 @check(needs=("probe.allocated_bytes",), over="ring")
 def test_loop_of_copies_stays_flat(bench: Workbench, source: Device, target: Device) -> None:
     """Many copies in a row, small and large, of tensors and containers, take no more than one."""

@@ -234,3 +234,4 @@ def test_spread_is_refused(bench: Workbench, device: Device) -> None:
         raise NotApplicableError("spreading a model takes two GPUs")
     model = bench.probe.models.spread()
     bench.expect(unidev.UnsupportedOperation, unidev.place, model, device)
+    bench.expect(unidev.UnidevError, unidev.device_of, model)  # it has no one device

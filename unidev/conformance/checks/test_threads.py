@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 _THREADS = 8
 _COPIES = 12
+_ELEMENTS = 50_000
+"""So many that libraries copy them with the interpreter unlocked."""
 _PATIENCE_S = 60
 
 
@@ -58,11 +61,12 @@ def _stay_inside(device: Device, entered: threading.Event, leave: threading.Even
 def test_concurrent_copies_are_right(bench: Workbench) -> None:
     """Copies made by several threads at once are correct, and share no memory."""
     devices = bench.devices
+    values = [samples.counting((_ELEMENTS,)) + number for number in range(_THREADS)]
     start = threading.Barrier(_THREADS)
 
     def work(number: int) -> list[Any]:
         source = devices[number % len(devices)]
-        x = bench.make(samples.counting((1_000,)) + number, source)
+        x = bench.make(values[number], source)
         start.wait(_PATIENCE_S)
         kept = []
         for turn in range(_COPIES):
@@ -72,9 +76,13 @@ def test_concurrent_copies_are_right(bench: Workbench) -> None:
             kept.append(y)
         return kept
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        copies = list(pool.map(work, range(_THREADS)))
-    values = [samples.counting((1_000,)) + number for number in range(_THREADS)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # so that threads meet in the middle of a copy
+    try:
+        with ThreadPoolExecutor(_THREADS) as pool:
+            copies = list(pool.map(work, range(_THREADS)))
+    finally:
+        sys.setswitchinterval(interval)
     for number, kept in enumerate(copies):
         for y in kept:
             bench.oracle.check_bytes(y, values[number].tobytes(), f"thread {number}, at the end")

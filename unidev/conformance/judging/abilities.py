@@ -48,11 +48,13 @@ _TRIALS: dict[str, Trial] = {
     "probe.write": lambda backend, call: call(_tensor(backend), 1.0),
     "probe.gradient": lambda backend, call: call(_same, _matrix(), backend.cpu),
     "probe.deleted": lambda backend, call: call(backend.cpu),
+    "probe.cut_short": lambda backend, call: call(backend.cpu),
     "probe.allocated_bytes": lambda backend, call: call(backend.cpu),
     "probe.read_out": lambda backend, call: call(_tensor(backend)),
     "models": lambda backend, part: part.parameters({"x": _tensor(backend)}),
     "autograd": lambda backend, part: part.leaf(_tensor(backend)),
     "layers": lambda _, part: part.relu(),
+    "collectives": lambda backend, part: part.pack([_tensor(backend)]),
     "functions": lambda backend, part: part.relu(_tensor(backend)),
     "installation": lambda _, part: part.build(),
     "tracer": lambda _, part: part.watch(print, print),
@@ -64,6 +66,7 @@ _TRIALS: dict[str, Trial] = {
     "probe.models.add_hook": lambda backend, call: call(_model(backend), lambda: None),
     "probe.models.unbuilt": lambda _, call: call(),
     "probe.models.spread": lambda _, call: call(),
+    "probe.models.compiled": lambda _, call: call(),
 }  # fmt: skip
 """Each ability with a meaningful call of it; for a part, a call of one of its methods."""
 

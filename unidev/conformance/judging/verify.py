@@ -6,6 +6,7 @@ Each step checks one thing and reports what is wrong with it; a later step relie
 from __future__ import annotations
 
 import json
+import re
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from unidev.conformance.reports.report import (
     from_document,
     read_document,
 )
+from unidev.conformance.running.events import CHILD_RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -64,7 +66,10 @@ def _misfits(document: Mapping[str, Any]) -> Iterator[str]:
 
 def _disagreements(document: Mapping[str, Any], report: Report) -> Iterator[str]:
     yield from _list_of_checks(report)
+    yield from _list_of_configurations(report)
     yield from _list_of_results(report)
+    yield from _calibrations(report)
+    yield from _groundless(report)
     for name, expected in expected_footer(report).items():
         found = document["footer"][name]
         if found != expected:
@@ -88,6 +93,52 @@ def _list_of_checks(report: Report) -> Iterator[str]:
     elif header.checks != expected:
         changed = [a.check for a, b in zip(header.checks, expected, strict=True) if a != b]
         yield f"the list of checks differs from the suite's in {_named(changed)}"
+
+
+def _list_of_configurations(report: Report) -> Iterator[str]:
+    from unidev.conformance.running.runner import DEFAULT_SIMULATED, configuration_name
+
+    given = re.findall(r" --simulate[ =](\d+)", report.header.command)
+    counts = (0, *([int(given[-1])] if given else DEFAULT_SIMULATED))
+    wanted = [configuration_name(count) for count in dict.fromkeys(counts)]
+    configurations = report.header.configurations
+    found = [each.name for each in configurations]
+    host = configurations[0] if configurations else None
+    simulator = host.capabilities.get("simulator") if host else None
+    may_be_alone = not simulator.supported if simulator else host is not None and not host.devices
+    if found != wanted and not (may_be_alone and found == wanted[:1]):
+        yield from _differences("list of configurations", found, wanted)
+    elif found != [configuration_name(each.simulated) for each in configurations]:
+        yield "the names of the configurations differ from their numbers of simulated devices"
+
+
+def _calibrations(report: Report) -> Iterator[str]:
+    from unidev.conformance.running.configuration_run import CALIBRATION
+
+    for each in report.header.configurations:
+        result = report.result(CALIBRATION, each.name)
+        expected = {}
+        if result is not None and result.result in CHILD_RESULTS:
+            expected = {"result": result.result, **result.evidence}
+        if each.calibration != expected:
+            yield f"the calibration of {each.name} is not the result of {CALIBRATION}"
+
+
+def _groundless(report: Report) -> Iterator[str]:
+    """Results that contradict what the report says of them elsewhere."""
+    needs = {each.check: each.needs for each in report.header.checks}
+    places = {each.name: each.capabilities for each in report.header.configurations}
+    for each in report.results:
+        where, able = f"{each.check} on {each.configuration}", places.get(each.configuration, {})
+        declined = [
+            name for name in needs.get(each.check, ()) if name in able and not able[name].supported
+        ]
+        if each.result == "pass" and each.message:
+            yield f"{where} passes, but has the message of a failure: {each.message[:200]}"
+        elif each.result == "pass" and declined:
+            yield f"{where} passes, but needs {declined[0]}, which is declared unsupported"
+        elif each.result == "unsupported" and not declined:
+            yield f"{where} is unsupported, but the backend declares all that it needs"
 
 
 def _list_of_results(report: Report) -> Iterator[str]:

@@ -1,9 +1,17 @@
-"""User-defined containers into which checks put tensors."""
+"""User-defined containers and objects into which checks put tensors."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from logging import getLogger
+from pathlib import PurePosixPath
+from random import Random
+from threading import Lock
+from types import SimpleNamespace
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import unidev
 
@@ -49,5 +57,75 @@ unidev.register_container(
 )
 
 
+@unidev.register_container
+@dataclass
+class Output(dict[str, Any]):
+    """A dataclass whose fields are also items of the mapping that it is."""
+
+    data: Any
+
+    def __post_init__(self) -> None:
+        self["data"] = self.data
+
+
+@dataclass
+class Longer(Output):
+    """Not registered, unlike its base."""
+
+    mask: Any
+
+
 class Unknown(dict[str, Any]):
     """An unregistered mapping."""
+
+
+class Holder:
+    """An object of whatever attributes; asked for anything else, it fails."""
+
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"the attribute {name} was asked for")
+
+    def to(self, *_arguments: Any) -> Any:
+        """Fails: that an object has it does not say that it holds a tensor."""
+        raise RuntimeError("to was called")
+
+
+class Slotted:
+    """An object without a ``__dict__``."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+
+class Color(Enum):
+    """An enum."""
+
+    RED = 1
+
+
+def objects_with(x: Any) -> list[tuple[Any, str]]:
+    """Objects that hold tensor ``x``, each with the path to it."""
+    store = Holder(items={"x": x})
+    store.__dict__["parent"] = store
+    return [
+        (Holder(data=x), ".data"), (Holder(data=[None, (x,)]), ".data[1][0]"),
+        (Slotted(x), ".held"), (Holder(store=store), ".store.items['x']"),
+        (Holder(layers=[Slotted(1), Slotted(x)]), ".layers[1].held"),
+        ({Holder(data=x)}, "[0].data"),
+    ]  # fmt: skip
+
+
+def objects_without(x: Any) -> list[Any]:
+    """Objects that hold no tensor, though a function among them uses ``x``."""
+    circular = Holder(name="again")
+    circular.__dict__["self"] = [circular]
+    return [
+        PurePosixPath("image.png"), datetime(2026, 1, 1), Color.RED, lambda: x, type(x),
+        Holder(), Holder(data=[1, {"a": "b"}]), Slotted(2), circular, SimpleNamespace(a=1),
+        Lock(), Random(0), Mock(), getLogger(__name__),  # noqa: S311  no secret is made with it
+    ]  # fmt: skip

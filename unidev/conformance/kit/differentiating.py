@@ -40,12 +40,12 @@ def plus(x: Tensor, y: Tensor) -> Tensor:
         return x + y
 
 
-def total(bench: Workbench, x: Tensor) -> Tensor:
+def total(x: Tensor) -> Tensor:
     """The sum of a matrix as a tensor of one element, on the matrix's device."""
     device = unidev.device_of(x)
     rows, columns = (int(size) for size in x.shape)
-    left = bench.make(np.ones((1, rows), "float32"), device)
-    right = bench.make(np.ones((columns, 1), "float32"), device)
+    left = unidev.ones((1, rows), dtype=x.dtype, device=device)
+    right = unidev.ones((columns, 1), dtype=x.dtype, device=device)
     with device:
         return left @ x @ right
 
@@ -93,11 +93,11 @@ def check_none(bench: Workbench, grad: Tensor | None, shape: tuple[int, ...], wh
 
 
 def read(bench: Workbench, x: Tensor, like: Array) -> Array:
-    """The numbers of a float32 tensor, read by the probe."""
+    """The numbers of a tensor of the dtype of ``like``, read by the probe."""
     content = bench.probe.read(x)
     assert len(content) == like.nbytes, (
         f"a tensor of {len(content)} bytes where {like.nbytes} were expected: shape "
         f"{tuple(x.shape)}, not {like.shape}"
     )
-    found: Array = np.frombuffer(content, dtype="float32").reshape(like.shape)
+    found: Array = np.frombuffer(content, dtype=like.dtype).reshape(like.shape)
     return found

@@ -10,6 +10,7 @@ Everything here uses the probe, which uses the framework's own calls, and what a
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING, Any
 
 import unidev
@@ -75,6 +76,13 @@ class Oracle:
         if found != expected:
             raise AssertionError(f"{where}: {_difference(found, expected)}")
 
+    def check_memory(self, x: Any, device: Device, expected: bytes, where: str) -> None:
+        """The memory of ``x`` has these bytes, if this process can look there itself."""
+        if device.kind == "cpu" or device.is_simulated:
+            found = ctypes.string_at(self.storage(x)[0].address, len(expected))
+            if found != expected:
+                raise AssertionError(f"{where}: {_difference(found, expected)}")
+
     def check_device(self, x: Any, device: Device, where: str) -> None:
         """``x`` reports that it is on ``device``."""
         found = unidev.device_of(x)
@@ -118,6 +126,15 @@ class Oracle:
                 f"{[shown(e) for e in after]}: the copy was deferred until then"
             )
         self._evidence.add("written", where)
+
+    def check_elements_apart(self, tensors: Sequence[Any], where: str) -> None:
+        """No element belongs to two of them, even if they share a buffer; overwrites all."""
+        for number, x in enumerate(tensors):
+            before = [self._probe.read(other) for other in tensors]
+            self._write(x, 90 + number, where)
+            for at, (other, content) in enumerate(zip(tensors, before, strict=True)):
+                if at != number:
+                    self.check_bytes(other, content, f"{where}: {at} after writing to {number}")
 
     def _write(self, x: Any, value: float, where: str) -> None:
         old = self._probe.read(x)

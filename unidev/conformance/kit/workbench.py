@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import unidev
 from unidev.conformance.judging.abilities import require_ability
 from unidev.conformance.judging.outcomes import NotApplicableError
-from unidev.conformance.kit import samples
+from unidev.conformance.kit import drawing, samples
 from unidev.conformance.kit.counting import TOLERANCE_BYTES, Counter
 from unidev.conformance.kit.evidence import Evidence
 from unidev.conformance.kit.oracle import Oracle
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from unidev.conformance.kit.drawing import Drawn
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
 
@@ -152,6 +153,12 @@ class Workbench:
             return self.make(samples.telling_bits(dtype), device)
         return unidev.array([0.0, -0.0, 1.5, -2.0, float("inf")], dtype=dtype, device=device)
 
+    def drawn(self, *devices: Device, is_large: bool = True) -> Iterator[Drawn]:
+        """Tensors drawn for these devices; without the largest, unless ``is_large``."""
+        seed = ", ".join(map(str, devices))
+        found = drawing.drawn(tuple(self.backend.dtypes), self.devices, seed)
+        return (each for each in found if is_large or each.values.nbytes <= drawing.MIB)
+
     # -- errors -----------------------------------------------------------------------------------
 
     def expect(self, error: type[E], call: Callable[..., object], *args: Any, **options: Any) -> E:
@@ -225,6 +232,6 @@ class Workbench:
 
 def _brief(value: object) -> str:
     if isinstance(value, (str, int, float, list, dict, tuple)) or value is None:
-        text = repr(value)
+        text = shown(value)  # a tensor in it may not survive its own repr
         return text if len(text) < 60 else text[:57] + "…"
     return str(value) if type(value).__module__.startswith("unidev") else type(value).__name__

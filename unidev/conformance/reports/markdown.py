@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING
 
 from unidev.conformance.judging.verdict import judge
 from unidev.conformance.reports import render
 from unidev.conformance.reports.report import counts
+from unidev.support.wording import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,15 +35,15 @@ def to_markdown(report: Report) -> str:
         *_matrix(report),
         *_details(report),
     ]
-    return "\n".join(_without_doubles(lines)) + "\n"
+    return plain("\n".join(_without_doubles(lines)) + "\n")
 
 
 def cell(text: str) -> str:
     """``text``, escaped for a cell of a table."""
     flat = " ".join(text.split())
-    for special in ("\\", "|", "<", ">", "*", "_", "`", "[", "]"):
+    for special in ("\\", "|", "*", "_", "`", "[", "]"):
         flat = flat.replace(special, f"\\{special}")
-    return flat
+    return escape(flat, quote=False)  # not every program knows `\\<`
 
 
 def _configurations(report: Report) -> Iterator[str]:
@@ -60,7 +62,7 @@ def _matrix(report: Report) -> Iterator[str]:
         results = (report.result(check.check, name) for name in names)
         kinds = [each.result if each else "not-run" for each in results]
         shown = " | ".join(f"{render.LOOKS[kind].mark} {kind}" for kind in kinds)
-        yield f"| {cell(check.check)} | {'yes' if check.required else 'no'} | {shown} |"
+        yield f"| {cell(check.check)} | {cell(render.required(report, check.check))} | {shown} |"
     yield ""
     found = [kind for kind in render.MEANINGS if kind in counts(report.results)]
     yield from (f"- {render.LOOKS[kind].mark} {kind}: {render.MEANINGS[kind]}" for kind in found)
@@ -78,19 +80,14 @@ def _details(report: Report) -> Iterator[str]:
 def _detail(report: Report, result: Result) -> Iterator[str]:
     yield f"### {result.result}: {cell(result.check)} on {result.configuration}"
     yield ""
-    fence = "~" * max(3, _longest_run(result.message, "~") + 1)
     if result.message:
-        yield from (fence, result.message, fence, "")
+        yield from (_verbatim(result.message), "")
     if render.counts_against(report, result):
-        yield from ("To run it again:", "", "~~~sh", result.reproduce, "~~~", "")
+        yield from ("To run it again:", "", _verbatim(result.reproduce), "")
 
 
-def _longest_run(text: str, character: str) -> int:
-    longest = current = 0
-    for each in text:
-        current = current + 1 if each == character else 0
-        longest = max(longest, current)
-    return longest
+def _verbatim(text: str) -> str:
+    return f"<pre>{escape(text, quote=False)}</pre>"  # not every program knows fences
 
 
 def _without_doubles(lines: list[str]) -> Iterator[str]:

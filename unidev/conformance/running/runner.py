@@ -63,15 +63,16 @@ def run(plan: Plan, *, on_progress: Callable[[Progress], None], stop: Interrupti
     runs: list[ConfigurationRun] = []
     with tempfile.TemporaryDirectory(prefix="unidev-conform-", ignore_cleanup_errors=True) as top:
         for count in counts:
-            if stop:
-                notes.append(f"interrupted: {_name(count)} was not started")
-                continue
             runs.append(
                 ConfigurationRun(
-                    name=_name(count), backend=plan.backend, profile=plan.profile, simulated=count,
-                    only=plan.only, timeout_s=plan.timeout_s, on_progress=on_progress,
+                    name=configuration_name(count), backend=plan.backend, profile=plan.profile,
+                    simulated=count, only=plan.only, timeout_s=plan.timeout_s,
+                    on_progress=on_progress,
                 )
             )  # fmt: skip
+            if stop:
+                runs[-1].interruptions.append("interrupted before its start")
+                continue
             _run_one(runs[-1], Path(top) / runs[-1].name, stop)
     timing = (started.isoformat(timespec="seconds"), round(time.monotonic() - clock, 3))
     return _report(plan, runs, notes, timing)
@@ -96,11 +97,13 @@ def configurations(plan: Plan) -> tuple[list[int], list[str]]:
 
 def reproduction(plan: Plan, check: str, simulated: int) -> str:
     """The command line that repeats one check in one configuration."""
-    words = ["unidev", "conform", plan.backend, "--only", check, "--simulate", str(simulated)]
+    words = ["conform", plan.backend, "--only", check, "--simulate", str(simulated)]
     if plan.profile != PROFILES[0]:
         words += ["--profile", plan.profile]
     named = os.environ.get("UNIDEV_PLUGINS", "")
-    return (f"UNIDEV_PLUGINS={shlex.quote(named)} " if named else "") + shlex.join(words)
+    # `python -m` also finds a plugin in the current folder.
+    start = f"UNIDEV_PLUGINS={shlex.quote(named)} python -m unidev " if named else "unidev "
+    return start + shlex.join(words)
 
 
 def _spec(name: str) -> BackendSpec:
@@ -121,7 +124,8 @@ def _spec(name: str) -> BackendSpec:
     return spec
 
 
-def _name(count: int) -> str:
+def configuration_name(count: int) -> str:
+    """The name of the configuration with ``count`` simulated devices, 0 for the host's own."""
     return f"simulate-{count}" if count else "host"
 
 

@@ -17,7 +17,7 @@ from unidev.errors import (
     UnsupportedOperation,
 )
 from unidev.models.checkpoints.format import CODES, Entry, can_hold, content_digest
-from unidev.support.wording import kind_of
+from unidev.support.wording import kind_of, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _MOST_LISTED = 20
 """The most problems that a message lists; the error's ``problems`` has them all."""
+_LONGEST_COMPARED = 200
+"""Of names; comparing them takes time in the product of their lengths."""
 
 
 class Slot(NamedTuple):
@@ -46,6 +48,7 @@ def slots_of(backend: Backend, model: Any) -> list[Slot]:
     stored = backend.models.stored(model)
     tensors: dict[object, list[str]] = {}
     for name, one in stored.items():  # a tensor stored in two layouts gets two entries
+        backend.check_memory(one.tensor)
         tensors.setdefault((id(one.tensor), one.axes), []).append(name)
     return [
         Slot(tuple(names), stored[names[0]], _entry(names[0], stored[names[0]], backend))
@@ -171,12 +174,13 @@ def misfit(
     problems: Sequence[str], file: CheckpointFile, backend: Backend, model: Any
 ) -> CheckpointError:
     """The error for an intact file that does not match the model."""
+    problems = [one_line(problem) for problem in problems]
     message = (
         f"{file.path!r} does not match this {kind_of(model)}; nothing was loaded:\n  "
         + _shortened(problems, "\n  ")
     )
-    origin = file.metadata.get("unidev.framework")
-    if origin not in (None, backend.name):
+    origin = one_line(file.metadata.get("unidev.framework", backend.name))
+    if origin != backend.name:
         message += (
             f"\nIt was saved with {origin}, but this is a {backend.name} model. Only models built "
             "from unidev.nn layers use the same names with both."
@@ -189,7 +193,8 @@ def _problems(
 ) -> list[str]:
     name, wanted = " = ".join(slot.names), slot.entry
     if not found:
-        close = get_close_matches(slot.names[0], unknown[:100], 1)
+        near = [name for name in unknown[:100] if len(name) < _LONGEST_COMPARED]
+        close = get_close_matches(slot.names[0], near, 1)
         hint = f" (which has {close[0]!r})" if close else ""
         return [f"{name}: {wanted} in the model, not in the file{hint}"]
     wrong = {entry: alias for entry, alias in found.items() if entry.form != wanted.form}

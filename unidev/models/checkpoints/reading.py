@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 from typing import IO, TYPE_CHECKING, Any
 
 import xxhash
@@ -20,11 +21,12 @@ from unidev.models.checkpoints.format import (
     Entry,
     nbytes,
     numpy_dtype,
-    read_metadata,
+    validate,
 )
+from unidev.support.wording import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     import numpy as np
 
@@ -34,13 +36,12 @@ if TYPE_CHECKING:
 class CheckpointFile:
     """An open file that safetensors has accepted."""
 
-    def __init__(self, file: IO[bytes], path: str, metadata: Mapping[str, str]) -> None:
+    def __init__(self, file: IO[bytes], path: str) -> None:
         self._file = file
         self.path = path
-        self.metadata = metadata
         self._start = 8 + int.from_bytes(self._bytes(0, 8), "little")
-        described = json.loads(self._bytes(8, self._start - 8))
-        described.pop("__metadata__", None)
+        described = self._parsed(self._bytes(8, self._start - 8).decode(), "header")
+        self.metadata: dict[str, str] = described.pop("__metadata__", None) or {}
         self.entries = {
             name: Entry(
                 name,
@@ -67,15 +68,18 @@ class CheckpointFile:
         """Read the entire file and compare its digest; only files that unidev wrote have one.
 
         Raises:
-            CheckpointError: the digest differs, or the file has a newer format.
+            CheckpointError: the digest differs, the format is another, or the tied names are wrong.
         """
         if not self.is_ours:
             return
-        version = self.metadata.get("unidev.format", "")
-        if version.isdecimal() and version != str(FORMAT):
+        version = self.metadata.get("unidev.format")
+        if not version:
+            raise self.damaged("its metadata has no unidev.format, which unidev always writes")
+        if version != str(FORMAT):
             raise self.damaged(
-                f"unidev {self.metadata.get('unidev.version')} wrote it in format {version}, but "
-                f"this unidev reads only format {FORMAT}; install a newer unidev"
+                f"unidev {self.metadata.get('unidev.version')} wrote it in format "
+                f"{one_line(version, 20)}, but this unidev reads only format {FORMAT}; install a "
+                "newer unidev"
             )
         if self._digest() != self.metadata.get("unidev.digest"):
             raise self.damaged("its content has changed since it was saved: the digest differs")
@@ -123,11 +127,38 @@ class CheckpointFile:
         return content.hexdigest()
 
     def _ties(self) -> dict[str, str]:
-        recorded = json.loads(self.metadata.get("unidev.ties", "{}"))
-        ties = {name: first for first, names in recorded.items() for name in names}
-        if not set(ties.values()) <= set(self.entries) or set(ties) & set(self.entries):
+        recorded = self._parsed(self.metadata.get("unidev.ties", "{}"), "list of tied names")
+        is_of_names = all(
+            isinstance(names, list) and all(isinstance(name, str) for name in names)
+            for names in recorded.values()
+        )
+        aliases = [name for names in recorded.values() for name in names] if is_of_names else []
+        ours = self.entries.keys()
+        if (
+            not is_of_names
+            or len(set(aliases)) < len(aliases)
+            or not recorded.keys() <= ours
+            or not ours.isdisjoint(aliases)
+        ):
             raise self.damaged("the tied names in its metadata do not match its entries")
-        return ties
+        return {name: first for first, names in recorded.items() for name in names}
+
+    def _parsed(self, text: str, what: str) -> dict[str, Any]:
+        def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+            found = dict(pairs)
+            if len(found) < len(pairs):
+                raise self.damaged(f"a name occurs twice in its {what}")
+            return found
+
+        try:
+            found = json.loads(text, object_pairs_hook=unique)
+        except (ValueError, RecursionError) as error:
+            if isinstance(error, CheckpointError):
+                raise
+            raise self.damaged(f"its {what} cannot be read ({error})") from error
+        if not isinstance(found, dict):
+            raise self.damaged(f"its {what} is not an object")
+        return found
 
 
 @contextlib.contextmanager
@@ -139,17 +170,24 @@ def opened_checkpoint(path: str) -> Iterator[CheckpointFile]:
         CheckpointError: it is not a safetensors file, or is truncated or damaged.
     """
     while True:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise _unusable(path, "it is a device, a pipe or a socket, not a file")
             try:
-                metadata = read_metadata(path)
+                validate(path)
             except SafetensorError as error:
                 problem = f"it is not a safetensors file, or is truncated or damaged ({error})"
                 raise _unusable(path, problem) from error
             if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
-                yield CheckpointFile(file, path, metadata)
+                yield CheckpointFile(file, path)
                 return
 
 
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # else a pipe waits for a writer
+
+
 def _unusable(path: str, problem: str) -> CheckpointError:
+    problem = one_line(problem)
     message = f"{path!r} cannot be loaded: {problem}. Nothing was changed."
     return CheckpointError(message, problems=[problem])

@@ -21,7 +21,7 @@ from unidev.models.checkpoints.format import (
     nbytes,
     numpy_dtype,
     pieces,
-    read_metadata,
+    validate,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def write_checkpoint(
     file.write(digest.hexdigest().encode())
     file.flush()
     try:
-        read_metadata(file.name)
+        validate(file.name)
     except SafetensorError as error:
         raise UnsupportedOperation(
             "saving this model", f"safetensors does not accept the file: {error}"

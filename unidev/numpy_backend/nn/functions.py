@@ -6,6 +6,7 @@ is on the device of the operands, and operands on two devices are refused.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +54,12 @@ def max_pool2d(x: Array, kernel_size: Pair, stride: Pair) -> Array:
     """The maximum of each window."""
     maxima: Array = windows_of(x, kernel_size, stride).max((4, 5))
     return maxima
+
+
+def flatten(x: Array) -> Array:
+    """``(batch, rest)``."""
+    # Not reshape(n, -1), which cannot infer the size for an empty batch.
+    return x.reshape(x.shape[0], math.prod(x.shape[1:]))
 
 
 def windows_of(x: Array, kernel_size: Pair, stride: Pair) -> Array:
@@ -107,6 +114,8 @@ class NumpyFunctions(Functions):
     linear = staticmethod(linear)
     conv2d = staticmethod(conv2d)
     avg_pool2d = staticmethod(avg_pool2d)
+    max_pool2d = staticmethod(max_pool2d)
+    flatten = staticmethod(flatten)
     relu = staticmethod(relu)
     tanh = staticmethod(np.tanh)
     softmax_cross_entropy = staticmethod(softmax_cross_entropy)

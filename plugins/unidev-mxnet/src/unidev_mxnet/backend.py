@@ -50,6 +50,7 @@ class MxnetBackend(Backend):
     autograd = part("unidev_mxnet.autograd:MxnetAutograd")
     layers = part("unidev_mxnet.nn.layers:MxnetLayers")
     functions = part("unidev_mxnet.nn.functions:MxnetFunctions")
+    collectives = part("unidev_mxnet.collectives:MxnetCollectives")
     installation = part("unidev_mxnet.installation:MxnetInstallation")
     tracer = part("unidev_mxnet.tracer:MxnetTracer")
     memory = part("unidev_mxnet.memory:memory_of")

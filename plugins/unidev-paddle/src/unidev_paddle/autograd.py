@@ -79,7 +79,7 @@ class PaddleAutograd(Autograd):
         return parameters
 
     def _beside(self, leaf: Tensor, gradient: Tensor) -> Tensor:
-        # For an embedding's weight on a simulated device, Paddle leaves the gradient on the CPU.
+        # Paddle leaves a sparse embedding's gradient on the CPU if the device is a simulated one.
         device = self.backend.device_of(leaf)
         gradient = gradient if gradient.is_dense() else _of_rows(gradient, leaf)
         if self.backend.device_of(gradient) is device:

@@ -46,6 +46,7 @@ class PaddleBackend(Backend):
     autograd = part("unidev_paddle.autograd:PaddleAutograd")
     layers = part("unidev_paddle.nn.layers:PaddleLayers")
     functions = part("unidev_paddle.nn.functions:PaddleFunctions")
+    collectives = part("unidev_paddle.collectives:PaddleCollectives")
     installation = part("unidev_paddle.installation:PaddleInstallation")
     peaks = part("unidev_paddle.memory:PaddlePeaks")
     tracer = part("unidev_paddle.tracer:PaddleTracer")
@@ -178,6 +179,9 @@ class PaddleBackend(Backend):
 
     def cast(self, x: Tensor, dtype: Any, device: Device) -> Tensor:
         """Converted by Paddle on ``device``; without a gradient."""
+        if dtype == paddle.float16:  # NumPy's conversion: Paddle's turns 4e-24 into 7e-05
+            readable = x.detach().cast("float32") if x.dtype == paddle.bfloat16 else x
+            return self.from_numpy(self.to_numpy(readable), dtype, device)
         moved = self.copy_to(x, device, False)
         if 0 in x.shape:  # an empty result computed on the host is left there
             return self.empty(tuple(x.shape), dtype, device)
@@ -190,10 +194,9 @@ class PaddleBackend(Backend):
         wanted = next((name for name, own in self.dtypes.items() if own == dtype), None)
         if wanted is None:
             raise UnsupportedDtypeError(f"NumPy has no counterpart of Paddle's {dtype}.")
-        if array.dtype.name == "bfloat16":  # from ml_dtypes; Paddle takes its bits
+        if array.dtype.name == wanted == "bfloat16":  # from ml_dtypes; Paddle takes its bits
             bits = paddle.to_tensor(array.view(np.int16), place=paddle.CPUPlace())
-            made = bits.view(paddle.bfloat16)
-            return self.copy_to(made if wanted == "bfloat16" else made.cast(dtype), device, False)
+            return self.copy_to(bits.view(paddle.bfloat16), device, False)
         if wanted == "bfloat16":
             made = paddle.to_tensor(array, place=paddle.CPUPlace())
             return self.copy_to(made.cast(dtype), device, False)

@@ -8,7 +8,7 @@ from typing import Any
 
 from unidev_paddle.simulator import DEVICES_OF_BANK, bank_first, bank_name
 
-_SPELLING = re.compile(r"(\w+)(?::(-?\d+))?", re.ASCII)
+_SPELLING = re.compile(r"(\w+)(?::(-?\d{1,18}))?", re.ASCII)
 
 
 @dataclass(frozen=True)

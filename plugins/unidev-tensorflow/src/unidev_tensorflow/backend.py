@@ -47,6 +47,7 @@ class TensorFlowBackend(Backend):
     autograd = part("unidev_tensorflow.autograd:TensorFlowAutograd")
     layers = part("unidev_tensorflow.nn.keras_there:make_layers")
     functions = part("unidev_tensorflow.nn.functions:TensorFlowFunctions")
+    collectives = part("unidev_tensorflow.collectives:TensorFlowCollectives")
     tracer = part("unidev_tensorflow.tracer:TensorFlowTracer")
     installation = part("unidev_tensorflow.installation:TensorFlowInstallation")
     memory = part("unidev_tensorflow.memory:memory_of")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from unidev.contract import Autograd
-from unidev.errors import UnsupportedDtypeError
+from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,9 @@ class TorchAutograd(Autograd):
 
         Raises:
             UnsupportedDtypeError: the dtype has no gradients (integers, booleans).
+            UnsupportedOperation: torch records nothing for ``x``.
         """
+        _check_recorded((x,))
         if x.requires_grad and x.is_leaf:
             return x
         if not (x.is_floating_point() or x.is_complex()):
@@ -38,6 +40,7 @@ class TorchAutograd(Autograd):
         self, loss_of: Callable[[], torch.Tensor], leaves: Sequence[torch.Tensor]
     ) -> tuple[torch.Tensor, Sequence[torch.Tensor | None]]:
         """Records also inside ``torch.no_grad`` and ``torch.inference_mode``."""
+        _check_recorded(leaves)
         with _recording():
             loss = loss_of()
             if not loss.requires_grad:
@@ -57,6 +60,14 @@ class TorchAutograd(Autograd):
             with torch.no_grad():
                 torch._foreach_add_(list(parameters), list(gradients), alpha=-lr)
         return parameters
+
+
+def _check_recorded(xs: Sequence[torch.Tensor]) -> None:
+    if any(x.is_inference() for x in xs):
+        raise UnsupportedOperation(
+            "a gradient with respect to a tensor made in torch.inference_mode",
+            "torch records nothing for it: make it, or clone it, outside of that mode",
+        )
 
 
 def _recording() -> AbstractContextManager[Any]:

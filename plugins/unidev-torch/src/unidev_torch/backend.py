@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import platform
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._device import DeviceContext
 
 from unidev.contract import Backend, Extent, Memory, part
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
-from unidev_torch import tensors
+from unidev_torch import mode_stacks, tensors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
 
@@ -40,6 +41,7 @@ class TorchBackend(Backend):
     autograd = part("unidev_torch.autograd:TorchAutograd")
     layers = part("unidev_torch.nn.layers:TorchLayers")
     functions = part("unidev_torch.nn.functions:TorchFunctions")
+    collectives = part("unidev_torch.collectives:TorchCollectives")
     installation = part("unidev_torch.installation:TorchInstallation")
     tracer = part("unidev_torch.tracer:TorchTracer")
     peaks = part("unidev_torch.memory:peaks_of")
@@ -100,11 +102,10 @@ class TorchBackend(Backend):
                 device = torch.device(spec)
             except (RuntimeError, ValueError):
                 return None
-        elif isinstance(spec, torch.device):
-            device = spec
-        else:
-            return None
-        return self._kind_and_index(device)
+            found, number = self._kind_and_index(device), spec.partition(":")[2]
+            # torch keeps the index in a byte: its cuda:256 is cuda:0
+            return found and (found[0], int(number or found[1]))
+        return self._kind_and_index(spec) if isinstance(spec, torch.device) else None
 
     def hardware_name(self, kind: str, index: int) -> str:
         """As the driver reports it; the query creates CUDA's context."""
@@ -126,10 +127,18 @@ class TorchBackend(Backend):
         if device.kind == "gpu":
             torch.accelerator.synchronize(device.native)
 
-    def native_scope(self, device: Device) -> AbstractContextManager[Any]:
-        """``with torch.device(...)``, which applies to this thread alone."""
-        native: torch.device = device.native
-        return native
+    @contextmanager
+    def native_scope(self, device: Device) -> Iterator[None]:
+        """``with torch.device(...)``, which applies to this thread alone.
+
+        That one ends whatever mode of the thread is innermost, such as a tracer's.
+        """
+        mode = DeviceContext(device.native)
+        mode_stacks.push_call_mode(mode)
+        try:
+            yield
+        finally:
+            mode_stacks.remove_call_mode(mode)
 
     def memory(self, device: Device) -> Memory:
         """Bytes that torch's allocator holds in tensors; the driver's free and total bytes."""
@@ -152,7 +161,7 @@ class TorchBackend(Backend):
         memory is still reading it after the call returns.
         """
         is_here = self.device_of(x) is device
-        tensors.check_copyable(x)
+        tensors.check_memory(x)
         if is_here:
             return x.clone()
         tensors.check_movable(x, is_simulated=self.simulated_count > 0)
@@ -160,10 +169,19 @@ class TorchBackend(Backend):
         return x.to(device.native, non_blocking=ordered, copy=True)
 
     def copy_if_there(self, x: torch.Tensor, device: Device) -> torch.Tensor | None:
-        """``clone``, unless ``x`` is empty, freed, or of a kind that needs a closer look."""
-        # `is_cpu` takes less time than a device to compare with.
-        is_there = x.is_cpu if device is self.cpu else x.device == device.native
-        return _clone(x) if is_there and x.untyped_storage() else None
+        """``clone`` of a contiguous tensor in a storage that covers it; or None, to look closer."""
+        if (
+            (x.is_cpu if device is self.cpu else self._devices[x.device] is device)
+            and x.is_contiguous()
+            and not x.storage_offset()
+            and x.untyped_storage().nbytes() >= x.nbytes
+        ):
+            return _clone(x)
+        return None
+
+    def check_memory(self, x: torch.Tensor) -> None:
+        """Compares the storage's length with the last element's offset."""
+        tensors.check_memory(x)
 
     def from_numpy(
         self, array: np.ndarray[Any, Any], dtype: torch.dtype, device: Device
@@ -191,8 +209,8 @@ class TorchBackend(Backend):
 
     def cast(self, x: torch.Tensor, dtype: torch.dtype, device: Device) -> torch.Tensor:
         """``to`` with device and dtype; a complex tensor is never converted to a real one."""
-        tensors.check_copyable(x)
-        if x.is_complex() and not dtype.is_complex:
+        tensors.check_memory(x)
+        if x.is_complex() and not dtype.is_complex and x.numel():
             raise UnsupportedDtypeError(
                 f"converting a {x.dtype} tensor to {dtype} would drop its imaginary part: "
                 "take x.real, x.imag or x.abs()."
@@ -236,6 +254,13 @@ class TorchBackend(Backend):
         if not _is_initialized(torch.get_device_module(self._accelerator_type())):
             return 0
         return torch.accelerator.current_device_index()
+
+
+def _need_a_closer_look(*_: Any) -> None:
+    """``copy_if_there`` for torch.compile, which cannot follow ``untyped_storage``."""
+
+
+TorchBackend.copy_if_there._torchdynamo_inline = _need_a_closer_look  # type: ignore[attr-defined]
 
 
 def _is_initialized(module: Any) -> bool:

@@ -8,6 +8,7 @@ import torch
 
 from unidev.contract import PeakCounter, unsupported
 from unidev.errors import UnsupportedOperation
+from unidev_torch.tensors import check_memory
 
 if TYPE_CHECKING:
     from unidev.contract import Backend, Device
@@ -16,7 +17,7 @@ _LINK = "https://docs.pytorch.org/docs/stable/torch_cuda_memory.html"
 
 
 class TorchPeaks(PeakCounter):
-    """The counters of ``torch.cuda`` and ``torch.xpu``."""
+    """The counters of ``torch.cuda``, ``torch.xpu`` and the simulated ``torch.sim``."""
 
     def used_bytes(self, device: Device) -> int:
         """``memory_allocated``."""
@@ -33,8 +34,8 @@ class TorchPeaks(PeakCounter):
 
 def peaks_of(backend: Backend) -> Any:
     """The counters, if torch's accelerator has any."""
-    if backend.simulated_count or not backend.device_count("gpu"):
-        return unsupported("torch counts the memory of CUDA and XPU devices only", _LINK)
+    if not backend.device_count("gpu"):
+        return unsupported("torch counts the memory of an accelerator, and there is none", _LINK)
     return TorchPeaks(backend)
 
 
@@ -47,6 +48,7 @@ def pinning_of(backend: Backend) -> Any:
 
 def _pinned(x: torch.Tensor) -> torch.Tensor:
     """A copy, even if ``x`` is pinned already."""
+    check_memory(x)
     return torch.empty_like(x, device="cpu", pin_memory=True).copy_(x)
 
 

@@ -28,29 +28,50 @@ _PARTS: dict[torch.layout, tuple[str, ...]] = {
 }
 
 
-def check_copyable(x: torch.Tensor) -> None:
-    """Refuse tensors on which torch would crash, or that have no shape to copy.
+def check_memory(x: torch.Tensor) -> None:
+    """Refuse tensors on which torch would crash or read out of bounds, or that have no shape yet.
+
+    Does nothing while a compiler follows: it knows no addresses.
 
     Raises:
-        DeletedTensorError: the tensor's storage was resized to 0 bytes.
+        DeletedTensorError: the tensor's storage ends before its last element.
         UnsupportedOperation: it is a lazy parameter.
     """
+    if torch.compiler.is_compiling():
+        return
     # The type first: on a parameter's class, isinstance takes a slow path through Python.
     if type(x) is not torch.Tensor and isinstance(x, _LAZY):
         raise UnsupportedOperation(
-            "a copy of a lazy parameter", "it has no shape yet: run the model once, then copy"
+            "the values of a lazy parameter", "it has no shape yet: run the model once"
         )
-    if x.layout is not torch.strided:
+    if x.layout is not torch.strided or x.is_nested:
+        for part in parts_of(x):
+            check_memory(part)
         return
     try:
-        is_gone = x.untyped_storage().nbytes() == 0 and x.numel() > 0
+        held = x.untyped_storage().nbytes()
     except (RuntimeError, NotImplementedError):
         return  # a wrapper without a storage of its own, such as those of torch.func
-    if is_gone:  # torch would read through a null pointer
+    if held < span(x)[1] and x.numel():
         raise DeletedTensorError(
             f"the memory of this tensor of shape {tuple(x.shape)} is gone: its storage was resized "
-            "to 0 bytes (FSDP does this with parameters that it has released)."
+            f"to {held} bytes (FSDP resizes those of parameters that it has released to 0)."
         )
+
+
+def parts_of(x: torch.Tensor) -> list[torch.Tensor]:
+    """The dense tensors that hold the values of a sparse or nested one; none if it is dense."""
+    names = ("values",) if x.is_nested else _PARTS.get(x.layout, ())
+    return [getattr(x.detach(), name)() for name in names]
+
+
+def span(x: torch.Tensor) -> tuple[int, int]:
+    """The offsets in its storage of the first byte of ``x`` and of the one after its last."""
+    first = int(x.storage_offset()) * x.itemsize
+    if x.numel() == 0:
+        return first, first
+    steps = sum((size - 1) * step for size, step in zip(x.shape, x.stride(), strict=True))
+    return first, first + (int(steps) + 1) * x.itemsize
 
 
 def check_movable(x: torch.Tensor, *, is_simulated: bool) -> None:
@@ -90,7 +111,7 @@ def to_numpy(x: torch.Tensor) -> np.ndarray[Any, Any]:
         UnsupportedDtypeError: NumPy has no such dtype.
         UnsupportedOperation: not a dense tensor with memory.
     """
-    check_copyable(x)
+    check_memory(x)
     _refuse_spread(x, "reading")
     if x.dtype not in _NUMPY_NAMES:
         hint = "x.to(torch.complex64)" if x.is_complex() else "x.float()"
@@ -116,11 +137,9 @@ def extents(x: torch.Tensor) -> list[Extent]:
     """
     if not has_memory(x) or isinstance(x, _LAZY):
         _no_memory(x, "extents")
-    if x.layout in _PARTS:
-        parts = [getattr(x.detach(), part)() for part in _PARTS[x.layout]]
+    parts = parts_of(x)
+    if parts:
         return [extent for part in parts for extent in extents(part)]
-    if x.is_nested and x.layout is torch.jagged:
-        return extents(x.values())
     try:
         storage = x.untyped_storage()
         return [Extent(storage.data_ptr(), storage.nbytes())]

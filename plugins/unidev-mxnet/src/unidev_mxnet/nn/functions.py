@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import mxnet as mx  # type: ignore[import-untyped]
@@ -39,11 +40,17 @@ class MxnetFunctions(Functions):
 
     def avg_pool2d(self, x: Tensor, kernel_size: Pair, stride: Pair) -> Tensor:
         """``pooling`` over complete windows."""
+        return _pooled("avg", x, kernel_size, stride)
+
+    def max_pool2d(self, x: Tensor, kernel_size: Pair, stride: Pair) -> Tensor:
+        """As ``avg_pool2d``."""
+        return _pooled("max", x, kernel_size, stride)
+
+    def flatten(self, x: Tensor) -> Tensor:
+        """``reshape``, with the size given: it cannot be inferred for an empty batch."""
         with numpy_shapes():
-            return npx.pooling(
-                *_numpy(x), kernel=kernel_size, stride=stride,
-                pool_type="avg", pooling_convention="valid",
-            )  # fmt: skip
+            (given,) = _numpy(x)
+            return given.reshape(given.shape[0], math.prod(given.shape[1:]))
 
     def relu(self, x: Tensor) -> Tensor:
         """``relu``."""
@@ -66,6 +73,14 @@ class MxnetFunctions(Functions):
         with numpy_shapes():
             predictions, targets = _numpy(predictions, targets)
             return mx.np.square(predictions - targets).mean()
+
+
+def _pooled(pool_type: str, x: Tensor, kernel_size: Pair, stride: Pair) -> Tensor:
+    with numpy_shapes():
+        return npx.pooling(
+            *_numpy(x), kernel=kernel_size, stride=stride,
+            pool_type=pool_type, pooling_convention="valid",
+        )  # fmt: skip
 
 
 def _numpy(*tensors: Tensor) -> tuple[Tensor, ...]:

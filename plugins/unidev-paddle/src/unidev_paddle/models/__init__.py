@@ -75,13 +75,12 @@ class PaddleModels(Models):
         return self.backend.device_of(part.tensor) is device
 
     def twin(self, part: Part, device: Device) -> Twin:
-        """Not a part: holds the part's present memory and its copy on ``device``."""
+        """Not a part: holds a copy of the part's memory on ``device``."""
         return Twin(part, device)
 
     def swap(self, part: Part, twin: Twin) -> None:
         """Exchange the memory, in either direction."""
-        is_there = self.backend.device_of(part.tensor) is twin.device
-        swap(part, twin.here if is_there else twin.there)
+        swap(part, twin, self.backend.device_of(part.tensor) is twin.device)
 
     def is_placed(self, model: Layer, device: Device) -> bool:
         """Stops at the first tensor that is not on ``device``."""
@@ -98,6 +97,23 @@ class PaddleModels(Models):
             if gradient is not None and device_of(gradient) is not device:
                 return False
         return True
+
+    # -- several devices ---------------------------------------------------------------------------
+
+    def copy(self, model: Layer) -> Layer:
+        """``copy.deepcopy``; what ``to_static`` has wrapped would compute with the original."""
+        for prefix, layer in unique_layers(model, "", set()):
+            if hasattr(type(layer.forward), "concrete_program"):
+                raise UnsupportedOperation(
+                    f"a copy of a Layer that to_static wraps, at {prefix[:-1] or 'the root'!r},",
+                    "it would compute with the original's parameters: unidev.DataParallel(model, "
+                    "devices) needs no copy",
+                )
+        return super().copy(model)
+
+    def statistics(self, model: Layer) -> Mapping[str, Tensor]:
+        """Of every batch norm."""
+        return {entry.name: entry.tensor for entry in unique_entries(model) if entry.is_statistic}
 
     # -- checkpoints -------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ class PaddleFunctions(Functions):
 
     conv2d = staticmethod(own.conv2d)
     avg_pool2d = staticmethod(own.avg_pool2d)
+    max_pool2d = staticmethod(own.max_pool2d)
+    flatten = staticmethod(partial(paddle.flatten, start_axis=1))
     relu = staticmethod(own.relu)
     tanh = staticmethod(paddle.tanh)
     mean_squared_error = staticmethod(own.mse_loss)

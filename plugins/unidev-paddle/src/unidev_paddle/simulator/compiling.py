@@ -15,7 +15,7 @@ from pathlib import Path
 from unidev.contract import build_once
 from unidev.errors import SimulationError
 
-SOURCES = tuple(Path(__file__).with_name("cpp") / name for name in ("simulator.cpp", "kernels.cpp"))
+SOURCES = tuple(sorted(Path(__file__).with_name("cpp").glob("*.cpp")))
 OPTIONS = ("-O2", "-shared", "-fPIC", "-std=c++17")
 HEADER = "include/paddle/phi/backends/device_ext.h"
 COMPILE_TIMEOUT_S = 300

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.contract import Functions
-from unidev_tensorflow.nn.images import avg_pool2d_last, conv2d_last, dense, to_first, to_last
+from unidev_tensorflow.nn.images import (
+    avg_pool2d_last,
+    conv2d_last,
+    dense,
+    flatten,
+    max_pool2d_last,
+    to_first,
+    to_last,
+)
 from unidev_tensorflow.scopes import scope_of
 
 if TYPE_CHECKING:
@@ -37,6 +45,16 @@ class TensorFlowFunctions(Functions):
         """``tf.nn.avg_pool2d``."""
         with scope_of(x):
             return to_first(avg_pool2d_last(to_last(x), kernel_size, stride))
+
+    def max_pool2d(self, x: Tensor, kernel_size: Pair, stride: Pair) -> Tensor:
+        """``tf.nn.max_pool2d``."""
+        with scope_of(x):
+            return to_first(max_pool2d_last(to_last(x), kernel_size, stride))
+
+    def flatten(self, x: Tensor) -> Tensor:
+        """``tf.reshape``."""
+        with scope_of(x):
+            return flatten(x)
 
     def relu(self, x: Tensor) -> Tensor:
         """``tf.nn.relu``."""

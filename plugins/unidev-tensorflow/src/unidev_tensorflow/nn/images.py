@@ -47,8 +47,11 @@ def converted(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 def flatten_last(x: Tensor) -> Tensor:
     """``(batch, rest)``, in channels-first order."""
-    if is_image(x):
-        x = to_first(x)
+    return flatten(to_first(x) if is_image(x) else x)
+
+
+def flatten(x: Tensor) -> Tensor:
+    """``(batch, rest)``."""
     sizes = x.shape[1:]
     rest = sizes.num_elements() if sizes.is_fully_defined() else -1
     # With the rest given, an empty batch can be reshaped, and a graph knows the result's shape.

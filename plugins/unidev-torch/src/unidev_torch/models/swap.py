@@ -64,7 +64,8 @@ def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
             return twin_of(part, native, is_simulated=is_simulated)
     is_plain = _is_plain(first)
     try:
-        tensors.check_copyable(first)
+        for member in part.memory:
+            tensors.check_memory(member)
         if not is_plain:
             tensors.check_movable(first, is_simulated=is_simulated)
     except UnsupportedOperation as error:
@@ -124,22 +125,13 @@ def _copied_together(members: Sequence[torch.Tensor], native: torch.device) -> l
 
     Copies no more of the storage than lies between their first and their last byte.
     """
-    spans = [_span(x) for x in members]
+    spans = [tensors.span(x) for x in members]
     begin = min(first for first, _ in spans) // _ALIGNMENT * _ALIGNMENT
     nbytes = max(last for _, last in spans) - begin
     source = torch.empty(0, dtype=torch.uint8, device=members[0].device)
     source.set_(members[0].untyped_storage(), begin, (nbytes,), (1,))
     storage = source.to(native, copy=True).untyped_storage()
     return [_seen_as(x, storage, begin, native) for x in members]
-
-
-def _span(x: torch.Tensor) -> tuple[int, int]:
-    """The offsets in its storage of the first byte of ``x`` and of the one after its last."""
-    first = int(x.storage_offset()) * x.itemsize
-    if x.numel() == 0:
-        return first, first
-    steps = sum((size - 1) * step for size, step in zip(x.shape, x.stride(), strict=True))
-    return first, first + (int(steps) + 1) * x.itemsize
 
 
 def _seen_as(

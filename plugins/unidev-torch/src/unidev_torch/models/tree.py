@@ -179,12 +179,15 @@ def _check_tensor(name: str, x: torch.Tensor) -> None:
 
 
 def move_what_else(model: torch.nn.Module, native: torch.device) -> None:
-    """Call the ``_apply`` of modules that override it, for what they keep unregistered.
+    """Call the ``_apply`` and ``to`` of modules that override them, for what they keep beside.
 
-    ``Module.to`` reaches these the same way: tensors in lists, say, and the flat weights of RNNs.
-    If one of them fails, the memory that the others moved is restored.
+    ``Module.to`` reaches ``_apply`` the same way: tensors in lists, say, and the flat weights of
+    RNNs. A Lightning module remembers its device in ``to``. If one of them fails, the memory and
+    the attributes that the others changed are restored.
     """
     own = [module for _, module in modules_of(model) if type(module)._apply is not _APPLY]
+    asked = list(_with_own_to(model))
+    before = [(module, module.__dict__.copy()) for each in asked for module in each.modules()]
     moved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def move(x: torch.Tensor) -> torch.Tensor:
@@ -197,10 +200,38 @@ def move_what_else(model: torch.nn.Module, native: torch.device) -> None:
     try:
         for module in own:
             _apply(module, move)
+        for module in asked:
+            _ask(module, native)
     except BaseException:
+        for module, attributes in before:
+            module.__dict__.update(attributes)
         for module in own:
             _apply(module, lambda y: moved.get(id(y), (y, y))[1])
         raise
+
+
+def _with_own_to(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    """The outermost modules that override ``to``: theirs is what moves those inside."""
+    if type(module).to is not torch.nn.Module.to:
+        yield module
+        return
+    for child in module.children():
+        yield from _with_own_to(child)
+
+
+def _ask(module: torch.nn.Module, native: torch.device) -> None:
+    """Call ``to`` for all that it does but moving tensors, which are there already."""
+    module.__dict__["_apply"] = lambda *_arguments, **_options: module
+    try:
+        module.to(native)
+    except RuntimeError:  # torch's own
+        raise
+    except Exception as error:
+        raise UnsupportedOperation(
+            f"placing a {type(module).__name__}", f"its own `to` refuses: {error}"
+        ) from error
+    finally:
+        del module.__dict__["_apply"]
 
 
 _APPLY = torch.nn.Module._apply

@@ -29,7 +29,8 @@ class TorchProbe(Probe):
         """The elements as bytes on the host, for any dtype; for a COO tensor, both parts."""
         if x.layout is torch.sparse_coo:
             return b"".join(self.read(part) for part in _parts(x))
-        host = x.detach().cpu().resolve_conj().resolve_neg().contiguous()
+        host = x.detach().cpu().resolve_conj().resolve_neg()
+        host = host.clone(memory_format=torch.contiguous_format)  # also if it has one element
         return host.reshape(-1).view(torch.uint8).numpy().tobytes() if host.numel() else b""
 
     def same_memory(self, x: torch.Tensor) -> torch.Tensor:
@@ -110,6 +111,12 @@ class TorchProbe(Probe):
         """A tensor whose storage was resized to nothing, as FSDP does."""
         x = torch.ones(4, device=_native(device))
         x.untyped_storage().resize_(0)
+        return x
+
+    def cut_short(self, device: Device) -> torch.Tensor:
+        """A tensor whose storage was resized to all but its last element."""
+        x = torch.ones((2, 3), device=_native(device))
+        x.untyped_storage().resize_(20)
         return x
 
 

@@ -6,13 +6,13 @@ user's calls. Both are torch's own means and apply to one thread: nothing is pat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import torch
-from torch import overrides
-from torch.utils import _python_dispatch as dispatching
 
 from unidev.contract import PlannedTransfer, Recording, Tracer
+from unidev_torch import mode_stacks
 from unidev_torch.tracer.modes import Calls, Operators
 
 if TYPE_CHECKING:
@@ -49,6 +49,14 @@ class TorchTracer(Tracer):
     """Sees operators before they run."""
 
     blind_spots = _BLIND_SPOTS
+    gpu_questions = MappingProxyType(
+        {
+            "torch.cuda.is_available": torch.cuda,
+            "torch.cuda.device_count": torch.cuda,
+            "torch.backends.mps.is_available": torch.backends.mps,
+            "torch.xpu.is_available": torch.xpu,
+        }
+    )
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -58,7 +66,8 @@ class TorchTracer(Tracer):
 class TorchRecording(Recording):
     """Keeps the two modes on torch's stacks while a scope of the thread is open.
 
-    Meanwhile backward runs in this thread, so that the user's line is on the stack.
+    Meanwhile backward runs in this thread, so that the user's line is on the stack: see the
+    simulator for what that means for OpenMP.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -67,20 +76,16 @@ class TorchRecording(Recording):
         self._calls, self._operators = Calls(self), Operators(self)
 
     def opened(self) -> None:
-        """Push the modes.
-
-        Not by ``with``, which sets process-wide flags: two threads can leave them set for good, and
-        torch.compile reads them.
-        """
+        """Push the modes."""
         self._was_multithreaded = torch._C._is_multithreading_enabled()
         torch._C._set_multithreading_enabled(False)
-        overrides._push_mode(self._calls)  # type: ignore[no-untyped-call]  # torch's
-        dispatching._push_mode(self._operators)
+        mode_stacks.push_call_mode(self._calls)
+        mode_stacks.push_operator_mode(self._operators)
 
     def closed(self) -> None:
         """Remove the modes, even from under others that were pushed later and stay."""
-        _take_out(self._operators, dispatching._pop_mode, dispatching._push_mode)
-        _take_out(self._calls, overrides._pop_mode, overrides._push_mode)
+        mode_stacks.remove_operator_mode(self._operators)
+        mode_stacks.remove_call_mode(self._calls)
         torch._C._set_multithreading_enabled(self._was_multithreaded)
 
     def transfers(
@@ -106,11 +111,3 @@ class TorchRecording(Recording):
     def _device(self, native: torch.device) -> Device | None:
         found = self._backend.parse_native(native)
         return None if found is None else self._backend.device(*found)
-
-
-def _take_out(mode: object, pop: Callable[[], Any], push: Callable[[Any], None]) -> None:
-    above = []
-    while (top := pop()) is not mode:
-        above.append(top)
-    for other in reversed(above):
-        push(other)

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from unidev_torch import tensors
 
@@ -75,7 +76,7 @@ def printed(x: torch.Tensor) -> list[Move]:
 
 def _to_copy(x: torch.Tensor, **options: Any) -> Sequence[Move]:
     device = options.get("device")
-    if device is None or device == x.device:
+    if device is None or device == x.device or is_lazy(x):
         return ()
     return (_copied(x, device, options.get("dtype")),)
 

@@ -5,14 +5,19 @@
 //   tensors dense, and without them `x[:, 1].clone()` and `x.T.cpu()` fail.
 // - assign (`clone`) is here so that a copy on one device is made on that device, as on real ones,
 //   and not out of two more on the host.
+// - embedding_grad is here because Paddle would leave the result of its fallback on the CPU.
+// - fill is what the gradient of a slice starts from (`x[0]`, `diagonal`, `as_strided`).
 //
-// They move whole elements and never look inside, so one function serves every dtype.
+// The others move whole elements and never look inside, so one function serves every dtype.
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "paddle/phi/capi/all.h"
+
+// In fill.cpp.
+void fill_memory(void* to, int64_t count, PD_DataType dtype, const void* scalar);
 
 namespace {
 
@@ -117,6 +122,19 @@ void strided_copy(const PD_DeviceContext*, const PD_Tensor* input, const Extents
                 strides_of(input), *shape, element_bytes(dtype));
 }
 
+void fill(const PD_DeviceContext* context, const PD_Tensor*, const PD_Scalar* value,
+          PD_Tensor* output) {
+  PD_Status status;
+  const PD_DataType dtype = PD_TensorGetPDDataType(output, &status);
+  void* to = PD_DeviceContextAllocateTensor(context, output, 0, dtype, &status);
+  fill_memory(to, PD_TensorGetElementCount(output, &status), dtype, value);
+}
+
+void fill_in_graph(PD_KernelContext* context) {
+  fill(PD_KernelContextGetDeviceContext(context), PD_KernelContextInputAt(context, 0),
+       PD_KernelContextScalarAttrAt(context, 0), PD_KernelContextOutputAt(context, 0));
+}
+
 void contiguous_in_graph(PD_KernelContext* context) {
   contiguous(PD_KernelContextGetDeviceContext(context), PD_KernelContextInputAt(context, 0),
              PD_KernelContextOutputAt(context, 0));
@@ -137,7 +155,60 @@ void strided_copy_in_graph(PD_KernelContext* context) {
                PD_KernelContextOutputAt(context, 0));
 }
 
+std::vector<char> dense_elements(const PD_Tensor* tensor, size_t bytes) {
+  PD_Status status;
+  const Extents shape = shape_of(tensor);
+  std::vector<char> elements(PD_TensorGetElementCount(tensor, &status) * bytes);
+  copy_elements(elements.data(), dense_strides(shape),
+                static_cast<const char*>(PD_TensorGetDataPointer(tensor, &status)),
+                strides_of(tensor), shape, bytes);
+  return elements;
+}
+
+// Adds each row of `gradient` to the row of the weight that was looked up, in the order of `ids`.
+template <typename T>
+void embedding_grad(const PD_DeviceContext* context, const PD_Tensor* ids, const PD_Tensor* weight,
+                    const PD_Tensor* gradient, int64_t padding, PD_Tensor* output) {
+  PD_Status status;
+  const Extents shape = shape_of(weight);
+  const PD_DataType dtype = PD_TensorGetPDDataType(weight, &status);
+  PD_TensorSetDims(output, shape.size(), shape.data(), &status);
+  T* to = static_cast<T*>(PD_DeviceContextAllocateTensor(context, output, 0, dtype, &status));
+  std::fill(to, to + shape[0] * shape[1], static_cast<T>(0));
+  const std::vector<char> rows = dense_elements(gradient, sizeof(T));
+  const bool is_wide = PD_TensorGetPDDataType(ids, &status) == INT64;
+  const std::vector<char> chosen = dense_elements(ids, is_wide ? 8 : 4);
+  const T* from = reinterpret_cast<const T*>(rows.data());
+  const int64_t count = PD_TensorGetElementCount(ids, &status);
+  for (int64_t i = 0; i < count; ++i, from += shape[1]) {
+    const int64_t row = is_wide ? reinterpret_cast<const int64_t*>(chosen.data())[i]
+                                : reinterpret_cast<const int32_t*>(chosen.data())[i];
+    if (row == padding) continue;
+    for (int64_t column = 0; column < shape[1]; ++column) {
+      to[row * shape[1] + column] = static_cast<T>(to[row * shape[1] + column] + from[column]);
+    }
+  }
+}
+
+template <typename T>
+void embedding_grad_in_graph(PD_KernelContext* context) {
+  embedding_grad<T>(PD_KernelContextGetDeviceContext(context),
+                    PD_KernelContextInputAt(context, 0), PD_KernelContextInputAt(context, 1),
+                    PD_KernelContextInputAt(context, 2), PD_KernelContextInt64AttrAt(context, 0),
+                    PD_KernelContextOutputAt(context, 0));
+}
+
 void leave_definition(const PD_KernelKey*, PD_Kernel*) {}
+
+template <typename T>
+void register_embedding_grad(const char* device_type, PD_DataType dtype) {
+  PD_KernelArgumentType inputs[] = {PD_ARG_TYPE_CONTEXT, PD_ARG_TYPE_TENSOR, PD_ARG_TYPE_TENSOR,
+                                    PD_ARG_TYPE_TENSOR};
+  PD_KernelArgumentType outputs[] = {PD_ARG_TYPE_TENSOR}, attributes[] = {PD_ARG_TYPE_INT64};
+  PD_RegisterPhiKernel("embedding_grad", device_type, dtype, ALL_LAYOUT, 4, inputs, 1, attributes,
+                       1, outputs, leave_definition, embedding_grad_in_graph<T>,
+                       reinterpret_cast<void*>(embedding_grad<T>));
+}
 
 }  // namespace
 
@@ -146,6 +217,7 @@ void register_kernels(const char* device_type) {
   PD_KernelArgumentType outputs[] = {PD_ARG_TYPE_TENSOR};
   PD_KernelArgumentType attributes[] = {
       PD_ARG_TYPE_LIST_INT64, PD_ARG_TYPE_LIST_INT64, PD_ARG_TYPE_INT64};
+  PD_KernelArgumentType number[] = {PD_ARG_TYPE_SCALAR};
   for (PD_DataType dtype : {BOOL, UINT8, INT8, INT16, INT32, INT64, FLOAT16, BFLOAT16, FLOAT32,
                             FLOAT64, COMPLEX64, COMPLEX128}) {
     for (const char* name : {"contiguous", "assign"}) {
@@ -153,8 +225,13 @@ void register_kernels(const char* device_type) {
                            leave_definition, contiguous_in_graph,
                            reinterpret_cast<void*>(contiguous));
     }
+    PD_RegisterPhiKernel("fill", device_type, dtype, ALL_LAYOUT, 2, inputs, 1, number, 1, outputs,
+                         leave_definition, fill_in_graph, reinterpret_cast<void*>(fill));
     PD_RegisterPhiKernel("strided_copy", device_type, dtype, ALL_LAYOUT, 2, inputs, 3, attributes,
                          1, outputs, leave_definition, strided_copy_in_graph,
                          reinterpret_cast<void*>(strided_copy));
-  }
+  }  register_embedding_grad<float>(device_type, FLOAT32);
+  register_embedding_grad<double>(device_type, FLOAT64);
+  register_embedding_grad<phi::dtype::float16>(device_type, FLOAT16);
+  register_embedding_grad<phi::dtype::bfloat16>(device_type, BFLOAT16);
 }

@@ -1,9 +1,11 @@
 // Simulated GPUs for PyTorch: a PrivateUse1 backend in host memory. Each header has one subject;
 // this file joins them to torch's dispatcher.
 #include "autocast.h"
+#include "dtypes.h"
 #include "engine.h"
 #include "fallback.h"
 #include "layers.h"
+#include "packing.h"
 
 #include <torch/library.h>
 
@@ -118,8 +120,13 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&fallback>());
   m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&fallback>());
 
+  m.impl("histc", &unidev_sim::histc);
   m.impl("native_batch_norm", &unidev_sim::native_batch_norm);
   m.impl("native_dropout", &unidev_sim::native_dropout);
+
+  m.impl("cat", torch::CppFunction::makeFromBoxedFunction<&unidev_sim::cat>());
+  m.impl("add_.Tensor", torch::CppFunction::makeFromBoxedFunction<&unidev_sim::add>());
+  m.impl("_foreach_copy_", &unidev_sim::foreach_copy);
 
   m.impl("_thnn_fused_lstm_cell", &unidev_sim::lstm_cell);
   m.impl("_thnn_fused_lstm_cell_backward_impl", &unidev_sim::lstm_cell_backward);

@@ -1,0 +1,68 @@
+"""Reductions over torch's devices."""
+
+from __future__ import annotations
+
+import math
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import torch
+
+from unidev.contract import Collectives
+from unidev.errors import UnsupportedDtypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_MINIMUM_OR_MAXIMUM = {"min": torch.minimum, "max": torch.maximum}
+
+
+class TorchCollectives(Collectives):
+    """Combines in place."""
+
+    wider = MappingProxyType(
+        # torch has hardly any kernels for unsigned integers of several bytes
+        {**Collectives.wider, "uint16": "int32", "uint32": "int64"}
+    )
+
+    def pack(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """``torch.cat``."""
+        return torch.cat([x if x.dim() == 1 else x.reshape(-1) for x in tensors])
+
+    def unpack(self, flat: torch.Tensor, shapes: Sequence[tuple[int, ...]]) -> list[torch.Tensor]:
+        """Views of ``flat``."""
+        parts = flat.split_with_sizes([math.prod(shape) for shape in shapes])
+        return [
+            part if len(shape) == 1 else part.view(shape)
+            for part, shape in zip(parts, shapes, strict=True)
+        ]
+
+    def combine(self, a: torch.Tensor, b: torch.Tensor, op: str) -> torch.Tensor:
+        """Writes to ``a``.
+
+        Raises:
+            UnsupportedDtypeError: torch has no such kernel for 64-bit unsigned integers.
+        """
+        if a.dtype is torch.uint64:
+            if op != "sum":
+                raise UnsupportedDtypeError(f"torch has no {op} of uint64 tensors.")
+            a.view(torch.int64).add_(b.view(torch.int64))  # the same bits
+            return a
+        return a.add_(b) if op == "sum" else _MINIMUM_OR_MAXIMUM[op](a, b, out=a)
+
+    def scale(self, flat: torch.Tensor, factor: float) -> torch.Tensor:
+        """Writes to ``flat``."""
+        return flat.mul_(factor)
+
+    def concatenate(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """``torch.cat``."""
+        return torch.cat(list(tensors))
+
+    def is_writable(self, x: torch.Tensor) -> bool:
+        """Not if several elements are one (``expand``), nor outside of its mode if of inference."""
+        is_expanded = any(s == 0 and n > 1 for s, n in zip(x.stride(), x.shape, strict=True))
+        return not is_expanded and (not x.is_inference() or torch.is_inference_mode_enabled())
+
+    def write(self, targets: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
+        """One call for all of them."""
+        torch._foreach_copy_(list(targets), list(values))

@@ -1,0 +1,73 @@
+"""Several threads at once, and a fork among them, on every backend that is installed here."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from importlib.util import find_spec
+
+import pytest
+
+from unidev.registry.discovery import backend_specs
+
+HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
+PROGRAM = textwrap.dedent(
+    """
+    import faulthandler, os, signal, sys, threading, time, unidev
+    from unidev import nn
+    from unidev.registry.loading import being_loaded
+
+    faulthandler.enable()
+    name = sys.argv[1]
+    loading = threading.Thread(target=unidev.set_backend, args=(name,))
+    loading.start()
+    while not being_loaded:
+        time.sleep(0)
+    child = os.fork()
+    if not child:
+        signal.alarm(100)
+        unidev.set_backend(name)
+        os._exit(unidev.to_numpy(unidev.ones(3)).tolist() != [1.0, 1.0, 1.0])
+    loading.join()
+    assert os.waitpid(child, 0)[1] == 0, "the child of a fork hangs, or failed"
+
+    if name == "numpy":
+        net = {"weight": unidev.ones((50, 50)), "bias": unidev.ones(50)}
+    else:
+        with unidev.cpu():
+            net = nn.sequential(*[nn.dense(50, 50) for _ in range(6)])
+    before = {key: unidev.to_numpy(x) for key, x in unidev.parameters(net).items()}
+    start, errors = threading.Barrier(4), []
+
+    def work(number):
+        start.wait()
+        for turn in range(40):
+            try:
+                unidev.place(net, ("cpu", "gpu:0", "gpu:1")[(number + turn) % 3])
+            except Exception as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors, errors[0]
+    unidev.device_of(net)
+    for key, x in unidev.parameters(net).items():
+        assert (unidev.to_numpy(x) == before[key]).all(), key
+    """
+)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows cannot fork")
+@pytest.mark.parametrize("backend", HERE)
+def test_a_fork_while_a_backend_is_loaded_and_a_model_that_several_threads_place(
+    backend: str,
+) -> None:
+    variables = {"UNIDEV_BACKEND": backend, "UNIDEV_SIMULATE": "2"}
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PROGRAM, backend],
+        env={**os.environ, **variables}, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]

@@ -1,0 +1,130 @@
+"""Work that is done later than it seems, and sources that are kept for longer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mutants.mutant import mutant, replace
+
+
+def _queue_copies(backend: Any, *, waits: bool) -> None:
+    """Fill a copy when it is read, or, if ``synchronize`` waits, when that is called."""
+    import numpy as np
+
+    from unidev.numpy_backend.probe import NumpyProbe
+
+    copy, read_now, wait = backend.copy_to, NumpyProbe.read, backend.synchronize
+    queue: list[Any] = []
+
+    def run(which: Any = None) -> None:
+        for made, source in [each for each in queue if which is None or each[0] is which]:
+            made.view(np.ndarray)[...] = source.view(np.ndarray)
+        queue[:] = [each for each in queue if which is not None and each[0] is not which]
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        source = copy(self, x, device, non_blocking)
+        if not non_blocking or source.dtype.kind in "USV":
+            return source
+        made = copy(self, source, device, False)
+        made.view(np.ndarray)[...] = 0
+        queue.append((made, source))
+        return made
+
+    @replace(NumpyProbe)
+    def read(self: Any, x: Any) -> bytes:
+        run(x)
+        return read_now(self, x)
+
+    @replace(backend)
+    def synchronize(self: Any, device: Any) -> None:
+        wait(self, device)
+        if waits:
+            run()
+
+
+@mutant("copy.non_blocking")
+def synchronize_does_nothing(backend: Any) -> None:
+    """The queue goes on: ``synchronize`` of another stream, or of the current device alone."""
+    _queue_copies(backend, waits=False)
+
+
+@mutant("copy.non_blocking", result="pass")
+def copies_are_queued(backend: Any) -> None:
+    """Nothing is broken: copies arrive later, ``synchronize`` waits, and sources are read first."""
+    _queue_copies(backend, waits=True)
+
+
+@mutant("copy.non_blocking")
+def non_blocking_copies_are_shared(backend: Any) -> None:
+    """``non_blocking`` saves the copy: ``x.to(device, non_blocking=True)`` on the same device."""
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        if non_blocking and self.device_of(x) is device:
+            return x.view()
+        return copy(self, x, device, non_blocking)
+
+
+@mutant("copy.non_blocking")
+def non_blocking_copies_read_their_source_later(backend: Any) -> None:
+    """CUDA's copies from pinned memory: what is written meanwhile arrives instead."""
+    import numpy as np
+
+    copy, wait = backend.copy_to, backend.synchronize
+    queue: list[tuple[Any, Any]] = []
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        made = copy(self, x, device, non_blocking)
+        if non_blocking:
+            queue.append((made, x))
+        return made
+
+    @replace(backend)
+    def synchronize(self: Any, device: Any) -> None:
+        wait(self, device)
+        for made, source in queue:
+            made.view(np.ndarray)[...] = source.view(np.ndarray)
+        queue.clear()
+
+
+@mutant("create.from_numpy_without_aliasing")
+def uploads_read_the_array_later(backend: Any) -> None:
+    """``array`` returns before it has copied: the array may have changed by then."""
+    import numpy as np
+
+    from unidev.numpy_backend.probe import NumpyProbe
+
+    make, read_now = backend.from_numpy, NumpyProbe.read
+    queue: list[tuple[Any, Any]] = []
+
+    @replace(backend)
+    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
+        made = make(self, array, dtype, device)
+        queue.append((made, array))
+        return made
+
+    @replace(NumpyProbe)
+    def read(self: Any, x: Any) -> bytes:
+        for made, array in queue:
+            if made is x:
+                made.view(np.ndarray)[...] = array
+        queue[:] = [each for each in queue if each[0] is not x]
+        return read_now(self, x)
+
+
+@mutant("memory.source_is_released")
+def sources_are_kept_alive(backend: Any) -> None:
+    """Each copy holds what it was copied from, as a graph does that was not detached."""
+    from unidev.numpy_backend.simulated_array import SimulatedArray
+
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        made = copy(self, x, device, non_blocking)
+        if isinstance(made, SimulatedArray):
+            made.copied_from = x  # type: ignore[attr-defined]
+        return made

@@ -1,0 +1,115 @@
+"""``split_batch`` and ``gather``: sizes, containers, memory, and what they refuse."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any
+
+import numpy as np
+import pytest
+
+import unidev
+from unidev.parallel.batches import shares
+
+Pair = collections.namedtuple("Pair", "x y")
+
+
+def batch_of(rows: int, device: unidev.Device) -> dict[str, Any]:
+    x = unidev.array(np.arange(rows * 2, dtype=np.float32).reshape(rows, 2), device=device)
+    return {"pair": Pair(x, unidev.arange(rows, device="cpu")), "again": x, "name": "first"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "count", "weights", "expected"),
+    [
+        (31, 8, None, [4, 4, 4, 4, 4, 4, 4, 3]),
+        (4, 4, None, [1, 1, 1, 1]),
+        (10, 3, [1, 1, 2], [3, 2, 5]),
+        (10, 3, [0.7, 0.2, 0.1], [7, 2, 1]),
+        (7, 2, [1e-9, 1], [0, 7]),
+        (3, 4, None, [1, 1, 1, 0]),
+    ],
+)
+def test_shares(rows: int, count: int, weights: list[float] | None, expected: list[int]) -> None:
+    assert shares(rows, count, weights) == expected
+
+
+def test_a_batch_is_split_and_gathered(gpus: list[unidev.Device]) -> None:
+    batch = batch_of(7, gpus[0])
+    shards = unidev.split_batch(batch, gpus[:3])
+    assert [shard["pair"].x.shape for shard in shards] == [(3, 2), (2, 2), (2, 2)]
+    for shard, device in zip(shards, gpus, strict=False):
+        assert isinstance(shard["pair"], Pair)
+        assert shard["name"] == "first"
+        assert shard["again"] is shard["pair"].x
+        assert unidev.device_of(shard) is device
+    xs = [batch["again"], *(shard["again"] for shard in shards)]
+    assert not any(unidev.shares_memory(a, b) for a in xs for b in xs if a is not b)
+    whole = unidev.gather(shards, gpus[3])
+    assert unidev.device_of(whole) is gpus[3]
+    assert whole["again"] is whole["pair"].x
+    np.testing.assert_array_equal(unidev.to_numpy(whole["again"]), unidev.to_numpy(xs[0]))
+    np.testing.assert_array_equal(unidev.to_numpy(whole["pair"].y), np.arange(7))
+
+
+def test_shards_on_one_device_share_no_memory(gpus: list[unidev.Device]) -> None:
+    x = unidev.arange(4, device=gpus[0])
+    a, b = unidev.split_batch(x, [gpus[0], "gpu:0"])
+    (alone,) = unidev.split_batch(x, [gpus[0]])
+    whole = unidev.gather([alone], gpus[0])
+    xs = [x, a, b, alone, whole]
+    assert not any(unidev.shares_memory(p, q) for p in xs for q in xs if p is not q)
+
+
+def refused_batches() -> list[Any]:
+    x, y = np.zeros((3, 2), np.float32), np.zeros(4)
+    cpu = ["cpu", "cpu"]
+    return [
+        ({"x": x, "y": [y]}, cpu, None, unidev.InvalidDataError, r"\['x'\]: 3.*\['y'\]\[0\]: 4"),
+        ([x, np.zeros(())], cpu, None, unidev.InvalidDataError, r"batch\[1\] has no dimension"),
+        (x, cpu * 2, None, unidev.InvalidDataError, r"3 rows over 4.*\(number 3\).*1, 1, 1, 0"),
+        (x, cpu, [1], unidev.InvalidDataError, "2 positive numbers, one for each device"),
+        (x, cpu, [1, 0], unidev.InvalidDataError, r"not \[1, 0\]"),
+        (x, cpu, [1, float("nan")], unidev.InvalidDataError, "positive numbers"),
+        (x, cpu, [1, "2"], unidev.InvalidDataError, "positive numbers"),
+        (x, cpu, {1, 2}, unidev.InvalidDataError, "positive numbers"),
+        (x, [], None, unidev.DeviceSpecError, "at least one device"),
+        (x, "cpu", None, unidev.DeviceSpecError, "a list"),
+        (x, ["gpu:7"], None, unidev.DeviceNotFoundError, "gpu:7"),
+        (x, [unidev.Device("torch", "cpu", 0)], None, unidev.BackendMismatchError, "torch"),
+        ({"n": 3}, cpu, None, unidev.NotATensorError, "no tensors"),
+        ((x for _ in "12"), cpu, None, unidev.UnsupportedContainerError, "generator"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("batch", "devices", "weights", "error", "message"), refused_batches())
+def test_split_refuses(
+    batch: Any, devices: Any, weights: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        unidev.split_batch(batch, devices, weights=weights)
+
+
+def refused_shards() -> list[Any]:
+    x = np.zeros((3, 2), np.float32)
+    return [
+        (
+            [x, x[:, :1]],
+            unidev.InvalidDataError,
+            r"shards\[1\] is .*\(3, 1\).*shards\[0\].*\(3, 2\)",
+        ),
+        ([x, x.astype(int)], unidev.InvalidDataError, "int64.*float32"),
+        ([x[0, 0:1].reshape(()), x], unidev.InvalidDataError, r"shards\[0\] has no dimension"),
+        ([{"a": x}, {"b": x}], unidev.InvalidDataError, r"\['a'\] in a dict.*\['b'\] in a dict"),
+        ([[x], (x,)], unidev.InvalidDataError, r"\[0\] in a list.*\[0\] in a tuple"),
+        ([[x, x[:]], [x]], unidev.InvalidDataError, "only 1 tensor"),
+        ([], unidev.UnsupportedContainerError, "empty list"),
+        ({"a": x}, unidev.UnsupportedContainerError, "not a dict"),
+        ((x for _ in range(2)), unidev.UnsupportedContainerError, "not a generator"),
+    ]
+
+
+@pytest.mark.parametrize(("shards", "error", "message"), refused_shards())
+def test_gather_refuses(shards: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        unidev.gather(shards, "cpu")

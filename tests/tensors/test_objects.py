@@ -1,0 +1,391 @@
+"""Objects in containers: those that hold a tensor are refused by its path, others pass untouched.
+
+Stand-ins of the shape of libraries' classes; ``test_real_objects.py`` has the classes themselves.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import logging
+import pathlib
+import pickle
+import random
+import threading
+import types
+import uuid
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+import unidev
+from unidev.tensors import objects
+from unidev.tensors.classify import PLAIN
+
+
+class Storage:
+    """torch_geometric's ``GlobalStorage``: a mapping in an attribute, which asks for the others."""
+
+    def __init__(self, **items: Any) -> None:
+        self.__dict__["_mapping"] = items
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} was asked for")
+
+
+class Data:
+    """torch_geometric's ``Data``."""
+
+    def __init__(self, **items: Any) -> None:
+        self.__dict__["_store"] = Storage(_parent=self, **items)
+
+    def to(self, device: Any) -> Data:
+        raise AssertionError("to was called")
+
+
+class DynamicLayer:
+    def __init__(self, keys: Any) -> None:
+        self.keys = keys
+
+
+class DynamicCache:
+    """That of transformers: a list of layers."""
+
+    def __init__(self, *layers: Any) -> None:
+        self.layers = [DynamicLayer(layer) for layer in layers]
+
+
+class DataBatch:
+    """That of mx.io."""
+
+    def __init__(self, data: list[Any]) -> None:
+        self.data, self.label, self.provide_data = data, None, [("data", (2,))]
+
+
+class Attrs:
+    """A class of attrs with slots, one of them private, and a subclass with a ``__dict__``."""
+
+    __slots__ = ("__weakref__", "__x", "unset")
+
+    def __init__(self, x: Any) -> None:
+        self.__x = x
+
+
+class AttrsChild(Attrs):
+    pass
+
+
+class Pydantic:
+    """pydantic's ``BaseModel``: slots beside the ``__dict__``, and a metaclass."""
+
+    __slots__ = "__dict__", "extra"
+
+    def __init__(self, **items: Any) -> None:
+        self.__dict__.update(items)
+        self.extra = None
+
+
+class Fake:
+    """Says that it is another class."""
+
+    def __init__(self, **items: Any) -> None:
+        vars(self).update(items)
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        raise AssertionError("__class__ was asked for")
+
+
+class Lazy:
+    """A lazy object: whatever is asked of it makes it load."""
+
+    def __init__(self, wrapped: Any) -> None:
+        object.__setattr__(self, "_wrapped", wrapped)
+
+    def __getattribute__(self, name: str) -> Any:
+        raise AssertionError(f"{name} was asked for")
+
+    def __iter__(self) -> Any:
+        raise AssertionError("it was iterated over")
+
+
+class Meta(type):
+    def __getattr__(cls, name: str) -> Any:
+        raise AssertionError(f"{name} of the class was asked for")
+
+
+def of_meta(x: Any) -> Any:
+    class OfMeta(metaclass=Meta):  # not of the module: pytest would ask it
+        def __init__(self, x: Any) -> None:
+            self.x = x
+
+    return OfMeta(x)
+
+
+class OwnDict:
+    """Its ``__dict__`` raises; the interpreter's own is out of reach."""
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        raise AssertionError("__dict__ was asked for")
+
+
+class Slippery(dict):  # type: ignore[type-arg]
+    """A dict whose own methods fail."""
+
+    __iter__ = items = values = keys = __getitem__ = None  # type: ignore[assignment]
+
+
+@dataclasses.dataclass
+class Config:
+    x: Any
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+class Level(enum.IntFlag):
+    LOW = 1
+
+
+class Movable:
+    """A ``to`` alone is no evidence: tokenizers, dtypes and loggers may have one."""
+
+    def to(self, device: Any) -> Movable:
+        raise AssertionError("to was called")
+
+
+class ListOf(list):  # type: ignore[type-arg]
+    pass
+
+
+class Series:
+    """As pandas': a manager written in C, and attributes that are looked up among the labels."""
+
+    __array_priority__ = 1000
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_mgr", memoryview(b"12"))
+        object.__setattr__(self, "_attrs", {})
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} was asked for")
+
+    def __iter__(self) -> Any:
+        raise AssertionError("it was iterated over")
+
+    def __bool__(self) -> bool:
+        raise ValueError("the truth value of a Series is ambiguous")
+
+
+class Image:
+    """As PIL's: pixels in C, a palette, and what the file says."""
+
+    def __init__(self) -> None:
+        self.im, self._mode, self._size = memoryview(b"12"), "RGB", (1, 2)
+        self.info: dict[str, Any] = {"dpi": (72, 72), "icc_profile": b""}
+        self.palette, self._exif = types.SimpleNamespace(colors={(0, 0, 0): 0}), None
+
+
+class Encoding:
+    """As that of tokenizers: no attributes, and a ``to`` that others take for a tensor's."""
+
+    __slots__ = ()
+    to = Movable.to
+
+
+class Arrow:
+    """As arrow's: a date."""
+
+    def __init__(self) -> None:
+        self._datetime = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+class Registry:
+    """As pint's: units that know their registry, which knows the units."""
+
+    def __init__(self) -> None:
+        self._units = {f"unit{i}": types.SimpleNamespace(registry=self) for i in range(1000)}
+
+
+class Quantity:
+    """As pint's."""
+
+    def __init__(self) -> None:
+        self._magnitude, self._units, self._REGISTRY = 3.0, {"metre": 1}, Registry()
+
+
+HOLDING = {
+    "torch_geometric": (lambda x: Data(x=x), "._store._mapping['x']"),
+    "a cache": (lambda x: DynamicCache(None, x), ".layers[1].keys"),
+    "mx.io": (lambda x: DataBatch([x]), ".data[0]"),
+    "slots": (Attrs, "._Attrs__x"),
+    "inherited slots": (AttrsChild, "._Attrs__x"),
+    "slots and a dict": (lambda x: Pydantic(fields={"a": (1, x)}), ".fields['a'][1]"),
+    "a namespace": (lambda x: types.SimpleNamespace(x=x), ".x"),
+    "a dataclass": (Config, ".x"),
+    "an object in an object": (lambda x: Movable_with(Movable_with(x)), ".held.held"),
+    "one that says it is another": (lambda x: Fake(x=x), ".x"),
+    "a lazy object": (Lazy, "._wrapped"),
+    "one of a metaclass": (of_meta, ".x"),
+    "a dict of its own": (lambda x: Slippery(k=x), "['k']"),
+    "a list of its own": (lambda x: ListOf([0, x]), "[1]"),
+    "a namedtuple in it": (lambda x: types.SimpleNamespace(p=(Config(1), Config(x))), ".p[1].x"),
+    "a set in it": (lambda x: types.SimpleNamespace(p={Fake(x=x)}), ".p[0].x"),
+    "a mock that was given one": (lambda x: mock.Mock(x=x), ".x"),
+}
+
+
+def Movable_with(held: Any) -> Movable:
+    made = Movable()
+    made.held = held  # type: ignore[attr-defined]
+    return made
+
+
+def circular() -> Any:
+    one, other = types.SimpleNamespace(), types.SimpleNamespace()
+    one.other, other.one, one.items = other, one, [{"self": one}]
+    return one
+
+
+def captured(x: Any) -> Any:
+    return lambda: x
+
+
+PASSING = {
+    "numbers": lambda x: [1, 2.5, 1j, True, decimal.Decimal(1), fractions.Fraction(1, 2), 10**30],
+    "text": lambda x: ["a", b"b", bytearray(b"c"), memoryview(b"d"), None, Ellipsis],
+    "paths": lambda x: [pathlib.Path("a"), pathlib.PurePosixPath("a")],
+    "dates": lambda x: [datetime.date(2026, 1, 1), datetime.timedelta(1), datetime.timezone.utc],
+    "an enum": lambda x: [Color.RED, Level.LOW],
+    "dtypes and devices": lambda x: [np.dtype("f4"), np.float32, unidev.cpu(), np.float32(1)],
+    "an id": lambda x: [uuid.uuid4()],
+    "an empty object": lambda x: [types.SimpleNamespace(), object(), Movable(), Config(1)],
+    "a class of tensors": lambda x: [np.ndarray, type(x), Config],
+    "a module": lambda x: [np, unidev, pytest],
+    "a lambda that has captured one": lambda x: [captured(x), functools.partial(print, x), x.sum],
+    "generators of random numbers": lambda x: [
+        random.Random(1), np.random.default_rng(1), np.random.RandomState(1),
+    ],
+    "locks": lambda x: [threading.Lock(), threading.RLock(), threading.Condition()],
+    "loggers": lambda x: [logging.getLogger(__name__), logging.getLogger()],
+    "a Series": lambda x: [Series()],
+    "an image": lambda x: [Image()],
+    "an encoding": lambda x: [Encoding()],
+    "a date of a library": lambda x: [Arrow()],
+    "a quantity": lambda x: [Quantity(), Registry()],
+    "mocks": lambda x: [mock.Mock(), mock.MagicMock(spec=dict), mock.Mock(spec=np.ndarray)],
+    "a thread": lambda x: [threading.current_thread()],
+    "a cycle": lambda x: [circular()],
+    "one whose __dict__ raises": lambda x: [OwnDict()],
+    "an abstract class": lambda x: [abc.ABC()],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "path"), HOLDING.values(), ids=HOLDING)
+def test_an_object_that_holds_a_tensor_is_refused_by_its_path(
+    make: Any, path: str, two_gpus: None
+) -> None:
+    x = unidev.ones(2)
+    for tree in ({"y": x, "g": make(x)}, {"g": make(x), "y": x}):
+        for verb in (
+            lambda tree: unidev.copy_to(tree, "gpu:0"),
+            lambda tree: unidev.as_in_device(tree, "gpu:0"),
+            lambda tree: unidev.as_in_device(tree, unidev.cpu()),
+            unidev.device_of,
+            unidev.same_device,
+            lambda tree: unidev.check_same_device(tree=tree),
+        ):
+            with pytest.raises(unidev.UnsupportedContainerError) as caught:
+                verb(tree)
+            assert f" at ['g'] holds a tensor, at ['g']{path}, and" in str(caught.value)
+
+
+@pytest.mark.parametrize("make", PASSING.values(), ids=PASSING)
+def test_an_object_that_holds_none_passes_and_is_itself(make: Any, two_gpus: None) -> None:
+    x = unidev.ones(2)
+    inside = make(x)
+    for moved in (
+        unidev.copy_to([x, *inside], "gpu:0"),
+        unidev.as_in_device([x, *inside], "gpu:0"),
+    ):
+        assert [type(y) for y in moved[1:]] == [type(y) for y in inside]
+        assert all(new is old for new, old in zip(moved[1:], inside, strict=True))
+    assert unidev.device_of([x, *inside]) is unidev.cpu()
+    assert unidev.copy_to([inside], "cpu")[0][0] is inside[0]  # with no tensor beside it, too
+
+
+def test_arrays_in_objects_count_beside_arrays_only() -> None:
+    held = types.SimpleNamespace(a=np.ones(2))
+    assert unidev.copy_to([1, held], "cpu")[1] is held
+    with pytest.raises(unidev.UnsupportedContainerError, match=r"\.a"):
+        unidev.copy_to([unidev.ones(1), held], "cpu")
+    with pytest.raises(unidev.UnsupportedContainerError, match=r"\.a"):
+        unidev.copy_to(held, "cpu")
+
+
+def test_looking_ends_at_a_depth_and_at_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    deep: Any = unidev.ones(1)
+    for _ in range(8):
+        deep = [deep]
+    assert objects.path_to_tensor(deep, counts_numpy=True) == "[0]" * 8
+    assert objects.path_to_tensor([deep], counts_numpy=True) is None
+    many = types.SimpleNamespace(numbers=list(range(objects._MOST)), x=unidev.ones(1))
+    assert objects.path_to_tensor(many, counts_numpy=True) == ".x"  # the nearest first
+    many.x = [many.x]
+    assert objects.path_to_tensor(many, counts_numpy=True) is None
+
+
+def test_what_never_holds_a_tensor_is_remembered_and_nothing_else() -> None:
+    path = pathlib.Path("a")
+    unidev.copy_to([unidev.ones(1), path, Color.RED, Config(1), circular(), ListOf()], "cpu")
+    assert {type(path), Color} <= PLAIN
+    assert PLAIN.isdisjoint({Config, types.SimpleNamespace, ListOf, list, dict})
+    with pytest.raises(unidev.UnsupportedContainerError):  # another of the same class
+        unidev.copy_to([unidev.ones(1), Config(unidev.ones(1))], "cpu")
+
+
+def test_a_path_and_other_plain_objects_take_the_quick_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from unidev.tensors import containers
+
+    batch = {"x": unidev.ones(1), "path": pathlib.Path("a"), "split": Color.RED}
+    assert unidev.as_in_device(batch, unidev.cpu()) is batch
+    monkeypatch.delattr(containers, "_flatten")
+    assert unidev.as_in_device(batch, unidev.cpu()) is batch
+
+
+def test_looking_runs_none_of_the_object_s_code_where_nothing_is_found() -> None:
+    passing = [Lazy(1), Fake(a=1), of_meta(1), Storage(a=1), Data(x=1), Slippery(k=1)]
+    assert unidev.copy_to([unidev.ones(1), *passing], "cpu")[1] is passing[0]
+
+
+def test_looking_does_not_change_the_object() -> None:
+    failed = ValueError("x")
+    before = pickle.dumps(failed)
+    unidev.copy_to([unidev.ones(1), failed], "cpu")
+    assert pickle.dumps(failed) == before
+    failed.x = unidev.ones(1)  # type: ignore[attr-defined]
+    with pytest.raises(unidev.UnsupportedContainerError, match=r"\.x, and"):
+        unidev.copy_to([unidev.ones(1), failed], "cpu")
+
+
+def test_a_class_can_be_collected() -> None:
+    import gc
+    import weakref
+
+    cls = type("Short", (), {"__slots__": ("x",)})
+    unidev.copy_to([unidev.ones(1), cls()], "cpu")
+    gone = weakref.ref(cls)
+    del cls
+    gc.collect()
+    assert gone() is None

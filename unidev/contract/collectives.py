@@ -1,0 +1,117 @@
+"""``Collectives``: the part of the contract for reductions over several devices."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from unidev.contract.dtypes import portable_name
+from unidev.contract.optional import unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+
+    Tensor = Any
+    Copy = Callable[[Tensor, Device], Tensor]
+    """``Backend.copy_to``, reported to traces: always new memory."""
+
+
+class Collectives(ABC):
+    """What it takes to reduce tensors over several devices of one process.
+
+    unidev has checked the arguments, leaves out empty tensors, and calls all but ``rows`` and
+    ``concatenate`` where autograd does not record. The tensors of one call are on one device,
+    where the result belongs, too; those of ``pack``, ``combine`` and ``scale`` have one dtype.
+    """
+
+    wider: Mapping[str, str] = MappingProxyType({"float16": "float32", "bfloat16": "float32"})
+    """Dtypes that are reduced in a wider one, by portable names.
+
+    Because sums overflow or lose digits, or because the framework has no kernel.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+
+    @abstractmethod
+    def pack(self, tensors: Sequence[Tensor]) -> Tensor:
+        """All elements, one tensor after the other in C order, in one flat tensor in new memory."""
+
+    @abstractmethod
+    def unpack(self, flat: Tensor, shapes: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
+        """The inverse of ``pack``: tensors of these shapes.
+
+        They may be stretches of ``flat``, which is not used any more.
+        """
+
+    @abstractmethod
+    def combine(self, a: Tensor, b: Tensor, op: str) -> Tensor:
+        """``a`` and ``b`` combined by element; ``op`` is ``sum``, ``min`` or ``max``.
+
+        May write the result to ``a``. Integers overflow as the framework's own do.
+        """
+
+    @abstractmethod
+    def scale(self, flat: Tensor, factor: float) -> Tensor:
+        """``flat * factor``, in the dtype of ``flat``; may write the result to ``flat``."""
+
+    @abstractmethod
+    def concatenate(self, tensors: Sequence[Tensor]) -> Tensor:
+        """One after the other along the first dimension, in new memory; differentiable."""
+
+    def rows(self, x: Tensor, start: int, stop: int) -> Tensor:
+        """``x[start:stop]``, on the device of ``x``; it may share memory with ``x``."""
+        return x[start:stop]
+
+    write: Callable[[Sequence[Tensor], Sequence[Tensor]], None] = unsupported(
+        "the framework's tensors are immutable"
+    )
+    """``write(targets, values)``: write each tensor's values to its target, in place.
+
+    A value has the shape, dtype and device of its target, and may become part of its memory.
+    """
+
+    def is_writable(self, x: Tensor) -> bool:  # noqa: ARG002
+        """Whether ``write`` can write to ``x``."""
+        return False
+
+    def reduce(
+        self,
+        flats: Sequence[Tensor],
+        device: Device,
+        op: str,
+        factors: Sequence[float] | None,
+        copy: Copy,
+    ) -> Tensor:
+        """The tensors, times their factors, combined on ``device`` in the order of the list.
+
+        Those on ``device`` are new and may be written to; the others may not.
+        """
+        backend = self.backend
+        dtype = flats[0].dtype
+        wide = backend.dtypes.get(self.wider.get(portable_name(dtype, backend) or "", ""))
+        total = None
+        for position, flat in enumerate(flats):
+            x = flat if backend.device_of(flat) is device else copy(flat, device)
+            if wide is not None:
+                x = backend.cast(x, wide, device)
+            if factors is not None:
+                x = self.scale(x, factors[position])
+            total = x if total is None else self.combine(total, x, op)
+        return total if wide is None else backend.cast(total, dtype, device)
+
+    def all_reduce(
+        self, flats: Sequence[Tensor], op: str, factors: Sequence[float] | None, copy: Copy
+    ) -> Sequence[Tensor]:
+        """The tensors, times their factors, combined in order: a new one on the device of each.
+
+        One of each device is given; override this with an engine that reduces them all at once.
+        Those on the first tensor's device are new and may be written to; the others may not.
+        """
+        device_of = self.backend.device_of
+        total = self.reduce(flats, device_of(flats[0]), op, factors, copy)
+        return [total, *(copy(total, device_of(flat)) for flat in flats[1:])]
