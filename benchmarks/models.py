@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 WIDTH, DEPTH = 3162, 10
 """DEPTH dense layers of WIDTH x WIDTH: 100 million parameters."""
 PARAMETERS_BYTES = WIDTH * WIDTH * DEPTH * 4
+VERBS = {name: getattr(unidev, name) for name in unidev.__all__}
 
 
 def rows_of(backend: str, spec: str) -> Iterator[Row]:
@@ -34,6 +35,7 @@ def rows_of(backend: str, spec: str) -> Iterator[Row]:
         return
     yield from _training_rows(backend, spec)
     yield from _moving_rows(backend)
+    yield from _small_rows(backend)
     yield from _saving_rows(backend)
 
 
@@ -41,7 +43,7 @@ def _training_rows(backend: str, spec: str) -> Iterator[Row]:
     device = unidev.as_device(spec)
     with device:
         names: dict[str, Any] = {
-            **vars(unidev),
+            **VERBS,
             "net": _digits_net(),
             "own_net": _digits_net(),
             "X": unidev.rand((64, 1, 8, 8)),
@@ -56,7 +58,7 @@ def _training_rows(backend: str, spec: str) -> Iterator[Row]:
     names["step"] = unidev.value_and_grad(loss_of)
     ours = "loss, gradients = step(net, X, y)\nsgd(net, gradients, lr=0.1)\nsynchronize()"
     times = compare(ours, "own_step()\nsynchronize()", names)
-    yield Row(backend, "value_and_grad + sgd, digits net, batch 64", "by hand", *times, 1.1)
+    yield Row(backend, "value_and_grad + sgd, digits net, batch 64", "by hand", *times, 1.05)
 
 
 def _digits_net() -> Any:
@@ -72,7 +74,7 @@ def _moving_rows(backend: str) -> Iterator[Row]:
     own = OWN_MODEL_CALLS[backend]
     here, there = unidev.cpu(), unidev.gpu(0)
     names: dict[str, Any] = {
-        **vars(unidev), "net": _large(), "here": here.native, "there": there.native, "gpu": there,
+        **VERBS, "net": _large(), "here": here.native, "there": there.native, "gpu": there,
         "other": _large(), "own_net": _digits_net(),
     }  # fmt: skip
     exec(own.setup, names)
@@ -93,11 +95,30 @@ def _moving_rows(backend: str) -> Iterator[Row]:
         yield Row(backend, "place 1,000 parameters, there", "Module.to", *stay, 0.3)
 
 
+def _small_rows(backend: str) -> Iterator[Row]:
+    """Models whose bytes take less time than everything else."""
+    own, there = OWN_MODEL_CALLS[backend], unidev.gpu(0)
+    for what, make in (("digits net", _digits_net), ("60 layers, 60 KB", _deep_net)):
+        names: dict[str, Any] = {
+            **VERBS, "net": make(), "other": make(), "own_net": _digits_net(),
+            "here": unidev.cpu().native, "there": there.native, "gpu": there,
+        }  # fmt: skip
+        exec(own.setup, names)
+        ours = "place(net, gpu); place(net, 'cpu'); synchronize()"
+        times = compare(ours, f"{own.move}; synchronize()", names)
+        yield Row(backend, f"place {what}, there and back", own.moved_by, *times, 1.2)
+
+
+def _deep_net() -> Any:
+    blocks = ((nn.conv2d(8, 8, 3, padding=1), nn.batch_norm(8), nn.relu()) for _ in range(20))
+    return nn.sequential(*(layer for block in blocks for layer in block))
+
+
 def _saving_rows(backend: str) -> Iterator[Row]:
     own = OWN_MODEL_CALLS[backend]
     with tempfile.TemporaryDirectory() as folder:
         names: dict[str, Any] = {
-            **vars(unidev), "net": _large(), "other": _large(), "own_net": _digits_net(),
+            **VERBS, "net": _large(), "other": _large(), "own_net": _digits_net(),
             "path": str(Path(folder) / "own.safetensors"),
             "ours": Path(folder) / "ours.safetensors", "os": os,
         }  # fmt: skip

@@ -81,7 +81,9 @@ def own_step():
 """,
         move="other.to(there); other.to(here)",
         moved_by="Layer.to",
-        save="safetensors.paddle.save_file(dict(other.state_dict()), path)",
+        # Transposed, as a checkpoint for every framework has it.
+        save="safetensors.paddle.save_file("
+        "{k: v.t().contiguous() for k, v in other.state_dict().items()}, path)",
     ),
     "mxnet": OwnModelCalls(
         """

@@ -63,7 +63,8 @@ def _measure(backend: str, device: str) -> list[Row]:
 def print_table(rows: list[Row]) -> None:
     """Markdown, so that it can be read anywhere and pasted into docs/benchmarks.md."""
     print(f"{datetime.date.today()}, {platform.platform()}, {os.cpu_count()} cores, ", end="")
-    print(f"Python {platform.python_version()}. Medians; lower ratios are better.\n")
+    clock = "CPU time. " if os.environ.get("BENCH_CPU") else ""
+    print(f"Python {platform.python_version()}. {clock}Medians; lower ratios are better.\n")
     print("| backend | what | against | unidev | other | ratio | at most | |")
     print("|---|---|---|---|---|---|---|---|")
     for row in rows:
