@@ -110,9 +110,12 @@ if TYPE_CHECKING:
     from unidev.models.checkpoints.verbs import load_parameters, save_parameters
     from unidev.models.gradients import no_grad, sgd, value_and_grad
     from unidev.models.placing import parameters, place
+    from unidev.parallel.accuracy import evaluate_accuracy
     from unidev.parallel.batches import gather, split_batch
+    from unidev.parallel.data_parallel import DataParallel
     from unidev.parallel.reducing import all_reduce
     from unidev.parallel.replicating import broadcast, replicate
+    from unidev.parallel.spreading import spread
     from unidev.tracing.trace_transfers import trace_transfers
     from unidev.tracing.transfer_guard import transfer_guard
 
@@ -127,9 +130,12 @@ _LATER = {
     "models.checkpoints.verbs": "load_parameters save_parameters",
     "models.gradients": "no_grad sgd value_and_grad",
     "models.placing": "parameters place",
+    "parallel.accuracy": "evaluate_accuracy",
     "parallel.batches": "gather split_batch",
+    "parallel.data_parallel": "DataParallel",
     "parallel.reducing": "all_reduce",
     "parallel.replicating": "broadcast replicate",
+    "parallel.spreading": "spread",
     "tracing.trace_transfers": "trace_transfers",
     "tracing.transfer_guard": "transfer_guard",
 }
@@ -142,7 +148,7 @@ _OLD_SPELLINGS = {"Movement": "PlannedTransfer"}
 __all__ = [
     "CONTRACT_VERSION", "AmbiguousBackendError", "Autograd", "AutogradProbe", "Backend",
     "BackendError", "BackendMismatchError", "BackendNotFoundError", "BackendSpec", "Build",
-    "CheckpointError", "CircularContainerError", "Collectives", "ContainerError",
+    "CheckpointError", "CircularContainerError", "Collectives", "ContainerError", "DataParallel",
     "DeletedTensorError", "Device", "DeviceError", "DeviceMismatchError", "DeviceNotFoundError",
     "DeviceSpecError", "Extent", "FrameworkError", "FrameworkNotInstalledError", "Functions",
     "Installation", "InvalidDataError", "Layers", "Memory", "ModelError", "ModelProbe", "Models",
@@ -151,13 +157,13 @@ __all__ = [
     "Tracer", "TransferForbiddenError", "UnidevError", "UnsupportedContainerError",
     "UnsupportedDtypeError", "UnsupportedOperation", "Wheel", "active_backend", "all_reduce",
     "arange", "array", "as_device", "as_in_device", "broadcast", "check_same_device", "copy_to",
-    "cpu", "device_of", "empty", "empty_like", "fastest_device", "full", "gather", "gpu",
-    "hookimpl", "list_backends", "list_devices", "load_parameters", "memory", "no_grad", "num_gpus",
-    "ones", "ones_like", "parameters", "part", "place", "rand", "randn", "register_container",
-    "replicate", "same_device", "save_parameters", "seed", "set_backend", "sgd", "shares_memory",
-    "simulate", "split_batch", "synchronize", "to_numpy", "trace_transfers", "track_memory",
-    "transfer_guard", "try_all_gpus", "try_gpu", "unsupported", "use_backend", "value_and_grad",
-    "zeros", "zeros_like",
+    "cpu", "device_of", "empty", "empty_like", "evaluate_accuracy", "fastest_device", "full",
+    "gather", "gpu", "hookimpl", "list_backends", "list_devices", "load_parameters", "memory",
+    "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part", "place", "rand", "randn",
+    "register_container", "replicate", "same_device", "save_parameters", "seed", "set_backend",
+    "sgd", "shares_memory", "simulate", "split_batch", "spread", "synchronize", "to_numpy",
+    "trace_transfers", "track_memory", "transfer_guard", "try_all_gpus", "try_gpu", "unsupported",
+    "use_backend", "value_and_grad", "zeros", "zeros_like",
 ]  # fmt: skip
 
 

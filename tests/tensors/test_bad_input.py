@@ -65,9 +65,6 @@ def circular() -> list[object]:
     return items
 
 
-failure = Exception("x")
-assert failure.__dict__ == {}  # it is made when it is first looked at
-
 CULPRITS = [
     None, True, False, 0, -1, 1, 2**31, 2**63, 10**30, 10**5000, 1.5, float("nan"),
     float("inf"), 1j,
@@ -75,7 +72,7 @@ CULPRITS = [
     "a" * 5000,
     "float32", "O", b"cpu", bytearray(b"x"), memoryview(b"xyz"), range(3), ..., NotImplemented,
     object(), type, int, unidev, types, len, lambda: 1, Hostile(), NamelessModule(), NamelessModule,
-    failure, set(), {1}, frozenset({"a"}), iter([1]), slice(1), collections.UserDict(a=1),
+    Exception("x"), set(), {1}, frozenset({"a"}), iter([1]), slice(1), collections.UserDict(a=1),
     collections.deque([1]), collections.OrderedDict(a=1), collections.defaultdict(list),
     types.MappingProxyType({}), {}.keys(), StrangeList([1]), StrangeDict(a=1), Unregistered(1),
     Point(1, 2), stdlib_array.array("f", [1.0]), os.stat_result(range(10)), circular(), [], (), {},

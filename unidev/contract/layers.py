@@ -11,8 +11,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from unidev.errors import UnsupportedOperation
+from unidev.support.wording import kind_of
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import numpy as np
 
@@ -84,6 +87,34 @@ class Layers(ABC):
         Raises:
             UnsupportedOperation: models of this kind have no mode; states what to do instead.
         """
+
+    def modes(self, model: Model) -> Iterable[tuple[Model, bool]]:  # noqa: ARG002
+        """Each layer in ``model`` that has a mode, outer ones first; True in training mode.
+
+        The default, none, is for models that infer unless a call says otherwise.
+        """
+        return ()
+
+    def sequence(self, model: Model) -> Sequence[Model]:
+        """The layers of ``model``, if it calls one after the other, each with the last's result.
+
+        Raises:
+            UnsupportedOperation: it is not known to do that.
+        """
+        raise UnsupportedOperation(
+            f"finding the order of the layers of a {kind_of(model)}",
+            "it is not a sequential net: place its layers yourself, and move between them with "
+            "as_in_device",
+        )
+
+    def before(self, layer: Model, function: Callable[[Tensor], Tensor]) -> None:  # noqa: ARG002
+        """From now on give ``layer`` ``function(x)`` for its input ``x``.
+
+        If the framework does not compute where the operands are, the layer computes there.
+        """
+        raise UnsupportedOperation(
+            f"moving the inputs of a {kind_of(layer)}", "the backend has no hook before a layer"
+        )
 
 
 class Functions(ABC):

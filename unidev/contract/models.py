@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -60,7 +61,7 @@ class Models(ABC):
 
     @abstractmethod
     def tensors(self, model: Model) -> Mapping[str, Tensor]:
-        """All tensors of the model by path: parameters, buffers, and their gradients.
+        """All tensors of the model by path: parameters, buffers, and gradients, as ``PATH.grad``.
 
         A path is what follows the model's name in a message: ``encoder.weight``.
         """
@@ -121,6 +122,7 @@ class Models(ABC):
         parts = [part for part in self.parts(model, optimizer) if not self.is_on(part, device)]
         if not parts:
             return optimizer
+        parts += [part for part in self.compiled(model, None) if not self.is_on(part, device)]
         twins = [self.twin(part, device) for part in parts]
         swapped = []
         with held_interrupts() as interrupts:
@@ -135,6 +137,45 @@ class Models(ABC):
                     if self.is_on(part, device):
                         self.swap(part, twin)
                 raise
+
+    # -- several devices ---------------------------------------------------------------------------
+
+    statistics_names = frozenset({"running_mean", "running_var"})
+    """What the last words of the paths of running statistics are."""
+
+    def copy(self, model: Model) -> Model:
+        """Another model of the same values, ties, flags and mode, which shares no memory with it.
+
+        On the same device, or where the framework's own copy puts it.
+
+        Raises:
+            UnsupportedOperation: the framework cannot copy such a model; states why.
+        """
+        return copy.deepcopy(model)
+
+    def compiled(self, model: Model, known: Sequence[Part] | None) -> Sequence[Part]:  # noqa: ARG002
+        """Parts that appear while a model computes: what is compiled for the memory that it has.
+
+        A twin of one is empty, and compiled when it is first used. Without those of ``known``,
+        which were compiled for this model before; None: all. The default has none: what frameworks
+        compile mostly takes the memory that it is given at each call.
+        """
+        return ()
+
+    def statistics(self, model: Model) -> Mapping[str, Tensor]:
+        """Running means of batches, as of batch norm: floating-point tensors from ``tensors``.
+
+        ``DataParallel`` averages them over its replicas; other buffers are the first device's.
+        """
+        return {
+            path: x
+            for path, x in self.tensors(model).items()
+            if path.rpartition(".")[2] in self.statistics_names
+        }
+
+    def random_states(self, model: Model) -> Mapping[str, Tensor]:  # noqa: ARG002
+        """States of random generators from ``tensors``, which must differ between replicas."""
+        return {}
 
     # -- checkpoints -------------------------------------------------------------------------------
 

@@ -134,3 +134,6 @@ class ModelProbe(ABC):
         "the framework itself does not spread a model over several devices"
     )
     """A model whose parameters are all mirrored on several devices; needs two GPUs."""
+
+    compiled: Callable[[], Model] = unsupported("the framework compiles no models")
+    """A model of the shapes above, built and on the CPU, of which the framework compiles all."""

@@ -8,7 +8,7 @@ from unidev.devices.finding import resolve_device
 from unidev.errors import NotAModelError, NotATensorError
 from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import kind_of
-from unidev.tensors.classify import CONTAINER, MODEL, TENSOR, classify
+from unidev.tensors.classify import CONTAINER, MODEL, TENSOR, Handle, classify, model_of
 from unidev.tensors.containers import tensors_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -118,6 +118,7 @@ def parameters(model: Any, /) -> dict[str, Any]:
     >>> list(unidev.parameters({"encoder": [unidev.zeros(3)], "bias": unidev.zeros(2)}))
     ['encoder.0', 'bias']
     """
+    model = model_of(model)
     return dict(backend_of_model(model).models.parameters(model))
 
 
@@ -128,6 +129,11 @@ def backend_of_model(model: Any) -> Backend:
         NotAModelError: ``model`` is not a model; the message says what to use instead.
         UnsupportedOperation: the backend does not support models.
     """
+    if isinstance(model, Handle):
+        raise NotAModelError(
+            f"a {kind_of(model)} is not a model, but has one at work on several devices: pass its "
+            "`model`, and make a new one for other devices."
+        )
     kind, backend = classify(model)
     if kind == CONTAINER:
         return _backend_of_container(model)

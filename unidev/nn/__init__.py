@@ -17,9 +17,10 @@ from unidev.calls.boundary import call, errors_of
 from unidev.errors import BackendMismatchError, NotAModelError
 from unidev.models.placing import backend_of_model, place_on
 from unidev.nn import functional as functional
-from unidev.nn.arguments import fraction, pair, size
+from unidev.nn.arguments import flag, fraction, pair, size
 from unidev.registry.scopes import innermost_device
 from unidev.registry.selection import active_backend
+from unidev.tensors.classify import model_of
 from unidev.tensors.generator import draw
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def dense(inputs: int, outputs: int, *, bias: bool = True) -> Model:
     """
     inputs, outputs = size("inputs", inputs), size("outputs", outputs)
     weight = _glorot((outputs, inputs), inputs, outputs)
-    offset = _zeros(outputs) if bias else None
+    offset = _zeros(outputs) if flag("bias", bias) else None
     return _made(lambda layers: layers.dense(weight, offset))
 
 
@@ -92,7 +93,7 @@ def conv2d(  # noqa: PLR0913  the usual arguments of a convolution
         in_channels * height * width,
         out_channels * height * width,
     )
-    offset = _zeros(out_channels) if bias else None
+    offset = _zeros(out_channels) if flag("bias", bias) else None
     return _made(lambda layers: layers.conv2d(weight, offset, steps, edge))
 
 
@@ -171,14 +172,19 @@ def train_mode(model: Model, /) -> Model:
     Raises:
         UnsupportedOperation: this kind of model has no such mode; the message says what to do.
     """
-    backend_of_model(model).layers.set_mode(model, is_training=True)
+    _set_mode(model, True)
     return model
 
 
 def eval_mode(model: Model, /) -> Model:
     """Put ``model`` into inference mode; returns it. The opposite of ``train_mode``."""
-    backend_of_model(model).layers.set_mode(model, is_training=False)
+    _set_mode(model, False)
     return model
+
+
+def _set_mode(model: Model, is_training: bool) -> None:
+    found = model_of(model)
+    backend_of_model(found).layers.set_mode(found, is_training)
 
 
 def _made(make: Callable[[Layers], Model]) -> Model:

@@ -52,7 +52,7 @@ def replicate(tree_or_model: T, devices: Sequence[DeviceLike], /) -> list[T]:
     if is_model(tree_or_model):
         from unidev.parallel.replicas import replicate_model
 
-        return replicate_model(tree_or_model, devices)  # type: ignore[no-any-return]
+        return replicate_model(tree_or_model, devices)
     backend = one_backend(Opened(tree_or_model).tensors, "the container")
     targets = checked_devices(devices, backend)
     with unrecorded(backend):

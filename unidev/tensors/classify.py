@@ -11,6 +11,7 @@ from unidev.support.wording import kind_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from unidev.contract.backend import Backend
@@ -27,10 +28,31 @@ _HARMLESS = (str, bytes, bytearray, memoryview, range)
 """Sequences whose items cannot be tensors."""
 
 
+class Handle:
+    """An object that verbs take for ``model``, which it has at work on several devices.
+
+    A package above registers what it adds by deriving from this class.
+    """
+
+    model: Any
+    backend: Backend
+
+    def value_and_grad(
+        self, evaluate: Callable[..., tuple[Any, Any]], arguments: Any, options: Any
+    ) -> tuple[Any, Any]:
+        """``evaluate(model, *arguments, **options)``, a loss and gradients, for all devices."""
+        raise NotImplementedError
+
+
+def model_of(x: Any) -> Any:
+    """The model that ``x`` stands for, if it is a handle; else ``x`` itself."""
+    return x.model if isinstance(x, Handle) else x
+
+
 def classify(x: object) -> tuple[str, Backend | None]:
     """``TENSOR`` or ``MODEL`` with the backend, or ``CONTAINER`` or ``OTHER`` with None.
 
-    Looks only at the type of a container, not at its items.
+    Looks only at the type of a container, not at its items. A handle is a ``MODEL``.
     """
     cls = type(x)
     if cls in PLAIN:
@@ -38,6 +60,8 @@ def classify(x: object) -> tuple[str, Backend | None]:
     backend = backend_of_type(cls)
     if backend is not None:
         return TENSOR, backend
+    if isinstance(x, Handle):
+        return MODEL, x.backend
     backend = backend_of_model_type(x)
     if backend is not None:
         return MODEL, backend

@@ -15,6 +15,7 @@ from unidev.tensors.classify import (
     classify,
     is_dataclass,
     is_lazy,
+    model_of,
     not_a_tensor,
 )
 
@@ -108,8 +109,8 @@ def map_tensors(function: Callable[[Any, Backend], Any], tree: T) -> T:
 
     Raises:
         NotATensorError: ``tree`` is neither a tensor nor a container, or contains a model.
-        UnsupportedContainerError: it contains an unknown container, or one that cannot be taken
-            apart.
+        UnsupportedContainerError: it contains an object that holds a tensor and is not registered,
+            or a container that cannot be taken apart.
         CircularContainerError: it contains a container that contains itself.
     """
     leaves, structure, found = _looked_through(tree)
@@ -178,7 +179,8 @@ class Opened:
 def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]:
     """Each tensor of ``tree`` with its path, such as ``batch['mask']``, and its backend.
 
-    Includes the tensors of models in ``tree``: ``model.encoder.weight``.
+    Includes the tensors of models in ``tree``: ``model.encoder.weight``. Their gradients are left
+    out: they are where their parameters are, or belong to those of another replica.
     """
     found = _looked_through(tree, takes_models=True)[2]
     paths = _paths(tree) if found else []
@@ -187,8 +189,9 @@ def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]
         if backend_of_type(type(leaf)) is not None:
             yield path, leaf, backend
         else:
-            for within, tensor in backend.models.tensors(leaf).items():
-                yield (f"{path}.{within}" if path else within), tensor, backend
+            for within, tensor in backend.models.tensors(model_of(leaf)).items():
+                if not within.endswith(".grad"):
+                    yield (f"{path}.{within}" if path else within), tensor, backend
 
 
 def _flatten(tree: object) -> tuple[list[Any], Any]:

@@ -1,7 +1,5 @@
 """Models that cannot be moved, moves that fail, and functions that a move leaves behind."""
 
-import warnings
-
 import keras
 import numpy as np
 import pytest
@@ -91,36 +89,35 @@ def test_a_failure_half_way_leaves_all_where_it_was(step, error, monkeypatch):
     model.fit(x, x, verbose=0)
 
 
-def test_a_function_traced_before_is_warned_of_once_and_by_name():
+def test_a_function_traced_before_traces_again_after_a_move():
     layer = dense()
+    traces = []
 
     @tf.function
     def predict_prices(x):
+        traces.append(x)
         return layer(x)
 
     @tf.function
     def of_another_model(x):
+        traces.append(x)
         return x + 1.0
 
     x = tf.ones((1, 2))
-    predict_prices(x)
+    expected = predict_prices(x).numpy()
     of_another_model(x)
-    with pytest.warns(UserWarning, match="predict_prices") as caught:
-        unidev.place(layer, "gpu:1")
-    assert len(caught) == 1
-    assert "of_another_model" not in str(caught[0].message)
-    assert caught[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        unidev.place(layer, "gpu:2")
-
+    assert expected.any()
+    for device in ("gpu:1", "gpu:1", "gpu:2"):
+        unidev.place(layer, device)
+        with unidev.as_device(device):
+            assert (predict_prices(x).numpy() == expected).all()
+            of_another_model(x)
     layer.kernel.assign(layer.kernel * 0)
-    assert predict_prices(x).numpy().any()  # it is stale indeed
-    again = tf.function(predict_prices.python_function)
-    assert not again(x).numpy().any()
+    assert not predict_prices(x).numpy().any()
+    assert len(traces) == 3 + 1  # of_another_model: once
 
 
-def test_a_function_that_was_not_called_yet_is_not_warned_of():
+def test_a_function_that_was_not_called_yet_is_as_any_other():
     layer = dense()
 
     @tf.function(input_signature=[tf.TensorSpec((None, 2))])
@@ -132,19 +129,27 @@ def test_a_function_that_was_not_called_yet_is_not_warned_of():
     assert not later(tf.ones((1, 2))).numpy().any()
 
 
-def test_a_warning_that_is_an_error_leaves_the_model_where_it_was():
+def test_a_move_that_fails_leaves_a_function_its_traces(monkeypatch):
     layer = dense()
+    traces = []
 
     @tf.function
     def traced(x):
+        traces.append(x)
         return layer(x)
 
     traced(tf.ones((1, 2)))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(UserWarning, match="still use its old memory"):
-            unidev.place(layer, "gpu:1")
+
+    def fail(*_):
+        raise ValueError("the last step")
+
+    monkeypatch.setattr(TensorFlowModels, "finish", fail)
+    with pytest.raises(unidev.FrameworkError, match="the last step"):
+        unidev.place(layer, "gpu:1")
     assert unidev.device_of(layer) is unidev.cpu()
+    layer.kernel.assign(layer.kernel * 0)
+    assert not traced(tf.ones((1, 2))).numpy().any()
+    assert len(traces) == 1
 
 
 def test_within_a_tape_and_a_graph_a_model_moves_as_elsewhere():

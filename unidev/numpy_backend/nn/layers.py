@@ -14,9 +14,13 @@ from unidev.support.wording import kind_of
 from unidev.tensors.generator import draw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from unidev.contract.layers import Array, Pair
+
+
+def _unchanged(x: Array) -> Array:
+    return x
 
 
 class Buffers(dict[str, "Array"]):
@@ -33,6 +37,8 @@ class Layer:
         """The arrays that training would change. Placing replaces them here."""
         self.buffers = Buffers()
         self.is_training = True
+        self.before: Callable[[Array], Array] = _unchanged
+        """Applied to the input first."""
 
     def entries(self) -> Iterator[tuple[str, Any, Any]]:
         """Names of arrays and layers, each with the container that holds it and its key."""
@@ -47,7 +53,7 @@ class Layer:
         """Apply the layer to ``x``."""
         if not isinstance(x, np.ndarray):
             raise NotATensorError(f"a NumPy layer takes an array, not a {kind_of(x)}.")
-        return self._forward(x)
+        return self._forward(self.before(x))
 
     def __repr__(self) -> str:
         shapes = [f"{name} {self.parameters[name].shape}" for name in self.parameters]
@@ -229,3 +235,18 @@ class NumpyLayers(Layers):
                 "own functions that compute with it",
             )
         model.set_mode(is_training)
+
+    def modes(self, model: Any) -> Iterable[tuple[Layer, bool]]:
+        """Of every layer."""
+        if isinstance(model, Layer):
+            yield model, model.is_training
+            for layer in getattr(model, "layers", ()):
+                yield from self.modes(layer)
+
+    def sequence(self, model: Any) -> Sequence[Layer]:
+        """Of ``Sequential``."""
+        return model.layers if isinstance(model, Sequential) else super().sequence(model)
+
+    def before(self, layer: Layer, function: Callable[[Array], Array]) -> None:
+        """Kept by the layer."""
+        layer.before = function

@@ -40,12 +40,16 @@ class MxnetCollectives(Collectives):
     def combine(self, a: Tensor, b: Tensor, op: str) -> Tensor:
         """Writes to ``a``."""
         with numpy_shapes():
-            return _OPERATIONS[op](a, b, out=a)
+            total = a.as_np_ndarray()
+            _OPERATIONS[op](total, b.as_np_ndarray(), out=total)
+        return a
 
     def scale(self, flat: Tensor, factor: float) -> Tensor:
         """Writes to ``flat``."""
         with numpy_shapes():
-            return mx.np.multiply(flat, factor, out=flat)
+            scaled = flat.as_np_ndarray()
+            mx.np.multiply(scaled, factor, out=scaled)
+        return flat
 
     def concatenate(self, tensors: Sequence[Tensor]) -> Tensor:
         """``concatenate``."""

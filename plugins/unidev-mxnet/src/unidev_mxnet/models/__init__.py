@@ -151,6 +151,19 @@ class MxnetModels(Models):
             _forget_static_memory(model)
         return optimizer
 
+    # -- several devices ---------------------------------------------------------------------------
+
+    def copy(self, model: Model) -> Model:
+        """``copy.deepcopy``, which fails for compiled blocks and warns of what it has begun."""
+        blocks = blocks_of(model) if isinstance(model, Block) else ()
+        if any(getattr(block, "_cached_op", None) for _, block in blocks):
+            raise UnsupportedOperation(
+                "a copy of a hybridized block that has run",
+                "its compiled graph cannot be copied: unidev.DataParallel(model, devices) needs no "
+                "copy",
+            )
+        return super().copy(model)
+
     # -- checkpoints -------------------------------------------------------------------------------
 
     def stored(self, model: Model) -> Mapping[str, Stored]:

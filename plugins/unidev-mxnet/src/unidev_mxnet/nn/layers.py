@@ -15,7 +15,7 @@ from unidev_mxnet.models.tree import blocks_of
 from unidev_mxnet.scopes import numpy_semantics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from unidev.contract import Array, Model, Pair, Tensor
 
@@ -187,6 +187,27 @@ class MxnetLayers(Layers):
             block.set_mode(is_training)
             if isinstance(block, HybridBlock):
                 block._clear_cached_op()
+
+    def modes(self, model: Model) -> Iterable[tuple[Model, bool]]:
+        """Of layers of ``unidev.nn``."""
+        blocks = blocks_of(model) if isinstance(model, Block) else ()
+        return [(block, block._trains) for _, block in blocks if isinstance(block, Layer)]
+
+    def sequence(self, model: Model) -> Sequence[Model]:
+        """Of Gluon's sequential nets, if they are not compiled as a whole."""
+        if not isinstance(model, (nn.Sequential, nn.HybridSequential)):
+            return super().sequence(model)
+        if getattr(model, "_active", False):
+            raise UnsupportedOperation(
+                "spreading a hybridized net",
+                "its graph runs on one device: call net.hybridize(False)",
+            )
+        return list(model._children.values())
+
+    def before(self, layer: Model, function: Callable[[Tensor], Tensor]) -> None:
+        """Replaces ``forward`` of this block: Gluon's hooks cannot change an input."""
+        forward = layer.forward
+        layer.forward = lambda *inputs: forward(*map(function, inputs))
 
 
 def portable_names(model: Model) -> dict[str, str]:

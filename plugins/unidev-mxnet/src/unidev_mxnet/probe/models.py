@@ -145,6 +145,15 @@ class MxnetModelProbe(ModelProbe):
             made.initialize(mx.init.One(), ctx=contexts)
         return made
 
+    def compiled(self) -> Model:
+        """A block that is hybridized with ``static_alloc``, and has run."""
+        with mx.util.np_shape(True), mx.util.np_array(True):
+            made = nn.Dense(4, in_units=4)
+            made.initialize(mx.init.One(), ctx=mx.cpu())
+            made.hybridize(static_alloc=True)
+            made(mx.np.ones((2, 4)))
+        return made
+
 
 def _named(model: Model) -> Iterator[tuple[str, Parameter]]:
     yield from model._collect_params_with_prefix().items()

@@ -17,6 +17,7 @@ from unidev_paddle.models.tree import (
     all_entries,
     gradient_of,
     has_memory,
+    named_parameters,
     unique_entries,
     unique_layers,
 )
@@ -35,15 +36,11 @@ class PaddleModels(Models):
 
     def parameters(self, model: Layer) -> Mapping[str, Tensor]:
         """``named_parameters``, without the statistics of batch norm, which are not trained."""
-        return {entry.name: entry.tensor for entry in _parameters(model)}
+        return named_parameters(model)
 
     def trainable(self, model: Layer) -> Mapping[str, Tensor]:
         """Parameters without ``stop_gradient``."""
-        return {
-            entry.name: entry.tensor
-            for entry in _parameters(model)
-            if not entry.tensor.stop_gradient
-        }
+        return {name: x for name, x in named_parameters(model).items() if not x.stop_gradient}
 
     def tensors(self, model: Layer) -> Mapping[str, Tensor]:
         """Parameters and buffers; gradients are named ``NAME.grad``."""
@@ -78,13 +75,12 @@ class PaddleModels(Models):
         return self.backend.device_of(part.tensor) is device
 
     def twin(self, part: Part, device: Device) -> Twin:
-        """Not a part: holds the part's present memory and its copy on ``device``."""
+        """Not a part: holds a copy of the part's memory on ``device``."""
         return Twin(part, device)
 
     def swap(self, part: Part, twin: Twin) -> None:
         """Exchange the memory, in either direction."""
-        is_there = self.backend.device_of(part.tensor) is twin.device
-        swap(part, twin.here if is_there else twin.there)
+        swap(part, twin, self.backend.device_of(part.tensor) is twin.device)
 
     def is_placed(self, model: Layer, device: Device) -> bool:
         """Stops at the first tensor that is not on ``device``."""
@@ -101,6 +97,23 @@ class PaddleModels(Models):
             if gradient is not None and device_of(gradient) is not device:
                 return False
         return True
+
+    # -- several devices ---------------------------------------------------------------------------
+
+    def copy(self, model: Layer) -> Layer:
+        """``copy.deepcopy``; what ``to_static`` has wrapped would compute with the original."""
+        for prefix, layer in unique_layers(model, "", set()):
+            if hasattr(type(layer.forward), "concrete_program"):
+                raise UnsupportedOperation(
+                    f"a copy of a Layer that to_static wraps, at {prefix[:-1] or 'the root'!r},",
+                    "it would compute with the original's parameters: unidev.DataParallel(model, "
+                    "devices) needs no copy",
+                )
+        return super().copy(model)
+
+    def statistics(self, model: Layer) -> Mapping[str, Tensor]:
+        """Of every batch norm."""
+        return {entry.name: entry.tensor for entry in unique_entries(model) if entry.is_statistic}
 
     # -- checkpoints -------------------------------------------------------------------------------
 
@@ -137,13 +150,6 @@ class PaddleModels(Models):
         else:
             x.copy_(paddle.to_tensor(values, place=paddle.CPUPlace()), True)
         x._bump_inplace_version()  # a backward that needs the old values then fails
-
-
-def _parameters(model: Layer) -> Iterator[Entry]:
-    for entry in unique_entries(model):
-        if not entry.is_buffer and not entry.is_statistic:
-            has_memory(entry)  # raises if it is lazy
-            yield entry
 
 
 def _check_single(model: Layer) -> None:

@@ -61,12 +61,11 @@ class Part:
 
 
 class Twin:
-    """The tensor's memory here and there, to switch between."""
+    """The tensor's memory on ``device``, and the one that it had before ``swap`` gave it that."""
 
     def __init__(self, part: Part, device: Device) -> None:
         self.device = device
-        dense = _dense(part.tensor)
-        self.here = _on_memory_of(dense)
+        self.here = None
         copied = part.shared.copy_of(_plain(part.tensor), device)
         self.there = _on_memory_of(copied.value().get_tensor())
 
@@ -78,9 +77,15 @@ def parts_of(tensors: Iterable[Tensor]) -> Sequence[Part]:
     return [part for part in found if part is not None]
 
 
-def swap(part: Part, memory: Dense) -> None:
-    """Give a tensor other memory: in one call, which Ctrl-C cannot interrupt half way."""
-    _dense(part.tensor)._share_data_with(memory)
+def swap(part: Part, twin: Twin, is_there: bool) -> None:
+    """Exchange the memory in the end by one call, which Ctrl-C cannot interrupt half way."""
+    dense = _dense(part.tensor)
+    if is_there:
+        twin.there = _on_memory_of(dense)
+        dense._share_data_with(twin.here)
+    else:
+        twin.here = _on_memory_of(dense)
+        dense._share_data_with(twin.there)
 
 
 def _part_of(x: Tensor, found: dict[tuple[int, int], Shared]) -> Part | None:

@@ -10,7 +10,7 @@ from unidev.contract import Layers
 from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     Layer = Any
 
@@ -94,6 +94,21 @@ class PaddleLayers(Layers):
             model.train()
         else:
             model.eval()
+
+    def modes(self, model: Layer) -> Iterable[tuple[Layer, bool]]:
+        """Of every ``Layer``."""
+        return [(layer, layer.training) for layer in model.sublayers(include_self=True)]
+
+    def sequence(self, model: Layer) -> Sequence[Layer]:
+        """Of ``nn.Sequential``, unless a subclass has a ``forward`` of its own."""
+        sequential = paddle.nn.Sequential
+        if isinstance(model, sequential) and type(model).forward is sequential.forward:
+            return list(model)
+        return super().sequence(model)
+
+    def before(self, layer: Layer, function: Callable[[Tensor], Tensor]) -> None:
+        """A forward pre-hook."""
+        layer.register_forward_pre_hook(lambda _, inputs: tuple(map(function, inputs)))
 
 
 def _unfilled(is_there: bool = True) -> Any:

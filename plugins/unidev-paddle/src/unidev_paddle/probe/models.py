@@ -124,6 +124,10 @@ class PaddleModelProbe(ModelProbe):
 
         model.register_forward_post_hook(hook)
 
+    def compiled(self) -> Layer:
+        """A layer that ``to_static`` wraps."""
+        return paddle.jit.to_static(_linear(1).to("cpu"), full_graph=True)
+
 
 def _linear(number: int) -> Layer:
     assign = paddle.nn.initializer.Assign

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
@@ -12,8 +11,8 @@ from unidev.contract import Models, Stored, kind_of
 from unidev.errors import UnsupportedOperation
 from unidev_tensorflow.extents import host_array
 from unidev_tensorflow.models.optimizers import forget_traces, variables_beside
-from unidev_tensorflow.models.stale_functions import traced_with, warn_once
 from unidev_tensorflow.models.swap import native_variable, swap_handles
+from unidev_tensorflow.models.traces import Traces, traces_of
 from unidev_tensorflow.models.tree import walk
 from unidev_tensorflow.tensors import DISTRIBUTED
 
@@ -30,10 +29,6 @@ class TensorFlowModels(Models):
 
     backend: TensorFlowBackend
 
-    def __init__(self, backend: TensorFlowBackend) -> None:
-        super().__init__(backend)
-        self._placing = threading.local()
-
     def parameters(self, model: Any) -> Mapping[str, Any]:
         """For Keras, its own variables, which tell a frozen parameter from a buffer."""
         return _once(found for found in walk(model) if found.is_parameter)
@@ -49,20 +44,23 @@ class TensorFlowModels(Models):
         return {found.name: found.variable for found in walk(model)}
 
     def parts(self, model: Any, optimizer: Any) -> Sequence[Any]:
-        """Includes the metrics and the optimizer that ``compile`` has put into the model.
-
-        Also finds functions that were traced with the current memory; ``finish`` reports them.
-        """
+        """Includes the metrics and the optimizer that ``compile`` has put into the model."""
         variables = [found.variable for found in walk(model)]
         variables += variables_beside(model, optimizer)
         unique = {id(variable): variable for variable in map(native_variable, variables)}
         for variable in unique.values():
             _check_movable(variable)
-        self._placing.stale = traced_with(unique.values())
         return list(unique.values())
+
+    def compiled(self, model: Any, known: Sequence[Any] | None) -> Sequence[Any]:
+        """What ``tf.function``s have traced with the variables of ``model``: they trace again."""
+        variables = {id(x): x for x in (native_variable(found.variable) for found in walk(model))}
+        return traces_of(list(variables.values()), self.backend.device_of, known)
 
     def is_on(self, part: Any, device: Device) -> bool:
         """TensorFlow keeps int32 and strings on the host, even for a GPU."""
+        if isinstance(part, Traces):
+            return part.device is device
         there = self.backend.device_of(part)
         return there is device or (
             part.dtype in _HOSTED
@@ -82,6 +80,8 @@ class TensorFlowModels(Models):
 
     def twin(self, part: Any, device: Device) -> Any:
         """Another variable, which holds the copy's memory: TensorFlow copies it only on write."""
+        if isinstance(part, Traces):
+            return part.twin(device)
         copied = self._copied(part, device)
         with self.backend.native_scope(device):
             made = tf.Variable(copied, trainable=part.trainable, dtype=part.dtype, shape=part.shape)
@@ -104,7 +104,10 @@ class TensorFlowModels(Models):
 
     def swap(self, part: Any, twin: Any) -> None:
         """All that belongs to the handles moves with them."""
-        swap_handles(part, twin)
+        if isinstance(part, Traces):
+            part.swap(twin)
+        else:
+            swap_handles(part, twin)
 
     def place(self, model: Any, device: Device, optimizer: Any = None) -> Any:
         """Runs outside any graph that is being traced, and is not recorded by tapes."""
@@ -112,11 +115,15 @@ class TensorFlowModels(Models):
             return super().place(model, device, optimizer)
 
     def finish(self, model: Any, optimizer: Any, device: Device) -> Any:  # noqa: ARG002
-        """Makes Keras retrace its functions; warns about the program's own."""
+        """Makes Keras retrace its functions."""
         forget_traces(model)
-        warn_once(self._placing.stale)
-        self._placing.stale = []
         return optimizer
+
+    statistics_names = Models.statistics_names | {"moving_mean", "moving_variance"}
+
+    def random_states(self, model: Any) -> Mapping[str, Any]:
+        """Of Keras's and TensorFlow's generators in the model: the only variables not saved."""
+        return {found.name: found.variable for found in walk(model) if not found.is_saved}
 
     def stored(self, model: Any) -> Mapping[str, Stored]:
         """Weights, without the state of random generators, optimizers and metrics."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any
 
 import keras  # type: ignore[import-untyped]
@@ -13,11 +13,12 @@ from unidev.contract import Layers, kind_of
 from unidev.errors import UnsupportedOperation
 from unidev_tensorflow.nn import keras_layers as ours
 from unidev_tensorflow.nn.portable_layer import PortableLayer
+from unidev_tensorflow.scopes import scope_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from unidev.contract import Array, Model, Pair
+    from unidev.contract import Array, Model, Pair, Tensor
 
 _PLAIN = {"dtype": "float32"}
 """The weights' dtype, regardless of Keras's policy."""
@@ -78,12 +79,34 @@ class TensorFlowLayers(Layers):
                 "training=False in the call",
                 "https://keras.io/api/layers/base_layer/",
             )
-        pending: list[Any] = [model]
-        while pending:
-            layer = pending.pop()
-            if isinstance(layer, PortableLayer):
-                layer.is_training_mode = is_training
-                pending.extend(getattr(layer, "stack", ()))
+        for layer, _ in self.modes(model):
+            layer.is_training_mode = is_training
+
+    def modes(self, model: Model) -> Iterable[tuple[Model, bool]]:
+        """Of layers of ``unidev.nn``."""
+        if isinstance(model, PortableLayer):
+            yield model, model.is_training_mode
+            for layer in getattr(model, "stack", ()):
+                yield from self.modes(layer)
+
+    def sequence(self, model: Model) -> Sequence[Model]:
+        """Of ``unidev.nn`` and of Keras."""
+        if isinstance(model, ours.Sequential):
+            return model.stack  # type: ignore[no-any-return]
+        return model.layers if isinstance(model, keras.Sequential) else super().sequence(model)
+
+    def before(self, layer: Model, function: Callable[[Tensor], Tensor]) -> None:
+        """Replaces the method of this layer that computes, which then does so beside its input."""
+        name = "channels_last" if isinstance(layer, PortableLayer) else "call"
+        compute = getattr(layer, name)
+
+        @wraps(compute)
+        def computed(x: Tensor, *arguments: Any, **options: Any) -> Tensor:
+            x = function(x)
+            with scope_of(x):
+                return compute(x, *arguments, **options)
+
+        setattr(layer, name, computed)
 
     def _built(self, layer: Any, shape: Any, weights: Any = None) -> Model:
         with self._on_host():

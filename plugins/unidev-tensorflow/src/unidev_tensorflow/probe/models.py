@@ -142,6 +142,20 @@ class TensorFlowModelProbe(ModelProbe):
         with tf.distribute.MirroredStrategy(devices).scope():
             return _built(keras.layers.Dense(_WIDTH))
 
+    def compiled(self) -> Any:
+        """A layer whose ``call`` is a ``tf.function``."""
+        with tf.device("/device:CPU:0"):
+            return _built(Compiled(_WIDTH, kernel_initializer="ones"))
+
+
+class Compiled(keras.layers.Dense):  # type: ignore[misc]
+    """A dense layer that is traced when it is first called."""
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def call(self, inputs: Any) -> Any:
+        """As of the base class."""
+        return super().call(inputs)
+
 
 def _built(layer: Any) -> Any:
     layer.build((None, _WIDTH))

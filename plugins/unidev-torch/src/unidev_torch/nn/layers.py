@@ -12,7 +12,7 @@ from unidev_torch import tensors
 from unidev_torch.models import tree as modules
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from unidev.contract import Array, Pair
 
@@ -84,6 +84,31 @@ class TorchLayers(Layers):
         """``Module.train``."""
         modules.check_module(model)
         model.train(is_training)
+
+    def modes(self, model: nn.Module) -> Iterable[tuple[nn.Module, bool]]:
+        """Of every module."""
+        modules.check_module(model)
+        return [(module, module.training) for module in model.modules()]
+
+    def sequence(self, model: nn.Module) -> Sequence[nn.Module]:
+        """Of ``nn.Sequential``, unless a subclass has a ``forward`` of its own."""
+        if isinstance(model, nn.Sequential) and type(model).forward is nn.Sequential.forward:
+            return list(model)
+        return super().sequence(model)
+
+    def before(self, layer: nn.Module, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        """A forward pre-hook."""
+        layer.register_forward_pre_hook(_Before(function))
+
+
+class _Before:
+    """A forward pre-hook that can be pickled, as a module's hooks are with it."""
+
+    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        self._function = function
+
+    def __call__(self, _: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        return tuple(map(self._function, inputs))
 
 
 def _filled(layer: nn.Linear | nn.Conv2d, weight: Array, bias: Array | None) -> nn.Module:

@@ -132,3 +132,7 @@ class TorchModelProbe(ModelProbe):
     def unbuilt(self) -> nn.Module:
         """A model of lazy layers."""
         return Unbuilt()
+
+    def compiled(self) -> Any:
+        """By ``torch.compile``, without a compiler for the machine."""
+        return torch.compile(self.model().first, backend="eager")

@@ -1,0 +1,118 @@
+"""``DataParallel`` of Gluon's blocks, hybridized ones too, against one device."""
+
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet import gluon
+
+import unidev
+
+THREE = ["gpu:0", "gpu:1", "gpu:2"]
+HYBRIDIZED = {
+    "plain": None,
+    "hybridized": {},
+    "static_alloc": {"static_alloc": True},
+    "static_shape": {"static_alloc": True, "static_shape": True},
+}
+
+
+def made():
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(8, in_units=4, activation="tanh"), gluon.nn.Dense(2, in_units=8))
+    net.initialize()
+    numbers = np.random.default_rng(1)
+    for parameter in net.collect_params().values():
+        parameter.set_data(mx.nd.array(numbers.standard_normal(parameter.shape)))
+    return net
+
+
+def batch(rows=31):
+    numbers = np.random.default_rng(rows).standard_normal((rows, 6)).astype("float32")
+    home = unidev.as_device("gpu:0").native
+    return mx.nd.array(numbers[:, :4], ctx=home), mx.nd.array(numbers[:, 4:], ctx=home)
+
+
+def squares(model, x, y):
+    return ((model(x) - y) ** 2).mean()
+
+
+def arrays(model):
+    return [unidev.to_numpy(x) for x in unidev.parameters(model).values()]
+
+
+def check_like(net, alone):
+    for one, other in zip(arrays(net), arrays(alone), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+    expected = [x.tobytes() for x in arrays(net)]
+    for index, device in enumerate(net.devices):
+        with net.replica(index) as model:
+            assert [x.tobytes() for x in arrays(model)] == expected
+            assert unidev.device_of(model) is device
+    assert unidev.device_of(net) is net.devices[0]
+
+
+@pytest.mark.parametrize("rows", [30, 31])
+@pytest.mark.parametrize("name", HYBRIDIZED)
+def test_blocks_train_as_on_one_device_hybridized_or_not(name, rows):
+    x, y = batch(rows)
+    model, alone = made(), unidev.place(made(), "gpu:0")
+    if HYBRIDIZED[name] is not None:
+        model.hybridize(**HYBRIDIZED[name])
+        model(mx.nd.ones((11, 4)))
+    net = unidev.DataParallel(model, THREE)
+    for _ in range(3):
+        _, gradients = unidev.value_and_grad(squares)(net, x, y)
+        _, expected = unidev.value_and_grad(squares)(alone, x, y)
+        assert all(unidev.to_numpy(x).any() for x in gradients.values())
+        unidev.sgd(net, gradients, lr=0.1)
+        unidev.sgd(alone, expected, lr=0.1)
+    check_like(net, alone)
+    np.testing.assert_allclose(net(x).asnumpy(), alone(x).asnumpy(), atol=1e-5)
+
+
+def test_a_trainer_takes_the_steps_if_its_gradients_are_fresh():
+    x, y = batch()
+    models = [made(), made()]
+    net = unidev.DataParallel(models[0], THREE)
+    unidev.place(models[1], "gpu:0")
+    for model, given in zip(models, (net, models[1]), strict=True):
+        trainer = gluon.Trainer(model.collect_params(), "adam", {"learning_rate": 0.01})
+        for _ in range(20):
+            _, gradients = unidev.value_and_grad(squares)(given, x, y)
+            for name, parameter in unidev.parameters(given).items():
+                parameter.grad[:] = gradients[name]
+                parameter._fresh_grad = True
+            trainer.step(1)
+    check_like(net, models[1])
+    unidev.value_and_grad(squares)(net, x, y)
+    trainer = gluon.Trainer(net.model.collect_params(), "adam")
+    with pytest.raises(UserWarning, match="not been updated by backward"):  # Gluon's own check
+        trainer.step(1)
+
+
+def test_running_statistics_are_the_mean_by_rows():
+    norm = gluon.nn.BatchNorm(in_channels=4, momentum=0.5)
+    norm.initialize()
+    net = unidev.DataParallel(norm, THREE[:2])
+    x, _ = batch(5)
+    unidev.value_and_grad(lambda model, x: (model(x) ** 2).mean())(net, x)
+    means = [share.mean(0) for share in np.split(x.asnumpy(), [3])]
+    found = norm.running_mean.data().asnumpy()
+    np.testing.assert_allclose(found, 0.5 * (3 * means[0] + 2 * means[1]) / 5, atol=1e-6)
+
+
+def test_a_hybridized_block_that_has_run_cannot_be_copied():
+    net = made()
+    net.hybridize()
+    net(mx.nd.ones((2, 4)))
+    with pytest.raises(unidev.UnsupportedOperation, match="DataParallel"):
+        unidev.replicate(net, THREE)
+    first, _ = unidev.replicate(made(), THREE[:2])
+    assert [x.tolist() for x in arrays(first)] == [x.tolist() for x in arrays(net)]
+
+
+def test_blocks_without_shapes_are_refused():
+    net = gluon.nn.Dense(2)
+    net.initialize()
+    with pytest.raises(unidev.UnsupportedOperation, match="no memory yet"):
+        unidev.DataParallel(net, THREE)

@@ -1,0 +1,115 @@
+"""``DataParallel`` of Paddle's layers, compiled ones too, against one device."""
+
+import numpy as np
+import paddle
+import pytest
+
+import unidev
+
+# Paddle warns of `place` in graphs, which the caller of a layer does not ask for, and the like.
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+THREE = ["gpu:0", "gpu:1", "gpu:2"]
+
+
+class Compiled(paddle.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.inner = made()
+
+    @paddle.jit.to_static
+    def forward(self, x):
+        return self.inner(x)
+
+
+def made():
+    paddle.seed(1)
+    return paddle.nn.Sequential(paddle.nn.Linear(4, 8), paddle.nn.Tanh(), paddle.nn.Linear(8, 2))
+
+
+MODELS = {
+    "layers": made,
+    "to_static": lambda: paddle.jit.to_static(made()),
+    "whole graph": lambda: paddle.jit.to_static(made(), full_graph=True),
+    "decorated": Compiled,
+}
+
+
+def batch(rows=31):
+    numbers = np.random.default_rng(rows).standard_normal((rows, 6)).astype("float32")
+    return tuple(unidev.array(part, device="gpu:0") for part in (numbers[:, :4], numbers[:, 4:]))
+
+
+def squares(model, x, y):
+    return ((model(x) - y) ** 2).mean()
+
+
+def arrays(model):
+    return [unidev.to_numpy(x) for x in unidev.parameters(model).values()]
+
+
+def check_like(net, alone):
+    for one, other in zip(arrays(net), arrays(alone), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+    expected = [x.tobytes() for x in arrays(net)]
+    for index, device in enumerate(net.devices):
+        with net.replica(index) as model:
+            assert [x.tobytes() for x in arrays(model)] == expected
+            assert unidev.device_of(model) is device
+    assert unidev.device_of(net) is net.devices[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "loss_of"),
+    # Paddle itself cannot call a layer that to_static wraps in a loss that it wraps too.
+    [*((name, squares) for name in MODELS), ("layers", paddle.jit.to_static(squares))],
+)
+def test_each_kind_of_layer_trains_as_on_one_device(name, loss_of):
+    x, y = batch()
+    alone = unidev.place(made(), "gpu:0")
+    net = unidev.DataParallel(MODELS[name](), THREE)
+    for _ in range(3):
+        _, gradients = unidev.value_and_grad(loss_of)(net, x, y)
+        _, expected = unidev.value_and_grad(squares)(alone, x, y)
+        assert all(unidev.to_numpy(x).any() for x in gradients.values())
+        unidev.sgd(net, gradients, lr=0.1)
+        unidev.sgd(alone, expected, lr=0.1)
+    check_like(net, alone)
+
+
+def test_paddles_own_adam_takes_the_steps_and_set_value_is_seen():
+    x, y = batch()
+    models = [made(), made()]
+    net = unidev.DataParallel(models[0], THREE)
+    unidev.place(models[1], "gpu:0")
+    for model, given in zip(models, (net, models[1]), strict=True):
+        optimizer = paddle.optimizer.Adam(0.01, parameters=model.parameters())
+        for _ in range(20):
+            _, gradients = unidev.value_and_grad(squares)(given, x, y)
+            for name, parameter in unidev.parameters(given).items():
+                parameter.grad = gradients[name]
+            optimizer.step()
+            optimizer.clear_grad()
+    check_like(net, models[1])
+    for model in models:  # new memory for the same parameter
+        model[0].bias.set_value(np.arange(8, dtype="float32"))
+    check_like(net, models[1])
+    np.testing.assert_allclose(unidev.to_numpy(net(x)), unidev.to_numpy(models[1](x)), atol=1e-5)
+    assert arrays(net)[1].tolist() == list(range(8))
+
+
+def test_running_statistics_are_the_mean_by_rows():
+    net = unidev.DataParallel(paddle.nn.BatchNorm1D(4, momentum=0.5), THREE[:2])
+    x, _ = batch(5)
+    unidev.value_and_grad(lambda model, x: (model(x) ** 2).mean())(net, x)
+    means = [share.mean(0) for share in np.split(unidev.to_numpy(x), [3])]
+    found = unidev.to_numpy(net.model._mean)
+    np.testing.assert_allclose(found, 0.5 * (3 * means[0] + 2 * means[1]) / 5, atol=1e-6)
+
+
+def test_a_copy_of_what_to_static_wraps_would_be_wrong_and_is_refused():
+    model = MODELS["to_static"]()
+    with pytest.raises(unidev.UnsupportedOperation, match="DataParallel"):
+        unidev.replicate(model, THREE)
+    first, _ = unidev.replicate(made(), THREE[:2])
+    assert [x.tolist() for x in arrays(first)] == [x.tolist() for x in arrays(model)]

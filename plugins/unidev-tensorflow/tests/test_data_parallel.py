@@ -1,0 +1,212 @@
+"""``DataParallel`` of Keras's models and ``tf.Module``s, compiled ones too, against one device."""
+
+import gc
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import unidev
+
+THREE = ["gpu:0", "gpu:1", "gpu:2"]
+
+
+class Compiled(keras.layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.inner = keras.layers.Dense(2)
+
+    def build(self, shape):
+        self.inner.build(shape)
+
+    @tf.function
+    def call(self, x):
+        return self.inner(x)
+
+
+class CompiledByXla(Compiled):
+    call = tf.function(Compiled.call.python_function, jit_compile=True)
+
+
+class OfOneSignature(Compiled):
+    call = tf.function(Compiled.call.python_function, input_signature=[tf.TensorSpec([None, 4])])
+
+
+class Subclassed(keras.Model):
+    def __init__(self, width):  # no config: it cannot be copied
+        super().__init__()
+        self.inner = keras.layers.Dense(width)
+
+    def call(self, x):
+        return self.inner(x)
+
+
+class Native(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = tf.Variable(tf.ones((4, 2)))
+        self.closure = tf.function(lambda x: x @ self.w)
+
+    def __call__(self, x):
+        return self.closure(x)
+
+
+def subclassed():
+    model = Subclassed(2)
+    model(tf.ones((1, 4)))
+    return model
+
+
+def sequential(layer):
+    return keras.Sequential([keras.Input((4,)), layer])
+
+
+MODELS = {
+    "dense": lambda: sequential(keras.layers.Dense(2)),
+    "subclassed": subclassed,
+    "compiled": lambda: sequential(Compiled()),
+    "xla": lambda: sequential(CompiledByXla()),
+    "one signature": lambda: sequential(OfOneSignature()),
+    "module": Native,
+}
+
+
+def made(name):
+    keras.utils.set_random_seed(1)
+    return MODELS[name]()
+
+
+def batch(rows=31):
+    numbers = np.random.default_rng(rows).standard_normal((rows, 6)).astype("float32")
+    return tuple(unidev.array(part, device="gpu:0") for part in (numbers[:, :4], numbers[:, 4:]))
+
+
+def squares(model, x, y):
+    return tf.reduce_mean((model(x) - y) ** 2)
+
+
+def arrays(model):
+    return [unidev.to_numpy(x) for x in unidev.parameters(model).values()]
+
+
+def check_replicas(net):
+    expected = [x.tobytes() for x in arrays(net)]
+    for index, device in enumerate(net.devices):
+        with net.replica(index) as model:
+            assert [x.tobytes() for x in arrays(model)] == expected
+            assert unidev.device_of(model) is device
+    assert unidev.device_of(net) is net.devices[0]
+
+
+def check_training(net, alone, loss_of, steps=3):
+    x, y = batch()
+    for _ in range(steps):
+        loss, gradients = unidev.value_and_grad(loss_of)(net, x, y)
+        expected, wanted = unidev.value_and_grad(squares)(alone, x, y)
+        assert abs(float(loss) - float(expected)) < 1e-5
+        for name, gradient in wanted.items():
+            assert gradient.numpy().any()
+            np.testing.assert_allclose(gradients[name].numpy(), gradient.numpy(), atol=1e-5)
+        unidev.sgd(net, gradients, lr=0.1)
+        unidev.sgd(alone, wanted, lr=0.1)
+    for one, other in zip(arrays(net), arrays(alone), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+    check_replicas(net)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_traced_before"),
+    [*((name, False) for name in MODELS), ("compiled", True), ("module", True)],
+)
+def test_each_kind_of_model_trains_as_on_one_device(name, is_traced_before):
+    model, alone = made(name), unidev.place(made(name), "gpu:0")
+    if is_traced_before:
+        model(tf.ones((11, 4))), model(tf.ones((10, 4)))
+    check_training(unidev.DataParallel(model, THREE), alone, squares)
+
+
+def closed_over(model):
+    loss_of = tf.function(lambda x, y: squares(model, x, y))
+    return lambda _, x, y: loss_of(x, y)
+
+
+@pytest.mark.parametrize("make", [lambda _: tf.function(squares), closed_over])
+def test_a_loss_that_is_a_tf_function_traces_for_each_device(make):
+    model, alone = made("dense"), unidev.place(made("dense"), "gpu:0")
+    net = unidev.DataParallel(model, THREE)
+    check_training(net, alone, make(model))
+    check_training(net, alone, make(model))  # another one, while the first may be gone
+    gc.collect()
+    check_training(net, alone, make(model))
+
+
+def test_a_function_is_traced_once_for_each_device():
+    traces = []
+
+    @tf.function
+    def loss_of(model, x, y):
+        traces.append(x)
+        return squares(model, x, y)
+
+    net = unidev.DataParallel(made("dense"), THREE)
+    x, y = batch(30)
+    for _ in range(4):
+        unidev.value_and_grad(loss_of)(net, x, y)
+    assert len(traces) == 3
+    plain = unidev.value_and_grad(loss_of)(net.model, *batch(10))
+    assert len(traces) == 3  # the first device's are as before
+    assert plain[1]
+
+
+def test_keras_own_adam_takes_the_steps():
+    models = [made("dense"), made("dense")]
+    net = unidev.DataParallel(models[0], THREE)
+    unidev.place(models[1], "gpu:0")
+    x, y = batch()
+    for model, given in zip(models, (net, models[1]), strict=True):
+        optimizer = keras.optimizers.Adam(0.01)
+        for _ in range(20):
+            _, gradients = unidev.value_and_grad(squares)(given, x, y)
+            named = unidev.parameters(given)
+            with unidev.device_of(model):
+                optimizer.apply_gradients([(g, named[name]) for name, g in gradients.items()])
+    for one, other in zip(arrays(net), arrays(models[1]), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+    check_replicas(net)
+
+
+def test_running_statistics_of_keras_are_the_mean_by_rows():
+    def normed():
+        return keras.Sequential([keras.Input((4,)), keras.layers.BatchNormalization(momentum=0.5)])
+
+    net = unidev.DataParallel(normed(), THREE[:2])
+    x, _ = batch(5)
+    unidev.value_and_grad(lambda model, x: tf.reduce_mean(model(x, training=True)))(net, x)
+    means = [share.mean(0) for share in np.split(x.numpy(), [3])]
+    found = net.model.layers[0].moving_mean.numpy()
+    np.testing.assert_allclose(found, 0.5 * (3 * means[0] + 2 * means[1]) / 5, atol=1e-6)
+
+
+def test_dropout_draws_other_numbers_for_each_replica():
+    net = unidev.DataParallel(sequential(keras.layers.Dropout(0.5)), THREE)
+    x = unidev.ones((300, 4), device="gpu:0")
+    first, second, third = np.split(net(x, training=True).numpy(), 3)
+    assert 0.3 < (first == 0).mean() < 0.7
+    assert (first != second).any()
+    assert (second != third).any()
+    again = net(x, training=True).numpy()
+    assert (again[:100] != first).any()
+    assert (again[100:200] != second).any()
+
+
+def test_what_keras_cannot_copy_is_refused_by_replicate_alone():
+    model = made("subclassed")
+    with pytest.raises(unidev.UnsupportedOperation, match="DataParallel"):
+        unidev.replicate(model, THREE)
+    assert unidev.DataParallel(model, THREE)(batch()[0]).shape == (31, 2)
+
+
+def test_unbuilt_models_are_refused():
+    with pytest.raises(unidev.UnsupportedOperation, match="not built"):
+        unidev.DataParallel(keras.layers.Dense(2), THREE)

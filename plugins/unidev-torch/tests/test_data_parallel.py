@@ -1,0 +1,421 @@
+"""``DataParallel`` of torch's modules, against one device with the whole batch."""
+
+from __future__ import annotations
+
+import copy
+import signal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import nn
+
+import unidev
+from unidev import nn as portable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+THREE = ["gpu:0", "gpu:1", "gpu:2"]
+
+
+def batch(rows: int = 31) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(rows)
+    x, y = torch.randn(rows, 4, generator=generator), torch.randn(rows, 2, generator=generator)
+    home = unidev.as_device("gpu:0").native
+    return x.to(home), y.to(home)
+
+
+def made() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+
+
+def squares(model: Callable[..., Any], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    found: torch.Tensor = (model(x) - y).square().mean()
+    return found
+
+
+def bits(model: nn.Module) -> dict[str, bytes]:
+    return {name: x.cpu().numpy().tobytes() for name, x in model.state_dict().items()}
+
+
+def check_replicas(net: unidev.DataParallel) -> None:
+    with net.replica(0) as model:
+        expected = bits(model)
+    for index, device in enumerate(net.devices):
+        with net.replica(index) as model:
+            assert bits(model) == expected
+            assert {x.device for x in model.state_dict().values()} == {device.native}
+    assert unidev.device_of(net) is net.devices[0]
+
+
+def trained_plainly(model: nn.Module, steps: int = 20) -> nn.Module:
+    x, y = batch()
+    unidev.place(model, "gpu:0")
+    for _ in range(steps):
+        _, gradients = unidev.value_and_grad(squares)(model, x, y)
+        unidev.sgd(model, gradients, lr=0.1)
+    return model
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_twenty_steps_are_those_of_one_device_with_the_whole_batch(count: int) -> None:
+    x, y = batch()
+    model = made()
+    weight = model[0].weight
+    net = unidev.DataParallel(model, THREE[:count])
+    for _ in range(20):
+        loss, gradients = unidev.value_and_grad(squares)(net, x, y)
+        assert unidev.sgd(net, gradients, lr=0.1) is net
+    expected = trained_plainly(made())
+    for (name, one), other in zip(model.named_parameters(), expected.parameters(), strict=True):
+        assert torch.allclose(one.cpu(), other.cpu(), atol=1e-5, rtol=0), name
+        assert list(gradients) == [name for name, _ in model.named_parameters()]
+    assert loss.shape == ()
+    assert not loss.requires_grad
+    assert unidev.device_of(loss) is unidev.device_of(gradients) is net.devices[0]
+    assert model[0].weight is weight
+    check_replicas(net)
+
+
+def test_the_steps_of_the_frameworks_own_adam() -> None:
+    x, y = batch()
+    models = [made(), made()]
+    net = unidev.DataParallel(models[0], THREE)
+    unidev.place(models[1], "gpu:0")
+    for model, given in zip(models, (net, models[1]), strict=True):
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        for _ in range(20):
+            _, gradients = unidev.value_and_grad(squares)(given, x, y)
+            for name, parameter in model.named_parameters():
+                parameter.grad = gradients[name]
+            optimizer.step()
+    for one, other in zip(*(model.parameters() for model in models), strict=True):
+        assert torch.allclose(one.cpu(), other.cpu(), atol=1e-5, rtol=0)
+    check_replicas(net)
+
+
+def change_by_load(net: unidev.DataParallel, folder: Path) -> None:
+    other = made()
+    with torch.no_grad():
+        other[0].weight.fill_(2)
+    unidev.save_parameters(other, folder / "x.safetensors")
+    assert unidev.load_parameters(net, folder / "x.safetensors") is net
+
+
+def change_by_copy(net: unidev.DataParallel, _: Path) -> None:
+    with torch.no_grad():
+        net.model[0].weight.copy_(torch.full((8, 4), 2.0))
+
+
+def change_unseen(net: unidev.DataParallel, _: Path) -> None:
+    net.model[0].weight.data.fill_(2)  # no version counter sees this
+
+
+def change_the_object(net: unidev.DataParallel, _: Path) -> None:
+    home = net.devices[0].native
+    net.model[0].weight = nn.Parameter(torch.full((8, 4), 2.0).to(home))
+
+
+def change_the_dtype(net: unidev.DataParallel, _: Path) -> None:
+    net.model.double()
+    net.model[0].weight.data.fill_(2)
+
+
+def freeze(net: unidev.DataParallel, _: Path) -> None:
+    net.model[0].weight.requires_grad_(False)
+    net.model[0].weight.data.fill_(2)
+
+
+CHANGES = [
+    change_by_load, change_by_copy, change_unseen, change_the_object, change_the_dtype, freeze,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_nothing_done_between_two_steps_leaves_a_replica_behind(
+    change: Callable[[unidev.DataParallel, Path], None], tmp_path: Path
+) -> None:
+    x, y = batch()
+    net = unidev.DataParallel(made(), THREE)
+    unidev.value_and_grad(squares)(net, x, y)
+    change(net, tmp_path)
+    dtype = net.model[0].weight.dtype
+    alone = unidev.place(copy.deepcopy(net.model), "gpu:0")
+    found = unidev.value_and_grad(squares)(net, x.to(dtype), y.to(dtype))
+    expected = unidev.value_and_grad(squares)(alone, x.to(dtype), y.to(dtype))
+    assert torch.allclose(found[0].cpu(), expected[0].cpu(), atol=1e-6)
+    assert list(found[1]) == list(expected[1])
+    for name, gradient in found[1].items():
+        assert torch.allclose(gradient.cpu(), expected[1][name].cpu(), atol=1e-6), name
+    check_replicas(net)
+
+
+def normed() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
+
+
+@pytest.mark.parametrize("rows", [(4, 3), (3, 2, 2)])
+def test_running_statistics_are_the_mean_over_replicas_by_rows(rows: tuple[int, ...]) -> None:
+    x, y = batch(7)
+    net = unidev.DataParallel(normed(), THREE[: len(rows)])
+    unidev.value_and_grad(squares)(net, x, y)
+    expected = {"running_mean": torch.zeros(8), "running_var": torch.zeros(8)}
+    for share in x.cpu().split(rows):
+        alone = normed()
+        alone(share)
+        for name, total in expected.items():
+            total.add_(getattr(alone[1], name) * len(share) / 7)
+    for name, mean in expected.items():
+        assert torch.allclose(getattr(net.model[1], name).cpu(), mean, atol=1e-6), name
+    assert net.model[1].num_batches_tracked.item() == 1
+    check_replicas(net)
+
+
+def test_in_inference_mode_statistics_keep_their_bits() -> None:
+    x, y = batch()
+    net = unidev.DataParallel(normed(), THREE)
+    for _ in range(3):
+        unidev.value_and_grad(squares)(net, x, y)
+    assert portable.eval_mode(net) is net
+    before = bits(net.model)
+    for _ in range(5):
+        unidev.value_and_grad(squares)(net, x, y)
+        net(x)
+    assert bits(net.model) == before
+    portable.train_mode(net)
+    assert net.model.training
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_a_step_that_raises_leaves_all_as_it_was(at: int) -> None:
+    x, y = batch()
+    net = unidev.DataParallel(normed(), THREE)
+    unidev.value_and_grad(squares)(net, x, y)
+    before = bits(net.model)
+    calls = []
+
+    def failing(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        calls.append(x.device)
+        loss = squares(model, x, y)
+        if len(calls) > at:
+            raise KeyError("the user's own")
+        return loss
+
+    with pytest.raises(KeyError, match="the user's own"):
+        unidev.value_and_grad(failing)(net, x, y)
+    assert bits(net.model) == before
+    check_replicas(net)
+    assert unidev.value_and_grad(squares)(net, x, y)
+
+
+def test_it_takes_the_place_of_the_model_in_other_verbs(tmp_path: Path) -> None:
+    model = made()
+    net = unidev.DataParallel(model, THREE)
+    assert list(unidev.parameters(net)) == list(unidev.parameters(model))
+    unidev.save_parameters(net, tmp_path / "x.safetensors")
+    other = unidev.load_parameters(made(), tmp_path / "x.safetensors")
+    assert bits(other) == bits(model)
+    x, _ = batch()
+    assert unidev.same_device(net, x)
+    outputs = net(x)
+    assert torch.equal(outputs.cpu(), model(x).cpu())
+    assert not outputs.requires_grad
+    assert outputs.device == x.device
+    assert repr(net) == "DataParallel(Sequential, [gpu:0, gpu:1, gpu:2])"
+
+
+def test_keyword_arguments_go_whole_to_each_device() -> None:
+    x, y = batch(5)
+    seen = []
+
+    def loss_of(model: nn.Module, x: torch.Tensor, *, y: torch.Tensor, note: str) -> torch.Tensor:
+        seen.append((x.shape[0], y.shape[0], y.device, note))
+        return model(x).sum() + y.sum()  # type: ignore[no-any-return]
+
+    net = unidev.DataParallel(made(), THREE)
+    unidev.value_and_grad(loss_of)(net, x, y=y, note="n")
+    assert [one[:2] for one in seen] == [(2, 5), (2, 5), (1, 5)]
+    assert [one[2] for one in seen] == [device.native for device in net.devices]
+
+
+def test_a_sum_is_not_divided_by_rows() -> None:
+    x, y = batch(5)
+    net = unidev.DataParallel(made(), THREE, reduction="sum")
+    loss, gradients = unidev.value_and_grad(lambda *a: squares(*a) * len(a[1]) * 2)(net, x, y)
+    alone = unidev.place(made(), "gpu:0")
+    total, expected = unidev.value_and_grad(lambda *a: squares(*a) * len(a[1]) * 2)(alone, x, y)
+    assert torch.allclose(loss.cpu(), total.cpu())
+    for name in expected:
+        assert torch.allclose(gradients[name].cpu(), expected[name].cpu(), atol=1e-6)
+
+
+def test_fewer_rows_than_devices_use_fewer_devices() -> None:
+    seen = []
+
+    def loss_of(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        seen.append(unidev.device_of(model))
+        return squares(model, x, y)
+
+    net = unidev.DataParallel(made(), THREE)
+    unidev.value_and_grad(loss_of)(net, *batch(2))
+    assert seen == list(net.devices[:2])
+    unidev.value_and_grad(loss_of)(net, *batch(1))
+    assert seen[2:] == [net.devices[0]]
+
+
+def test_tied_weights_stay_tied_in_each_replica() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2))
+    model[1].weight = model[0].weight
+    net = unidev.DataParallel(model, THREE)
+    x, y = batch()
+    alone = unidev.place(copy.deepcopy(model), "gpu:0")
+    _, gradients = unidev.value_and_grad(squares)(net, x, y)
+    _, expected = unidev.value_and_grad(squares)(alone, x, y)
+    for name in expected:
+        assert torch.allclose(gradients[name].cpu(), expected[name].cpu(), atol=1e-6)
+    with net.replica(2) as replica:
+        assert replica[0].weight is replica[1].weight
+        assert unidev.shares_memory(replica[0].weight, replica[1].weight)
+
+
+def test_replicas_share_no_memory() -> None:
+    net = unidev.DataParallel(made(), THREE)
+    extents = []
+    for index in range(3):
+        with net.replica(index) as model:
+            extents += [
+                (x.untyped_storage().data_ptr(), x.untyped_storage().nbytes())
+                for x in model.parameters()
+            ]
+    extents.sort()
+    for (address, nbytes), (following, _) in pairwise(extents):
+        assert address + nbytes <= following
+
+
+def test_gradients_that_the_user_keeps_stay() -> None:
+    model = made()
+    net = unidev.DataParallel(model, THREE)
+    x, y = batch()
+    squares(model, x, y).backward()
+    kept = {
+        name: (p.grad, p.grad.clone()) for name, p in model.named_parameters() if p.grad is not None
+    }
+    assert len(kept) == 4
+    unidev.value_and_grad(squares)(net, x, y)
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is kept[name][0]
+        assert torch.equal(parameter.grad.cpu(), kept[name][1].cpu())
+
+
+def test_interrupted_or_failing_at_any_swap_it_is_whole() -> None:
+    x, y = batch(3)
+    net = unidev.DataParallel(made(), THREE)
+    models = unidev.active_backend().models
+    before = bits(net.model)
+    swap = models.swap
+    total = 0
+    for stop in range(1, 18):  # there are 4 parts, swapped 4 times
+        calls = 0
+
+        def interrupted(part: Any, twin: Any, stop: int = stop) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == stop:
+                signal.raise_signal(signal.SIGINT)
+            swap(part, twin)
+
+        models.swap = interrupted  # type: ignore[method-assign]
+        try:
+            unidev.value_and_grad(squares)(net, x, y)
+        except KeyboardInterrupt:
+            total += 1
+        finally:
+            del models.swap
+        assert unidev.device_of(net) is net.devices[0]
+        assert bits(net.model) == before
+    assert total == 16
+    check_replicas(net)
+
+
+@pytest.fixture
+def net() -> unidev.DataParallel:
+    return unidev.DataParallel(made(), THREE)
+
+
+def test_bad_input(net: unidev.DataParallel) -> None:
+    x, y = batch()
+    parallel: Any = unidev.DataParallel
+    with pytest.raises(unidev.DeviceSpecError, match="at least one device"):
+        parallel(made(), [])
+    with pytest.raises(unidev.DeviceSpecError, match="must be a list"):
+        parallel(made(), "gpu:0")
+    with pytest.raises(unidev.InvalidDataError, match="gpu:1 stands twice"):
+        parallel(made(), ["gpu:1", "gpu:0", "gpu:1"])
+    with pytest.raises(unidev.BackendMismatchError, match="numpy"):
+        parallel(made(), [unidev.contract.Device("numpy", "cpu", 0)])
+    with pytest.raises(unidev.NotAModelError, match="is a tensor"):
+        parallel(x, THREE)
+    with pytest.raises(unidev.NotAModelError, match="model"):
+        parallel([made(), made()], THREE)
+    with pytest.raises(unidev.UnsupportedOperation, match="no shape yet"):
+        parallel(nn.LazyLinear(3), THREE)
+    with pytest.raises(unidev.NotAModelError, match="DataParallel is not a model"):
+        parallel(net, THREE)
+    with pytest.raises(unidev.NotAModelError, match="in a DataParallel already"):
+        parallel(net.model, THREE)
+    with pytest.raises(unidev.InvalidDataError, match='"mean" or "sum"'):
+        parallel(made(), THREE, reduction="max")
+    with pytest.raises(unidev.NotAModelError, match="pass its `model`"):
+        unidev.place(net, "cpu")
+    with pytest.raises(unidev.NotATensorError, match="model"):
+        unidev.copy_to(net, "cpu")  # type: ignore[type-var]
+    with pytest.raises(unidev.InvalidDataError, match="no tensor whose rows"):
+        unidev.value_and_grad(squares)(net, 1.5)
+    with pytest.raises(unidev.InvalidDataError, match="has no dimension"):
+        unidev.value_and_grad(squares)(net, x.sum(), y)
+    with pytest.raises(unidev.InvalidDataError, match="the replicas of"), net.replica(3):
+        pass
+
+
+def test_it_is_not_called_inside_itself(net: unidev.DataParallel) -> None:
+    x, y = batch()
+    with pytest.raises(unidev.UnsupportedOperation, match="the loss receives the model itself"):
+        unidev.value_and_grad(lambda _, x, y: squares(net, x, y))(net, x, y)
+    with (
+        net.replica(1),
+        pytest.raises(unidev.UnsupportedOperation, match="at work"),
+    ):
+        net(x)
+    assert net(x).shape == (31, 2)
+
+
+def test_a_model_that_was_moved_away_is_an_error(net: unidev.DataParallel) -> None:
+    x, y = batch()
+    unidev.place(net.model, "cpu")
+    with pytest.raises(unidev.DeviceMismatchError, match="moved away from gpu:0"):
+        unidev.value_and_grad(squares)(net, x, y)
+    unidev.place(net.model, "gpu:0")
+    check_replicas(net)
+
+
+def test_a_model_that_does_not_fit_stays_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = made()
+    models = unidev.active_backend().models
+    twin = models.twin
+
+    def failing(part: Any, device: unidev.Device) -> Any:
+        if device.index == 2:
+            raise RuntimeError("no memory")
+        return twin(part, device)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(models, "twin", failing)
+        with pytest.raises(unidev.FrameworkError, match="no memory"):
+            unidev.DataParallel(model, THREE)
+    assert str(unidev.device_of(model)) == "cpu:0"
+    assert unidev.DataParallel(model, THREE[:2])

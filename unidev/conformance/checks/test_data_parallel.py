@@ -1,0 +1,339 @@
+"""``DataParallel``: the probe's model at work on several devices."""
+
+from __future__ import annotations
+
+import tempfile
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import unidev
+from unidev import nn
+from unidev.conformance.kit.sample_models import INPUT, Sample
+from unidev.conformance.running.catalog import check
+from unidev.contract.backend import Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from unidev.conformance.kit.workbench import Workbench
+    from unidev.contract.device import Device
+
+_NEEDS = ("collectives", "models", "probe.models")
+_TRAINS = (*_NEEDS, "autograd")
+_ROWS = 7
+"""Of the inputs: not a multiple of 2 or 3."""
+
+
+class Parallel:
+    """A sample on the first of some devices, and a handle for all of them."""
+
+    def __init__(self, bench: Workbench, devices: list[Device], model: Any = None) -> None:
+        self.bench = bench
+        self.devices = devices
+        self.sample = Sample(bench)
+        if model is not None:
+            self.sample.model = model
+        self.net = bench.works(unidev.DataParallel, self.sample.model, devices, reduction="sum")
+        self.sample.device = devices[0]
+        self.where = f"DataParallel on {', '.join(map(str, devices))}"
+
+    @property
+    def x(self) -> Any:
+        """Inputs of another number of rows than the sample's."""
+        return self.bench.make(np.resize(INPUT, (_ROWS, 4)), self.devices[0])
+
+    def step(self, given: Any = None) -> Any:
+        """One step of gradient descent; returns the loss and the gradients."""
+        net = self.net if given is None else given
+        loss, gradients = self.bench.works(unidev.value_and_grad(self.sample.loss_of), net, self.x)
+        unidev.sgd(net, gradients, lr=0.002)
+        return loss, gradients
+
+    def contents(self) -> dict[str, bytes]:
+        """The bytes of what is in the model now, without gradients."""
+        return {
+            name: self.bench.probe.read(x)
+            for name, x in self.bench.backend.models.tensors(self.sample.model).items()
+            if not name.endswith(".grad")
+        }
+
+    def check_replicas(self, what: str) -> None:
+        """Each replica has the model's bits, on its device; then the model is as it was."""
+        expected = self.contents()
+        for index, device in enumerate(self.devices):
+            where = f"{self.where}, {what}: replica {index}"
+            with self.net.replica(index) as model:
+                assert model is self.sample.model, f"{where} is another object"
+                assert self.contents() == expected, f"{where} has other bits than the model"
+                for name, x in unidev.parameters(model).items():
+                    self.bench.oracle.check_device(x, device, f"{where}, {name}")
+        assert unidev.device_of(self.net) is self.devices[0], f"{self.where}, {what}: it has moved"
+        assert self.contents() == expected, f"{self.where}, {what}: looking has changed it"
+
+
+def _net() -> Any:
+    unidev.seed(1)
+    return nn.sequential(nn.dense(4, 8), nn.tanh(), nn.dense(8, 4))
+
+
+def _groups(bench: Workbench) -> Iterator[list[Device]]:
+    devices = bench.several(3)
+    yield devices[-2:]
+    yield devices[:3]
+
+
+@check(required=True, profile="multi", needs=(*_TRAINS, "layers"))
+def test_steps(bench: Workbench) -> None:
+    """After 20 steps replicas have the same bits, and weights are those of one device."""
+    for devices in _groups(bench):
+        parallel = Parallel(bench, devices, _net())
+        alone = Parallel(bench, devices[:1], _net())
+        for _ in range(20):
+            loss, gradients = parallel.step()
+            expected, wanted = alone.step(alone.sample.model)
+        parallel.check_replicas("after 20 steps")
+        where = f"{parallel.where}, after 20 steps"
+        _check_close(bench, loss, expected, f"{where}: the loss")
+        bench.oracle.check_device(loss, devices[0], f"{where}: the loss")
+        assert list(gradients) == list(wanted), f"{where}: gradients of {list(gradients)}"
+        for name, x in unidev.parameters(alone.sample.model).items():
+            _check_close(bench, unidev.parameters(parallel.net)[name], x, f"{where}: {name}")
+        for name, gradient in gradients.items():
+            bench.oracle.check_device(gradient, devices[0], f"{where}: the gradient of {name}")
+            assert parallel.sample.array(gradient).any(), f"{where}: {name} has a gradient of zeros"
+
+
+def _check_close(bench: Workbench, x: Any, expected: Any, where: str) -> None:
+    found, wanted = (np.frombuffer(bench.probe.read(each), "float32") for each in (x, expected))
+    furthest = float(np.abs(found - wanted).max(initial=0) / max(1, np.abs(wanted).max(initial=0)))
+    assert furthest < 1e-5, f"{where}: {furthest:g} away from that of one device"
+    bench.evidence.add("distance", f"{where}: {furthest:g}")
+
+
+@check(required=True, profile="multi", needs=_NEEDS)
+def test_replicas(bench: Workbench) -> None:
+    """Replicas share no memory with each other or the model; ties and frozen flags are kept."""
+    for devices in _groups(bench):
+        parallel = Parallel(bench, devices)
+        parallel.check_replicas("when it is new")
+        sample, extents = parallel.sample, []
+        objects, frozen = (
+            list(map(id, sample.probe.objects(sample.model))),
+            sample.probe.frozen(sample.model),
+        )
+        for index in range(len(devices)):
+            with parallel.net.replica(index) as model:
+                where = f"{parallel.where}, replica {index}"
+                for one, other in sample.probe.tied(model):
+                    assert bench.oracle.storage(one) == bench.oracle.storage(other), (
+                        f"{where}: a tie"
+                    )
+                assert sample.probe.frozen(model) == frozen, f"{where}: other parameters are frozen"
+                assert list(map(id, sample.probe.objects(model))) == objects, (
+                    f"{where}: new objects"
+                )
+                extents.append({e for found in sample.memory().values() for e in found if e.nbytes})
+        for (i, a), (j, b) in combinations(enumerate(extents), 2):
+            for p in a:
+                for q in b:
+                    assert p.address + p.nbytes <= q.address or q.address + q.nbytes <= p.address, (
+                        f"{parallel.where}: replicas {i} and {j} share memory"
+                    )
+
+
+@check(required=True, profile="multi", needs=_TRAINS)
+def test_changes(bench: Workbench) -> None:
+    """Whatever changes the model, its own optimizer or a checkpoint, changes every replica."""
+    for devices in _groups(bench):
+        parallel = Parallel(bench, devices)
+        before = parallel.contents()
+        parallel.check_replicas("when it is new")
+        parallel.sample.step()
+        assert parallel.contents() != before, "the probe's step changed nothing"
+        parallel.check_replicas("after a step of the framework's own optimizer")
+        other = Parallel(bench, devices[:1])
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "x.safetensors")
+            bench.works(unidev.save_parameters, other.net, file)
+            assert bench.works(unidev.load_parameters, parallel.net, file) is parallel.net
+        parallel.check_replicas("after load_parameters")
+        if not isinstance(bench.probe.write, Unsupported):
+            bench.probe.write(next(iter(unidev.parameters(parallel.net).values())), 0.5)
+            parallel.check_replicas("after a write")
+        _, gradients = parallel.step()
+        assert gradients
+
+
+@check(required=True, profile="multi", needs=_TRAINS)
+def test_failures(bench: Workbench) -> None:
+    """A loss that raises on any of the devices leaves the model and each replica as they were."""
+    for devices in _groups(bench):
+        parallel = Parallel(bench, devices)
+        parallel.step()
+        before = parallel.contents()
+        for bad in devices:
+
+            def failing(
+                model: Any, x: Any, bad: Device = bad, sample: Sample = parallel.sample
+            ) -> Any:
+                loss = sample.loss_of(model, x)
+                if unidev.device_of(x) is bad:
+                    raise LookupError("as a user's own loss may, which must reach the user")
+                return loss
+
+            bench.expect(LookupError, unidev.value_and_grad(failing), parallel.net, parallel.x)
+            assert parallel.contents() == before, f"{parallel.where}: failing on {bad} changed it"
+            parallel.check_replicas(f"after failing on {bad}")
+        parallel.step()
+
+
+@check(required=True, profile="multi", needs=("collectives", "models", "autograd", "layers"))
+def test_statistics(bench: Workbench) -> None:
+    """Running statistics of batch norm are the mean over replicas, weighted by rows."""
+    devices = bench.several(3)
+    values = np.resize(INPUT, (_ROWS, 4)) + np.arange(_ROWS, dtype="float32")[:, None]
+
+    def loss_of(model: Any, x: Any) -> Any:
+        with unidev.device_of(x):
+            y = model(x)
+            ones = [
+                bench.make(np.ones(shape, "float32"), unidev.device_of(x))
+                for shape in ((1, len(y)), (4, 1))
+            ]
+            return ones[0] @ (y * y) @ ones[1]
+
+    for count in (2, 3):
+        net = unidev.DataParallel(nn.batch_norm(4, momentum=0.5), devices[:count])
+        bench.works(unidev.value_and_grad(loss_of), net, bench.make(values, devices[0]))
+        expected = (
+            sum(share.mean(0) * (len(share) / _ROWS) for share in np.array_split(values, count)) / 2
+        )
+        means = [
+            x for name, x in net.backend.models.statistics(net.model).items() if "mean" in name
+        ]
+        assert len(means) == 1, f"there are {len(means)} running means"
+        found = np.frombuffer(bench.probe.read(means[0]), "float32")
+        assert np.allclose(found, expected, atol=1e-5), (
+            f"on {count} devices the running mean is {found.tolist()}, not {expected.tolist()}"
+        )
+
+
+@check(required=True, profile="multi", needs=_TRAINS)
+def test_rows(bench: Workbench) -> None:
+    """Each device gets its rows, in order; fewer rows use fewer devices; keywords come whole."""
+    devices = bench.several(3)[:3]
+    parallel = Parallel(bench, devices)
+    parallel.sample.probe.set_inference(parallel.sample.model)  # a batch norm of one row
+    seen: list[tuple[Any, ...]] = []
+
+    def loss_of(model: Any, x: Any, *, whole: Any) -> Any:
+        home = unidev.device_of(x)
+        assert unidev.device_of(whole) is home
+        seen.append((home, bench.probe.read(x), tuple(whole.shape)))
+        return parallel.sample.loss_of(model, x)
+
+    for rows, shares in ((7, (3, 2, 2)), (2, (1, 1)), (1, (1,))):
+        values = np.resize(INPUT, (rows, 4))
+        x = bench.make(values, devices[0])
+        seen.clear()
+        bench.works(unidev.value_and_grad(loss_of), parallel.net, x, whole=x)
+        parts = np.split(values, np.cumsum(shares)[:-1])
+        expected = [(d, part.tobytes(), (rows, 4)) for d, part in zip(devices, parts, strict=False)]
+        assert seen == expected, f"{rows} rows over 3 devices came as {[s[0] for s in seen]}"
+
+
+@check(required=True, profile="multi", needs=(*_NEEDS, "layers"))
+def test_outputs(bench: Workbench) -> None:
+    """A call gives the outputs of all rows, in order, on the first device."""
+    for devices in _groups(bench):
+        parallel = Parallel(bench, devices, _net())
+        outputs = bench.works(parallel.net, parallel.x)
+        expected = parallel.sample.model(parallel.x)
+        where = f"the outputs of {parallel.where}"
+        bench.oracle.check_device(outputs, devices[0], where)
+        assert tuple(outputs.shape) == (_ROWS, 4), f"{where} have the shape {tuple(outputs.shape)}"
+        _check_close(bench, outputs, expected, where)
+
+
+@check(required=True, profile="multi", needs=(*_TRAINS, "tracer"))
+def test_transfers(bench: Workbench) -> None:
+    """Values and gradients travel packed, however many there are; on one device, nothing does."""
+    devices = bench.several(3)[:3]
+    for used in (devices[:1], devices):
+        parallel = Parallel(bench, used)
+        x = parallel.x
+        parallel.step()
+        with unidev.trace_transfers() as trace:
+            unidev.value_and_grad(parallel.sample.loss_of)(parallel.net, x)
+        found = [each for each in trace.transfers if each.operation == "DataParallel"]
+        dtypes = {str(t.dtype) for t in parallel.sample.tensors().values()}
+        # To each other device: the values by dtype. From each: loss and gradients, and statistics.
+        most = (len(used) - 1) * (len(dtypes) + 2)
+        assert len(found) <= most, f"{parallel.where}: {len(found)} transfers, not {most}"
+
+
+@check(required=True, profile="multi", needs=(*_TRAINS, "probe.models.compiled"))
+def test_compiled(bench: Workbench) -> None:
+    """What a framework has compiled computes with each replica, not with the first device's."""
+    for devices in _groups(bench):
+        model, plain = (bench.probe.models.compiled() for _ in range(2))
+        parallel, alone = Parallel(bench, devices, model), Parallel(bench, devices[:1], plain)
+        for _ in range(3):
+            _, gradients = parallel.step()
+            _, expected = alone.step(plain)
+        for name, gradient in expected.items():
+            assert parallel.sample.array(gradient).any(), f"{name} has a gradient of zeros"
+            where = f"{parallel.where}, compiled: the gradient of {name}"
+            _check_close(bench, gradients[name], gradient, where)
+
+
+@check(required=True, profile="multi", needs=_NEEDS)
+def test_copies(bench: Workbench) -> None:
+    """``replicate`` of a model gives copies that share nothing, or says what needs no copy."""
+    devices = bench.several(3)
+    sample = Sample.on(bench, devices[0])
+    try:
+        copies = unidev.replicate(sample.model, [*devices, devices[0]])
+    except unidev.UnsupportedOperation as error:
+        if "DataParallel" not in str(error):
+            raise AssertionError(f"the error does not say what to use: {error}") from error
+        return
+    expected = {name: bench.probe.read(x) for name, x in sample.tensors().items()}
+    models = [sample.model, *copies]
+    for model, device in zip(copies, [*devices, devices[0]], strict=True):
+        tensors = sample.probe.tensors(model)
+        assert {name: bench.probe.read(x) for name, x in tensors.items()} == expected
+        assert sample.probe.frozen(model) == sample.probe.frozen(sample.model)
+        for one, other in sample.probe.tied(model):
+            assert bench.oracle.storage(one) == bench.oracle.storage(other), "a tie has come apart"
+        for name, x in tensors.items():
+            bench.oracle.check_device(x, device, f"{name} of a copy on {device}")
+    for a, b in combinations(models, 2):
+        x, y = (next(iter(sample.probe.tensors(model).values())) for model in (a, b))
+        bench.oracle.check_disjoint(x, y, "two copies of a model")
+
+
+@check(required=True, profile="multi", needs=_NEEDS)
+def test_errors(bench: Workbench) -> None:
+    """What cannot be put to work on several devices is an error that says so."""
+    devices = bench.several(3)
+    sample, expect = Sample.on(bench, devices[0]), bench.expect
+    parallel: Any = unidev.DataParallel
+    expect(unidev.DeviceSpecError, parallel, sample.model, [])
+    expect(unidev.InvalidDataError, parallel, sample.model, [devices[1], devices[1]])
+    expect(unidev.NotAModelError, parallel, sample.x, devices)
+    expect(unidev.NotAModelError, parallel, [sample.model, sample.model], devices)
+    expect(unidev.InvalidDataError, parallel, sample.model, devices, reduction="max")
+    net = parallel(sample.model, devices)
+    expect(unidev.NotAModelError, parallel, net, devices)
+    expect(unidev.NotAModelError, parallel, sample.model, devices)
+    expect(unidev.NotAModelError, unidev.place, net, devices[1])
+    expect(unidev.InvalidDataError, net, 1.5)
+    expect(unidev.InvalidDataError, net, bench.make(np.array(1.0, "float32"), devices[0]))
+    with net.replica(1):
+        expect(unidev.UnsupportedOperation, net, sample.x)
+    unidev.place(sample.model, devices[2])
+    expect(unidev.DeviceMismatchError, net, sample.x)

@@ -1,0 +1,78 @@
+"""``evaluate_accuracy``: how often a classifier is right."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from unidev.contract.backend import Unsupported
+from unidev.errors import InvalidDataError
+from unidev.models.placing import backend_of_model
+from unidev.parallel.packing import unrecorded
+from unidev.support.wording import shown
+from unidev.tensors.classify import TENSOR, classify, model_of
+from unidev.tensors.creating import to_numpy
+from unidev.tensors.transfer import as_in_device
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import numpy as np
+
+    from unidev.contract.backend import Backend
+
+    Array = np.ndarray[Any, Any]
+
+
+def evaluate_accuracy(model: Any, batches: Iterable[tuple[Any, Any]], /) -> float:
+    """The share of rows that ``model`` classifies correctly: ``argmax`` of its outputs is ``y``.
+
+    Computes without gradients and in inference mode, and gives each layer the mode that it had
+    before. Blocks for each batch, whose outputs are read.
+
+    Args:
+        model: a model, or a ``DataParallel``, which splits each batch over its devices. Called with
+            ``X``, which is moved to the model's device, it returns ``(rows, classes)``.
+        batches: pairs ``(X, y)``; ``y`` has the number of the right class of each row, as a tensor
+            on any device, an array or a list.
+
+    Raises:
+        NotAModelError: ``model`` is not a model.
+        InvalidDataError: the batches hold no row, or ``y`` does not fit the outputs.
+    """
+    import numpy as np
+
+    found = model_of(model)
+    backend = backend_of_model(found)
+    right = rows = 0
+    with _inference(found, backend), unrecorded(backend), ExitStack() as scope:
+        devices = {backend.device_of(x) for x in backend.models.tensors(found).values()}
+        home = devices.pop() if found is model and len(devices) == 1 else None
+        if home is not None:
+            scope.enter_context(home)
+        for X, y in batches:  # noqa: N806  the textbook's names
+            outputs = to_numpy(model(X if home is None else as_in_device(X, home)))
+            labels = to_numpy(y) if classify(y)[0] == TENSOR else np.asarray(y)
+            if outputs.ndim != 2 or labels.shape != outputs.shape[:1]:
+                raise InvalidDataError(
+                    "evaluate_accuracy needs outputs of shape (rows, classes) and y of shape "
+                    f"(rows,), not {outputs.shape} and {labels.shape}."
+                )
+            right += int((outputs.argmax(1) == labels).sum())
+            rows += len(labels)
+    if not rows:
+        raise InvalidDataError(f"the batches, {shown(batches)}, hold no row.")
+    return right / rows
+
+
+@contextmanager
+def _inference(model: Any, backend: Backend) -> Iterator[None]:
+    layers = backend.layers
+    modes = [] if isinstance(layers, Unsupported) else list(layers.modes(model))
+    try:
+        for layer, _ in modes:
+            layers.set_mode(layer, is_training=False)
+        yield
+    finally:
+        for layer, is_training in modes:
+            layers.set_mode(layer, is_training=is_training)

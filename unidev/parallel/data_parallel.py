@@ -1,0 +1,237 @@
+"""``DataParallel``: one model at work on several devices, each with a share of the batch."""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from unidev.errors import InvalidDataError, NotAModelError, UnsupportedOperation
+from unidev.models.placing import backend_of_model, place_on
+from unidev.parallel.arguments import checked_devices
+from unidev.parallel.batches import gather, split_batch
+from unidev.parallel.packing import reduce_to, unrecorded
+from unidev.parallel.running_statistics import Statistics
+from unidev.parallel.twins import OPERATION, Twins
+from unidev.support.numbers import non_negative_integer
+from unidev.support.wording import kind_of, shown
+from unidev.tensors.checks import device_of
+from unidev.tensors.classify import CONTAINER, TENSOR, Handle, classify
+from unidev.tensors.containers import tensors_of
+from unidev.tensors.transfer import as_in_device
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from unidev.contract.device import Device
+    from unidev.devices.finding import DeviceLike
+
+    Tensor = Any
+
+_wrapped: weakref.WeakValueDictionary[int, DataParallel] = weakref.WeakValueDictionary()
+"""The handle of each model that is in one, by the model's id."""
+
+
+class DataParallel(Handle):
+    """A model on ``devices[0]``, and replicas of it on the others, for shares of each batch.
+
+    A handle, not a model: ``model`` stays the object that it is, trained by the optimizers that it
+    has. ``value_and_grad``, ``sgd``, ``parameters``, ``save_parameters``, ``load_parameters``,
+    ``device_of``, ``nn.train_mode`` and ``nn.eval_mode`` take it for that model:
+
+        net = unidev.DataParallel(net, unidev.try_all_gpus())
+        loss, gradients = unidev.value_and_grad(loss_of)(net, X, y)
+        unidev.sgd(net, gradients, lr=0.1)
+
+    ``value_and_grad`` splits the tensors in positional arguments by rows, as ``split_batch`` does,
+    and gives keyword arguments whole to each device. ``loss_of`` receives the model itself, which
+    computes on one device after the other. Losses and gradients are reduced to the first device and
+    look like those of the model. The replicas get the model's values before each use, packed into
+    few transfers, so nothing that changes the model leaves one behind. Fewer rows than devices use
+    fewer devices. With one device, nothing is copied.
+
+    Batch normalisation normalises each share by itself, which is another computation than on one
+    device; its running statistics become the mean over the shares, weighted by rows. Other buffers
+    are those of the first device. Dropout draws other numbers on each device as far as the
+    framework's generators do. If anything raises, parameters and buffers are as they were.
+
+    Args:
+        model: as for ``place``, built. It is placed on the first device.
+        devices: different devices of the model's framework.
+        reduction: how the loss is made from those of the shares, with their gradients: "mean", for
+            a mean over rows, weights them by rows; "sum" adds them.
+
+    Attributes:
+        model: the model itself.
+        devices: a tuple of ``Device``.
+
+    Use it from one thread at a time.
+
+    Raises:
+        NotAModelError: ``model`` is not a model, or already in a DataParallel.
+        UnsupportedOperation: it is not built yet, or the framework cannot move it.
+        InvalidDataError: a device is listed twice; ``reduction`` is neither of the two.
+        DeviceError: there are no devices, or one is invalid or not available.
+        BackendMismatchError: a device is another framework's.
+        OutOfDeviceMemoryError: the model does not fit. It is then where it was.
+    """
+
+    def __init__(
+        self, model: Any, devices: Sequence[DeviceLike], *, reduction: str = "mean"
+    ) -> None:
+        backend = backend_of_model(model)
+        if id(model) in _wrapped:
+            raise NotAModelError(
+                f"this {kind_of(model)} is in a DataParallel already: {_wrapped[id(model)]!r}. Use "
+                "that one, or delete it first."
+            )
+        if reduction not in ("mean", "sum"):
+            raise InvalidDataError(f'reduction must be "mean" or "sum", not {shown(reduction)}.')
+        backend.models.parameters(model)  # raises if it is not built
+        self.model = model
+        self.backend = backend
+        self.reduction = reduction
+        self.devices = _different(checked_devices(devices, backend))
+        self._is_at_work = False
+        home = device_of(model)
+        place_on(self.devices[0], model, None, backend, OPERATION)
+        try:
+            self._twins = Twins(model, backend, self.devices)
+        except BaseException:
+            place_on(home, model, None, backend, OPERATION)
+            raise
+        _wrapped[id(model)] = self
+
+    def __repr__(self) -> str:
+        return f"DataParallel({type(self.model).__name__}, [{', '.join(map(str, self.devices))}])"
+
+    def __call__(self, *inputs: Any, **options: Any) -> Any:
+        """The outputs for all rows of ``inputs``, gathered on the first device, without gradients.
+
+        Splits the tensors in ``inputs`` by rows, and gives ``options`` whole to each device.
+        """
+
+        def outputs(device: Device, model: Any, *share: Any, **options: Any) -> Any:
+            with device, unrecorded(self.backend):
+                return model(*share, **options)
+
+        return self._on_each(outputs, self._gathered, inputs, options)
+
+    @contextmanager
+    def replica(self, index: int) -> Iterator[Any]:
+        """``with net.replica(1) as model:`` shows the model as it is on ``devices[1]``.
+
+        It is the same object, with the same bits in other memory. What the block changes in a
+        replica other than 0 is lost.
+        """
+        number = non_negative_integer(index, len(self.devices) - 1)
+        if number is None:
+            raise InvalidDataError(
+                f"the replicas of {self!r} are 0 to {len(self.devices) - 1}, not {shown(index)}."
+            )
+        with self._alone():
+            values = self._twins.current(number + 1)[number]
+            with self._twins.at(number, values) as model:
+                yield model
+
+    def value_and_grad(
+        self, evaluate: Callable[..., tuple[Any, Any]], arguments: Any, options: Any
+    ) -> tuple[Any, Any]:
+        """``evaluate(model, …)`` on each device; losses and gradients reduced to the first."""
+        found: tuple[Any, Any] = self._on_each(
+            lambda _, *given, **options: evaluate(*given, **options),
+            self._reduced,
+            arguments,
+            options,
+        )
+        return found
+
+    def _on_each(
+        self,
+        work: Callable[..., Any],
+        joined: Callable[[list[Any], list[int]], Any],
+        arguments: tuple[Any, ...],
+        options: dict[str, Any],
+    ) -> Any:
+        """The results of ``work`` on each device, joined; restores the buffers if it raises."""
+        with self._alone():
+            first = self.devices[0]
+            rows = rows_of(arguments)
+            used = self.devices[: max(1, min(rows, len(self.devices)))]
+            if len(used) == 1:
+                return work(
+                    first, self.model, *as_in_device(arguments, first), **_moved(options, first)
+                )
+            shares = split_batch(arguments, used)
+            counts = [rows_of(share) for share in shares]
+            values = self._twins.current(len(used))
+            statistics, results = Statistics(self.model, self.backend), []
+            with self._twins.restoring():
+                for index, (device, share) in enumerate(zip(used, shares, strict=True)):
+                    with self._twins.at(index, values[index]) as model:
+                        values[index] = ()  # their memory is free for the work
+                        with statistics.changed():
+                            results.append(work(device, model, *share, **_moved(options, device)))
+                statistics.average(counts, first, OPERATION)
+                return joined(results, counts)
+
+    def _reduced(self, results: list[Any], counts: list[int]) -> tuple[Any, Any]:
+        lists = [[loss, *gradients.values()] for loss, gradients in results]
+        weights = counts if self.reduction == "mean" else None
+        loss, *gradients = reduce_to(
+            self.backend, lists, self.devices[0], self.reduction, weights, operation=OPERATION
+        )
+        return loss, dict(zip(results[0][1], gradients, strict=True))
+
+    def _gathered(self, results: list[Any], _counts: list[int]) -> Any:
+        with unrecorded(self.backend):
+            return gather(results, self.devices[0])
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if self._is_at_work:
+            raise UnsupportedOperation(
+                f"using a {self!r} that is at work",
+                "the loss receives the model itself, as `replica` gives it: call that, from one "
+                "thread",
+            )
+        self._is_at_work = True
+        try:
+            yield
+        finally:
+            self._is_at_work = False
+
+
+def rows_of(arguments: tuple[Any, ...]) -> int:
+    """The rows of the first tensor in ``arguments``.
+
+    Raises:
+        InvalidDataError: there is no tensor to split, or it has no dimension.
+    """
+    found = tensors_of(arguments)
+    if not found:
+        raise InvalidDataError(
+            "the positional arguments hold no tensor whose rows could be split over the devices."
+        )
+    shape = found[0][0].shape
+    if len(shape) == 0:
+        raise InvalidDataError(
+            "the first tensor in the positional arguments has no dimension, so no rows to split: "
+            "pass it by keyword, which gives it whole to each device."
+        )
+    return int(shape[0])
+
+
+def _different(devices: list[Device]) -> tuple[Device, ...]:
+    twice = next((device for device in devices if devices.count(device) > 1), None)
+    if twice is not None:
+        raise InvalidDataError(f"{twice} stands twice in devices: each replica needs its own.")
+    return tuple(devices)
+
+
+def _moved(options: dict[str, Any], device: Device) -> dict[str, Any]:
+    kinds = (TENSOR, CONTAINER)
+    return {
+        name: as_in_device(x, device) if classify(x)[0] in kinds else x
+        for name, x in options.items()
+    }

@@ -1,0 +1,66 @@
+"""Running statistics of replicas: their mean, by the rows that each has seen."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from unidev.parallel.packing import reduce_to, unrecorded, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+
+    Tensor = Any
+
+
+class Statistics:
+    """What a forward adds to the running statistics of each replica.
+
+    Their mean is added, not that of the statistics themselves: those that did not change keep their
+    bits.
+    """
+
+    def __init__(self, model: Any, backend: Backend) -> None:
+        self._model = model
+        self._backend = backend
+        self._before: list[Tensor] = []
+        self._changes: list[list[Tensor]] = []
+
+    @contextmanager
+    def changed(self) -> Iterator[None]:
+        """A block in which one replica, which is swapped in, computes."""
+        before = self._packed()
+        yield
+        with unrecorded(self._backend):
+            use = self._backend.collectives
+            self._changes.append([
+                use.combine(after, use.scale(use.pack([x]), -1.0), "sum")
+                for x, after in zip(before, self._packed(), strict=True)
+            ])  # fmt: skip
+        self._before = self._before or before  # the first replica's
+
+    def average(self, rows: Sequence[int], device: Device, operation: str) -> None:
+        """Add the mean change to those of the model, which is on ``device``."""
+        if not self._before:
+            return
+        changes = reduce_to(self._backend, self._changes, device, "mean", rows, operation=operation)
+        use = self._backend.collectives
+        for group, before, change in zip(self._groups(), self._before, changes, strict=True):
+            with unrecorded(self._backend):
+                shapes = [tuple(x.shape) for x in group]
+                new = use.unpack(use.combine(before, change, "sum"), shapes)
+            write(self._backend, group, new)
+
+    def _packed(self) -> list[Tensor]:
+        with unrecorded(self._backend):
+            return [self._backend.collectives.pack(group) for group in self._groups()]
+
+    def _groups(self) -> list[list[Tensor]]:
+        by_dtype: dict[Any, list[Tensor]] = {}
+        found = self._backend.models.statistics(self._model).values()
+        for x in {id(x): x for x in found}.values():
+            by_dtype.setdefault(x.dtype, []).append(x)
+        return list(by_dtype.values())
