@@ -149,6 +149,8 @@ def benchmarks(session: nox.Session) -> None:
     session.run("python", "benchmarks/overhead.py")
     session.run("python", "benchmarks/copies.py")
     session.run("python", "benchmarks/models.py")
+    session.run("python", "benchmarks/parallel.py")
+    session.run("python", "benchmarks/long_trace.py")
 
 
 # -- while you work --------------------------------------------------------------------------------

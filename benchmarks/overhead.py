@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
+import timeit
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,6 +25,8 @@ import unidev
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+TRACED_S = 25e-6
+"""What an operation may take longer in a trace."""
 STAY_AT_MOST = {"torch": 0.8, "paddle": 0.15, "mxnet": 1.1, "tensorflow": 0.02}
 
 
@@ -55,6 +58,7 @@ def rows_of(backend: str, spec: str) -> Iterator[Row]:
     yield Row(backend, "as_in_device, there", own.stay, *stay, STAY_AT_MOST.get(backend))
     copy = compare("copy_to(x, device)", own.copy, names)
     yield Row(backend, "copy_to (2, 3)", own.copy, *copy, None if backend == "numpy" else 1.3)
+    yield _trace_row(backend, names)
     if backend == "torch":
         count = "torch.cuda.device_count()"
         yield Row(backend, "try_gpu", count, *compare("try_gpu()", count, names), 0.5)
@@ -95,6 +99,19 @@ def _batch(device: unidev.Device) -> dict[str, Any]:
         "weights": {"loss": tensor(), "aux": tensor()},
         "name": "first",
     }
+
+
+def _trace_row(backend: str, names: dict[str, Any]) -> Row:
+    def seconds() -> float:
+        return min(timeit.repeat("x + x", globals=names, number=500, repeat=15)) / 500
+
+    outside = seconds()
+    with unidev.trace_transfers():
+        more = seconds() - outside
+    return Row(
+        backend, "x + x in a trace, more than outside", f"{TRACED_S * 1e6:.0f} µs",
+        more, TRACED_S, more / TRACED_S, 1.0,
+    )  # fmt: skip
 
 
 def _path_row(names: dict[str, Any]) -> Row:

@@ -29,13 +29,19 @@ FRAMEWORKS = {
 }
 
 
-def main(description: str, rows_of: Callable[[str, str], Iterable[Row]]) -> None:
+def main(
+    description: str,
+    rows_of: Callable[[str, str], Iterable[Row]],
+    plot: Callable[[list[Row], str], None] | None = None,
+) -> None:
     """Measure every installed backend, each in its own process, and print a table."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         "--backend", action="append", choices=FRAMEWORKS, help="default: all installed"
     )
     parser.add_argument("--device", default="cpu", help="unidev's spelling (default: cpu)")
+    if plot is not None:
+        parser.add_argument("--plot", metavar="FILE", help="a PNG file to draw the rows into")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -46,6 +52,8 @@ def main(description: str, rows_of: Callable[[str, str], Iterable[Row]]) -> None
     missing = sorted(set(FRAMEWORKS) - set(installed))
     rows = [row for name in options.backend or installed for row in _measure(name, options.device)]
     print_table(rows)
+    if plot is not None and options.plot:
+        plot(rows, options.plot)
     if missing and not options.backend:
         print(f"\nNot installed, so not measured: {', '.join(missing)}.")
 
@@ -76,4 +84,6 @@ def print_table(rows: list[Row]) -> None:
 
 
 def _quantity(value: float, unit: str) -> str:
+    if not unit:
+        return f"{value:,}"
     return bytes_text(round(value)) if unit == "bytes" else seconds_text(value)

@@ -154,7 +154,7 @@ class ContainerError(UnidevError):
 
 
 class UnsupportedContainerError(ContainerError, TypeError):
-    """A container that unidev cannot look into: its tensors would silently not be moved."""
+    """A container or an object that unidev cannot rebuild: its tensors would not be moved."""
 
 
 class CircularContainerError(ContainerError, ValueError):

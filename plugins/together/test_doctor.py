@@ -9,8 +9,8 @@ FRAMEWORKS = ("mxnet", "paddle", "tensorflow", "torch")
 
 def test_every_framework_is_asked_and_says_what_it_was_built_for():
     done = subprocess.run(
-        [sys.executable, "-m", "unidev", "doctor", "--json"],
-        capture_output=True, text=True, timeout=300,
+        [sys.executable, "-m", "unidev", "doctor", "--json", "--timeout", "1000"],
+        capture_output=True, text=True, timeout=1200,
     )  # fmt: skip
     document = json.loads(done.stdout)
     told = {each["backend"]: each for each in document["frameworks"]}

@@ -131,7 +131,10 @@ def test_a_backend_whose_copy_is_none_does_not_conform(unidev, tmp_path) -> None
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "✗ fail copy.disjoint_on_the_same_device on host (required)" in done.stdout
-    assert "again: UNIDEV_PLUGINS=broken unidev conform broken --only copy.disj" in done.stdout
+    assert (
+        "again: UNIDEV_PLUGINS=broken python -m unidev conform broken --only copy.disj"
+        in done.stdout
+    )
 
 
 def test_a_copy_that_kills_the_process_is_a_crash_and_the_rest_is_judged(unidev, tmp_path) -> None:
@@ -284,3 +287,13 @@ def test_only_takes_groups_and_checks() -> None:
     group = [each.id for each in all_checks() if each.group == "devices"]
     assert len(group) > 1
     assert _selection("devices, copy.zero_d,devices", "tensor") == (*group, "copy.zero_d")
+
+
+def test_progress_after_the_last_check_is_not_that_of_loading() -> None:
+    from unidev.cli.conform import _step
+    from unidev.conformance.running.configuration_run import Progress
+
+    at = Progress(configuration="host", check=None, done=0, of=0)
+    assert _step(at) == "host: loading the backend"
+    at = Progress(configuration="host", check=None, done=4, of=4)
+    assert _step(at) == "host: waiting for the process to end (4 of 4)"

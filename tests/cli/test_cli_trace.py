@@ -251,8 +251,9 @@ def test_a_folder_that_is_not_there_is_wrong_usage_before_the_program_runs(
 def test_a_program_that_is_not_there_is_wrong_usage(tmp_path):
     done = trace("nowhere.py", cwd=tmp_path)
     assert done.returncode == 2
-    assert "there is no file 'nowhere.py'" in done.stderr
-    assert "-m nowhere.py" in done.stderr
+    assert done.stderr.endswith("there is no file 'nowhere.py'.\n")
+    done = trace("package.nowhere", cwd=tmp_path)
+    assert "To run a module, use `-m package.nowhere`." in done.stderr
 
 
 def test_a_module_that_is_not_there_is_said(tmp_path):

@@ -31,9 +31,9 @@ OWN = {name: each for name, each in MUTANTS.items() if each.plugin == NUMPY}
 FAILING = {name: each for name, each in OWN.items() if each.result == "fail"}
 BREAKING = {name: each for name, each in OWN.items() if each.result != "fail"}
 SOUND_HERE = {name: each for name, each in SOUND.items() if each.plugin == NUMPY}
-NO_GRADIENT = {"copy.gradient_reaches_the_source"}
-"""Required where the framework has it, and NumPy has no autograd."""
-NOT_IN_NUMPY = {*NO_GRADIENT, "errors.deleted_tensor"}
+CONDITIONAL = {"copy.gradient_reaches_the_source", "create.scope_is_the_frameworks_too"}
+"""Required where the framework has it, and NumPy has no autograd and no default device."""
+NOT_IN_NUMPY = {*CONDITIONAL, "errors.deleted_tensor"}
 
 
 def judged(name: str, mutant: Mutant, folder: Path) -> Told:
@@ -107,7 +107,7 @@ def test_the_reference_passes_each_required_check_in_some_configuration(
     passed = {
         check for each in reference.values() for check, how in each.results.items() if how == "pass"
     }
-    assert reference["4"].required - passed == NO_GRADIENT
+    assert reference["4"].required - passed == CONDITIONAL
 
 
 def test_only_what_numpy_lacks_is_unsupported(reference: dict[str, Told]) -> None:
@@ -120,30 +120,28 @@ def test_only_what_numpy_lacks_is_unsupported(reference: dict[str, Told]) -> Non
     assert found == NOT_IN_NUMPY
 
 
-@pytest.fixture(scope="module")
-def training(tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """NumPy itself in the profile ``train``."""
-    job = Job(order=Order(backend="numpy", profile="train", simulated=2), variables={})
-    return run_all({"numpy": job}, tmp_path_factory.mktemp("training"))["numpy"]
-
-
-def test_numpy_passes_what_it_has_of_training_and_says_what_it_has_not(
-    training: Told,
+@pytest.mark.parametrize(
+    ("profile", "simulated", "some"),
+    [
+        ("train", 2, {"layers.conv2d", "functional.values", "models.container_of_arrays"}),
+        ("multi", 3, {"splitting.shards", "replicating.copies", "reducing.values"}),
+    ],
+)
+def test_numpy_passes_what_it_has_of_a_profile_and_says_what_it_has_not(
+    profile: str, simulated: int, some: set[str], tmp_path: Path
 ) -> None:
+    job = Job(order=Order(backend="numpy", profile=profile, simulated=simulated), variables={})
+    told = run_all({"numpy": job}, tmp_path)["numpy"]
     lacking = {"autograd", "probe.autograd", "probe.models"}
     expected = {
         check.id: "unsupported"
         if {".".join(need.split(".")[:2]) for need in check.needs} & lacking
         else "pass"
-        for check in all_checks("train")
+        for check in all_checks(profile)
     }
-    wrong = {
-        c: training.described(c) for c, how in expected.items() if training.results.get(c) != how
-    }
+    wrong = {c: told.described(c) for c, how in expected.items() if told.results.get(c) != how}
     assert not wrong
-    assert {"layers.conv2d", "functional.values", "models.container_of_arrays"} <= {
-        check for check, how in training.results.items() if how == "pass"
-    }
+    assert some <= {check for check, how in told.results.items() if how == "pass"}
 
 
 def test_every_check_is_named_by_a_mutant_required_or_not() -> None:

@@ -325,6 +325,24 @@ def test_html_escapes_what_a_backend_said() -> None:
     assert "http://" not in page.replace("http://www.w3.org", "")
 
 
+def test_what_is_required_where_it_can_be_is_called_that_and_code_is_code() -> None:
+    code = dataclasses.replace(
+        CHECKS[0], summary="New tensors land there in ``with device:`` & `a < b`."
+    )
+    made = report()
+    header = dataclasses.replace(made.header, checks=(code, *CHECKS[1:]))
+    made = dataclasses.replace(made, header=header)
+    page = to_html(made)
+    assert "there in <code>with device:</code> &amp; <code>a &lt; b</code>." in page
+    assert "`" not in page
+    assert "<td>where there is autograd</td>" in page
+    assert "copy.gradient on host (required where there is autograd)" in page
+    assert "| copy.gradient | where there is autograd | - unsupported |" in to_markdown(made)
+    out = io.StringIO()
+    print_report(made, Console(file=out, width=200))
+    assert "where there is autograd" in out.getvalue()
+
+
 def test_markdown_has_no_markup_and_no_escapes_of_a_backend() -> None:
     made = report("fail unsupported pass", f"~~~\n</pre># not a heading\x1b[31m\x9b {NASTY}")
     made = dataclasses.replace(made, header=dataclasses.replace(made.header, backend=NASTY))

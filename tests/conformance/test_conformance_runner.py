@@ -171,7 +171,7 @@ def test_each_result_says_how_to_run_it_again(run_fake, monkeypatch) -> None:
     monkeypatch.setenv("UNIDEV_PLUGINS", "some.module:Plugin")
     report = run_fake({"a.one": "pass"}, simulate=3)
     assert report.results[1].reproduce == (
-        "UNIDEV_PLUGINS=some.module:Plugin unidev conform numpy --only a.one --simulate 3"
+        "UNIDEV_PLUGINS=some.module:Plugin python -m unidev conform numpy --only a.one --simulate 3"
     )
 
 

@@ -102,7 +102,8 @@ class SlowPart:
 def test_what_may_be_left_out_says_why_it_is_missing() -> None:
     for owner, name in (
         (Backend, "probe"), (Backend, "native_scope"), (Backend, "extents"), (Backend, "memory"),
-        (Probe, "write"), (Probe, "gradient"), (Probe, "deleted"), (BackendSpec, "simulator"),
+        (Probe, "write"), (Probe, "gradient"), (Probe, "deleted"), (Probe, "cut_short"),
+        (BackendSpec, "simulator"),
     ):  # fmt: skip
         missing = vars(owner)[name]
         assert isinstance(missing, Unsupported)

@@ -44,10 +44,26 @@ PROGRAM = textwrap.dedent(
         unidev.place(net, "gpu:1")
         unidev.save_parameters(net, file)
         unidev.load_parameters(net, file, device="gpu:0")
+    if sys.argv[2]:
+        imported, question = sys.argv[2:]
+        namespace = {}
+        exec(f"import {imported}", namespace)
+        function = eval(question.partition("(")[0], namespace)
+        with unidev.trace_transfers() as asked:
+            assert not eval(question, namespace)
+        assert [f"{name}()" for name in asked.told_no] == [question.partition("(")[0] + "()"], asked
+        assert eval(question.partition("(")[0], namespace) is function
     print(json.dumps([[each.operation, str(each.source), str(each.target), each.nbytes]
                       for each in trace.transfers]))
     """
 )
+QUESTIONS = {
+    "torch": ("torch", "torch.cuda.is_available()"),
+    "tensorflow": ("tensorflow as tf", "tf.config.list_physical_devices('GPU')"),
+    "paddle": ("paddle", "paddle.device.cuda.device_count()"),
+    "mxnet": ("mxnet", "mxnet.context.num_gpus()"),
+}
+"""For each framework: how it is imported, and a question that simulated GPUs do not answer."""
 TENSORS = [
     ["array", "cpu:0", "gpu:0", 12],
     ["arange", "cpu:0", "gpu:1", 32],
@@ -64,7 +80,7 @@ TENSORS = [
 def test_every_verb_is_told_once_and_is_asked_for(backend, tmp_path):
     own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, tmp_path],
+        [sys.executable, "-c", PROGRAM, tmp_path, *QUESTIONS.get(backend, [""])],
         env={**own, "UNIDEV_BACKEND": backend, "UNIDEV_SIMULATE": "2"},
         capture_output=True,
         text=True,

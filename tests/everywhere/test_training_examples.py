@@ -144,13 +144,14 @@ def test_train_digits_refuses_options_that_cannot_be_before_it_trains(options, s
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("example", ["train_digits", "checkpoint_across"])
+@pytest.mark.parametrize("example", ["train_digits", "checkpoint_across", "multi_gpu_from_scratch"])
 def test_help_says_what_it_does_and_lists_the_options(example, tmp_path):
     done = run_example(tmp_path, example, "--help")
     assert done.returncode == 0
     options = {
         "train_digits": ["--epochs", "--seed", "--plot", "--json"],
         "checkpoint_across": ["--backends", "--epochs", "--seed", "--folder"],
+        "multi_gpu_from_scratch": ["--devices", "--epochs", "--seed", "--plot", "--json"],
     }[example]
     assert all(f"{option} " in done.stdout for option in options)
     assert f"examples/{example}.py" in done.stdout
@@ -239,3 +240,32 @@ def test_checkpoint_across_fails_if_the_outputs_are_not_those_that_were_saved(
     not_the_net = pytest.raises(SystemExit, match="this is not the net that was saved")
     with unidev.use_backend("numpy"), not_the_net:
         checkpoint_across.load_and_carry_on(tmp_path, 1, 0)
+
+
+# -- multi_gpu_from_scratch ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", HERE)
+def test_multi_gpu_from_scratch_gets_the_weights_of_one_device(backend, tmp_path):
+    options = ("--devices", 3, "--epochs", 1, "--plot", "plot.png", "--json", "found.json")
+    done = run_example(tmp_path, "multi_gpu_from_scratch", *options, backend=backend, count=3)
+    if backend == "numpy":
+        check_refused(done, "multi_gpu_from_scratch")
+        return
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["equal"]
+    assert 0 < found["difference"] < 1e-5
+    one, three = found["runs"]
+    assert (one["devices"], three["devices"]) == (1, 3)
+    assert three["losses"] == pytest.approx(one["losses"], abs=1e-4)
+    assert min(one["computing"], one["reducing"], three["computing"], three["reducing"]) > 0
+    assert "3 devices: " in done.stdout
+    assert "t1, reducing, is " in done.stdout
+    check_drawn(tmp_path / "plot.png")
+
+
+def test_multi_gpu_from_scratch_says_how_to_get_gpus(tmp_path):
+    done = run_example(tmp_path, "multi_gpu_from_scratch", backend="numpy")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there are 0: set UNIDEV_SIMULATE=2" in done.stderr

@@ -196,3 +196,10 @@ def test_whoever_loads_while_another_saves_gets_one_of_the_files_whole(file: Pat
         saving.result()
     assert all(len(numbers) == 1 for numbers in found)
     assert len(set.union(*found)) > 5
+
+
+@pytest.mark.parametrize("path", [None, 3, ["a"], "a\0b", b"\0", memoryview(b"a"), object()])
+def test_what_is_no_path_is_refused_and_named(path) -> None:
+    for verb in (unidev.save_parameters, unidev.load_parameters):
+        with pytest.raises(unidev.InvalidDataError, match="a path must be a string"):
+            verb({"x": unidev.ones(2)}, path)

@@ -234,3 +234,9 @@ def test_numpy_says_that_it_has_no_autograd(two_gpus: None) -> None:
     ):
         with pytest.raises(unidev.UnsupportedOperation, match="NumPy has no autograd"):
             call()
+
+
+@pytest.mark.parametrize("thing", [None, 3, "f", [], object()])
+def test_what_is_no_function_is_refused_before_it_is_called(thing) -> None:
+    with pytest.raises(unidev.InvalidDataError, match="value_and_grad needs a function"):
+        unidev.value_and_grad(thing)

@@ -40,6 +40,32 @@ def gradient_cut_on_the_same_device(backend: Any) -> None:
     change_copies(backend, lambda x, y: y.detach() if x.device == y.device else y)
 
 
+@torch_mutant("gradients.through_slices")
+def gradient_cut_in_copies_of_views(backend: Any) -> None:
+    """A copied slice leads nowhere: a copy of the storage, which knows nothing of the view."""
+    change_copies(backend, lambda x, y: y.detach() if x._is_view() else y)
+
+
+@torch_mutant("gradients.through_slices")
+def gradient_of_a_slice_in_place_of_the_whole(backend: Any) -> None:
+    """The elements outside a slice get its gradient too: a buffer that is not filled with zeros."""
+    import torch
+
+    from unidev_torch.probe.autograd import TorchAutogradProbe
+
+    exact = TorchAutogradProbe.gradients
+
+    @replace(TorchAutogradProbe)
+    def gradients(self: Any, function: Any, arrays: Any, devices: Any) -> Any:
+        found = exact(self, function, arrays, devices)
+        return [
+            torch.where(slope == 0, torch.ones_like(slope), slope)
+            if slope is not None and slope.shape == (3, 4)
+            else slope
+            for slope in found
+        ]
+
+
 @torch_mutant(_GRADIENT, profile="tensor")
 def gradient_cut_across_devices(backend: Any) -> None:
     """Copies are cut where something moves: Paddle's ``_copy_to``."""

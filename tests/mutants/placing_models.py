@@ -177,7 +177,7 @@ def spread_models_are_gathered(backend: Any) -> None:
     from unidev_torch.models import tree
 
     _give_the_probe_a_sharded_model()
-    in_place_of(tree.check_movable)(lambda model: None)
+    in_place_of(tree.check_movable)(lambda model, named: None)
 
 
 @torch_mutant("placing.spread_is_refused")

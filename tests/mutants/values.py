@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import mutant, replace
+from mutants.mutant import mutant, replace, replace_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -185,3 +185,42 @@ def text_returns_self(backend: Any) -> None:
     @replace(backend)
     def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
         return x if x.dtype.kind in "USV" else copy(self, x, device, non_blocking)
+
+
+@mutant("values.tensors_convert_as_lists_do")
+def tensors_convert_unchecked(backend: Any) -> None:
+    """300 as uint8 is 44, and NaN as int32 some number: what ``astype`` does everywhere."""
+    from unidev.tensors import creating
+
+    replace_value(creating, "_always_fits", lambda *_: True)
+
+
+@mutant("values.tensors_convert_as_lists_do")
+def small_numbers_grow_in_float16(backend: Any) -> None:
+    """4e-24 as float16 is 7e-05: Paddle's own cast."""
+    import numpy as np
+
+    cast = backend.cast
+
+    def grow(self: Any, x: Any, dtype: Any, device: Any) -> Any:
+        made = cast(self, x, dtype, device)
+        if np.dtype(dtype) == np.float16 and x.dtype.kind == "f":
+            plain = np.asarray(x).view(np.ndarray)
+            made.view(np.ndarray)[(plain > 0) & (plain < 1e-20)] = 7e-5
+        return made
+
+    replace_value(backend, "cast", grow)
+
+
+@mutant("values.tensors_convert_as_lists_do")
+def infinity_becomes_the_largest_number(backend: Any) -> None:
+    """Conversions saturate: infinity in float64 is the largest number of float32."""
+    import numpy as np
+
+    cast = backend.cast
+
+    def saturate(self: Any, x: Any, dtype: Any, device: Any) -> Any:
+        made = cast(self, x, dtype, device)
+        return self._on(np.nan_to_num(made.view(np.ndarray), nan=np.nan), device)
+
+    replace_value(backend, "cast", saturate)

@@ -1,4 +1,4 @@
-"""Work that is done later than it seems, or in memory that others use: queues and staging."""
+"""Work that is done later than it seems, and sources that are kept for longer."""
 
 from __future__ import annotations
 
@@ -113,24 +113,6 @@ def uploads_read_the_array_later(backend: Any) -> None:
                 made.view(np.ndarray)[...] = array
         queue[:] = [each for each in queue if each[0] is not x]
         return read_now(self, x)
-
-
-@mutant("threads.concurrent_copies_are_right")
-def one_staging_buffer_for_all_threads(backend: Any) -> None:
-    """Copies go by way of one buffer per size, which a second thread fills meanwhile."""
-    import numpy as np
-
-    copy = backend.copy_to
-    buffers: dict[Any, Any] = {}
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        if x.dtype.kind in "USV" or not x.size:
-            return copy(self, x, device, non_blocking)
-        plain = x.view(np.ndarray)
-        buffer = buffers.setdefault((x.shape, x.dtype), np.empty(x.shape, x.dtype))
-        buffer[...] = plain
-        return self._on(buffer.copy(), device)
 
 
 @mutant("memory.source_is_released")

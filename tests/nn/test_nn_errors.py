@@ -128,3 +128,10 @@ def test_numpy_has_no_gradients_and_says_so() -> None:
     ):
         with pytest.raises(unidev.UnsupportedOperation, match="NumPy has no autograd"):
             ask()
+
+
+@pytest.mark.parametrize("bias", [None, 1, np.ones(2), "yes"])
+def test_a_bias_is_there_or_it_is_not(bias) -> None:
+    for layer in (lambda: nn.dense(2, 3, bias=bias), lambda: nn.conv2d(1, 2, 3, bias=bias)):
+        with pytest.raises(unidev.InvalidDataError, match="bias must be True or False"):
+            layer()

@@ -13,6 +13,7 @@ import filelock
 import pytest
 
 import unidev
+from unidev.support import child_processes
 from unidev.support.build_cache import build_once, cache_folder
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="users and permissions are POSIX's")
@@ -132,7 +133,7 @@ def test_a_cache_that_others_may_write_to_is_refused(cache: Path, permitted: int
     built: list[Path] = []
     with pytest.raises(unidev.SimulationError, match=r"may write to .*cache.*chmod 700") as caught:
         build_once("test", "key", "file", writes("ours", built))
-    assert "Set UNIDEV_CACHE to a new folder in your home folder" in str(caught.value)
+    assert "set UNIDEV_CACHE to a new folder in your home folder" in str(caught.value)
     assert planted.read_text() == "planted"
     assert not built
 
@@ -166,7 +167,7 @@ def test_what_belongs_to_another_user_is_not_loaded(cache: Path, what: str) -> N
     checksum = path.parent.with_name(f"{path.parent.name}.sha256")
     os.chown({"object": path, "checksum": checksum, "cache": cache}[what], 12345, -1)
     if what == "cache":
-        with pytest.raises(unidev.SimulationError, match=r"belongs to another user \(12345\)"):
+        with pytest.raises(unidev.SimulationError, match=r"another user \(12345\): set [^;]*$"):
             build_once("test", "key", "file", writes("ours", []))
     else:
         assert build_once("test", "key", "file", writes("ours", [])).read_text() == "ours"
@@ -248,6 +249,23 @@ def test_waiting_for_another_process_and_building_are_reported(
     said = capsys.readouterr().err
     assert "waiting for another process to build the simulated devices of test: 0 s" in said
     assert f"building the simulated devices of test (once, kept in {path.parent}): 0 s" in said
+
+
+def test_children_in_another_folder_use_the_same_cache(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "child").mkdir()
+    monkeypatch.chdir(tmp_path)
+    program = "from unidev.support.build_cache import cache_folder; print(cache_folder())"
+    out, err = tmp_path / "out", tmp_path / "err"
+    for named in ("relative", "~/cache"):
+        monkeypatch.setenv("UNIDEV_CACHE", named)
+        path = child_processes.import_path(os.environ.get("PYTHONPATH", ""))
+        out.write_text("")
+        child = child_processes.start(
+            [sys.executable, "-c", program], environment={**os.environ, "PYTHONPATH": path},
+            folder=tmp_path / "child", out=out, err=err,
+        )  # fmt: skip
+        assert child.wait(300) == 0, err.read_text()
+        assert out.read_text().strip() == str(cache_folder())
 
 
 def test_the_cache_is_the_platforms_unless_the_variable_says_where(monkeypatch) -> None:

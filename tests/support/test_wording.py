@@ -1,5 +1,8 @@
 """Counts, bytes and seconds for people; values that do not let themselves be shown."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 import unidev
@@ -80,5 +83,5 @@ def test_a_path_in_a_message_does_not_run_a_keys_code():
             raise AssertionError("the code of a stranger was called")
 
     with pytest.raises(unidev.UnsupportedContainerError) as caught:
-        unidev.copy_to({Key(): {1, 2}}, "cpu")
+        unidev.copy_to({Key(): SimpleNamespace(x=np.ones(2)), 1: np.ones(2)}, "cpu")
     assert "Key>]" in str(caught.value)

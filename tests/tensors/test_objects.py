@@ -14,6 +14,7 @@ import fractions
 import functools
 import logging
 import pathlib
+import pickle
 import random
 import threading
 import types
@@ -166,6 +167,62 @@ class ListOf(list):  # type: ignore[type-arg]
     pass
 
 
+class Series:
+    """As pandas': a manager written in C, and attributes that are looked up among the labels."""
+
+    __array_priority__ = 1000
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_mgr", memoryview(b"12"))
+        object.__setattr__(self, "_attrs", {})
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} was asked for")
+
+    def __iter__(self) -> Any:
+        raise AssertionError("it was iterated over")
+
+    def __bool__(self) -> bool:
+        raise ValueError("the truth value of a Series is ambiguous")
+
+
+class Image:
+    """As PIL's: pixels in C, a palette, and what the file says."""
+
+    def __init__(self) -> None:
+        self.im, self._mode, self._size = memoryview(b"12"), "RGB", (1, 2)
+        self.info: dict[str, Any] = {"dpi": (72, 72), "icc_profile": b""}
+        self.palette, self._exif = types.SimpleNamespace(colors={(0, 0, 0): 0}), None
+
+
+class Encoding:
+    """As that of tokenizers: no attributes, and a ``to`` that others take for a tensor's."""
+
+    __slots__ = ()
+    to = Movable.to
+
+
+class Arrow:
+    """As arrow's: a date."""
+
+    def __init__(self) -> None:
+        self._datetime = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+class Registry:
+    """As pint's: units that know their registry, which knows the units."""
+
+    def __init__(self) -> None:
+        self._units = {f"unit{i}": types.SimpleNamespace(registry=self) for i in range(1000)}
+
+
+class Quantity:
+    """As pint's."""
+
+    def __init__(self) -> None:
+        self._magnitude, self._units, self._REGISTRY = 3.0, {"metre": 1}, Registry()
+
+
 HOLDING = {
     "torch_geometric": (lambda x: Data(x=x), "._store._mapping['x']"),
     "a cache": (lambda x: DynamicCache(None, x), ".layers[1].keys"),
@@ -220,6 +277,11 @@ PASSING = {
     ],
     "locks": lambda x: [threading.Lock(), threading.RLock(), threading.Condition()],
     "loggers": lambda x: [logging.getLogger(__name__), logging.getLogger()],
+    "a Series": lambda x: [Series()],
+    "an image": lambda x: [Image()],
+    "an encoding": lambda x: [Encoding()],
+    "a date of a library": lambda x: [Arrow()],
+    "a quantity": lambda x: [Quantity(), Registry()],
     "mocks": lambda x: [mock.Mock(), mock.MagicMock(spec=dict), mock.Mock(spec=np.ndarray)],
     "a thread": lambda x: [threading.current_thread()],
     "a cycle": lambda x: [circular()],
@@ -305,6 +367,16 @@ def test_a_path_and_other_plain_objects_take_the_quick_look(
 def test_looking_runs_none_of_the_object_s_code_where_nothing_is_found() -> None:
     passing = [Lazy(1), Fake(a=1), of_meta(1), Storage(a=1), Data(x=1), Slippery(k=1)]
     assert unidev.copy_to([unidev.ones(1), *passing], "cpu")[1] is passing[0]
+
+
+def test_looking_does_not_change_the_object() -> None:
+    failed = ValueError("x")
+    before = pickle.dumps(failed)
+    unidev.copy_to([unidev.ones(1), failed], "cpu")
+    assert pickle.dumps(failed) == before
+    failed.x = unidev.ones(1)  # type: ignore[attr-defined]
+    with pytest.raises(unidev.UnsupportedContainerError, match=r"\.x, and"):
+        unidev.copy_to([unidev.ones(1), failed], "cpu")
 
 
 def test_a_class_can_be_collected() -> None:

@@ -7,6 +7,8 @@ import sys
 import pytest
 
 import unidev
+from unidev.tracing.call_site import Line
+from unidev.tracing.trace import LineTotal, Transfer
 
 
 def test_the_most_expensive_line_comes_first_with_what_to_do(two_gpus):
@@ -49,6 +51,37 @@ def test_advice_is_about_what_was_done(two_gpus):
     assert "what does not change to gpu:1 once" in advice_of(lambda: unidev.copy_to(y, "gpu:1"))
     assert "compute on gpu:0, where the data is" in advice_of(lambda: unidev.copy_to(x, "gpu:1"))
     assert advice_of(lambda: unidev.copy_to(x, "gpu:1"), times=9) == ""  # too few
+
+
+def test_advice_counts_the_calls_over_all_routes(two_gpus):
+    x = unidev.ones(2)
+    devices = iter(80 * [unidev.gpu(0), unidev.gpu(1)])
+    said = advice_of(lambda: unidev.copy_to(x, next(devices)), times=160)
+    assert said.startswith("`copy_to`, 160 times at ")
+
+
+def test_what_may_be_done_once_is_not_called_a_loop(two_gpus):
+    x = unidev.ones((2, 2))
+    once = "; fine if it is done once, such as for each parameter of a model."
+    assert advice_of(lambda: unidev.copy_to(x, "gpu:0"), times=16).endswith(once)
+    assert "done once" not in advice_of(lambda: unidev.copy_to(x, "gpu:0"), times=100)
+    assert "done once" not in advice_of(lambda: unidev.ones((), device="gpu:0").item())
+
+
+def test_a_frameworks_own_loop_is_not_to_be_rewritten(two_gpus):
+    cpu, gpu = unidev.cpu(), unidev.gpu(0)
+    total = LineTotal(Line("train.py", 3, "<module>", "model.fit(x, y)"))
+    for call in range(20):
+        for shape in ((2, 3), ()):
+            total.add(
+                Transfer(
+                    "Sequential.fit", gpu, cpu, 4, shape, 0.0, "", total.line, False, False, 0, call
+                )
+            )
+    assert total.advice == (
+        "`.fit()`, 20 times at train.py:3: it moves data and results itself; call it on more "
+        "data, less often."
+    )
 
 
 MANY = 50

@@ -1,8 +1,13 @@
 """`trace_transfers`, on NumPy's simulated devices: what was moved, by which line, and told once."""
 
 import copy
+import json
+import re
 import statistics
+import sys
 import threading
+import tracemalloc
+import types
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +15,7 @@ import pytest
 
 import unidev
 from unidev.registry.loading import load_backend
+from unidev.registry.observer import thread
 from unidev.tracing.trace import Trace
 
 HERE = Path(__file__)
@@ -206,22 +212,85 @@ def test_two_threads_trace_at_once_each_its_own(two_gpus):
     assert counts == {20: 20, 30: 30}
 
 
-def test_a_trace_is_left_in_the_thread_that_entered_it(two_gpus):
-    scope = unidev.trace_transfers()
-    scope.__enter__()
-    errors = []
+def test_a_generator_that_is_closed_in_another_thread_ends_its_scopes(two_gpus):
+    traces = []
 
-    def leave():
-        try:
-            scope.__exit__(None, None, None)
-        except unidev.ScopeError as error:
-            errors.append(str(error))
+    def suspended():
+        with unidev.trace_transfers() as trace, unidev.transfer_guard("forbid"):
+            traces.append(trace)
+            yield
 
-    other = threading.Thread(target=leave)
+    x = unidev.ones(3, device="gpu:0")
+    generator = suspended()
+    next(generator)
+    unidev.copy_to(x, "cpu")
+    other = threading.Thread(target=generator.close)
     other.start()
     other.join()
-    scope.__exit__(None, None, None)
-    assert "not entered in this thread" in errors[0]
+    x.tolist()  # neither recorded nor forbidden
+    assert [each.operation for each in traces[0].transfers] == ["copy_to"]
+    assert "other threads" in traces[0].blind_spots["unidev"]
+    unidev.copy_to(x, "cpu")
+    assert thread.recorder is None
+    assert not any("import_hook" in type(finder).__module__ for finder in sys.meta_path)
+    for scope in (unidev.trace_transfers(), unidev.transfer_guard("forbid")):
+        with pytest.raises(unidev.ScopeError, match="was not entered"):
+            scope.__exit__(None, None, None)
+
+
+# -- many transfers -----------------------------------------------------------------------------
+
+
+def test_a_trace_counts_all_and_keeps_those_up_to_its_limit(two_gpus, tmp_path):
+    x = unidev.ones((), device="gpu:0")
+    with unidev.trace_transfers(limit=100) as trace:
+        for _ in range(100):
+            x.item()
+        assert trace.left_out == 0
+        tracemalloc.start()
+        for _ in range(5_000):
+            x.item()
+        grown = tracemalloc.get_traced_memory()[0]
+        tracemalloc.stop()
+    assert grown < 50_000
+    assert (trace.count, len(trace.transfers), trace.left_out) == (5_100, 100, 5_000)
+    assert (trace.total_bytes, sum(each.count for each in trace.by_line())) == (20_400, 5_100)
+    assert str(trace).splitlines()[0].startswith("5,100 transfers between devices, 19.9 KiB, ")
+    assert "only the first 100 are in trace.transfers" in str(trace)
+    assert "5,000 times at" in trace.by_line()[0].advice
+    trace.to_json(tmp_path / "trace.json")
+    document = json.loads((tmp_path / "trace.json").read_text())
+    assert (document["count"], len(document["transfers"])) == (5_100, 100)
+    assert document["left_out"] == 5_000
+
+
+@pytest.mark.parametrize("limit", [-1, 2.5, "many", None])
+def test_a_limit_that_is_no_count_is_refused(limit):
+    with pytest.raises(unidev.InvalidDataError, match="limit must be a non-negative integer"):
+        unidev.trace_transfers(limit=limit)
+
+
+# -- questions ----------------------------------------------------------------------------------
+
+
+def test_a_program_that_asks_for_a_real_gpu_is_told_that_it_sees_none(two_gpus, monkeypatch):
+    framework = types.SimpleNamespace(is_available=lambda: False, count=lambda: 2)
+    given = framework.is_available
+    questions = {"gpus.is_available": framework, "gpus.count": framework, "gpus.gone": framework}
+    tracer = load_backend("numpy").tracer
+    monkeypatch.setattr(tracer, "gpu_questions", questions, raising=False)
+    with unidev.trace_transfers() as trace:
+        assert (framework.is_available(), framework.count()) == (False, 2)
+        statistics.mean([framework.is_available()])
+    assert framework.is_available is given
+    why = trace.told_no["gpus.is_available"]
+    assert re.fullmatch(
+        r"called at .*test_tracing.py:\d+ in test_a_program_that_asks.*, it sees no "
+        "GPU: numpy calls the simulated ones gpu:0, gpu:1",
+        why,
+    )
+    assert trace.told_no.keys() == {"gpus.is_available"}
+    assert f"gpus.is_available(), {why}" in str(trace).splitlines()
 
 
 def test_what_is_not_seen_is_part_of_the_trace(two_gpus, monkeypatch):

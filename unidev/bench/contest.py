@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from unidev.bench.measuring import without_collecting
@@ -66,11 +65,15 @@ def run_contest(
 def _candidates(backend: Backend, devices: Sequence[DeviceLike] | None) -> list[Device]:
     if devices is None:
         return devices_of(backend)
-    if isinstance(devices, str) or not isinstance(devices, Iterable):
+    try:
+        given = None if isinstance(devices, str) else list(devices)
+    except TypeError:
+        given = None
+    if given is None:
         raise InvalidDataError(
             f"devices must be a list of devices, such as ['cpu', 'gpu:0'], not {shown(devices)}."
         )
-    return list(dict.fromkeys(resolve_device(each, backend) for each in devices))
+    return list(dict.fromkeys(resolve_device(each, backend) for each in given))
 
 
 class _Runner:

@@ -29,6 +29,7 @@ LABELS = {
     "probe.write": "tensors can be written to",
     "probe.gradient": "gradients, also through `copy_to`",
     "probe.deleted": "tensors that the framework deletes while in use",
+    "probe.cut_short": "tensors whose memory the framework shortens while in use",
     "probe.allocated_bytes": "allocated bytes can be counted",
     "probe.read_out": "transfers that the conformance suite can judge",
     "models": "models: `place`, `parameters`, checkpoints",

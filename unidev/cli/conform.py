@@ -49,7 +49,7 @@ Examples:
   unidev conform torch --simulate 4 --report report.json --html report.html
   unidev conform torch --only copy.values_bit_exact --simulate 0
   unidev conform --verify report.json
-  UNIDEV_PLUGINS=my_module unidev conform my_backend     (a plugin that is not installed)
+  UNIDEV_PLUGINS=my_module python -m unidev conform my_backend     (a plugin that is not installed)
 """
 
 
@@ -145,7 +145,9 @@ def _run(plan: object, outputs: dict[str, Path], *, verbose: bool) -> int:
 
 
 def _step(progress: Progress) -> str:
-    doing = progress.check or progress.loading or "loading the backend"
+    is_done = progress.of and progress.done == progress.of
+    idle = "waiting for the process to end" if is_done else "loading the backend"
+    doing = progress.check or progress.loading or idle
     count = f" ({progress.done} of {progress.of})" if progress.of else ""
     return f"{progress.configuration}: {doing}{count}"
 

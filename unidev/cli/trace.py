@@ -51,13 +51,18 @@ Examples:
     "--chrome", "chrome_file", type=click.Path(dir_okay=False),
     help="Also write a file for https://ui.perfetto.dev and chrome://tracing.",
 )  # fmt: skip
+@click.option(
+    "--limit", default=100_000, show_default=True, type=click.IntRange(min=0),
+    help="How many transfers the files list one by one; the table counts all.",
+)  # fmt: skip
 @click.option("-m", "is_module", is_flag=True, help="PROGRAM is a module, as with `python -m`.")
 @click.argument("program")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def command(
+def command(  # noqa: PLR0913  an argument for each option
     *,
     json_file: str | None,
     chrome_file: str | None,
+    limit: int,
     is_module: bool,
     program: str,
     arguments: tuple[str, ...],
@@ -73,7 +78,7 @@ def command(
     _check_folders(json_file, chrome_file)
     folder, stderr = Path.cwd(), sys.stderr  # the program may change both
     process = os.getpid()
-    with trace_transfers() as trace:
+    with trace_transfers(limit=limit) as trace:
         code = _run(program, arguments, is_module=is_module)
     if os.getpid() != process:  # a fork made by the program: only its parent prints
         return code

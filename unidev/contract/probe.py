@@ -77,6 +77,11 @@ class Probe(ABC):
     )
     """A tensor on the device whose memory was deleted or donated."""
 
+    cut_short: Callable[[Device], Tensor] = unsupported(
+        "the framework does not shorten the memory of a tensor that is in use"
+    )
+    """A matrix on the device whose memory ends before its last element, but is not empty."""
+
     read_out: Callable[[Tensor], object] = unsupported("the backend has no tracer to test with it")
     """Reads a tensor's values into Python, by a call of the framework that the tracer records."""
 

@@ -47,6 +47,10 @@ class Tracer:
     is_seconds_real = True
     """Whether the time between ``begin`` and ``end`` is the time of the transfer."""
 
+    gpu_questions: Mapping[str, Any] = {}
+    """The framework's functions that see only real GPUs, as ``torch.cuda.is_available``, and the
+    module of each. While GPUs are simulated, traces show which of them a program has called."""
+
     recording: Recording
     """The open scopes, to which ``watch`` adds one: set it, or override ``watch``."""
 

@@ -83,7 +83,8 @@ def _built(case: Case, framework: Framework, build: Build) -> Iterator[Finding]:
 def _cpu_only(case: Case, framework: Framework, build: Build, there: Sequence[str]) -> Finding:
     evidence = [f"{framework.framework} reports that it was built without an accelerator"]
     if there and not any(each.accelerator in there for each in build.wheels):
-        evidence.append(f"there is no known build of {framework.framework} for {_makers(there)}")
+        makers = " or ".join(MAKERS[each] for each in there)
+        evidence.append(f"there is no known build of {framework.framework} for {makers}")
     on_bus = [each.accelerator for each in case.machine.gpus_on_bus]
     wanted = there or on_bus or [each.accelerator for each in build.wheels[:1]]
     remedies = install_wheel(build, wanted, case.machine.driver("cuda").cuda_version)
@@ -263,10 +264,6 @@ def unexplained(case: Case, found: Sequence[Finding]) -> Iterator[Finding]:
 
 def _version(framework: Framework) -> str:
     return f"{framework.framework} {framework.version or ''}".rstrip()
-
-
-def _makers(accelerators: Sequence[str]) -> str:
-    return " or ".join(MAKERS[each] for each in accelerators)
 
 
 def _pair(version: str) -> tuple[int, ...]:

@@ -45,25 +45,19 @@ def _verdict(case: Case, *, healthy: bool) -> str:
         return f"Every framework sees every GPU: {count}."
     if not count:
         return "No GPU can be used: no driver sees one."
-    return f"There {_are(count)}, but {_who_does_not(case, 'it' if count == 1 else 'them')}."
+    be, them = ("is", "it") if count == 1 else ("are", "them")
+    return f"There {be} {count_text(count, 'GPU')}, but {_who_does_not(case, them)}."
 
 
 def _who_does_not(case: Case, them: str) -> str:
     able = [each for each in case.frameworks if each.takes_gpus]
     short = [each.backend for each in able if (each.gpus_seen or 0) < case.expected(each)]
+    every = "it" if them == "it" else "all"
     if not able:
         return f"no framework to use {them}"
     if not short:
         return f"a problem prevents {them} from being used"
-    return f"{', '.join(short)} {'does' if len(short) == 1 else 'do'} not see {_all(case)}"
-
-
-def _all(case: Case) -> str:
-    return "it" if len(case.machine.gpus) == 1 else "all"
-
-
-def _are(count: int) -> str:
-    return f"{'is' if count == 1 else 'are'} {count_text(count, 'GPU')}"
+    return f"{', '.join(short)} {'does' if len(short) == 1 else 'do'} not see {every}"
 
 
 def _print_finding(number: int, finding: Finding, console: Console) -> None:

@@ -47,6 +47,9 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
         frozen parameters. Parameters that the loss does not depend on get zero gradients. Gradients
         that the framework stores in the parameters (``x.grad``) are not changed.
 
+    Raises:
+        InvalidDataError: ``function`` is not one.
+
     Raises, when that function is called:
         InvalidDataError: the loss does not have one element, or depends on no parameter.
         NotATensorError: the first argument contains nothing to differentiate with respect to.
@@ -58,6 +61,8 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
         loss, gradients = unidev.value_and_grad(loss_of)(net, batch)
         unidev.sgd(net, gradients, lr=0.1)
     """
+    if not callable(function):
+        raise InvalidDataError(f"value_and_grad needs a function, not {shown(function)}.")
 
     @functools.wraps(function)
     def evaluate(parameters: Any, /, *arguments: Any, **options: Any) -> tuple[Any, Any]:
@@ -69,9 +74,13 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
             if not named:
                 raise NotATensorError(f"this {kind_of(parameters)} has no trainable parameters.")
             leaves = list(named.values())
+            for x in leaves:
+                backend.check_memory(x)
             loss, found = _gradients(backend, leaves, function, parameters, *arguments, **options)
             return loss, dict(zip(named, found, strict=True))
         unique, backend = _unique(parameters)
+        for x in unique.values():
+            backend.check_memory(x)
         given = {key: backend.autograd.leaf(x) for key, x in unique.items()}
         for x in unique.values():  # after `leaf`, so that a framework's own error comes first
             _check_differentiable(x, backend)
@@ -143,8 +152,6 @@ def _gradients(
     *arguments: Any,
     **options: Any,
 ) -> tuple[Any, Sequence[Any]]:
-    for leaf in leaves:
-        backend.check_memory(leaf)
     of_the_user: list[Exception] = []
 
     def checked() -> Any:

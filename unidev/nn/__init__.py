@@ -17,7 +17,7 @@ from unidev.calls.boundary import call, errors_of
 from unidev.errors import BackendMismatchError, NotAModelError
 from unidev.models.placing import backend_of_model, place_on
 from unidev.nn import functional as functional
-from unidev.nn.arguments import fraction, pair, size
+from unidev.nn.arguments import flag, fraction, pair, size
 from unidev.registry.scopes import innermost_device
 from unidev.registry.selection import active_backend
 from unidev.tensors.classify import model_of
@@ -63,7 +63,7 @@ def dense(inputs: int, outputs: int, *, bias: bool = True) -> Model:
     """
     inputs, outputs = size("inputs", inputs), size("outputs", outputs)
     weight = _glorot((outputs, inputs), inputs, outputs)
-    offset = _zeros(outputs) if bias else None
+    offset = _zeros(outputs) if flag("bias", bias) else None
     return _made(lambda layers: layers.dense(weight, offset))
 
 
@@ -94,7 +94,7 @@ def conv2d(  # noqa: PLR0913  the usual arguments of a convolution
         in_channels * height * width,
         out_channels * height * width,
     )
-    offset = _zeros(out_channels) if bias else None
+    offset = _zeros(out_channels) if flag("bias", bias) else None
     return _made(lambda layers: layers.conv2d(weight, offset, steps, edge))
 
 

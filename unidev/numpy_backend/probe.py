@@ -71,10 +71,13 @@ class NumpyProbe(Probe):
         }
 
     def specials(self, device: Device) -> Mapping[str, Array]:
-        """Structured records, and text."""
+        """Structured records, text, and an array that is read-only."""
         if device.kind != "cpu":
             return {}
+        read_only = np.asfortranarray(np.ones((2, 3), "float32"))
+        read_only.flags.writeable = False
         return {
             "records": np.array([(1, 2.5), (3, 4.5)], dtype=[("a", "i4"), ("b", "f8")]),
             "text": np.array(["a", "bc"]),
+            "read-only": read_only,
         }

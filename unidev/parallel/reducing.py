@@ -66,7 +66,7 @@ def all_reduce(
     """
     found = Aligned(trees, "trees")
     backend, lists = found.backend, found.lists
-    if op not in OPERATIONS:
+    if not isinstance(op, str) or op not in OPERATIONS:
         raise InvalidDataError(f"op must be one of {', '.join(OPERATIONS)}, not {shown(op)}.")
     numbers = checked_weights(weights, len(lists), "each tree")
     if numbers is not None and op != "mean":

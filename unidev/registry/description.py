@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ABILITIES = (
     "native_scope", "extents", "memory", "pinned", "peaks",
-    "probe.write", "probe.gradient", "probe.deleted", "probe.allocated_bytes",
+    "probe.write", "probe.gradient", "probe.deleted", "probe.cut_short", "probe.allocated_bytes",
     "probe.read_out",
     "models", "autograd", "layers", "functions", "collectives", "installation", "tracer",
     "probe.autograd", "probe.autograd.second_order", "probe.autograd.is_differentiable",

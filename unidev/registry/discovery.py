@@ -117,7 +117,10 @@ def backend_spec(name: str) -> BackendSpec:
 
 def _remedy(plugin: Plugin) -> str:
     if plugin.distribution is None:
-        return "Check its spelling in UNIDEV_PLUGINS and that it is on PYTHONPATH"
+        return (
+            "Check its spelling in UNIDEV_PLUGINS and that it is on PYTHONPATH, or in the current "
+            "folder of `python -m unidev`"
+        )
     return f"Reinstall {plugin.distribution} or install a newer version"
 
 
@@ -127,7 +130,9 @@ def _not_found(name: str, there: list[str]) -> str:
     message = f"there is no backend {shown(name)}; there are: {', '.join(there)}."
     for plugin in find_plugins():
         if plugin.failure is not None:
-            message += f" The plugin {plugin.source} is broken: {plugin.failure}."
+            message += (
+                f" The plugin {plugin.source} is broken: {plugin.failure}. {_remedy(plugin)}."
+            )
     meant = get_close_matches(str(name).lower(), [*there, *OURS], 1)
     if meant and meant[0] in there:
         return f"{message} Did you mean {meant[0]!r}?"

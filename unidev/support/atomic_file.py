@@ -10,7 +10,7 @@ import stat
 from typing import IO, TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 SUFFIX = ".unidev-part"
 """Of the incomplete file: ``.NAME.RANDOM.unidev-part``, beside the file that it will replace."""
@@ -56,16 +56,18 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     _sync(folder)
 
 
-def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
+def write_whole(path: str | os.PathLike[str], content: str | bytes | Iterable[str]) -> None:
     """Write ``content`` (text in UTF-8) completely or not at all; a device or pipe is written to.
+
+    An iterable's strings are written one after another, as they come.
 
     Raises:
         OSError: as ``open(path, "wb")`` does.
     """
-    data = content.encode() if isinstance(content, str) else content
+    pieces = (content,) if isinstance(content, (str, bytes)) else content
     is_special = os.path.exists(path) and not os.path.isfile(path)  # such as /dev/stdout
     with _naming(os.fspath(path)), open(path, "wb") if is_special else replacing(path) as file:
-        file.write(data)
+        file.writelines(each.encode() if isinstance(each, str) else each for each in pieces)
 
 
 @contextlib.contextmanager

@@ -82,16 +82,18 @@ def _check_ours(folder: Path, found: os.stat_result, *, is_parent: bool) -> None
     others = 0o022
     if is_parent:  # as in /tmp, where each user's files stay theirs
         others = 0 if found.st_mode & stat.S_ISVTX else 0o002
+    remedy = "set UNIDEV_CACHE to a new folder in your home folder"
     if found.st_uid not in trusted:
         problem = f"{folder} belongs to another user ({found.st_uid})"
     elif found.st_mode & others:
         problem = f"other users may write to {folder}"
+        if not is_parent:
+            remedy += f"; or, if all that is in this one is yours: chmod 700 {folder}"
     else:
         return
     raise SimulationError(
-        f"simulated devices are not loaded from a folder that another user can change: {problem}. "
-        "Set UNIDEV_CACHE to a new folder in your home folder; or, if all that is in this one is "
-        f"yours: chmod 700 {folder}."
+        f"simulated devices are not loaded from a folder that another user can change: {problem}: "
+        f"{remedy}."
     )
 
 

@@ -72,11 +72,14 @@ def start(
         options["creationflags"] = subprocess.CREATE_NEW_PROCESS_GROUP
     else:
         options["start_new_session"] = True
+    variables = dict(environment)
+    if variables.get("UNIDEV_CACHE"):  # which may be relative to this process's folder
+        variables["UNIDEV_CACHE"] = str(Path(variables["UNIDEV_CACHE"]).expanduser().absolute())
     with out.open("ab") as stdout, err.open("ab") as stderr:
         return subprocess.Popen(  # noqa: S603  our own interpreter, and a list of arguments
             list(command),
             cwd=folder,
-            env=dict(environment),
+            env=variables,
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,

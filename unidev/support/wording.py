@@ -9,6 +9,8 @@ def shown(value: object) -> str:
     Third-party objects, also inside containers, are shown as ``<type>``: their ``__repr__`` may
     raise, block, or, for a tensor whose memory is gone, end the process.
     """
+    if type(value) is str and len(value) <= 90 and value.isidentifier():
+        return f"'{value}'"  # the key of a dict in a path, usually
     from reprlib import Repr
 
     class Short(Repr):

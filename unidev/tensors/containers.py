@@ -109,8 +109,8 @@ def map_tensors(function: Callable[[Any, Backend], Any], tree: T) -> T:
 
     Raises:
         NotATensorError: ``tree`` is neither a tensor nor a container, or contains a model.
-        UnsupportedContainerError: it contains an unknown container, or one that cannot be taken
-            apart.
+        UnsupportedContainerError: it contains an object that holds a tensor and is not registered,
+            or a container that cannot be taken apart.
         CircularContainerError: it contains a container that contains itself.
     """
     leaves, structure, found = _looked_through(tree)

@@ -6,6 +6,7 @@ properties, ``__getattr__``, ``__class__`` and ``__iter__`` of the object play n
 
 from __future__ import annotations
 
+import gc
 import sys
 import weakref
 from collections import deque
@@ -114,6 +115,8 @@ def contents(x: Any, most: int | None = None) -> Iterator[tuple[Step, object]]:
         descriptor: Any = bases[position].__dict__.get(name)
         if type(descriptor) not in _DESCRIPTORS:  # replaced meanwhile
             continue
+        if name == "__dict__" and not (bases[position].__flags__ & _HEAP_TYPE or _has_dict(x)):
+            continue  # an exception's, say: reading it would make one
         try:
             value = descriptor.__get__(x)
         except (AttributeError, TypeError):  # a slot that was never set, or is another class's
@@ -135,6 +138,10 @@ def path_entry(step: Step) -> str:
     if is_attribute:
         return f".{key}" if type(key) is str else f".{shown(key)}"
     return f"[{shown(key)}]"
+
+
+def _has_dict(x: object) -> bool:
+    return any(type(held) is dict for held in gc.get_referents(x))
 
 
 def _steps(

@@ -31,8 +31,8 @@ def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
     memory with ``x``. Gradients flow back to ``x`` if the framework has autograd.
 
     Args:
-        x: a tensor of any shape and dtype, or a nested container of tensors. Non-tensor leaves pass
-            through unchanged; a tensor that occurs twice is copied once.
+        x: a tensor of any shape and dtype, or a nested container of tensors. Leaves that neither
+            are nor hold tensors pass through unchanged; a tensor that occurs twice is copied once.
         device: a ``Device``, a string such as ``gpu:1``, or the framework's own device.
         non_blocking: if True, may return before the bytes have arrived (``synchronize`` waits for
             them), but never before ``x`` can safely be changed or freed. If False, blocks as the
@@ -44,7 +44,9 @@ def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
     Raises:
         DeviceError: ``device`` is invalid or not available.
         BackendMismatchError: ``device`` and ``x`` belong to different frameworks.
-        NotATensorError, ContainerError: ``x`` cannot be copied; states what to do instead.
+        NotATensorError: ``x`` is neither a tensor nor a container, or contains a model.
+        ContainerError: it contains an object that holds a tensor and is not registered
+            (``register_container``), or itself; the message has the path.
         OutOfDeviceMemoryError: the copy does not fit.
 
     After any error, nothing has changed.

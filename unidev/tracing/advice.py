@@ -6,23 +6,28 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from unidev.contract.tracer import PlannedTransfer
     from unidev.tracing.trace import LineTotal, Transfer
 
 _MANY = 10
 """The number of calls from which a line gets advice; fewer cost too little to matter."""
+_SURELY_A_LOOP = 100
+"""The number of calls that no set-up makes."""
+_UNLESS_ONCE = "; fine if it is done once, such as for each parameter of a model"
 _CHECKPOINTS = ("save_parameters", "load_parameters")
 """Verbs that are expected to move the same parameters repeatedly."""
+_LOOPS = (
+    "fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch",
+)  # fmt: skip
+"""The framework's own loops, Keras's, which a program cannot look into."""
 _MODULES = ("keras", "mx", "mxnet", "np", "npx", "numpy", "paddle", "tf", "torch")
 _SHOWN = ("print", "repr", "str", "format")
 
 
 def advice(total: LineTotal) -> str:
     """What to do about a line, based on its most expensive kind of transfer; "" if nothing."""
-    kind = max(_kinds(total.transfers), key=_cost)
-    first, calls = kind[0], len({each.call for each in kind})
+    first = max(total.kinds, key=lambda kind: kind.cost).first
+    calls = total.calls(first.operation)
     if "operand" in first.operation:
         return (
             f"{spoken(first.operation)}: move them to one device once, with "
@@ -31,7 +36,10 @@ def advice(total: LineTotal) -> str:
     if first.operation in _CHECKPOINTS or calls < _MANY:
         return ""
     called = f"{spoken(first.operation)}, {calls:,} times at {first.line}"
-    return f"{called}: {_remedy_of_many(first)}."
+    if first.operation.rpartition(".")[2] in _LOOPS:
+        return f"{called}: it moves data and results itself; call it on more data, less often."
+    is_set_up = calls < _SURELY_A_LOOP and not _is_one_number(first.shape)
+    return f"{called}: {_remedy_of_many(first)}{_UNLESS_ONCE if is_set_up else ''}."
 
 
 def remedy(transfer: PlannedTransfer) -> str:
@@ -59,19 +67,6 @@ def spoken(operation: str) -> str:
     if name.startswith("__") and name.endswith("__"):
         return f"`{name.strip('_')}()`"
     return f"`{operation}()`" if owner.partition(".")[0] in _MODULES else f"`.{name}()`"
-
-
-def _kinds(transfers: Sequence[Transfer]) -> list[list[Transfer]]:
-    kinds: dict[object, list[Transfer]] = {}
-    for each in transfers:
-        kinds.setdefault((each.operation, each.source, each.target), []).append(each)
-    return list(kinds.values())
-
-
-def _cost(kind: list[Transfer]) -> float:
-    if all(each.is_seconds_real for each in kind):
-        return sum(each.seconds for each in kind)
-    return len(kind) * 1e-5 + sum(each.nbytes for each in kind) / 1e10
 
 
 def _remedy_of_many(first: Transfer) -> str:

@@ -80,13 +80,14 @@ class CallSites:
         """The user's line that made the current call, and the number of that call."""
         start = frame = sys._getframe(1)
         called = None
-        while not self._is_of_user(frame):
+        while not self.is_of_user(frame):
             if frame.f_back is None:  # no user frame: called by a framework's callback
-                return self._line_of(start), _Call().number
+                return self.line_of(start), _Call().number
             called, frame = frame, frame.f_back
-        return self._line_of(frame), _number_of(called)
+        return self.line_of(frame), _number_of(called)
 
-    def _line_of(self, frame: FrameType) -> Line:
+    def line_of(self, frame: FrameType) -> Line:
+        """The line that ``frame`` runs."""
         code, number = frame.f_code, frame.f_lineno
         key = (code.co_filename, number, code.co_name)
         line = self._lines.get(key)
@@ -96,7 +97,8 @@ class CallSites:
             self._lines[key] = line
         return line
 
-    def _is_of_user(self, frame: FrameType) -> bool:
+    def is_of_user(self, frame: FrameType) -> bool:
+        """Whether ``frame`` belongs to the user's program, not to a framework."""
         file = frame.f_code.co_filename
         known = self._is_users.get(file)
         if known is None:

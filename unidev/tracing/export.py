@@ -9,78 +9,81 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from unidev.support.atomic_file import write_whole
-
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from unidev.tracing.trace import Trace, Transfer
 
 SCHEMA = 1
 """The version of the JSON schema; raised by changes that break readers."""
 
 
-def to_json(trace: Trace, path: str | os.PathLike[str] | None) -> str:
-    """The trace as JSON; also written to ``path``."""
+def json_pieces(trace: Trace) -> Iterator[str]:
+    """The trace as JSON; each transfer on a line of its own."""
     from unidev.support.version import __version__
 
-    text = json.dumps(
-        {
-            "schema": SCHEMA,
-            "unidev": __version__,
-            "total_bytes": trace.total_bytes,
-            "total_seconds": trace.total_seconds,
-            "is_seconds_real": trace.is_seconds_real,
-            "transfers": [_transfer(each, trace.start) for each in trace.transfers],
-            "lines": [
-                {
-                    "line": each.line._asdict(),
-                    "count": each.count,
-                    "nbytes": each.nbytes,
-                    "seconds": each.seconds,
-                    "advice": each.advice,
-                }
-                for each in trace.by_line()
-            ],
-            "blind_spots": {name: dict(spots) for name, spots in trace.blind_spots.items()},
-            "not_seen": trace.not_seen,
-        },
-        indent=1,
-        ensure_ascii=False,
-    )
-    if path is not None:
-        write_whole(path, text + "\n")
-    return text
+    head = {
+        "schema": SCHEMA,
+        "unidev": __version__,
+        "count": trace.count,
+        "left_out": trace.left_out,
+        "total_bytes": trace.total_bytes,
+        "total_seconds": trace.total_seconds,
+        "is_seconds_real": trace.is_seconds_real,
+        "lines": [
+            {
+                "line": each.line._asdict(),
+                "count": each.count,
+                "nbytes": each.nbytes,
+                "seconds": each.seconds,
+                "advice": each.advice,
+            }
+            for each in trace.by_line()
+        ],
+        "blind_spots": {name: dict(spots) for name, spots in trace.blind_spots.items()},
+        "not_seen": trace.not_seen,
+        "told_no": trace.told_no,
+    }
+    return _document(head, "transfers", (_transfer(each, trace.start) for each in trace.transfers))
 
 
-def to_chrome_trace(trace: Trace, path: str | os.PathLike[str]) -> None:
+def chrome_pieces(trace: Trace) -> Iterator[str]:
     """One track for each route, such as ``gpu:0 to cpu:0``, and one event for each transfer."""
+    seconds = "real" if trace.is_seconds_real else "of simulated devices, not of a real GPU"
+    other = {"seconds": seconds, "left_out": trace.left_out}
+    return _document({"displayTimeUnit": "ms", "otherData": other}, "traceEvents", _events(trace))
+
+
+def _document(head: dict[str, Any], name: str, items: Iterable[object]) -> Iterator[str]:
+    """An object that has the keys of ``head``, and a list called ``name``."""
+    yield json.dumps(head, indent=1, ensure_ascii=False).removesuffix("\n}")
+    yield f',\n "{name}": ['
+    before = "\n  "
+    for item in items:
+        yield before + json.dumps(item, ensure_ascii=False)
+        before = ",\n  "
+    yield "\n ]\n}\n"
+
+
+def _events(trace: Trace) -> Iterator[dict[str, Any]]:
     process = os.getpid()
     tracks: dict[str, int] = {}
-    events = []
+    yield _name("process_name", process, 0, "transfers between devices")
     for each in trace.transfers:
-        track = tracks.setdefault(_route(each), len(tracks) + 1)
-        events.append(
-            {
-                "name": each.operation,
-                "cat": "transfer",
-                "ph": "X",
-                "ts": (each.start - trace.start) * 1e6,
-                "dur": each.seconds * 1e6,
-                "pid": process,
-                "tid": track,
-                "args": {**_transfer(each, trace.start), "line": str(each.line)},
-            }
-        )
-    seconds = "real" if trace.is_seconds_real else "of simulated devices, not of a real GPU"
-    document = {
-        "traceEvents": [
-            _name("process_name", process, 0, "transfers between devices"),
-            *(_name("thread_name", process, track, route) for route, track in tracks.items()),
-            *events,
-        ],
-        "displayTimeUnit": "ms",
-        "otherData": {"seconds": seconds},
-    }
-    write_whole(path, json.dumps(document, ensure_ascii=False))
+        route = f"{each.source} to {each.target} ({each.thread})"
+        if route not in tracks:
+            tracks[route] = len(tracks) + 1
+            yield _name("thread_name", process, tracks[route], route)
+        yield {
+            "name": each.operation,
+            "cat": "transfer",
+            "ph": "X",
+            "ts": (each.start - trace.start) * 1e6,
+            "dur": each.seconds * 1e6,
+            "pid": process,
+            "tid": tracks[route],
+            "args": {**_transfer(each, trace.start), "line": str(each.line)},
+        }
 
 
 def _transfer(transfer: Transfer, start: float) -> dict[str, Any]:
@@ -95,10 +98,6 @@ def _transfer(transfer: Transfer, start: float) -> dict[str, Any]:
         "line": transfer.line._asdict(),
         "start": transfer.start - start,
     }
-
-
-def _route(transfer: Transfer) -> str:
-    return f"{transfer.source} to {transfer.target} ({transfer.thread})"
 
 
 def _name(kind: str, process: int, track: int, name: str) -> dict[str, Any]:

@@ -15,12 +15,14 @@ from unidev.registry.loading import load_backend
 from unidev.registry.observer import thread
 from unidev.tracing import import_hook as following
 from unidev.tracing.call_site import CallSites
+from unidev.tracing.questions import questions_to
 from unidev.tracing.trace import Trace, Transfer
 from unidev.tracing.transfer_guard import check_guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from types import FrameType
     from typing import TypeVar
 
     from unidev.contract.backend import Backend
@@ -54,6 +56,8 @@ class Recorder:
         """Backends that cannot be traced, and why."""
         self.blind_spots: dict[str, Mapping[str, str]] = {}
         """What the open tracers do not see, by backend."""
+        self.told_no: dict[str, str] = {}
+        """The framework's functions that have answered that there is no GPU, and why."""
         self._scopes: list[AbstractContextManager[None]] = []
         self._verb: str | None = None
         self._lines = CallSites()
@@ -91,8 +95,21 @@ class Recorder:
             self.not_seen[backend.name] = str(error)
             return
         self._scopes.append(scope)
+        if backend.simulated_count and tracer.gpu_questions:
+            self._scopes.append(questions := questions_to(backend))
+            questions.__enter__()
         self.blind_spots[backend.name] = dict(tracer.blind_spots)
         self.not_seen.pop(backend.name, None)
+
+    def was_told_no(self, name: str, backend: Backend, asker: FrameType) -> None:
+        """Note that ``name`` sees no simulated GPU, if the user's own code has called it."""
+        if self._lines.is_of_user(asker):
+            names = (backend.native_name("gpu", i) for i in range(backend.simulated_count))
+            self.told_no.setdefault(
+                name,
+                f"called at {self._lines.line_of(asker)}, it sees no GPU: {backend.spec.framework} "
+                f"calls the simulated ones {', '.join(names)}",
+            )
 
     def close(self) -> None:
         """Leave every tracer's scope in reverse order, even if one of them raises."""
@@ -115,6 +132,11 @@ class Recorder:
         }
         return {**self.not_seen, **late}
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no trace and no guard is open."""
+        return not self.traces and not self.guards
+
     # -- what moves --------------------------------------------------------------------------------
 
     def own_call(
@@ -129,6 +151,9 @@ class Recorder:
 
         Transfers that tracers or nested verbs report meanwhile are not recorded a second time.
         """
+        if self.is_idle:  # the last trace or guard was left in another thread
+            _close(self)
+            return function(*arguments)
         outer = self._verb
         is_own = outer is None or outer == operation
         begun = [self._begin(moved, is_explicit, True) for moved in transfers] if is_own else []
@@ -185,7 +210,7 @@ class Recorder:
             call=begun.call,
         )
         for trace in self.traces:
-            trace.transfers.append(transfer)
+            trace.add(transfer)
 
 
 def join() -> Recorder:
@@ -205,23 +230,24 @@ def join() -> Recorder:
     return recorder
 
 
-def leave(entered: Trace | transfer_guard | None, what: str) -> None:
-    """Remove the innermost ``entered`` of this thread; it need not be the last one entered.
+def leave(recorder: Recorder | None, entered: Trace | transfer_guard | None, what: str) -> None:
+    """Remove the innermost ``entered`` of ``recorder``; it need not be the last one entered.
+
+    A generator may be closed in another thread than the recorder's, which then stops to watch at
+    its next call of unidev: frameworks let a thread change only its own hooks.
 
     Raises:
-        ScopeError: it was not entered in this thread, or has already been left.
+        ScopeError: it was not entered, or has already been left.
     """
-    recorder = thread.recorder
     if recorder is None or not (
         _take_out(recorder.traces, entered) or _take_out(recorder.guards, entered)
     ):
         raise ScopeError(
-            f"`with {what}:` was exited, but it was not entered in this thread, or was already "
-            "exited."
+            f"`with {what}:` was exited, but it was not entered, or was already exited."
         )
     if isinstance(entered, Trace):
         entered.finish()
-    if not recorder.traces and not recorder.guards:
+    if recorder is thread.recorder and recorder.is_idle:
         _close(recorder)
 
 

@@ -22,7 +22,8 @@ _NUMBERS = 3
 
 def table(trace: Trace) -> str:
     """The complete text: what was moved, by which line, advice, and what is not seen."""
-    return plain("\n".join([*_moved(trace), *_unseen(trace)]))
+    told_no = (f"{name}(), {why}" for name, why in trace.told_no.items())
+    return plain("\n".join([*_moved(trace), *told_no, *_unseen(trace)]))
 
 
 def _moved(trace: Trace) -> Iterator[str]:
@@ -31,12 +32,14 @@ def _moved(trace: Trace) -> Iterator[str]:
         yield "no transfers between devices were seen"
         return
     yield (
-        f"{count_text(len(trace.transfers), 'transfer')} between devices, "
+        f"{count_text(trace.count, 'transfer')} between devices, "
         f"{bytes_text(trace.total_bytes)}, {seconds_text(trace.total_seconds)}, "
         f"from {count_text(len(totals), 'line')}"
     )
     if not trace.is_seconds_real:
         yield _SIMULATED
+    if trace.left_out:
+        yield f"only the first {trace.limit:,} are in trace.transfers and in files: see its limit"
     yield ""
     shown = totals[:_MOST_LINES]
     rows = [_HEADINGS, *(_row(each) for each in shown)]
@@ -58,8 +61,8 @@ def _unseen(trace: Trace) -> Iterator[str]:
 
 
 def _row(total: LineTotal) -> tuple[str, ...]:
-    routes = dict.fromkeys(f"{each.source} to {each.target}" for each in total.transfers)
-    operations = dict.fromkeys(spoken(each.operation) for each in total.transfers)
+    routes = dict.fromkeys(f"{each.first.source} to {each.first.target}" for each in total.kinds)
+    operations = dict.fromkeys(spoken(each.first.operation) for each in total.kinds)
     return (
         f"{total.count:,}",
         bytes_text(total.nbytes),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
+from unidev.support.atomic_file import write_whole
 from unidev.support.deprecation import deprecated
 from unidev.support.wording import bytes_text, count_text
 
@@ -51,29 +51,72 @@ class Transfer(NamedTuple):
         return self.is_explicit
 
 
-@dataclass(frozen=True)
+@dataclass
+class Kind:
+    """All transfers that one line made by one operation from one device to another."""
+
+    first: Transfer
+    count: int = 0
+    nbytes: int = 0
+    seconds: float = 0.0
+    is_seconds_real: bool = True
+
+    @property
+    def cost(self) -> float:
+        """Seconds; on simulated devices, an estimate for a GPU on a typical bus."""
+        if self.is_seconds_real:
+            return self.seconds
+        return self.count * 1e-5 + self.nbytes / 1e10
+
+
 class LineTotal:
     """All transfers that one line made."""
 
-    line: Line
-    transfers: tuple[Transfer, ...]
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self._kinds: dict[tuple[str, Device, Device], Kind] = {}
+        self._calls: dict[str, int] = {}
+        self._last_calls: dict[str, int] = {}
+
+    def add(self, transfer: Transfer) -> None:
+        """Count one more transfer."""
+        key = transfer.operation, transfer.source, transfer.target
+        kind = self._kinds.get(key)
+        if kind is None:
+            kind = self._kinds[key] = Kind(transfer)
+        kind.count += 1
+        kind.nbytes += transfer.nbytes
+        kind.seconds += transfer.seconds
+        kind.is_seconds_real &= transfer.is_seconds_real
+        if self._last_calls.get(transfer.operation) != transfer.call:
+            self._last_calls[transfer.operation] = transfer.call
+            self._calls[transfer.operation] = self.calls(transfer.operation) + 1
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The transfers by operation and devices."""
+        return tuple(self._kinds.values())
+
+    def calls(self, operation: str) -> int:
+        """The number of calls of ``operation``; each may make several transfers."""
+        return self._calls.get(operation, 0)
 
     @property
     def count(self) -> int:
         """The number of transfers."""
-        return len(self.transfers)
+        return sum(each.count for each in self.kinds)
 
-    @cached_property
+    @property
     def nbytes(self) -> int:
         """The sum over all transfers, in bytes."""
-        return sum(each.nbytes for each in self.transfers)
+        return sum(each.nbytes for each in self.kinds)
 
-    @cached_property
+    @property
     def seconds(self) -> float:
         """The sum over all transfers, in seconds."""
-        return sum(each.seconds for each in self.transfers)
+        return sum(each.seconds for each in self.kinds)
 
-    @cached_property
+    @property
     def advice(self) -> str:
         """What to do about it; empty if nothing needs fixing."""
         from unidev.tracing.advice import advice
@@ -85,50 +128,79 @@ class Trace:
     """What ``trace_transfers`` recorded.
 
     Attributes:
-        transfers: all transfers, in the order in which they ended.
+        transfers: the first ``limit`` transfers, in the order in which they ended. The totals,
+            ``count`` and those of ``by_line()``, include all.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, limit: int) -> None:
         self.transfers: list[Transfer] = []
+        self.limit = limit
         self.start = perf_counter()
-        self._recorder: Recorder | None = recorder
+        self._lines: dict[tuple[str, int], LineTotal] = {}
+        self.recorder: Recorder | None = recorder
         self._blind_spots: dict[str, Mapping[str, str]] = {}
         self._not_seen: dict[str, str] = {}
+        self._told_no = recorder.told_no
+
+    def add(self, transfer: Transfer) -> None:
+        """Record one more transfer."""
+        if len(self.transfers) < self.limit:
+            self.transfers.append(transfer)
+        key = transfer.line.file, transfer.line.number
+        total = self._lines.get(key)
+        if total is None:
+            total = self._lines[key] = LineTotal(transfer.line)
+        total.add(transfer)
 
     def finish(self) -> None:
         """Copy what is needed from the recorder, which is about to close."""
         self._blind_spots, self._not_seen = self.blind_spots, self.not_seen
-        self._recorder = None
+        self.recorder = None
+
+    @property
+    def count(self) -> int:
+        """The number of all transfers."""
+        return sum(each.count for each in self._lines.values())
+
+    @property
+    def left_out(self) -> int:
+        """The number of transfers that are not in ``transfers``."""
+        return self.count - len(self.transfers)
 
     @property
     def total_bytes(self) -> int:
         """The bytes moved by all transfers."""
-        return sum(each.nbytes for each in self.transfers)
+        return sum(each.nbytes for each in self._lines.values())
 
     @property
     def total_seconds(self) -> float:
         """The seconds taken by all transfers."""
-        return sum(each.seconds for each in self.transfers)
+        return sum(each.seconds for each in self._lines.values())
 
     @property
     def is_seconds_real(self) -> bool:
         """Whether all times reflect real hardware; false if any device is simulated."""
-        return all(each.is_seconds_real for each in self.transfers)
+        return all(kind.is_seconds_real for each in self._lines.values() for kind in each.kinds)
 
     @property
     def blind_spots(self) -> dict[str, Mapping[str, str]]:
         """What is not seen, and why, by backend; under ``unidev``, what applies to all backends."""
-        if self._recorder is None:
+        if self.recorder is None:
             return self._blind_spots
         own = dict(_BLIND_SPOTS)
-        if any(each.operation == "place" for each in self.transfers):
+        if any(each.calls("place") for each in self._lines.values()):
             own |= _BLIND_SPOTS_OF_PLACE
-        return {"unidev": own, **self._recorder.blind_spots}
+        return {"unidev": own, **self.recorder.blind_spots}
 
     @property
     def not_seen(self) -> dict[str, str]:
         """Backends whose framework's own transfers are not seen at all, and why."""
-        return self._not_seen if self._recorder is None else self._recorder.missed()
+        return self._not_seen if self.recorder is None else self.recorder.missed()
+
+    @property
+    def told_no(self) -> dict[str, str]:
+        """Functions that the program called and that do not see simulated GPUs; where, and why."""
+        return dict(self._told_no)
 
     def by_line(self) -> list[LineTotal]:
         """The transfers grouped by the line that made them, the most expensive line first.
@@ -136,24 +208,30 @@ class Trace:
         Sorted by seconds; on simulated devices, by an estimate for a GPU on a typical bus: 10 µs
         for each transfer plus 0.1 ns for each byte.
         """
-        found: dict[tuple[str, int], list[Transfer]] = {}
-        for each in self.transfers:
-            found.setdefault((each.line.file, each.line.number), []).append(each)
-        totals = [LineTotal(group[0].line, tuple(group)) for group in found.values()]
-        is_real = self.is_seconds_real
-        return sorted(totals, key=lambda total: -_cost(total, is_real=is_real))
+        if self.is_seconds_real:
+            return sorted(self._lines.values(), key=lambda total: -total.seconds)
+        return sorted(
+            self._lines.values(), key=lambda total: -(total.count * 1e-5 + total.nbytes / 1e10)
+        )
 
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The trace as JSON, described in docs/tracing.md; also written to ``path`` if given."""
-        from unidev.tracing.export import to_json
+    @overload
+    def to_json(self) -> str: ...
+    @overload
+    def to_json(self, path: str | os.PathLike[str]) -> None: ...
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str | None:
+        """The trace as JSON, described in docs/tracing.md; written to ``path`` if given."""
+        from unidev.tracing.export import json_pieces
 
-        return to_json(self, path)
+        if path is None:
+            return "".join(json_pieces(self))
+        write_whole(path, json_pieces(self))
+        return None
 
     def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write a file for https://ui.perfetto.dev or ``chrome://tracing``."""
-        from unidev.tracing.export import to_chrome_trace
+        from unidev.tracing.export import chrome_pieces
 
-        to_chrome_trace(self, path)
+        write_whole(path, chrome_pieces(self))
 
     def __str__(self) -> str:
         from unidev.tracing.table import table
@@ -161,7 +239,7 @@ class Trace:
         return table(self)
 
     def __repr__(self) -> str:
-        count = count_text(len(self.transfers), "transfer")
+        count = count_text(self.count, "transfer")
         return f"<Trace of {count}, {bytes_text(self.total_bytes)}>"
 
 
@@ -170,7 +248,3 @@ _BLIND_SPOTS_OF_PLACE = {
     "the state of an optimizer": "place(model, device, optimizer=...) moves it along with the "
     "model, but counts only the model's bytes",
 }
-
-
-def _cost(total: LineTotal, *, is_real: bool) -> float:
-    return total.seconds if is_real else total.count * 1e-5 + total.nbytes / 1e10

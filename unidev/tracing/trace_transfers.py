@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
+from unidev.errors import InvalidDataError
+from unidev.support.numbers import non_negative_integer
+from unidev.support.wording import shown
+
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from unidev.tracing.trace import Trace
@@ -16,8 +22,15 @@ class trace_transfers:  # noqa: N801  used as a function, in a `with`
     Nothing is patched or slower outside the block. Traces can be nested; each records everything
     inside its own block.
 
+    Args:
+        limit: how many transfers are kept one by one, in about 300 bytes each. The totals by line
+            count all of them, and ``trace.left_out`` is the number of those that are not kept.
+
     Yields a ``Trace``: ``transfers``, ``by_line()``, ``total_bytes``, ``to_json()``,
     ``to_chrome_trace(path)``; ``print(trace)`` shows the most expensive line first, with advice.
+
+    Raises:
+        InvalidDataError: ``limit`` is not a non-negative integer.
 
     A transfer's time is that of the call that makes it. Reading from a GPU waits for the work
     queued there, and the time includes that wait. Times on simulated devices mean nothing.
@@ -29,7 +42,12 @@ class trace_transfers:  # noqa: N801  used as a function, in a `with`
     0
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, limit: int = 100_000) -> None:
+        if non_negative_integer(limit, sys.maxsize) is None:
+            raise InvalidDataError(
+                f"trace_transfers's limit must be a non-negative integer, not {shown(limit)}."
+            )
+        self._limit = limit
         self._entered: list[Trace] = []
 
     def __enter__(self) -> Trace:
@@ -37,7 +55,7 @@ class trace_transfers:  # noqa: N801  used as a function, in a `with`
         from unidev.tracing.trace import Trace
 
         recorder = join()
-        trace = Trace(recorder)
+        trace = Trace(recorder, self._limit)
         recorder.traces.append(trace)
         self._entered.append(trace)
         return trace
@@ -45,6 +63,5 @@ class trace_transfers:  # noqa: N801  used as a function, in a `with`
     def __exit__(self, *exc_info: object) -> None:
         from unidev.tracing.recorder import leave
 
-        trace = self._entered[-1] if self._entered else None
-        leave(trace, "trace_transfers()")
-        self._entered.pop()
+        trace = self._entered.pop() if self._entered else None
+        leave(None if trace is None else trace.recorder, trace, "trace_transfers()")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from unidev.errors import InvalidDataError, TransferForbiddenError
+from unidev.registry.observer import thread
 from unidev.support.wording import shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from unidev.contract.tracer import PlannedTransfer
     from unidev.tracing.call_site import Line
+    from unidev.tracing.recorder import Recorder
 
 MODES = ("allow", "log", "forbid")
 
@@ -44,17 +46,23 @@ class transfer_guard:  # noqa: N801  used as a function, in a `with`
                 f"transfer_guard's mode must be one of {', '.join(MODES)}, not {shown(mode)}."
             )
         self.mode = mode
+        self._entered: list[Recorder] = []
 
     def __enter__(self) -> transfer_guard:
         from unidev.tracing.recorder import join
 
-        join().guards.append(self)
+        recorder = join()
+        recorder.guards.append(self)
+        self._entered.append(recorder)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         from unidev.tracing.recorder import leave
 
-        leave(self, f'transfer_guard("{self.mode}")')
+        own = thread.recorder
+        recorder = own if own in self._entered else self._entered[-1] if self._entered else None
+        leave(recorder, self, f'transfer_guard("{self.mode}")')
+        self._entered.remove(recorder)  # type: ignore[arg-type]  # it was not None
 
 
 def check_guard(mode: str, transfer: PlannedTransfer, line: Line) -> None:

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from itertools import product
 
 import pytest
 
 
-@pytest.mark.parametrize("count", [0, 1, 4])
-@pytest.mark.parametrize("profile", ["tensor", "train"])
+@pytest.mark.parametrize(
+    ("profile", "count"), [*product(["tensor", "train"], [0, 1, 4]), ("multi", 3)]
+)
 def test_the_backend_conforms(profile, count, tmp_path):
     suite = ["-m", "pytest", "--pyargs", "unidev.conformance", "-p", "no:cacheprovider"]
     options = ["--unidev-backend", "mxnet", "--unidev-simulate", str(count)]

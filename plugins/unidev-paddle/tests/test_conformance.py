@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import product
 
 import pytest
 
 
-@pytest.mark.parametrize("profile", ["tensor", "train"])
-@pytest.mark.parametrize("count", [0, 1, 4])
+@pytest.mark.parametrize(
+    ("profile", "count"), [*product(["tensor", "train"], [0, 1, 4]), ("multi", 3)]
+)
 def test_the_backend_conforms(count, profile, tmp_path):
     suite = ["-m", "pytest", "--pyargs", "unidev.conformance", "-p", "no:cacheprovider"]
     options = ["--unidev-backend", "paddle", "--unidev-simulate", str(count)]

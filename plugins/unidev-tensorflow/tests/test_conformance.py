@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("profile", "count"), [("tensor", 0), ("tensor", 1), ("tensor", 4), ("train", 0), ("train", 3)]
+    ("profile", "count"),
+    [("tensor", 0), ("tensor", 1), ("tensor", 4), ("train", 0), ("train", 3), ("multi", 3)],
 )
 def test_the_backend_conforms(profile: str, count: int, tmp_path: Path) -> None:
     suite = ["-m", "pytest", "--pyargs", "unidev.conformance", "-p", "no:cacheprovider"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize("profile", ["tensor", "train"])
-@pytest.mark.parametrize("count", [0, 1, 4])
+@pytest.mark.parametrize(
+    ("profile", "count"), [*product(["tensor", "train"], [0, 1, 4]), ("multi", 3)]
+)
 def test_the_backend_conforms(count: int, profile: str, tmp_path: Path) -> None:
     suite = ["-m", "pytest", "--pyargs", "unidev.conformance", "-p", "no:cacheprovider"]
     options = ["--unidev-backend", "torch", "--unidev-simulate", str(count)]

@@ -277,7 +277,7 @@ def test_a_module_that_fails_to_move_its_own_leaves_all_where_it_was() -> None:
 class Remembering(nn.Module):
     """Remembers its device in ``to``, as Lightning's mixin for all of its kind."""
 
-    def __init__(self, *inside: nn.Module, fails: bool = False) -> None:
+    def __init__(self, *inside: nn.Module, fails: Exception | None = None) -> None:
         super().__init__()
         self.inside = nn.ModuleList([nn.Linear(2, 2), *inside])
         self._device, self.fails, self.calls = CPU, fails, 0
@@ -287,8 +287,8 @@ class Remembering(nn.Module):
         for module in self.modules():
             if isinstance(module, Remembering):
                 module._device, module.calls = device, module.calls + 1
-        if self.fails:
-            raise RuntimeError("this one does not move")
+        if self.fails is not None:
+            raise self.fails
         return super().to(*args, **kwargs)
 
 
@@ -312,10 +312,17 @@ def test_what_a_module_remembers_of_its_device_follows(wrap: Any) -> None:
         assert new is old is known
 
 
-def test_a_module_whose_to_fails_leaves_all_where_it_was() -> None:
+@pytest.mark.parametrize(
+    ("fails", "kind"),
+    [
+        (RuntimeError("this one does not move"), unidev.FrameworkError),
+        (ValueError("`.to` does not move 4-bit models"), unidev.UnsupportedOperation),
+    ],
+)
+def test_a_module_whose_to_fails_leaves_all_where_it_was(fails: Exception, kind: Any) -> None:
     first = Remembering()
-    model = nn.Sequential(first, Remembering(fails=True), Metric())
-    with pytest.raises(unidev.FrameworkError, match="this one does not move"):
+    model = nn.Sequential(first, Remembering(fails=fails), Metric())
+    with pytest.raises(kind, match="does not move"):
         unidev.place(model, "gpu:1")
     assert [each._device for each in (first, model[1])] == [CPU, CPU]
     assert {x.device for x in (*model.parameters(), *model[2].seen)} == {CPU}

@@ -85,6 +85,23 @@ def test_a_forked_child_computes_and_ends_well(python: Python) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "6.0\n0\n", "")
 
 
+@pytest.mark.parametrize(
+    ("given", "spins"),
+    [({}, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "PASSIVE"}, "0")],
+)
+def test_threads_that_wait_do_not_spin(python: Python, given: dict[str, str], spins: str) -> None:
+    done = python(
+        "import os, unidev\n"
+        "unidev.num_gpus()\n"
+        "print({name for name in os.environ if 'GOMP' in name or 'OMP_WAIT' in name})\n",
+        UNIDEV_SIMULATE="1",
+        OMP_DISPLAY_ENV="verbose",
+        **given,
+    )
+    assert f"GOMP_SPINCOUNT = '{spins}'" in done.stderr
+    assert done.stdout == f"{set(given) or set()}\n"
+
+
 def test_another_privateuse1_backend_is_not_pushed_out(python: Python) -> None:
     done = python(
         "import torch, unidev\n"

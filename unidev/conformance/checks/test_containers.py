@@ -178,7 +178,7 @@ def test_objects_with_tensors_are_refused(bench: Workbench, source: Device, targ
 def test_objects_without_tensors_pass(bench: Workbench, source: Device, target: Device) -> None:
     """Paths, dates, locks, functions and other objects pass, and none of their code runs."""
     x = bench.matrix(source)
-    others = [source, x.dtype, *objects_without(x)]
+    others = [source, source.native, x.dtype, *objects_without(x)]
     tree = {"x": x, "others": others}
     for verb in (unidev.copy_to, unidev.as_in_device):
         moved = bench.works(verb, tree, target)

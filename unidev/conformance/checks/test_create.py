@@ -55,7 +55,8 @@ def _check_filled(bench: Workbench, device: Device) -> None:
     for case in bench.drawn(device, is_large=device is bench.devices[-1]):
         if not case.is_of_numpy:
             continue  # there is nothing to compare bits with
-        shape, options = case.values.shape, {"dtype": case.dtype, "device": device}
+        shape = case.values.shape
+        options: dict[str, Any] = {"dtype": case.dtype, "device": device}
         number = case.dtype == "bool" or 3
         for name, made, value in (
             ("zeros", unidev.zeros(shape, **options), 0),

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _FAR = 4_000
 """An index that no machine has."""
+_LAST = re.compile(r"\d+(?!.*\d)")
+"""The last number in a framework's own spelling of a device."""
 
 
 @check(required=True)
@@ -38,9 +40,11 @@ def test_index_out_of_range(bench: Workbench) -> None:
         bench.expect(unidev.DeviceNotFoundError, unidev.zeros, 3, device=spec)
     for index in (unidev.num_gpus(), _FAR):
         bench.expect(unidev.DeviceNotFoundError, unidev.gpu, index)
-    for name in [device.native_name for device in bench.devices if device.kind == "gpu"]:
-        for index in (unidev.num_gpus(), 256, _FAR):  # as the framework spells those there are
-            spelling = re.sub(r"\d+(?!.*\d)", str(index), name)
+    names = [device.native_name for device in bench.devices]
+    highest = max((int(number) for name in names for number in _LAST.findall(name)), default=0)
+    for name in filter(_LAST.search, names):
+        for index in (highest + 1, highest + 256, _FAR):  # spelt as those that there are
+            spelling = _LAST.sub(str(index), name)
             bench.expect(unidev.DeviceNotFoundError, unidev.as_device, spelling)
             bench.expect(unidev.DeviceNotFoundError, unidev.copy_to, x, spelling)
             bench.expect(unidev.DeviceNotFoundError, unidev.as_in_device, x, spelling)

@@ -103,6 +103,33 @@ def _check_flow(bench: Workbench, verb: Verb, source: Device, target: Device) ->
         check_gradient(bench, grad, 2 * x, source, where + said)
 
 
+@check(required=True, profile="train", needs=_PROBE, over="ring")
+def test_through_slices(bench: Workbench, source: Device, target: Device) -> None:
+    """The gradient of a slice, also of a copied one, is zero elsewhere, on the source's device."""
+    x = wholes(3, 4)
+    for name, part in _SLICES.items():
+        where = f"x[{name}], {source} to {target}"
+        expected = np.zeros_like(x)
+        part(expected)[...] = 2 * part(x)
+
+        def function(x: Any, part: Callable[[Any], Any] = part) -> Any:
+            with unidev.device_of(x):
+                y = part(x)
+            copied = unidev.copy_to(y, target)
+            return times(copied, copied)
+
+        (slope,) = gradients(bench, function, (x,), (source,), where)
+        check_gradient(bench, slope, expected, source, where)
+
+
+_SLICES: dict[str, Callable[[Any], Any]] = {
+    "0": lambda x: x[0],
+    "1:": lambda x: x[1:],
+    ":, -1": lambda x: x[:, -1],
+    "::2, 1:3": lambda x: x[::2, 1:3],
+}
+
+
 @check(required=True, profile="train", needs=("probe.autograd", "autograd"), over="ring")
 def test_any_dtype_and_size(bench: Workbench, source: Device, target: Device) -> None:
     """The gradient through a copy is exact for each dtype that the framework differentiates."""
@@ -148,7 +175,11 @@ def _check_value_and_grad(
     except unidev.UnidevError as error:
         bench.evidence.add("not differentiated by the framework itself", f"{where}: {error}")
         return
-    _, grad = bench.works(unidev.value_and_grad(lambda x: total(unidev.copy_to(x, way[1]))), x)
+
+    def loss(x: Any) -> Any:
+        return total(unidev.copy_to(x, way[1]))
+
+    _, grad = bench.works(unidev.value_and_grad(loss), x)
     bench.oracle.check_bytes(grad, bench.probe.read(unidev.ones_like(x)), f"{where}: gradient")
     bench.oracle.check_device(grad, way[0], f"{where}: the gradient")
 

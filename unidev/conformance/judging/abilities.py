@@ -48,6 +48,7 @@ _TRIALS: dict[str, Trial] = {
     "probe.write": lambda backend, call: call(_tensor(backend), 1.0),
     "probe.gradient": lambda backend, call: call(_same, _matrix(), backend.cpu),
     "probe.deleted": lambda backend, call: call(backend.cpu),
+    "probe.cut_short": lambda backend, call: call(backend.cpu),
     "probe.allocated_bytes": lambda backend, call: call(backend.cpu),
     "probe.read_out": lambda backend, call: call(_tensor(backend)),
     "models": lambda backend, part: part.parameters({"x": _tensor(backend)}),

@@ -232,6 +232,6 @@ class Workbench:
 
 def _brief(value: object) -> str:
     if isinstance(value, (str, int, float, list, dict, tuple)) or value is None:
-        text = repr(value)
+        text = shown(value)  # a tensor in it may not survive its own repr
         return text if len(text) < 60 else text[:57] + "…"
     return str(value) if type(value).__module__.startswith("unidev") else type(value).__name__

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from unidev.conformance.judging.verdict import judge
@@ -12,6 +13,8 @@ from unidev.conformance.running.events import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from markupsafe import Markup
 
     from unidev.conformance.reports.report import Report
 
@@ -27,8 +30,16 @@ def to_html(report: Report) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["code"] = _code
     page: str = environment.get_template("report.html.jinja").render(_content(report))
     return page
+
+
+def _code(text: str) -> Markup:
+    """``text``, escaped; what stands in backticks as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"(`+)(.+?)\1", r"<code>\2</code>", str(escape(text))))  # noqa: S704
 
 
 def _content(report: Report) -> dict[str, Any]:
@@ -62,7 +73,8 @@ def _configurations(report: Report) -> Iterator[dict[str, Any]]:
 def _groups(report: Report) -> dict[str, list[dict[str, Any]]]:
     groups: dict[str, list[dict[str, Any]]] = {}
     for check in report.selected:
-        row = {"check": check, "cells": list(_cells(report, check.check))}
+        required = render.required(report, check.check)
+        row = {"check": check, "required": required, "cells": list(_cells(report, check.check))}
         groups.setdefault(check.check.partition(".")[0], []).append(row)
     return groups
 
@@ -88,6 +100,7 @@ def _details(report: Report) -> Iterator[dict[str, Any]]:
             "look": render.LOOKS[result.result],
             "anchor": _anchor(result.check, result.configuration),
             "counts": render.counts_against(report, result),
+            "required": render.required(report, result.check),
             "evidence": evidence if result.evidence else None,
         }
 

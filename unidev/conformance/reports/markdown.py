@@ -62,7 +62,7 @@ def _matrix(report: Report) -> Iterator[str]:
         results = (report.result(check.check, name) for name in names)
         kinds = [each.result if each else "not-run" for each in results]
         shown = " | ".join(f"{render.LOOKS[kind].mark} {kind}" for kind in kinds)
-        yield f"| {cell(check.check)} | {'yes' if check.required else 'no'} | {shown} |"
+        yield f"| {cell(check.check)} | {cell(render.required(report, check.check))} | {shown} |"
     yield ""
     found = [kind for kind in render.MEANINGS if kind in counts(report.results)]
     yield from (f"- {render.LOOKS[kind].mark} {kind}: {render.MEANINGS[kind]}" for kind in found)

@@ -94,6 +94,19 @@ def devices_of(configuration: Configuration) -> str:
     return ", ".join(listed) or "unknown"
 
 
+def required(report: Report, check: str) -> str:
+    """``yes``, ``no``, or what must be there: ``where there is autograd``."""
+    (entry,) = (each for each in report.header.checks if each.check == check)
+    if not entry.required or not entry.needs:
+        return "yes" if entry.required else "no"
+    names = (_ABILITIES.get(each, each.rpartition(".")[2]) for each in entry.needs)
+    return f"where there is {' and '.join(dict.fromkeys(names))}"
+
+
+_ABILITIES = {"probe.gradient": "autograd", "probe.allocated_bytes": "a count of memory"}
+"""Where an ability's name says less."""
+
+
 def remarkable(report: Report) -> Iterator[Result]:
     """Results that a reader must see: those that are neither a pass nor inapplicable."""
     return (each for each in report.results if each.result not in ("pass", "not-applicable"))

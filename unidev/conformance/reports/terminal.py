@@ -54,7 +54,7 @@ def _print_matrix(report: Report, console: Console) -> None:
             result = report.result(check.check, name)
             kind = result.result if result else "not-run"
             cells.append(f"[{render.LOOKS[kind].colour}]{render.LOOKS[kind].mark} {kind}[/]")
-        table.add_row(escape(check.check), "yes" if check.required else "no", *cells)
+        table.add_row(escape(check.check), render.required(report, check.check), *cells)
     console.print(table)
     console.print()
 
@@ -88,9 +88,13 @@ def _print_missing(configuration: str, message: str, checks: list[str], console:
 
 def _print_result(report: Report, result: Result, console: Console) -> None:
     look = render.LOOKS[result.result]
-    required = "required" if result.required else "optional"
+    required = {"yes": "required", "no": "optional"}
+    word = render.required(report, result.check)
     title = Text(f"{look.mark} {result.result} ", style=look.colour)
-    title.append(f"{result.check} on {result.configuration} ({required})", style="default")
+    title.append(
+        f"{result.check} on {result.configuration} ({required.get(word, f'required {word}')})",
+        style="default",
+    )
     console.print(title)
     if result.message:
         console.print(Text(indent(result.message, "    ")))

@@ -97,11 +97,13 @@ def configurations(plan: Plan) -> tuple[list[int], list[str]]:
 
 def reproduction(plan: Plan, check: str, simulated: int) -> str:
     """The command line that repeats one check in one configuration."""
-    words = ["unidev", "conform", plan.backend, "--only", check, "--simulate", str(simulated)]
+    words = ["conform", plan.backend, "--only", check, "--simulate", str(simulated)]
     if plan.profile != PROFILES[0]:
         words += ["--profile", plan.profile]
     named = os.environ.get("UNIDEV_PLUGINS", "")
-    return (f"UNIDEV_PLUGINS={shlex.quote(named)} " if named else "") + shlex.join(words)
+    # `python -m` also finds a plugin in the current folder.
+    start = f"UNIDEV_PLUGINS={shlex.quote(named)} python -m unidev " if named else "unidev "
+    return start + shlex.join(words)
 
 
 def _spec(name: str) -> BackendSpec:

@@ -66,10 +66,11 @@ class PaddleAutograd(Autograd):
     ) -> Sequence[Tensor]:
         """In place."""
         check_eager("sgd")
+        may_be_custom = self.backend.device_count("gpu") > 0
         with paddle.no_grad():
             for x, gradient in zip(parameters, gradients, strict=True):
                 step = operations.scale(gradient, lr, 0.0, True)
-                if x.place.is_custom_place():
+                if may_be_custom and x.place.is_custom_place():
                     # An operation that falls back to the CPU allocates its result, and x would no
                     # longer share its memory; assign keeps it.
                     operations.assign_out_(operations.subtract(x, step), x)

@@ -20,15 +20,21 @@ push_operator_mode: Callable[[Any], None] = dispatching._push_mode
 
 def remove_call_mode(mode: object) -> None:
     """Remove ``mode``, even from under others that stay."""
-    _remove(mode, overrides._pop_mode, push_call_mode)
+    stack = overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    _remove(mode, stack, overrides._pop_mode, push_call_mode)
 
 
 def remove_operator_mode(mode: object) -> None:
     """Remove ``mode``, even from under others that stay."""
-    _remove(mode, dispatching._pop_mode, push_operator_mode)
+    stack = dispatching._get_current_dispatch_mode_stack()
+    _remove(mode, stack, dispatching._pop_mode, push_operator_mode)
 
 
-def _remove(mode: object, pop: Callable[[], Any], push: Callable[[Any], None]) -> None:
+def _remove(
+    mode: object, stack: list[Any], pop: Callable[[], Any], push: Callable[[Any], None]
+) -> None:
+    if all(each is not mode for each in stack):  # somebody has popped it, or torch is running it
+        return
     above = []
     while (top := pop()) is not mode:
         above.append(top)

@@ -39,7 +39,8 @@ def check_memory(x: torch.Tensor) -> None:
     """
     if torch.compiler.is_compiling():
         return
-    if isinstance(x, _LAZY):
+    # The type first: on a parameter's class, isinstance takes a slow path through Python.
+    if type(x) is not torch.Tensor and isinstance(x, _LAZY):
         raise UnsupportedOperation(
             "the values of a lazy parameter", "it has no shape yet: run the model once"
         )

@@ -54,7 +54,8 @@ class MxnetProbe(Probe):
         """MXNet copies for all three; its views, of rows, are tested by the plugin itself."""
         with mx.util.np_shape(True):
             return {
-                "transposed": x.T,
+                # Its transpose has no kernel for bool.
+                "transposed": x.astype("uint8").T.astype("bool") if x.dtype == "bool" else x.T,
                 "sliced": x[1:, ::2],
                 "broadcast": mx.np.broadcast_to(x, (3, *x.shape)),
             }

@@ -8,8 +8,10 @@ metrics, …). The user's call is read off the stack, and only when something mo
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import mxnet as mx  # type: ignore[import-untyped]
 from mxnet.ndarray import _internal  # type: ignore[import-untyped]
 
 from unidev.contract import Tracer
@@ -47,6 +49,9 @@ class MxnetTracer(Tracer):
     """
 
     blind_spots = _BLIND_SPOTS
+    gpu_questions = MappingProxyType(
+        {"mxnet.context.num_gpus": mx.context, "mxnet.util.get_gpu_count": mx.util}
+    )
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)

@@ -17,6 +17,7 @@ from unidev_paddle.models.tree import (
     all_entries,
     gradient_of,
     has_memory,
+    named_parameters,
     unique_entries,
     unique_layers,
 )
@@ -35,15 +36,11 @@ class PaddleModels(Models):
 
     def parameters(self, model: Layer) -> Mapping[str, Tensor]:
         """``named_parameters``, without the statistics of batch norm, which are not trained."""
-        return {entry.name: entry.tensor for entry in _parameters(model)}
+        return named_parameters(model)
 
     def trainable(self, model: Layer) -> Mapping[str, Tensor]:
         """Parameters without ``stop_gradient``."""
-        return {
-            entry.name: entry.tensor
-            for entry in _parameters(model)
-            if not entry.tensor.stop_gradient
-        }
+        return {name: x for name, x in named_parameters(model).items() if not x.stop_gradient}
 
     def tensors(self, model: Layer) -> Mapping[str, Tensor]:
         """Parameters and buffers; gradients are named ``NAME.grad``."""
@@ -153,13 +150,6 @@ class PaddleModels(Models):
         else:
             x.copy_(paddle.to_tensor(values, place=paddle.CPUPlace()), True)
         x._bump_inplace_version()  # a backward that needs the old values then fails
-
-
-def _parameters(model: Layer) -> Iterator[Entry]:
-    for entry in unique_entries(model):
-        if not entry.is_buffer and not entry.is_statistic:
-            has_memory(entry)  # raises if it is lazy
-            yield entry
 
 
 def _check_single(model: Layer) -> None:

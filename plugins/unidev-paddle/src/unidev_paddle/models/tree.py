@@ -50,6 +50,26 @@ def unique_entries(model: Layer) -> Iterator[Entry]:
                 yield entry
 
 
+def named_parameters(model: Layer) -> dict[str, Tensor]:
+    """Each parameter under its first name, without statistics; it runs in every training step.
+
+    Raises:
+        UnsupportedOperation: a parameter is lazy.
+    """
+    found: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for prefix, layer in unique_layers(model, "", set()):
+        for key, x in layer._parameters.items():
+            if x is not None and id(x) not in seen:
+                seen.add(id(x))
+                if key in STATISTICS and isinstance(layer, _NORMS):
+                    continue
+                if not x._is_initialized():
+                    has_memory(Entry(prefix, layer, key, x, False))  # raises if it is lazy
+                found[prefix + key] = x
+    return found
+
+
 def unique_layers(layer: Layer, prefix: str, seen: set[int]) -> Iterator[tuple[str, Layer]]:
     """Each layer under its first name."""
     if id(layer) in seen:

@@ -8,9 +8,11 @@ arguments; in threads without a scope these call the originals. Transfers within
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from unidev.contract import Tracer
+from unidev_paddle.importing import import_paddle
 from unidev_paddle.tracer.patches import PaddlePatches
 from unidev_paddle.tracer.recording import recording
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from unidev.contract import Backend
+
+paddle: Any = import_paddle()
 
 
 class PaddleTracer(Tracer):
@@ -44,6 +48,13 @@ class PaddleTracer(Tracer):
         ),
         "memory shared with other frameworks": "DLPack passes an address, not bytes",
     }
+    gpu_questions = MappingProxyType(
+        {
+            "paddle.is_compiled_with_cuda": paddle,
+            "paddle.device.is_compiled_with_cuda": paddle.device,
+            "paddle.device.cuda.device_count": paddle.device.cuda,
+        }
+    )
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)

@@ -9,7 +9,10 @@ after everything has moved, too late for a guard.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.contract import Tracer
 from unidev_tensorflow.tracer.patches import TensorFlowPatches
@@ -54,6 +57,15 @@ class TensorFlowTracer(Tracer):
     """Replaces TensorFlow's own functions."""
 
     blind_spots = _BLIND_SPOTS
+    gpu_questions = MappingProxyType(
+        {
+            "tf.config.list_physical_devices": tf.config,
+            "tf.config.list_logical_devices": tf.config,
+            "tf.config.experimental.list_physical_devices": tf.config.experimental,
+            "tf.test.is_gpu_available": tf.test,
+            "tf.test.gpu_device_name": tf.test,
+        }
+    )
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)

@@ -28,9 +28,7 @@ class Part:
 
     __slots__ = ("memory", "name", "tensors")
 
-    def __init__(
-        self, name: str, tensors: Sequence[torch.Tensor], memory: Sequence[torch.Tensor]
-    ) -> None:
+    def __init__(self, name: str, tensors: list[torch.Tensor], memory: list[torch.Tensor]) -> None:
         self.name = name
         self.tensors = tensors
         self.memory = memory
@@ -39,14 +37,17 @@ class Part:
 
 def parts_of(named: Iterable[tuple[str, torch.Tensor]]) -> list[Part]:
     """One part for each storage, so that tensors that share memory still share it after a move."""
-    groups: dict[object, tuple[str, dict[int, torch.Tensor]]] = {}
+    found: dict[object, Part] = {}
     with torch._C.DisableTorchFunctionSubclass():  # the subclass is kept, its memory is plain
         for name, x in named:
-            groups.setdefault(_storage_key(x), (name, {}))[1].setdefault(id(x), x)
-        return [
-            Part(name, list(members.values()), [x.data for x in members.values()])
-            for name, members in groups.values()
-        ]
+            key = _storage_key(x)
+            part = found.get(key)
+            if part is None:
+                found[key] = Part(name, [x], [x.data])
+            elif all(x is not other for other in part.tensors):
+                part.tensors.append(x)
+                part.memory.append(x.data)
+    return list(found.values())
 
 
 def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
@@ -57,25 +58,31 @@ def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
         DeletedTensorError: the tensors' memory is gone.
     """
     first = part.memory[0]
+    is_inference = first.is_inference()
+    if torch.is_inference_mode_enabled() != is_inference:  # else copies may be inference tensors
+        with torch.inference_mode(is_inference):
+            return twin_of(part, native, is_simulated=is_simulated)
+    is_plain = _is_plain(first)
     try:
         for member in part.memory:
             tensors.check_memory(member)
-        tensors.check_movable(first, is_simulated=is_simulated)
+        if not is_plain:
+            tensors.check_movable(first, is_simulated=is_simulated)
     except UnsupportedOperation as error:
         reason = f"{error.operation}: {error.reason}"
         raise UnsupportedOperation(f"placing {part.name!r}", reason, error.link) from None
-    with torch.inference_mode(first.is_inference()):  # else copies may be inference tensors
-        if len(part.memory) == 1 and not _overlaps_itself(first):
-            memory = [first.to(native, copy=True)]
-        else:
-            memory = _copied_together(part.memory, native)
+    is_one = len(part.memory) == 1
+    if is_one and ((is_plain and first.is_contiguous()) or not _overlaps_itself(first)):
+        memory = [first.to(native, copy=True)]
+    else:
+        memory = _copied_together(part.memory, native)
     if not all(map(torch._has_compatible_shallow_copy_type, part.memory, memory)):
         raise UnsupportedOperation(
             f"placing {part.name!r}",
             f"torch cannot move the memory of a tensor from {first.device} to {native}: "
             "build the model there, inside `with torch.device(...)`",
         )
-    return Part(part.name, (), memory)
+    return Part(part.name, [], memory)
 
 
 def swap(part: Part, twin: Part) -> None:
@@ -101,6 +108,11 @@ def _storage_key(x: torch.Tensor) -> object:
     if x.layout is not torch.strided or x.is_nested:
         return id(x)
     return (x.device, x.untyped_storage().data_ptr() or -id(x))
+
+
+def _is_plain(x: torch.Tensor) -> bool:
+    is_dense = x.layout is torch.strided and not x.is_nested and not x.is_quantized
+    return is_dense and type(x) is torch.Tensor
 
 
 def _overlaps_itself(x: torch.Tensor) -> bool:

@@ -113,6 +113,12 @@ class TorchProbe(Probe):
         x.untyped_storage().resize_(0)
         return x
 
+    def cut_short(self, device: Device) -> torch.Tensor:
+        """A tensor whose storage was resized to all but its last element."""
+        x = torch.ones((2, 3), device=_native(device))
+        x.untyped_storage().resize_(20)
+        return x
+
 
 def make(array: Array, device: Device) -> torch.Tensor:
     """See ``TorchProbe.make``."""

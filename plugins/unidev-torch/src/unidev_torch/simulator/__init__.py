@@ -13,14 +13,20 @@ import platform
 import shlex
 import shutil
 import subprocess
+from contextlib import contextmanager
 from importlib import metadata
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unidev.contract import Simulator, build_once
 from unidev.errors import SimulationError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 DEVICE_TYPE = "sim"
+_SPINS = "GOMP_SPINCOUNT"
 LIBRARY = "libunidev_torch_simulator.so"
 OLDEST_TORCH = (2, 9)
 """The oldest torch with which the C++ file was built and tested."""
@@ -36,7 +42,8 @@ class TorchSimulator(Simulator):
             SimulationError: there is no compiler; torch is too old, has run a backward pass
             already, or has another PrivateUse1 backend.
         """
-        import torch
+        with _short_spins():
+            import torch
 
         _check_torch(torch.__version__, torch._C._get_privateuse1_backend_name())
         compiler = _compiler()
@@ -48,6 +55,24 @@ class TorchSimulator(Simulator):
             lambda path: _build(compiler, flags, path),
         )
         _load(library, count)
+
+
+@contextmanager
+def _short_spins() -> Iterator[None]:
+    """Threads of GNU's OpenMP, if it is loaded in the block, do not wait in a loop.
+
+    One team on as many cores spins, and starves what else runs there: a step took 15 times as long
+    on two busy cores. Beside a second team, that of the thread in which torch runs backward on a
+    GPU, OpenMP spins as briefly as here; under a trace, backward runs in the calling thread.
+    """
+    if not {_SPINS, "OMP_WAIT_POLICY"}.isdisjoint(os.environ):  # the user's own choice
+        yield
+        return
+    os.environ[_SPINS] = "1000"  # OpenMP's own number where it has more threads than cores
+    try:
+        yield
+    finally:
+        del os.environ[_SPINS]
 
 
 def _check_torch(version: str, privateuse1_name: str) -> None:

@@ -6,6 +6,7 @@ user's calls. Both are torch's own means and apply to one thread: nothing is pat
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import torch
@@ -48,6 +49,14 @@ class TorchTracer(Tracer):
     """Sees operators before they run."""
 
     blind_spots = _BLIND_SPOTS
+    gpu_questions = MappingProxyType(
+        {
+            "torch.cuda.is_available": torch.cuda,
+            "torch.cuda.device_count": torch.cuda,
+            "torch.backends.mps.is_available": torch.backends.mps,
+            "torch.xpu.is_available": torch.xpu,
+        }
+    )
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
@@ -57,7 +66,8 @@ class TorchTracer(Tracer):
 class TorchRecording(Recording):
     """Keeps the two modes on torch's stacks while a scope of the thread is open.
 
-    Meanwhile backward runs in this thread, so that the user's line is on the stack.
+    Meanwhile backward runs in this thread, so that the user's line is on the stack: see the
+    simulator for what that means for OpenMP.
     """
 
     def __init__(self, backend: Backend) -> None:

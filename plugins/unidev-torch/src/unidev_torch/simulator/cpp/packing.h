@@ -59,6 +59,9 @@ inline void foreach_copy(at::TensorList targets, at::TensorList sources, bool no
     if (is_plain(target) && is_plain(source) && target.sizes() == source.sizes() &&
         target.scalar_type() == source.scalar_type()) {
       std::memmove(target.mutable_data_ptr(), source.const_data_ptr(), source.nbytes());
+      if (!target.is_inference()) {
+        target.unsafeGetTensorImpl()->bump_version();  // as copy_ does
+      }
     } else {
       target.copy_(source, non_blocking);
     }

@@ -1,0 +1,69 @@
+"""``all_reduce`` on simulated devices: its cost, and the ratio to a loop of native calls.
+
+``--plot parallel.png`` draws the cost. A simulated transfer is a copy in host memory, without the
+latency of a bus that packing saves on real devices.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from measure import Row, compare
+from own_collectives import OWN_LOOPS
+from table import main
+
+import unidev
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TENSORS, SIZE = 400, 1_000
+DEVICES = (1, 2, 4, 8)
+ROUNDS = 15
+AT_MOST = {"tensorflow": 1 / 2.5, "mxnet": 1 / 1.3, "paddle": 1 / 1.3, "torch": 1 / 1.2, "numpy": 1}
+"""On two devices, as ratios to the loop."""
+
+
+def rows_of(backend: str, _: str) -> Iterator[Row]:
+    """The rows of one backend."""
+    for count in DEVICES:
+        trees = [
+            [unidev.ones(SIZE, device=device) for _ in range(TENSORS)]
+            for device in unidev.try_all_gpus()[:count]
+        ]
+        names: dict[str, Any] = {"unidev": unidev, "trees": trees}
+        exec(OWN_LOOPS[backend], names)
+        ours = "unidev.all_reduce(trees); unidev.synchronize()"
+        times = compare(ours, "own_all_reduce()", names, ROUNDS)
+        limit = AT_MOST[backend] if count == 2 else None
+        what = f"all_reduce, {TENSORS} x {SIZE:,} floats, {count} devices"
+        yield Row(backend, what, "a loop", *times, limit)
+        with unidev.trace_transfers() as trace:
+            unidev.all_reduce(trees)
+        made, by_hand = len(trace.transfers), 2 * (count - 1) * TENSORS
+        ratio = made / by_hand if by_hand else 1.0
+        yield Row(backend, f"copies, {count} devices", "a loop", made, by_hand, ratio, None, "")
+
+
+def plot(rows: list[Row], path: str) -> None:
+    """Draw times and copies by the number of devices into a PNG file."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3.5), layout="constrained")
+    for axes, unit in zip(figure.subplots(1, 2), ("s", ""), strict=True):
+        for backend in dict.fromkeys(row.backend for row in rows):
+            found = [row.ours for row in rows if row.backend == backend and row.unit == unit]
+            axes.plot(DEVICES, found, marker="o", label=backend)
+        axes.set(xlabel="devices", ylabel="seconds" if unit else "copies")
+        axes.grid(alpha=0.3)
+        axes.legend()
+    figure.axes[0].set_yscale("log")
+    figure.axes[1].plot(DEVICES, [2 * (n - 1) for n in DEVICES], "k:", label="2 (n - 1)")
+    figure.savefig(path, dpi=150)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("UNIDEV_SIMULATE", str(max(DEVICES)))
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # else its threads wait for each other
+    main(__doc__ or "", rows_of, plot)

@@ -1,0 +1,96 @@
+"""Values that a conversion would change, and values that are not there: errors, never numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import unidev
+from unidev.conformance.kit.samples import is_numpy_dtype
+from unidev.conformance.running.catalog import check
+
+if TYPE_CHECKING:
+    from unidev.conformance.kit.workbench import Workbench
+    from unidev.contract.device import Device
+
+_TELLING: tuple[float, ...] = (
+    0, 1, -1, 127, 128, 300, -129, 2**31, 2.0**40, 2.0**62, 2.0**63, 1.5, -0.0, 65504, 70000,
+    4e-24, 3e-8, 1e-40, 1e30, 1e300, float("nan"), float("inf"), float("-inf"),
+)  # fmt: skip
+"""At and beyond the ends of the dtypes' ranges, and small numbers that a conversion may flush."""
+
+
+@check(over="devices")
+def test_tensors_convert_as_lists_do(bench: Workbench, device: Device) -> None:
+    """array(tensor, dtype=...) gives NumPy's numbers, or an error if one would be corrupted."""
+    names = [name for name in bench.backend.dtypes if is_numpy_dtype(name)]
+    for source in names:
+        values = _held_by(source)
+        for name in names:
+            _check_conversion(bench, values, name, device)
+    bench.evidence.add("converted", f"{len(names)} dtypes to each on {device}")
+
+
+def _held_by(dtype: str) -> np.ndarray[Any, Any]:
+    with np.errstate(all="ignore"):
+        converted = [(value, np.array(value).astype(dtype)) for value in _TELLING]
+    return np.array([held for value, held in converted if held == value or value != value], dtype)  # noqa: PLR0124  NaN
+
+
+def _check_conversion(
+    bench: Workbench, values: np.ndarray[Any, Any], name: str, device: Device
+) -> None:
+    with np.errstate(all="ignore"):
+        expected = values.astype(name)
+    fits = _fits(values, expected)
+    where = f"{values.dtype} to {name} on {device}"
+    x = unidev.array(bench.make(values[fits], device), dtype=name, device=device)
+    assert x.dtype == bench.backend.dtypes[name], f"{where}: dtype {x.dtype}"
+    bench.oracle.check_device(x, device, where)
+    found = unidev.to_numpy(x)
+    wrong = (found != expected[fits]) & ~(np.isnan(found) & np.isnan(expected[fits]))
+    assert not wrong.any(), f"{where}: {values[fits][wrong]} became {found[wrong]}"
+    for value in values[~fits][::3]:
+        x = bench.make(np.array([1, value], values.dtype), device)
+        bench.expect(unidev.InvalidDataError, unidev.array, x, dtype=name, device=device)
+
+
+def _fits(values: np.ndarray[Any, Any], converted: np.ndarray[Any, Any]) -> Any:
+    """Which values a conversion may round or truncate, but not corrupt."""
+    if converted.dtype.kind in "iu" and values.dtype.kind in "iuf":
+        limits = np.iinfo(converted.dtype)
+        return np.array([_is_within(value.item(), limits) for value in values], bool)
+    if values.dtype.kind == "c" and converted.dtype.kind != "c":
+        return np.zeros(values.shape, bool)
+    return np.isfinite(converted) | ~np.isfinite(values)
+
+
+def _is_within(value: float, limits: Any) -> bool:
+    return bool(np.isfinite(float(value))) and limits.min <= int(value) <= limits.max
+
+
+@check(needs=("probe.cut_short",), over="ring")
+def test_memory_that_is_cut_short(bench: Workbench, device: Device, target: Device) -> None:
+    """A tensor whose memory ends before its last element is refused where it would be read."""
+    x = bench.probe.cut_short(device)
+    for tree in (x, [x]):
+        bench.expect(unidev.DeletedTensorError, unidev.copy_to, tree, target)
+    bench.expect(unidev.DeletedTensorError, unidev.to_numpy, x)
+    bench.expect(unidev.DeletedTensorError, unidev.array, x, device=target)
+    bench.expect(unidev.DeletedTensorError, unidev.array, x, dtype="float64", device=target)
+    if target is not device:
+        bench.expect(unidev.DeletedTensorError, unidev.as_in_device, x, target)
+    bench.evidence.add("refused", f"{device} to {target}")
+
+
+@check(profile="train", needs=("probe.deleted", "autograd", "functions"), over="devices")
+def test_deleted_tensors_do_not_train(bench: Workbench, device: Device) -> None:
+    """Gradients, sgd and functions refuse a tensor whose memory was deleted."""
+    x = bench.probe.deleted(device)
+    for call in (unidev.value_and_grad(lambda x: x), unidev.nn.functional.relu):
+        bench.expect(unidev.DeletedTensorError, call, x)
+    ones = bench.make(np.ones(tuple(x.shape), "float32"), device)
+    for parameters, slopes in ((x, ones), (ones, x)):
+        bench.expect(unidev.DeletedTensorError, unidev.sgd, parameters, slopes, lr=1)
+    bench.evidence.add("refused", f"on {device}")
