@@ -268,3 +268,15 @@ def the_first_replica_is_the_original(backend: Any) -> None:
     def copied(backend: Any, operation: str, x: Any, device: Any) -> Any:
         there = backend.device_of(x) is device
         return x if there and operation == "replicate" else sound(backend, operation, x, device)
+
+
+@multi_mutant("splitting.gradients", plugin=TORCH)
+def shards_are_detached(backend: Any) -> None:
+    """Shards have no history: ``tensor.data``, and a data loader's collation."""
+    from unidev.parallel import packing
+
+    sound = packing.copied
+
+    @in_place_of(sound)
+    def copied(backend: Any, operation: str, x: Any, device: Any) -> Any:
+        return sound(backend, operation, x.detach(), device)

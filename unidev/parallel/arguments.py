@@ -82,7 +82,7 @@ class Aligned:
         self.backend = one_backend([x for tree in self._opened for x in tree.tensors], name)
         for number in range(1, len(trees)):
             self._check_structure(number)
-        self.lists = [list({id(x): x for x, _ in tree.tensors}.values()) for tree in self._opened]
+        self.lists = [_unique(*each) for each in zip(self._opened, self._ties, strict=True)]
 
     def path(self, number: int, position: int) -> str:
         """Where tree ``number`` has the tensor at ``position`` of its list: ``trees[1]['w']``."""
@@ -165,6 +165,13 @@ def _ties(tree: Opened) -> list[int]:
     """For each tensor, its position among the different ones."""
     seen: dict[int, int] = {}
     return [seen.setdefault(id(x), len(seen)) for x, _ in tree.tensors]
+
+
+def _unique(tree: Opened, ties: list[int]) -> list[Tensor]:
+    """The tensors, tied ones once."""
+    if ties[-1] == len(ties) - 1:
+        return [x for x, _ in tree.tensors]
+    return list({id(x): x for x, _ in tree.tensors}.values())
 
 
 def _place(tree: Opened, number: int) -> str:

@@ -149,9 +149,11 @@ def combination(
 def buckets_of(backend: Backend, kinds: Sequence[Kind]) -> Iterator[Bucket]:
     """All tensors that are not empty, in order: large ones by themselves, the others packed."""
     filling: dict[Any, tuple[Bucket, int]] = {}
+    sizes: dict[Any, int] = {}
     for position, (shape, dtype) in enumerate(kinds):
-        item = item_bytes(dtype, backend)
-        nbytes = math.prod(shape) * (item or LARGE_BYTES)  # a dtype unknown to us travels alone
+        if dtype not in sizes:  # one that is unknown to us travels alone
+            sizes[dtype] = item_bytes(dtype, backend) or LARGE_BYTES
+        nbytes = math.prod(shape) * sizes[dtype]
         if nbytes == 0:
             continue
         if nbytes >= LARGE_BYTES:

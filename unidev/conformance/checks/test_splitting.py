@@ -95,3 +95,20 @@ def test_memory(bench: Workbench) -> None:
             bench.oracle.check_disjoint(one, other, where)
         if not isinstance(bench.probe.write, Unsupported):
             bench.oracle.check_elements_apart(held, f"the batch and its shards on {listed}")
+
+
+@check(required=True, profile="multi", needs=(*_NEEDS, "autograd", "functions"))
+def test_gradients(bench: Workbench) -> None:
+    """Gradients flow back through shards and through what is gathered."""
+    devices = bench.several(3)
+    values = samples.counting((4, 2))
+    x, target = (bench.make(array, devices[0]) for array in (values, np.zeros((4, 2), "float32")))
+
+    def loss_of(given: Any) -> Any:
+        whole = unidev.gather(unidev.split_batch(given, devices[:2]), devices[0])
+        return unidev.nn.functional.mean_squared_error(whole, target)
+
+    _, gradient = bench.works(unidev.value_and_grad(loss_of), x)
+    bench.oracle.check_device(gradient, devices[0], "the gradient of a batch")
+    found, expected = unidev.to_numpy(gradient), 2 * values / values.size
+    assert np.allclose(found, expected, rtol=1e-6), f"the gradient is {found}, not {expected}"

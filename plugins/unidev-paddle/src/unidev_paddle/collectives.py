@@ -70,9 +70,10 @@ class PaddleCollectives(Collectives):
         return True
 
     def write(self, targets: Sequence[Tensor], values: Sequence[Tensor]) -> None:
-        """``assign``, which keeps the target's memory."""
+        """``copy_``: ``assign_out_`` writes a view to the start of the memory around it."""
         for target, value in zip(targets, values, strict=True):
-            operations.assign_out_(value, target)
+            target.copy_(value, True)
+            target._bump_inplace_version()  # a backward that needs the old values then fails
 
     def _is_simulated(self, place: Any) -> bool:
         return self.backend.simulated_count > 0 and bool(place.is_custom_place())
