@@ -80,6 +80,10 @@ class Layers(ABC):
     def sequential(self, layers: Sequence[Model], /) -> Model:
         """One layer after the other; holds the given layers, not copies."""
 
+    def residual(self, layers: Sequence[Model]) -> Model:  # noqa: ARG002
+        """``x + sequential(layers)(x)``."""
+        raise UnsupportedOperation("residual", "the backend has no such layer")
+
     @abstractmethod
     def set_mode(self, model: Model, is_training: bool) -> None:
         """Set training mode, which a new layer has, or inference mode: for batch norm, dropout etc.

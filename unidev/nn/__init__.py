@@ -45,6 +45,7 @@ __all__ = [
     "functional",
     "max_pool2d",
     "relu",
+    "residual",
     "sequential",
     "tanh",
     "train_mode",
@@ -151,17 +152,17 @@ def sequential(*layers: Model) -> Model:
         NotAModelError: an argument is not a layer.
         BackendMismatchError: the layers belong to different frameworks.
     """
-    if any(isinstance(layer, (list, tuple)) for layer in layers):
-        raise NotAModelError("sequential takes layers, not a list: call sequential(*layers).")
-    backends = [backend_of_model(layer) for layer in layers] or [active_backend()]
-    for other in backends:
-        if other is not backends[0]:
-            raise BackendMismatchError(
-                f"sequential got layers of two backends, {backends[0].name} and {other.name}.",
-                backend=other.name,
-            )
-    with errors_of(backends[0], "making a sequential"):
-        return backends[0].layers.sequential(layers)
+    return _combined("sequential", layers)
+
+
+def residual(*layers: Model) -> Model:
+    """A layer ``x + sequential(*layers)(x)``, whose layers keep the shape.
+
+    Raises:
+        NotAModelError: an argument is not a layer.
+        BackendMismatchError: the layers belong to different frameworks.
+    """
+    return _combined("residual", layers)
 
 
 def train_mode(model: Model, /) -> Model:
@@ -180,6 +181,20 @@ def eval_mode(model: Model, /) -> Model:
     """Put ``model`` into inference mode; returns it. The opposite of ``train_mode``."""
     _set_mode(model, False)
     return model
+
+
+def _combined(name: str, layers: tuple[Model, ...]) -> Model:
+    if any(isinstance(layer, (list, tuple)) for layer in layers):
+        raise NotAModelError(f"{name} takes layers, not a list: call {name}(*layers).")
+    backends = [backend_of_model(layer) for layer in layers] or [active_backend()]
+    for other in backends:
+        if other is not backends[0]:
+            raise BackendMismatchError(
+                f"{name} got layers of two backends, {backends[0].name} and {other.name}.",
+                backend=other.name,
+            )
+    with errors_of(backends[0], f"making a {name}"):
+        return getattr(backends[0].layers, name)(layers)
 
 
 def _set_mode(model: Model, is_training: bool) -> None:

@@ -156,8 +156,9 @@ class DataParallel(Handle):
         """The results of ``work`` on each device, joined; restores the buffers if it raises."""
         with self._alone():
             first = self.devices[0]
-            rows = rows_of(arguments)
-            used = self.devices[: max(1, min(rows, len(self.devices)))]
+            used = self.devices
+            if len(used) > 1:
+                used = used[: max(1, rows_of(arguments))]
             if len(used) == 1:
                 return work(
                     first, self.model, *as_in_device(arguments, first), **_moved(options, first)

@@ -49,7 +49,7 @@ class Parallel:
         """One step of gradient descent; returns the loss and the gradients."""
         net = self.net if given is None else given
         loss, gradients = self.bench.works(unidev.value_and_grad(self.sample.loss_of), net, self.x)
-        unidev.sgd(net, gradients, lr=0.002)
+        self.bench.works(unidev.sgd, net, gradients, lr=0.002)
         return loss, gradients
 
     def contents(self) -> dict[str, bytes]:

@@ -206,6 +206,13 @@ class Sequential(Layer):
         return x
 
 
+class Residual(Sequential):
+    """Adds its input to the result."""
+
+    def _forward(self, x: Array) -> Array:
+        return x + super()._forward(x)
+
+
 class NumpyLayers(Layers):
     """Makes the layers above."""
 
@@ -226,6 +233,10 @@ class NumpyLayers(Layers):
         """A ``Conv2d``."""
         return Conv2d(stride, padding, weight=weight, bias=bias)
 
+    def residual(self, layers: Sequence[Layer]) -> Layer:
+        """A ``Residual``."""
+        return Residual(layers)
+
     def set_mode(self, model: Any, is_training: bool) -> None:
         """Set the mode of a layer; a container of arrays has none."""
         if not isinstance(model, Layer):
@@ -245,7 +256,7 @@ class NumpyLayers(Layers):
 
     def sequence(self, model: Any) -> Sequence[Layer]:
         """Of ``Sequential``."""
-        return model.layers if isinstance(model, Sequential) else super().sequence(model)
+        return model.layers if type(model) is Sequential else super().sequence(model)
 
     def before(self, layer: Layer, function: Callable[[Array], Array]) -> None:
         """Kept by the layer."""

@@ -136,6 +136,14 @@ class HybridSequential(Layer, nn.HybridSequential):  # type: ignore[misc]
             return super().__call__(*inputs)
 
 
+class Residual(HybridSequential):
+    """Adds its input to the result."""
+
+    def hybrid_forward(self, F: Any, x: Tensor) -> Tensor:  # noqa: N803
+        """``x + layers(x)``."""
+        return x + super().hybrid_forward(F, x)
+
+
 class MxnetLayers(Layers):
     """Gluon's layers, initialized, with ``mx.np.ndarray`` parameters."""
 
@@ -172,6 +180,12 @@ class MxnetLayers(Layers):
         made.add(*layers)
         return made
 
+    def residual(self, layers: Sequence[Model]) -> Model:
+        """A ``HybridSequential`` that adds its input."""
+        made = Residual()
+        made.add(*layers)
+        return made
+
     def set_mode(self, model: Model, is_training: bool) -> None:
         """For layers of ``unidev.nn``; compiled ones are recompiled."""
         blocks = [block for _, block in blocks_of(model)] if isinstance(model, Block) else [model]
@@ -195,7 +209,8 @@ class MxnetLayers(Layers):
 
     def sequence(self, model: Model) -> Sequence[Model]:
         """Of Gluon's sequential nets, if they are not compiled as a whole."""
-        if not isinstance(model, (nn.Sequential, nn.HybridSequential)):
+        sequential = isinstance(model, (nn.Sequential, nn.HybridSequential))
+        if not sequential or isinstance(model, Residual):
             return super().sequence(model)
         if getattr(model, "_active", False):
             raise UnsupportedOperation(

@@ -46,6 +46,14 @@ class BatchNorm(paddle.nn.BatchNorm2D):  # type: ignore[misc]  # Paddle is untyp
         )
 
 
+class Residual(paddle.nn.Sequential):  # type: ignore[misc]
+    """Adds its input to the result."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """``x + layers(x)``."""
+        return x + super().forward(x)
+
+
 class PaddleLayers(Layers):
     """``paddle.nn``."""
 
@@ -87,6 +95,10 @@ class PaddleLayers(Layers):
     def sequential(self, layers: Sequence[Layer]) -> Layer:
         """``Sequential``."""
         return paddle.nn.Sequential(*layers)
+
+    def residual(self, layers: Sequence[Layer]) -> Layer:
+        """A ``Sequential`` that adds its input."""
+        return Residual(*layers)
 
     def set_mode(self, model: Layer, is_training: bool) -> None:
         """Sets the mode of every ``Layer``."""

@@ -272,6 +272,15 @@ class Sequential(PortableLayer, keras.Model):  # type: ignore[misc]
         return to_last(y) if is_image(y) else y
 
 
+@registered
+class Residual(Sequential):
+    """Adds its input to the result."""
+
+    def channels_last(self, x: Tensor, training: bool | None) -> Tensor:
+        """``x + layers(x)``."""
+        return x + super().channels_last(x, training)
+
+
 def _weight_and_bias(layer: Any, axes: tuple[int, ...]) -> dict[str, Weight]:
     found = {"weight": Weight(layer.kernel, axes)}
     if layer.bias is not None:

@@ -70,6 +70,10 @@ class TensorFlowLayers(Layers):
                 )
         return ours.Sequential(layers)
 
+    def residual(self, layers: Sequence[Model]) -> Model:
+        """A ``sequential`` that adds its input."""
+        return ours.Residual(self.sequential(layers).stack)
+
     def set_mode(self, model: Model, is_training: bool) -> None:
         """Set what ``training=None`` means to the layers of ``unidev.nn``."""
         if not isinstance(model, PortableLayer):
@@ -91,6 +95,8 @@ class TensorFlowLayers(Layers):
 
     def sequence(self, model: Model) -> Sequence[Model]:
         """Of ``unidev.nn`` and of Keras."""
+        if isinstance(model, ours.Residual):
+            return super().sequence(model)
         if isinstance(model, ours.Sequential):
             return model.stack  # type: ignore[no-any-return]
         return model.layers if isinstance(model, keras.Sequential) else super().sequence(model)

@@ -46,6 +46,14 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
             )
 
 
+class Residual(nn.Sequential):
+    """Adds its input to the result."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """``x + layers(x)``."""
+        return x + super().forward(x)
+
+
 class TorchLayers(Layers):
     """The layers of ``torch.nn``, except for batch normalisation."""
 
@@ -79,6 +87,10 @@ class TorchLayers(Layers):
     def sequential(self, layers: Sequence[nn.Module]) -> nn.Module:
         """``nn.Sequential``."""
         return nn.Sequential(*layers)
+
+    def residual(self, layers: Sequence[nn.Module]) -> nn.Module:
+        """A ``Sequential`` that adds its input."""
+        return Residual(*layers)
 
     def set_mode(self, model: nn.Module, is_training: bool) -> None:
         """``Module.train``."""
