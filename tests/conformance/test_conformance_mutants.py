@@ -33,7 +33,7 @@ BREAKING = {name: each for name, each in OWN.items() if each.result != "fail"}
 SOUND_HERE = {name: each for name, each in SOUND.items() if each.plugin == NUMPY}
 CONDITIONAL = {"copy.gradient_reaches_the_source", "create.scope_is_the_frameworks_too"}
 """Required where the framework has it, and NumPy has no autograd and no default device."""
-NOT_IN_NUMPY = {*CONDITIONAL, "errors.deleted_tensor"}
+NOT_IN_NUMPY = {*CONDITIONAL, "errors.deleted_tensor", "values.memory_that_is_cut_short"}
 
 
 def judged(name: str, mutant: Mutant, folder: Path) -> Told:

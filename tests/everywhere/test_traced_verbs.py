@@ -71,6 +71,7 @@ TENSORS = [
     ["copy_to", "gpu:0", "gpu:1", 12],
     ["as_in_device", "gpu:0", "cpu:0", 12],
     ["array", "gpu:0", "gpu:1", 12],
+    ["array", "gpu:0", "cpu:0", 12],  # its values are checked on the host
     ["array", "gpu:0", "gpu:1", 12],
     ["to_numpy", "gpu:0", "cpu:0", 12],
 ]

@@ -126,7 +126,7 @@ def test_the_path_may_be_of_any_kind_that_open_takes(tmp_path: Path, monkeypatch
         unidev.load_parameters(model, path)  # type: ignore[arg-type]
         assert values(model) == values(sample(1))
     assert sorted(os.listdir()) == ["absolute", "bytes", "path", "plain"]
-    with pytest.raises(TypeError):
+    with pytest.raises(unidev.InvalidDataError, match="a path must be"):
         unidev.save_parameters(sample(), 3)  # type: ignore[arg-type]
 
 

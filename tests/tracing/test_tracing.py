@@ -60,13 +60,14 @@ def test_every_verb_is_told_once_by_its_own_name(two_gpus, tmp_path):
         ("as_in_device", "gpu:0", "cpu:0", 12, (3,)),
         ("to_numpy", "gpu:0", "cpu:0", 12, (3,)),
         ("array", "gpu:0", "gpu:1", 12, (3,)),
+        ("array", "gpu:0", "cpu:0", 12, (3,)),  # its values are checked on the host
         ("array", "gpu:0", "gpu:1", 12, (3,)),
         ("place", "cpu:0", "gpu:0", 32, None),
         ("save_parameters", "gpu:0", "cpu:0", 24, (2, 3)),
         ("save_parameters", "gpu:0", "cpu:0", 8, (2,)),
     ]
-    assert trace.total_bytes == 224
-    assert [each.is_explicit for each in trace.transfers] == [True] * 6 + [False] + [True] * 5
+    assert trace.total_bytes == 236
+    assert [each.is_explicit for each in trace.transfers] == [True] * 6 + [False] + [True] * 6
 
 
 def test_loading_keeps_the_old_values_on_the_host_and_brings_the_new_ones(two_gpus, tmp_path):
