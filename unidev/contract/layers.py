@@ -145,7 +145,7 @@ class Functions(ABC):
         """As ``Layers.avg_pool2d``."""
 
     @abstractmethod
-    def max_pool2d(self, x: Tensor, kernel_size: Pair, stride: Pair) -> Tensor:
+    def max_pool2d(self, x: Tensor, kernel_size: Pair, stride: Pair, /) -> Tensor:
         """As ``Layers.max_pool2d``."""
 
     @abstractmethod

@@ -135,4 +135,5 @@ class TorchModelProbe(ModelProbe):
 
     def compiled(self) -> Any:
         """By ``torch.compile``, without a compiler for the machine."""
-        return torch.compile(self.model().first, backend="eager")
+        first: Any = self.model().first
+        return torch.compile(first, backend="eager")
