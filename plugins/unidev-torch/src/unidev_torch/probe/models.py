@@ -135,4 +135,4 @@ class TorchModelProbe(ModelProbe):
 
     def compiled(self) -> Any:
         """By ``torch.compile``, without a compiler for the machine."""
-        return torch.compile(self.model().first, backend="eager")
+        return torch.compile(self.model().get_submodule("first"), backend="eager")
