@@ -98,7 +98,7 @@ class TensorFlowLayers(Layers):
         if isinstance(model, ours.Residual):
             return super().sequence(model)
         if isinstance(model, ours.Sequential):
-            return model.stack  # type: ignore[no-any-return]
+            return model.stack
         return model.layers if isinstance(model, keras.Sequential) else super().sequence(model)
 
     def before(self, layer: Model, function: Callable[[Tensor], Tensor]) -> None:

@@ -51,7 +51,8 @@ class Residual(nn.Sequential):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """``x + layers(x)``."""
-        return x + super().forward(x)
+        found: torch.Tensor = x + super().forward(x)  # type: ignore[no-untyped-call]
+        return found
 
 
 class TorchLayers(Layers):

@@ -135,5 +135,4 @@ class TorchModelProbe(ModelProbe):
 
     def compiled(self) -> Any:
         """By ``torch.compile``, without a compiler for the machine."""
-        first: Any = self.model().first
-        return torch.compile(first, backend="eager")
+        return torch.compile(self.model().get_submodule("first"), backend="eager")
