@@ -13,9 +13,9 @@ def test_every_framework_is_asked_and_says_what_it_was_built_for():
         capture_output=True, text=True, timeout=1200,
     )  # fmt: skip
     document = json.loads(done.stdout)
-    told = {each["backend"]: each for each in document["frameworks"]}
-    assert sorted(told) == sorted(FRAMEWORKS)
-    for each in told.values():
+    found = {each["backend"]: each for each in document["frameworks"]}
+    assert sorted(found) == sorted(FRAMEWORKS)
+    for each in found.values():
         assert (each["state"], each["problem"]) == ("works", None)
         assert each["build"]["page"].startswith("https://")
         assert each["gpus_seen"] is not None

@@ -279,18 +279,18 @@ def test_a_program_that_asks_for_a_real_gpu_is_told_that_it_sees_none(two_gpus, 
     given = framework.is_available
     questions = {"gpus.is_available": framework, "gpus.count": framework, "gpus.gone": framework}
     tracer = load_backend("numpy").tracer
-    monkeypatch.setattr(tracer, "gpu_questions", questions, raising=False)
+    monkeypatch.setattr(tracer, "gpu_queries", questions, raising=False)
     with unidev.trace_transfers() as trace:
         assert (framework.is_available(), framework.count()) == (False, 2)
         statistics.mean([framework.is_available()])
     assert framework.is_available is given
-    why = trace.told_no["gpus.is_available"]
+    why = trace.gpu_queries["gpus.is_available"]
     assert re.fullmatch(
         r"called at .*test_tracing.py:\d+ in test_a_program_that_asks.*, it sees no "
         "GPU: numpy calls the simulated ones gpu:0, gpu:1",
         why,
     )
-    assert trace.told_no.keys() == {"gpus.is_available"}
+    assert trace.gpu_queries.keys() == {"gpus.is_available"}
     assert f"gpus.is_available(), {why}" in str(trace).splitlines()
 
 

@@ -47,7 +47,7 @@ class Tracer:
     is_seconds_real = True
     """Whether the time between ``begin`` and ``end`` is the time of the transfer."""
 
-    gpu_questions: Mapping[str, Any] = {}
+    gpu_queries: Mapping[str, Any] = {}
     """The framework's functions that see only real GPUs, as ``torch.cuda.is_available``, and the
     module of each. While GPUs are simulated, traces show which of them a program has called."""
 

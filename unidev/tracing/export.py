@@ -42,7 +42,7 @@ def json_pieces(trace: Trace) -> Iterator[str]:
         ],
         "blind_spots": {name: dict(spots) for name, spots in trace.blind_spots.items()},
         "not_seen": trace.not_seen,
-        "told_no": trace.told_no,
+        "gpu_queries": trace.gpu_queries,
     }
     return _document(head, "transfers", (_transfer(each, trace.start) for each in trace.transfers))
 

@@ -15,7 +15,7 @@ from unidev.registry.loading import load_backend
 from unidev.registry.observer import thread
 from unidev.tracing import import_hook as following
 from unidev.tracing.call_site import CallSites
-from unidev.tracing.questions import questions_to
+from unidev.tracing.gpu_queries import queries_of
 from unidev.tracing.trace import Trace, Transfer
 from unidev.tracing.transfer_guard import check_guard
 
@@ -56,7 +56,7 @@ class Recorder:
         """Backends that cannot be traced, and why."""
         self.blind_spots: dict[str, Mapping[str, str]] = {}
         """What the open tracers do not see, by backend."""
-        self.told_no: dict[str, str] = {}
+        self.gpu_queries: dict[str, str] = {}
         """The framework's functions that have answered that there is no GPU, and why."""
         self._scopes: list[AbstractContextManager[None]] = []
         self._verb: str | None = None
@@ -95,17 +95,17 @@ class Recorder:
             self.not_seen[backend.name] = str(error)
             return
         self._scopes.append(scope)
-        if backend.simulated_count and tracer.gpu_questions:
-            self._scopes.append(questions := questions_to(backend))
-            questions.__enter__()
+        if backend.simulated_count and tracer.gpu_queries:
+            self._scopes.append(queries := queries_of(backend))
+            queries.__enter__()
         self.blind_spots[backend.name] = dict(tracer.blind_spots)
         self.not_seen.pop(backend.name, None)
 
-    def was_told_no(self, name: str, backend: Backend, asker: FrameType) -> None:
+    def note_gpu_query(self, name: str, backend: Backend, asker: FrameType) -> None:
         """Note that ``name`` sees no simulated GPU, if the user's own code has called it."""
         if self._lines.is_of_user(asker):
             names = (backend.native_name("gpu", i) for i in range(backend.simulated_count))
-            self.told_no.setdefault(
+            self.gpu_queries.setdefault(
                 name,
                 f"called at {self._lines.line_of(asker)}, it sees no GPU: {backend.spec.framework} "
                 f"calls the simulated ones {', '.join(names)}",

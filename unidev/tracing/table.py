@@ -22,8 +22,8 @@ _NUMBERS = 3
 
 def table(trace: Trace) -> str:
     """The complete text: what was moved, by which line, advice, and what is not seen."""
-    told_no = (f"{name}(), {why}" for name, why in trace.told_no.items())
-    return plain("\n".join([*_moved(trace), *told_no, *_unseen(trace)]))
+    gpu_queries = (f"{name}(), {why}" for name, why in trace.gpu_queries.items())
+    return plain("\n".join([*_moved(trace), *gpu_queries, *_unseen(trace)]))
 
 
 def _moved(trace: Trace) -> Iterator[str]:

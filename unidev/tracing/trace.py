@@ -140,7 +140,7 @@ class Trace:
         self.recorder: Recorder | None = recorder
         self._blind_spots: dict[str, Mapping[str, str]] = {}
         self._not_seen: dict[str, str] = {}
-        self._told_no = recorder.told_no
+        self._gpu_queries = recorder.gpu_queries
 
     def add(self, transfer: Transfer) -> None:
         """Record one more transfer."""
@@ -198,9 +198,9 @@ class Trace:
         return self._not_seen if self.recorder is None else self.recorder.missed()
 
     @property
-    def told_no(self) -> dict[str, str]:
+    def gpu_queries(self) -> dict[str, str]:
         """Functions that the program called and that do not see simulated GPUs; where, and why."""
-        return dict(self._told_no)
+        return dict(self._gpu_queries)
 
     def by_line(self) -> list[LineTotal]:
         """The transfers grouped by the line that made them, the most expensive line first.

@@ -49,7 +49,7 @@ class MxnetTracer(Tracer):
     """
 
     blind_spots = _BLIND_SPOTS
-    gpu_questions = MappingProxyType(
+    gpu_queries = MappingProxyType(
         {"mxnet.context.num_gpus": mx.context, "mxnet.util.get_gpu_count": mx.util}
     )
 

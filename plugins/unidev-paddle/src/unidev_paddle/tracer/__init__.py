@@ -48,7 +48,7 @@ class PaddleTracer(Tracer):
         ),
         "memory shared with other frameworks": "DLPack passes an address, not bytes",
     }
-    gpu_questions = MappingProxyType(
+    gpu_queries = MappingProxyType(
         {
             "paddle.is_compiled_with_cuda": paddle,
             "paddle.device.is_compiled_with_cuda": paddle.device,

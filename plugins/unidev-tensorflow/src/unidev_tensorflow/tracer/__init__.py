@@ -57,7 +57,7 @@ class TensorFlowTracer(Tracer):
     """Replaces TensorFlow's own functions."""
 
     blind_spots = _BLIND_SPOTS
-    gpu_questions = MappingProxyType(
+    gpu_queries = MappingProxyType(
         {
             "tf.config.list_physical_devices": tf.config,
             "tf.config.list_logical_devices": tf.config,

@@ -49,7 +49,7 @@ class TorchTracer(Tracer):
     """Sees operators before they run."""
 
     blind_spots = _BLIND_SPOTS
-    gpu_questions = MappingProxyType(
+    gpu_queries = MappingProxyType(
         {
             "torch.cuda.is_available": torch.cuda,
             "torch.cuda.device_count": torch.cuda,

@@ -1,4 +1,4 @@
-"""Notes a program that asks its framework for a GPU while GPUs are simulated, and gets a no."""
+"""Records functions that see only real GPUs, called by a program while GPUs are simulated."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 @cache
-def questions_to(backend: Backend) -> Questions:
+def queries_of(backend: Backend) -> GpuQueries:
     """The one of ``backend``, which all threads share."""
-    return Questions(backend)
+    return GpuQueries(backend)
 
 
-class Questions(Patches):
-    """The functions that ``Tracer.gpu_questions`` lists, replaced while a thread records."""
+class GpuQueries(Patches):
+    """The functions that ``Tracer.gpu_queries`` lists, replaced while a thread records."""
 
     def __init__(self, backend: Backend) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Questions(Patches):
 
     def replacements(self) -> Iterator[tuple[Any, str, Any]]:
         """Each as it is, but for the note."""
-        for name, owner in self._backend.tracer.gpu_questions.items():
+        for name, owner in self._backend.tracer.gpu_queries.items():
             attribute = name.rpartition(".")[2]
             if hasattr(owner, attribute):  # not in every version
                 yield owner, attribute, self._noting(getattr(owner, attribute), name)
@@ -41,7 +41,7 @@ class Questions(Patches):
             answer = function(*arguments, **options)
             recorder = thread.recorder
             if recorder is not None and not answer:
-                recorder.was_told_no(name, self._backend, sys._getframe(1))
+                recorder.note_gpu_query(name, self._backend, sys._getframe(1))
             return answer
 
         return asked
