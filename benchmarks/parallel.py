@@ -1,7 +1,9 @@
-"""``all_reduce`` on simulated devices: its cost, and the ratio to a loop of native calls.
+"""``all_reduce`` and ``DataParallel`` on simulated devices: their cost, as ratios.
 
-``--plot parallel.png`` draws the cost. A simulated transfer is a copy in host memory, without the
-latency of a bus that packing saves on real devices.
+``all_reduce`` stands against a loop of native calls, a step of ``DataParallel`` on one device
+against the plain step, and the exchange of one of its parts against 5 microseconds.
+``--plot parallel.png`` draws the cost of ``all_reduce``. A simulated transfer is a copy in host
+memory, without the latency of a bus that packing saves on real devices.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from own_collectives import OWN_LOOPS
 from table import main
 
 import unidev
+from unidev import nn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,12 +24,19 @@ if TYPE_CHECKING:
 TENSORS, SIZE = 400, 1_000
 DEVICES = (1, 2, 4, 8)
 ROUNDS = 15
+SWAP_S = 5e-6
 AT_MOST = {"tensorflow": 1 / 2.5, "mxnet": 1 / 1.3, "paddle": 1 / 1.3, "torch": 1 / 1.2, "numpy": 1}
 """On two devices, as ratios to the loop."""
 
 
 def rows_of(backend: str, _: str) -> Iterator[Row]:
     """The rows of one backend."""
+    yield from _reducing_rows(backend)
+    if backend != "numpy":  # it has no gradients
+        yield from _data_parallel_rows(backend)
+
+
+def _reducing_rows(backend: str) -> Iterator[Row]:
     for count in DEVICES:
         trees = [
             [unidev.ones(SIZE, device=device) for _ in range(TENSORS)]
@@ -46,8 +56,42 @@ def rows_of(backend: str, _: str) -> Iterator[Row]:
         yield Row(backend, f"copies, {count} devices", "a loop", made, by_hand, ratio, None, "")
 
 
+def _data_parallel_rows(backend: str) -> Iterator[Row]:
+    first, second = unidev.try_all_gpus()[:2]
+    with first:
+        net = nn.sequential(
+            nn.conv2d(1, 16, 3, padding=1), nn.relu(), nn.avg_pool2d(2), nn.flatten(),
+            nn.dense(256, 10),
+        )  # fmt: skip
+        images = unidev.rand((64, 1, 8, 8))
+        labels = unidev.array([n % 10 for n in range(64)])
+
+    def loss_of(net: Any, images: Any, labels: Any) -> Any:
+        return nn.functional.softmax_cross_entropy(net(images), labels)
+
+    unidev.place(net, first)
+    names: dict[str, Any] = {
+        "net": net, "parallel": unidev.DataParallel(net, [first]), "X": images, "y": labels,
+        "step": unidev.value_and_grad(loss_of), "unidev": unidev,
+    }  # fmt: skip
+    ours, theirs = (
+        f"loss, gradients = step({each}, X, y); unidev.sgd({each}, gradients, lr=0.0)"
+        for each in ("parallel", "net")
+    )
+    times = compare(ours, theirs, names)
+    yield Row(backend, "a step, DataParallel on 1 device", "the plain step", *times, 1.05)
+
+    models = unidev.active_backend().models
+    parts = models.parts(net, None)
+    names = {"pairs": [(part, models.twin(part, second)) for part in parts], "swap": models.swap}
+    swapping, _, _ = compare("for pair in pairs: swap(*pair)", "pass", names)
+    each = swapping / len(parts)
+    yield Row(backend, "exchanging a part", "5 µs", each, SWAP_S, each / SWAP_S, 1)
+
+
 def plot(rows: list[Row], path: str) -> None:
     """Draw times and copies by the number of devices into a PNG file."""
+    rows = [row for row in rows if row.against == "a loop"]
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 3.5), layout="constrained")

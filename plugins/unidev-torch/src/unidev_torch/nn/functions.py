@@ -16,7 +16,7 @@ class TorchFunctions(Functions):
     linear = staticmethod(F.linear)
     conv2d = staticmethod(F.conv2d)
     avg_pool2d = staticmethod(F.avg_pool2d)
-    max_pool2d = staticmethod(F.max_pool2d)  # type: ignore[assignment]  # other names
+    max_pool2d = staticmethod(F.max_pool2d)
     flatten = staticmethod(partial(torch.flatten, start_dim=1))
     relu = staticmethod(torch.relu)
     tanh = staticmethod(torch.tanh)
