@@ -146,6 +146,9 @@ def half_loaded_on_error(backend: Any) -> None:
     """What was written before something failed stays written."""
     from unidev.models.checkpoints import verbs as checkpoints
 
-    @in_place_of(checkpoints._put_back)
-    def put_back(before: Any, backend: Any) -> None:
-        pass
+    write_one = checkpoints._write_one
+
+    @in_place_of(write_one)
+    def write_all_but_the_old(x: Any, values: Any, backend: Any, doing: str) -> None:
+        if doing != "restoring the old values":
+            write_one(x, values, backend, doing)
