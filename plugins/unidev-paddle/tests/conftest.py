@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -15,6 +16,13 @@ os.environ["UNIDEV_SIMULATE"] = "3"
 import unidev
 
 unidev.set_backend("paddle")
+
+
+def pytest_configure() -> None:
+    """Ctrl-C reaches the tests, though a shell lets what it starts with `&` ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

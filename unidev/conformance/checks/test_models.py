@@ -149,7 +149,7 @@ def test_mismatch_names_paths(bench: Workbench, here: Device, there: Device) -> 
     error = bench.expect(
         unidev.DeviceMismatchError, unidev.check_same_device, model=sample.model, batch=batch
     )
-    within = {f"model.{name}" for name in bench.backend.models.tensors(sample.model)}
+    within = {f"model.{name}" for name in sample.paths()}
     expected = {*within, "batch['mask']"}
     assert set(error.devices) == expected, f"it names {sorted(error.devices)}, not {expected}"
     wanted = f"batch['mask']: {there}"

@@ -36,7 +36,7 @@ def test_mismatch_names_paths(bench: Workbench, here: Device, there: Device) -> 
     sample = Sample.on(bench, here)
     state = {"nets": [sample.model], "mask": bench.make(INPUT, there)}
     error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, state=state)
-    names = list(bench.backend.models.tensors(sample.model))
+    names = sample.paths()
     expected = {*(f"state['nets'][0].{name}" for name in names), "state['mask']"}
     assert set(error.devices) == expected, f"it names {sorted(error.devices)}, not {expected}"
 

@@ -53,6 +53,11 @@ class Sample:
         """The input, on the model's device."""
         return self.bench.make(INPUT, self.device)
 
+    def paths(self) -> list[str]:
+        """The paths of the model's tensors, but for its gradients."""
+        paths = self.bench.backend.models.tensors(self.model)
+        return [path for path in paths if not path.endswith(".grad")]
+
     def place(self, device: Device) -> None:
         """Move the model and the optimizer with it, using unidev."""
         placed = self.bench.works(unidev.place, self.model, device, optimizer=self.optimizer)
