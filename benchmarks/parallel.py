@@ -17,6 +17,7 @@ from table import main
 
 import unidev
 from unidev import nn
+from unidev.support.wording import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,7 @@ def rows_of(backend: str, _: str) -> Iterator[Row]:
 
 def _reducing_rows(backend: str) -> Iterator[Row]:
     for count in DEVICES:
+        devices = count_text(count, "device")
         trees = [
             [unidev.ones(SIZE, device=device) for _ in range(TENSORS)]
             for device in unidev.try_all_gpus()[:count]
@@ -47,13 +49,22 @@ def _reducing_rows(backend: str) -> Iterator[Row]:
         ours = "unidev.all_reduce(trees); unidev.synchronize()"
         times = compare(ours, "own_all_reduce()", names, ROUNDS)
         limit = AT_MOST[backend] if count == 2 else None
-        what = f"all_reduce, {TENSORS} x {SIZE:,} floats, {count} devices"
+        what = f"all_reduce, {TENSORS} x {SIZE:,} floats, {devices}"
         yield Row(backend, what, "a loop", *times, limit)
         with unidev.trace_transfers() as trace:
             unidev.all_reduce(trees)
         made, by_hand = len(trace.transfers), 2 * (count - 1) * TENSORS
         ratio = made / by_hand if by_hand else 1.0
-        yield Row(backend, f"copies, {count} devices", "a loop", made, by_hand, ratio, None, "")
+        yield Row(
+            backend,
+            f"copies, {devices}",
+            "a loop",
+            made,
+            by_hand,
+            ratio,
+            None,
+            "",
+        )
 
 
 def _data_parallel_rows(backend: str) -> Iterator[Row]:
