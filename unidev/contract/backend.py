@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from unidev.calls.driver_memory import DriverMemory
     from unidev.contract.autograd import Autograd
     from unidev.contract.collectives import Collectives
+    from unidev.contract.group_engine import GroupEngine, GroupSetting
     from unidev.contract.installation import Installation
     from unidev.contract.layers import Functions, Layers
     from unidev.contract.models import Models
@@ -114,6 +115,13 @@ class BackendSpec:
     """The simulator class, itself or as ``module:name``, or a function that returns a simulator.
 
     Must not import the framework before ``start``.
+    """
+    group_setting: str | Callable[[], GroupSetting] = unsupported(  # noqa: RUF009  immutable
+        "the backend's workers need nothing from the launcher"
+    )
+    """What the engine between processes needs from the launcher, as ``simulator`` is given.
+
+    Must not import the framework.
     """
     namespaces: tuple[str, ...] = ()
     """More top-level modules whose types belong to this backend (``keras`` for TensorFlow)."""
@@ -311,6 +319,9 @@ class Backend(ABC):
 
     collectives: Collectives = unsupported("the backend does not reduce over devices")
     """Behind ``split_batch``, ``all_reduce`` and the like: ``unidev/contract/collectives.py``."""
+
+    group_engine: GroupEngine = unsupported("the framework's own collectives are not connected")
+    """Behind ``unidev.run``: ``unidev/contract/group_engine.py``. Without it, through the host."""
 
     layers: Layers = unsupported("the backend has no layers")
     """Behind ``unidev.nn``: ``unidev/contract/layers.py``."""
