@@ -149,7 +149,7 @@ class Backend(ABC):
     )  # fmt: skip
     """The exceptions that the framework raises when it fails."""
     out_of_memory_words: tuple[str, ...] = ()
-    """What the framework's messages say if memory runs out, besides CUDA's and its libraries' words.
+    """What the framework's messages say if memory runs out, besides the words of CUDA and the like.
 
     Parts of a message, in which case, spaces and underscores do not count.
     """
