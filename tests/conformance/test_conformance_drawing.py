@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from unidev.conformance.checks import test_copy
+from unidev.conformance.checks.tensor import test_copy
 from unidev.conformance.kit import drawing
 from unidev.conformance.kit.drawing import HOST_LAYOUTS, KIB, MIB, Drawn, drawn
 from unidev.conformance.kit.workbench import Workbench

@@ -49,7 +49,7 @@ def test_a_check_may_belong_to_several_profiles_and_is_one_check() -> None:
 def test_a_check_of_a_profile_that_there_is_not_is_refused() -> None:
     def test_zero_d() -> None: ...
 
-    test_zero_d.__module__ = "unidev.conformance.checks.test_copy"
+    test_zero_d.__module__ = "unidev.conformance.checks.tensor.test_copy"
     with pytest.raises(ValueError, match=r"copy\.zero_d: unknown profile"):
         check(also_in=("trian",))(test_zero_d)
 

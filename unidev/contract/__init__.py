@@ -20,6 +20,13 @@ if TYPE_CHECKING:
     )
     from unidev.contract.collectives import Collectives
     from unidev.contract.device import Device
+    from unidev.contract.group_engine import (
+        Arrangement,
+        GroupEngine,
+        GroupSetting,
+        HelperProcess,
+        Meeting,
+    )
     from unidev.contract.hookspecs import hookimpl
     from unidev.contract.installation import Build, Installation, Wheel
     from unidev.contract.layers import Array, Functions, Layers, Model, Pair, Tensor
@@ -35,8 +42,9 @@ if TYPE_CHECKING:
     from unidev.support.wording import kind_of
 
     __all__ = [
-        "CONTRACT_VERSION", "Array", "Autograd", "AutogradProbe", "Backend", "BackendSpec", "Build",
-        "Collectives", "Device", "Extent", "Functions", "Installation", "Layers", "Memory", "Model",
+        "CONTRACT_VERSION", "Arrangement", "Array", "Autograd", "AutogradProbe", "Backend",
+        "BackendSpec", "Build", "Collectives", "Device", "Extent", "Functions", "GroupEngine",
+        "GroupSetting", "HelperProcess", "Installation", "Layers", "Meeting", "Memory", "Model",
         "ModelProbe", "Models", "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe",
         "Recording", "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel",
         "build_once", "fork_safe_lock", "found_in", "hookimpl", "kind_of", "part", "unsupported",
@@ -47,6 +55,7 @@ _NAMES = {
     "contract.backend": "Backend BackendSpec CONTRACT_VERSION Extent Memory Simulator",
     "contract.collectives": "Collectives",
     "contract.device": "Device",
+    "contract.group_engine": "Arrangement GroupEngine GroupSetting HelperProcess Meeting",
     "contract.hookspecs": "hookimpl",
     "contract.installation": "Build Installation Wheel",
     "contract.layers": "Functions Layers",

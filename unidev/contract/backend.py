@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from unidev.calls.driver_memory import DriverMemory
     from unidev.contract.autograd import Autograd
     from unidev.contract.collectives import Collectives
+    from unidev.contract.group_engine import GroupEngine, GroupSetting
     from unidev.contract.installation import Installation
     from unidev.contract.layers import Functions, Layers
     from unidev.contract.models import Models
@@ -115,6 +116,13 @@ class BackendSpec:
 
     Must not import the framework before ``start``.
     """
+    group_setting: str | Callable[[], GroupSetting] = unsupported(  # noqa: RUF009  immutable
+        "the backend's workers need nothing from the launcher"
+    )
+    """What the engine between processes needs from the launcher, as ``simulator`` is given.
+
+    Must not import the framework.
+    """
     namespaces: tuple[str, ...] = ()
     """More top-level modules whose types belong to this backend (``keras`` for TensorFlow)."""
 
@@ -140,6 +148,11 @@ class Backend(ABC):
         RuntimeError, ValueError, TypeError, MemoryError,
     )  # fmt: skip
     """The exceptions that the framework raises when it fails."""
+    out_of_memory_words: tuple[str, ...] = ()
+    """What the framework's messages say if memory runs out, besides the words of CUDA and the like.
+
+    Parts of a message, in which case, spaces and underscores do not count.
+    """
     model_types: tuple[type, ...] = ()
     """Classes of models, optimizers and the like, which the transfer verbs refuse."""
     optimizer_types: tuple[type, ...] = ()
@@ -306,6 +319,9 @@ class Backend(ABC):
 
     collectives: Collectives = unsupported("the backend does not reduce over devices")
     """Behind ``split_batch``, ``all_reduce`` and the like: ``unidev/contract/collectives.py``."""
+
+    group_engine: GroupEngine = unsupported("the framework's own collectives are not connected")
+    """Behind ``unidev.run``: ``unidev/contract/group_engine.py``. Without it, through the host."""
 
     layers: Layers = unsupported("the backend has no layers")
     """Behind ``unidev.nn``: ``unidev/contract/layers.py``."""

@@ -1,1 +1,1 @@
-"""The checks, one file per group. Each is a pytest function that receives a ``Workbench``."""
+"""The checks: a folder per profile, a file per group, functions that receive a ``Workbench``."""

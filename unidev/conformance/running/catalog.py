@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 PROFILES = ("tensor", "train", "multi")
 GROUPS = (
-    "smoke", "devices", "create", "copy", "as_in_device", "containers", "errors", "values",
-    "threads", "memory", "many", "tracer", "gradients", "value_and_grad", "models", "placing",
-    "failures", "footprint", "nested", "layers", "functional", "checkpoints", "damage",
+    "smoke", "devices", "create", "copy", "as_in_device", "containers", "host_data", "errors",
+    "values", "threads", "memory", "many", "tracer", "gradients", "value_and_grad", "models",
+    "placing", "failures", "footprint", "nested", "layers", "functional", "checkpoints", "damage",
     "splitting", "replicating", "reducing", "data_parallel", "spreading",
 )  # fmt: skip
 """The order in which they run: a faulty probe is found before it is used to judge anything."""
@@ -64,16 +64,16 @@ class Check:
 def check(
     *,
     required: bool = False,
-    profile: str = "tensor",
+    profile: str | None = None,
     needs: tuple[str, ...] = (),
     also_in: tuple[str, ...] = (),
     over: str | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Make a test function a check: ``test_zero_d`` in ``test_copy.py`` is ``copy.zero_d``.
+    """Make a test function a check: ``test_zero_d`` in ``tensor/test_copy.py`` is ``copy.zero_d``.
 
     Args:
         required: whether a backend must pass it to conform.
-        profile: the set that it belongs to.
+        profile: the set that it belongs to; by default its folder in ``checks/``.
         needs: abilities, as named in ``abilities.py``, that the check cannot do without.
         also_in: other profiles that the check belongs to.
         over: what of the ``Workbench`` it goes through, such as ``devices`` or ``pairs``: the
@@ -81,13 +81,15 @@ def check(
     """
 
     def mark(function: Callable[..., Any]) -> Callable[..., Any]:
-        group = function.__module__.rpartition(".")[2].removeprefix("test_")
+        *_, room, module = function.__module__.split(".")
+        group = module.removeprefix("test_")
+        belongs_to = profile or room
         name = function.__name__.removeprefix("test_")
         summary = inspect.getdoc(function) or ""
         made = Check(
-            f"{group}.{name}", summary.partition("\n")[0], profile, required, needs, also_in
+            f"{group}.{name}", summary.partition("\n")[0], belongs_to, required, needs, also_in
         )
-        if not {profile, *also_in} <= set(PROFILES) or group not in GROUPS:
+        if not {belongs_to, *also_in} <= set(PROFILES) or group not in GROUPS:
             raise ValueError(f"{made.id}: unknown profile or group")
         run = function if over is None else _through(over, function)
         setattr(run, _ATTRIBUTE, made)
@@ -131,10 +133,10 @@ def every_check() -> dict[str, Check]:
 def _every_check() -> list[Check]:
     package = importlib.import_module(_CHECKS)
     found: dict[str, list[Check]] = {group: [] for group in GROUPS}
-    for info in pkgutil.iter_modules(package.__path__):
-        if not info.name.startswith("test_"):
+    for info in pkgutil.walk_packages(package.__path__, f"{_CHECKS}."):
+        if info.ispkg:
             continue
-        module = importlib.import_module(f"{_CHECKS}.{info.name}")
+        module = importlib.import_module(info.name)
         for function in vars(module).values():
             each = check_of(function)
             if each is not None:

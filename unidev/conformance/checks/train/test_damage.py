@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _BOTH = ("models", "probe.models")
 
 
-@check(required=True, profile="train", needs=_BOTH, over="devices")
+@check(required=True, needs=_BOTH, over="devices")
 def test_old_file_stays(bench: Workbench, device: Device) -> None:
     """If saving fails, the old file is intact, and no other file is left beside it."""
     first, second = trained(bench, device), trained(bench, device, steps=2)
@@ -65,7 +65,7 @@ def _check_passed_on(model: Any, path: Path, error: BaseException, where: str) -
         raise AssertionError(f"{where}: save_parameters raises nothing")
 
 
-@check(required=True, profile="train", needs=_BOTH, over="devices")
+@check(required=True, needs=_BOTH, over="devices")
 def test_all_problems_in_one_error(bench: Workbench, device: Device) -> None:
     """Missing or unknown names, wrong shapes and dtypes: one error lists all, nothing is loaded."""
     from safetensors.numpy import save_file
@@ -92,7 +92,7 @@ def test_all_problems_in_one_error(bench: Workbench, device: Device) -> None:
     check_values(bench, other.model, before, f"on {device}, after the error")
 
 
-@check(required=True, profile="train", needs=_BOTH, over="devices")
+@check(required=True, needs=_BOTH, over="devices")
 def test_damaged_file_is_refused(bench: Workbench, device: Device) -> None:
     """A file that is truncated, altered, or of another kind is an error, and nothing is loaded."""
     saved, other = trained(bench, device, steps=2), trained(bench, device)
@@ -130,7 +130,7 @@ def _damaged(content: bytes) -> dict[str, bytes]:
     return found
 
 
-@check(required=True, profile="train", needs=_BOTH, over="devices")
+@check(required=True, needs=_BOTH, over="devices")
 def test_failure_while_loading(bench: Workbench, device: Device) -> None:
     """If writing into the model fails half way, it keeps its previous values."""
     saved = trained(bench, device, steps=2)

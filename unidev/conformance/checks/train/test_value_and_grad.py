@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
 
-@check(required=True, profile="train", needs=("autograd",), over="devices")
+@check(required=True, needs=("autograd",), over="devices")
 def test_of_a_tensor(bench: Workbench, device: Device) -> None:
     """The loss, and its gradient as a new tensor on the parameter's device."""
     values = wholes(2, 3)
@@ -36,7 +36,7 @@ def test_of_a_tensor(bench: Workbench, device: Device) -> None:
     bench.oracle.check_kind(x, grad, f"{where}: the gradient")
 
 
-@check(required=True, profile="train", needs=("autograd",), over="devices")
+@check(required=True, needs=("autograd",), over="devices")
 def test_of_a_container(bench: Workbench, device: Device) -> None:
     """Gradients come in a container of the same structure; a repeated tensor has one gradient."""
     values = {name: wholes(2, 3, start=start) for start, name in enumerate("abc", start=1)}
@@ -63,7 +63,7 @@ def test_of_a_container(bench: Workbench, device: Device) -> None:
     _check_loss(bench, loss, float((2 * a_ * a_ * b_ * c_).sum()), device, where)
 
 
-@check(required=True, profile="train", needs=("autograd",), over="all_pairs")
+@check(required=True, needs=("autograd",), over="all_pairs")
 def test_across_devices(bench: Workbench, here: Device, there: Device) -> None:
     """Parameters on several devices in one loss: each gradient is on its parameter's device."""
     values = wholes(2, 3), wholes(2, 3, start=2)
@@ -79,7 +79,7 @@ def test_across_devices(bench: Workbench, here: Device, there: Device) -> None:
     _check_loss(bench, loss, float((values[0] * values[1]).sum()), there, where)
 
 
-@check(required=True, profile="train", needs=("autograd",), over="all_pairs")
+@check(required=True, needs=("autograd",), over="all_pairs")
 def test_zeros_for_what_is_not_reached(bench: Workbench, here: Device, there: Device) -> None:
     """Parameters that the loss does not depend on get zero gradients, on their own device."""
     values = wholes(2, 3)
@@ -91,7 +91,7 @@ def test_zeros_for_what_is_not_reached(bench: Workbench, here: Device, there: De
     check_gradient(bench, grads["idle"], np.zeros(4, "float32"), there, f"{where}, of idle")
 
 
-@check(required=True, profile="train", needs=("autograd", "probe.autograd"), over="devices")
+@check(required=True, needs=("autograd", "probe.autograd"), over="devices")
 def test_loss_is_detached(bench: Workbench, device: Device) -> None:
     """The returned loss is detached, and so are the gradients."""
     values = wholes(2, 3)
@@ -111,7 +111,7 @@ def test_loss_is_detached(bench: Workbench, device: Device) -> None:
     check_gradient(bench, found, expected, device, f"a use of the loss on {device}")
 
 
-@check(required=True, profile="train", needs=("autograd",), over="devices")
+@check(required=True, needs=("autograd",), over="devices")
 def test_errors(bench: Workbench, device: Device) -> None:
     """A loss that is not one number, depends on no parameter, or is not a tensor is an error."""
     x, other = bench.matrix(device), bench.matrix(device)
@@ -130,7 +130,7 @@ def _divide_by_zero(_: Any) -> Any:
     raise ZeroDivisionError("as a user's own loss may, which must reach the user unchanged")
 
 
-@check(required=True, profile="train", needs=("autograd", "models", "probe.models"), over="devices")
+@check(required=True, needs=("autograd", "models", "probe.models"), over="devices")
 def test_of_a_model(bench: Workbench, device: Device) -> None:
     """For a model, gradients have the names of its trainable parameters, and lower the loss."""
     sample = Sample.on(bench, device)
@@ -157,7 +157,7 @@ def test_of_a_model(bench: Workbench, device: Device) -> None:
     bench.evidence.add("fell", f"{where}: {fell:g} of {lr * steepness:g}")
 
 
-@check(required=True, profile="train", needs=("autograd", "models", "probe.models"), over="devices")
+@check(required=True, needs=("autograd", "models", "probe.models"), over="devices")
 def test_leaves_the_models_gradients(bench: Workbench, device: Device) -> None:
     """Gradients that the framework keeps in the model are not created, changed or lost."""
     sample = Sample.on(bench, device)
@@ -179,7 +179,7 @@ def _check_gradients_stay(bench: Workbench, sample: Sample, where: str) -> None:
     bench.evidence.add("kept", f"{where}: {sorted(before)}")
 
 
-@check(required=True, profile="train", needs=("autograd",), over="devices")
+@check(required=True, needs=("autograd",), over="devices")
 def test_sgd_is_exact(bench: Workbench, device: Device) -> None:
     """``sgd`` gives parameter minus lr times gradient, in place if tensors can be written to."""
     values, down = wholes(2, 3), wholes(2, 3, start=2)
@@ -204,7 +204,7 @@ def test_sgd_is_exact(bench: Workbench, device: Device) -> None:
         bench.oracle.check_bytes(x, values.tobytes(), f"{where}, the old tensor")
 
 
-@check(required=True, profile="train", needs=("autograd",), over="devices")
+@check(required=True, needs=("autograd",), over="devices")
 def test_sgd_refuses_what_does_not_fit(bench: Workbench, device: Device) -> None:
     """Gradients of another shape, number, kind or device are an error, and nothing is changed."""
     values = wholes(2, 3)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _BOTH = ("models", "probe.models")
 
 
-@check(required=True, profile="train", needs=_BOTH, over="ring")
+@check(required=True, needs=_BOTH, over="ring")
 def test_round_trip(bench: Workbench, source: Device, target: Device) -> None:
     """A checkpoint saved on one device loads on another bit by bit, into the existing model."""
     saved, other = trained(bench, source, steps=2), trained(bench, target)
@@ -61,7 +61,7 @@ def test_round_trip(bench: Workbench, source: Device, target: Device) -> None:
     bench.evidence.add("names", sorted(expected))
 
 
-@check(required=True, profile="train", needs=_BOTH, over="ring")
+@check(required=True, needs=_BOTH, over="ring")
 def test_loads_to_a_device(bench: Workbench, source: Device, target: Device) -> None:
     """With ``device=`` the model is placed there, wherever it was, and gets the values."""
     saved, other = trained(bench, bench.cpu, steps=2), trained(bench, source)
@@ -75,7 +75,7 @@ def test_loads_to_a_device(bench: Workbench, source: Device, target: Device) -> 
     check_values(bench, other.model, values_of(bench, saved.model), where)
 
 
-@check(required=True, profile="train", needs=_BOTH, over="devices")
+@check(required=True, needs=_BOTH, over="devices")
 def test_ties_are_stored_once(bench: Workbench, device: Device) -> None:
     """A tied weight is stored once, and stays tied under both names after loading."""
     saved, other = trained(bench, device, steps=2), trained(bench, device)
@@ -96,7 +96,7 @@ def test_ties_are_stored_once(bench: Workbench, device: Device) -> None:
     check_values(bench, other.model, expected, f"on {device}")
 
 
-@check(required=True, profile="train", needs=(*_BOTH, "probe.write"), over="devices")
+@check(required=True, needs=(*_BOTH, "probe.write"), over="devices")
 def test_view_without_its_storage(bench: Workbench, device: Device) -> None:
     """The file has a view's own elements, in its order, not the complete storage behind it."""
     whole = bench.make(counting((500, 400)), device)
@@ -130,7 +130,7 @@ def _storing(bench: Workbench, tensors: dict[str, Any]) -> AbstractContextManage
     return mock.patch.object(bench.backend.models, "stored", return_value=stored)
 
 
-@check(required=True, profile="train", needs=_BOTH, over="devices")
+@check(required=True, needs=_BOTH, over="devices")
 def test_any_dtype_and_size(bench: Workbench, device: Device) -> None:
     """A checkpoint holds the bits of tensors of any dtype, size and layout, and gives them back."""
     cases = {
@@ -164,7 +164,7 @@ def test_any_dtype_and_size(bench: Workbench, device: Device) -> None:
     bench.evidence.add("held", sorted({case.dtype for case in cases.values()}))
 
 
-@check(required=True, profile="train", needs=("layers", "models"), over="devices")
+@check(required=True, needs=("layers", "models"), over="devices")
 def test_portable_names_and_layouts(bench: Workbench, device: Device) -> None:
     """For ``unidev.nn`` the file has the same names, shapes and numbers on every framework."""
     net = made_on(device, _net)
@@ -198,7 +198,7 @@ def _net() -> Any:
     )  # fmt: skip
 
 
-@check(required=True, profile="train", needs=("layers", "models"), over="devices")
+@check(required=True, needs=("layers", "models"), over="devices")
 def test_of_another_framework(bench: Workbench, device: Device) -> None:
     """A file with these names from elsewhere loads into a net of layers, which computes with it."""
     from safetensors.numpy import save_file

@@ -38,7 +38,7 @@ def _read(x: Any) -> Array:
     return unidev.to_numpy(x).astype("float64")
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_values(bench: Workbench) -> None:
     """Every operation gives the right numbers, of the dtype and shape, on the device of each."""
     devices = bench.several(3)
@@ -74,7 +74,7 @@ def _check_values(
             bench.oracle.check_bytes(y, bench.probe.read(reduced[0][at]), f"{where}, two devices")
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_means(bench: Workbench) -> None:
     """A mean is weighted, by rows for example, and does not overflow on the way."""
     devices = bench.several(3)
@@ -91,7 +91,7 @@ def test_means(bench: Workbench) -> None:
             assert (found == 60_000).all(), f"the mean of 60,000 in float16 is {found.tolist()}"
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_order(bench: Workbench) -> None:
     """Sums are taken in the order of the list: the same bits in every run, and on every device."""
     devices = bench.several(3)
@@ -107,7 +107,7 @@ def test_order(bench: Workbench) -> None:
             bench.oracle.check_bytes(y, total.tobytes(), f"the sum in the order {listed}")
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_memory(bench: Workbench) -> None:
     """Results are in memory of no input and no other device, and a write to one stays there."""
     devices = bench.several(3)
@@ -132,7 +132,7 @@ def _two(bench: Workbench, size: int, device: Device) -> list[Any]:
     return [bench.make(samples.counting((size,)), device) for _ in range(2)]
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_in_place(bench: Workbench) -> None:
     """The tensors that are held receive the results; immutable ones are refused, unchanged."""
     devices = bench.several(3)
@@ -157,7 +157,7 @@ def test_in_place(bench: Workbench) -> None:
             assert (found == total).all(), f"the tensor that is held has {found}, not {total}"
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_ties(bench: Workbench) -> None:
     """A tensor that stands at two places is reduced once, and stays one."""
     devices = bench.several(3)
@@ -170,7 +170,7 @@ def test_ties(bench: Workbench) -> None:
         assert (found == total).all(), f"{found} instead of {total}"
 
 
-@check(required=True, profile="multi", needs=(*_NEEDS, "tracer"))
+@check(required=True, needs=(*_NEEDS, "tracer"))
 def test_transfers(bench: Workbench) -> None:
     """2 (n - 1) copies for each dtype and each large tensor, however many small ones there are."""
     devices = bench.several(3)
@@ -189,7 +189,7 @@ def test_transfers(bench: Workbench) -> None:
     assert len(found) == expected, f"{len(found)} copies instead of {expected}"
 
 
-@check(required=True, profile="multi", needs=(*_NEEDS, "autograd", "functions"))
+@check(required=True, needs=(*_NEEDS, "autograd", "functions"))
 def test_cut_from_autograd(bench: Workbench) -> None:
     """Gradients do not flow through a reduction."""
     devices = bench.several(3)
@@ -203,7 +203,7 @@ def test_cut_from_autograd(bench: Workbench) -> None:
     bench.expect(unidev.InvalidDataError, unidev.value_and_grad(loss_of), xs)
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_refusals(bench: Workbench) -> None:
     """Trees that do not match are errors that say where, in which trees."""
     devices = bench.several(3)

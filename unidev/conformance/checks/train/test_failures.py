@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 _BOTH = ("models", "probe.models")
 
 
-@check(required=True, profile="train", needs=_BOTH, over="neighbours")
+@check(required=True, needs=_BOTH, over="neighbours")
 def test_no_memory_half_way(bench: Workbench, source: Device, target: Device) -> None:
     """Whichever part finds no memory on the device, the model stays where it was, intact."""
     _check_failures(bench, "twin", source, target)
 
 
-@check(required=True, profile="train", needs=_BOTH, over="neighbours")
+@check(required=True, needs=_BOTH, over="neighbours")
 def test_failure_while_swapping(bench: Workbench, source: Device, target: Device) -> None:
     """A failure after some parts have moved moves those back, memory included."""
     _check_failures(bench, "swap", source, target)
 
 
-@check(required=True, profile="train", needs=_BOTH, over="neighbours")
+@check(required=True, needs=_BOTH, over="neighbours")
 def test_failure_at_the_end(bench: Workbench, source: Device, target: Device) -> None:
     """A failure in what follows the move undoes all of it."""
     _check_failure(bench, "finish", 1, source, target)
@@ -83,7 +83,7 @@ def check_whole(
         )
 
 
-@check(required=True, profile="train", needs=_BOTH, over="neighbours")
+@check(required=True, needs=_BOTH, over="neighbours")
 def test_interrupted(bench: Workbench, source: Device, target: Device) -> None:
     """An interrupt half way propagates, and the model stays where it was, intact."""
     for method in ("twin", "swap"):
@@ -103,7 +103,7 @@ def _is_interrupted(sample: Sample, target: Device) -> bool:
     return False
 
 
-@check(required=True, profile="train", needs=_BOTH, over="devices")
+@check(required=True, needs=_BOTH, over="devices")
 def test_device_that_is_not_there(bench: Workbench, device: Device) -> None:
     """A device that does not exist or cannot be parsed is an error, and nothing is moved."""
     sample = Sample.trained_on(bench, device)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _NEEDS = ("collectives",)
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_copies(bench: Workbench) -> None:
     """Each device gets a true copy, one that is listed twice gets two; ties are kept."""
     devices = bench.several(3)
@@ -40,7 +40,7 @@ def test_copies(bench: Workbench) -> None:
                 bench.oracle.check_writes_apart(copies[0]["x"], copies[1]["x"], where)
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_dtypes(bench: Workbench) -> None:
     """Tensors of every dtype, size and layout arrive bit for bit when they travel packed."""
     devices = bench.several(3)
@@ -55,7 +55,7 @@ def test_dtypes(bench: Workbench) -> None:
             bench.oracle.check_copy(x, y, device, f"{each}, packed with others, to {device}")
 
 
-@check(required=True, profile="multi", needs=(*_NEEDS, "tracer"))
+@check(required=True, needs=(*_NEEDS, "tracer"))
 def test_transfers(bench: Workbench) -> None:
     """A broadcast of many tensors makes one copy to each other device."""
     devices = bench.several(3)

@@ -27,7 +27,7 @@ def _net() -> Any:
     )
 
 
-@check(required=True, profile="train", needs=_NEEDS, over="ring")
+@check(required=True, needs=_NEEDS, over="ring")
 def test_old_memory_is_released(bench: Workbench, source: Device, target: Device) -> None:
     """Moved there and back, a model takes as much memory as before."""
     net = made_on(source, _net)
@@ -41,7 +41,7 @@ def test_old_memory_is_released(bench: Workbench, source: Device, target: Device
         bench.check_leaves_nothing(there_and_back, device, where)
 
 
-@check(required=True, profile="train", needs=_NEEDS, over="neighbours")
+@check(required=True, needs=_NEEDS, over="neighbours")
 def test_all_has_arrived_first(bench: Workbench, source: Device, target: Device) -> None:
     """Before the first part is exchanged, all copies are on the destination, and nothing more."""
     net, counter = made_on(source, _net), bench.counter(target)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _PROBE = ("probe.autograd",)
 
 
-@check(required=True, profile="train", needs=_PROBE, over="devices")
+@check(required=True, needs=_PROBE, over="devices")
 def test_probe_calibrated(bench: Workbench, device: Device) -> None:
     """The probe's gradients are correct, None where nothing flows, and on the right device."""
     x, y, detach = wholes(2, 3), wholes(2, 3, start=3), bench.probe.autograd.detach
@@ -73,13 +73,13 @@ def _calibrate_second_order(bench: Workbench, values: Any, device: Device) -> No
         check_gradient(bench, found, 6 * values, device, f"the probe: x*x*x twice, on {device}")
 
 
-@check(required=True, profile="train", needs=_PROBE, over="all_pairs")
+@check(required=True, needs=_PROBE, over="all_pairs")
 def test_flow_through_copy_to(bench: Workbench, source: Device, target: Device) -> None:
     """The gradient flows back through a copy, on one device and between any two."""
     _check_flow(bench, unidev.copy_to, source, target)
 
 
-@check(required=True, profile="train", needs=_PROBE, over="all_pairs")
+@check(required=True, needs=_PROBE, over="all_pairs")
 def test_flow_through_as_in_device(bench: Workbench, source: Device, target: Device) -> None:
     """The gradient flows back through as_in_device, whether it moves anything or not."""
     _check_flow(bench, unidev.as_in_device, source, target)
@@ -103,7 +103,7 @@ def _check_flow(bench: Workbench, verb: Verb, source: Device, target: Device) ->
         check_gradient(bench, grad, 2 * x, source, where + said)
 
 
-@check(required=True, profile="train", needs=_PROBE, over="ring")
+@check(required=True, needs=_PROBE, over="ring")
 def test_through_slices(bench: Workbench, source: Device, target: Device) -> None:
     """The gradient of a slice, also of a copied one, is zero elsewhere, on the source's device."""
     x = wholes(3, 4)
@@ -130,7 +130,7 @@ _SLICES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@check(required=True, profile="train", needs=("probe.autograd", "autograd"), over="ring")
+@check(required=True, needs=("probe.autograd", "autograd"), over="ring")
 def test_any_dtype_and_size(bench: Workbench, source: Device, target: Device) -> None:
     """The gradient through a copy is exact for each dtype that the framework differentiates."""
     for case in bench.drawn(source, target, is_large=False):
@@ -184,7 +184,7 @@ def _check_value_and_grad(
     bench.oracle.check_device(grad, way[0], f"{where}: the gradient")
 
 
-@check(required=True, profile="train", needs=_PROBE, over="all_pairs")
+@check(required=True, needs=_PROBE, over="all_pairs")
 def test_land_on_the_sources_device(bench: Workbench, here: Device, there: Device) -> None:
     """Each source's gradient is on the source's device, wherever the result was computed."""
     x, y = wholes(2, 3), wholes(2, 3, start=2)
@@ -199,7 +199,7 @@ def test_land_on_the_sources_device(bench: Workbench, here: Device, there: Devic
         check_gradient(bench, by_y, x, there, f"{where}, dy")
 
 
-@check(required=True, profile="train", needs=("probe.autograd.is_differentiable",))
+@check(required=True, needs=("probe.autograd.is_differentiable",))
 def test_flag_is_true(bench: Workbench) -> None:
     """A copy's flag is correct: true if it is differentiable, false if it is detached."""
     for verb in (unidev.copy_to, unidev.as_in_device):
@@ -227,7 +227,7 @@ def _check_flag(bench: Workbench, verb: Verb, source: Device, target: Device) ->
     bench.evidence.add("flags", f"{where}: {said}")
 
 
-@check(required=True, profile="train", needs=_PROBE, over="all_pairs")
+@check(required=True, needs=_PROBE, over="all_pairs")
 def test_detach_cuts(bench: Workbench, source: Device, target: Device) -> None:
     """Copies of detached tensors stay detached, and so do numbers on the host."""
     x, detach = wholes(2, 3), bench.probe.autograd.detach
@@ -248,7 +248,7 @@ def test_detach_cuts(bench: Workbench, source: Device, target: Device) -> None:
         check_gradient(bench, grad, x, source, where)
 
 
-@check(required=True, profile="train", needs=_PROBE, over="devices")
+@check(required=True, needs=_PROBE, over="devices")
 def test_accumulate(bench: Workbench, source: Device) -> None:
     """A source of several copies gets the sum of the gradients through each."""
     x = wholes(2, 3)
@@ -267,7 +267,7 @@ def test_accumulate(bench: Workbench, source: Device) -> None:
         check_gradient(bench, grad, expected, source, where)
 
 
-@check(required=True, profile="train", needs=_PROBE, over="pairs")
+@check(required=True, needs=_PROBE, over="pairs")
 def test_diamond_over_two_devices(bench: Workbench, here: Device, there: Device) -> None:
     """Two paths from one source, over two devices, that meet again: both count."""
     x, y = wholes(2, 3), wholes(2, 3, start=2)
@@ -284,7 +284,7 @@ def test_diamond_over_two_devices(bench: Workbench, here: Device, there: Device)
     check_gradient(bench, by_y, x * x * x, there, f"{where}, dy")
 
 
-@check(required=True, profile="train", needs=("probe.autograd.second_order",), over="all_pairs")
+@check(required=True, needs=("probe.autograd.second_order",), over="all_pairs")
 def test_second_order(bench: Workbench, source: Device, target: Device) -> None:
     """Second-order gradients flow through the verbs, too."""
     x = wholes(2, 3)
@@ -299,7 +299,7 @@ def test_second_order(bench: Workbench, source: Device, target: Device) -> None:
         check_gradient(bench, found, 6 * x, source, where)
 
 
-@check(required=True, profile="train", needs=("probe.autograd", "autograd"), over="devices")
+@check(required=True, needs=("probe.autograd", "autograd"), over="devices")
 def test_no_grad_records_nothing(bench: Workbench, device: Device) -> None:
     """Inside no_grad nothing is recorded; afterwards it is again, even after an exception."""
     x = wholes(2, 3)
@@ -328,7 +328,7 @@ def _fail_within_no_grad() -> None:
         raise ZeroDivisionError("as a user's own code may, within the scope")
 
 
-@check(required=True, profile="train", needs=("probe.autograd", "autograd"))
+@check(required=True, needs=("probe.autograd", "autograd"))
 def test_no_grad_is_of_one_thread(bench: Workbench) -> None:
     """While one thread is inside no_grad, another one records."""
     x, device = wholes(2, 3), bench.devices[-1]

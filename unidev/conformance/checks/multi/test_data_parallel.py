@@ -85,7 +85,7 @@ def _groups(bench: Workbench) -> Iterator[list[Device]]:
     yield devices[:3]
 
 
-@check(required=True, profile="multi", needs=(*_TRAINS, "layers"))
+@check(required=True, needs=(*_TRAINS, "layers"))
 def test_steps(bench: Workbench) -> None:
     """After 20 steps replicas have the same bits, and weights are those of one device."""
     for devices in _groups(bench):
@@ -113,7 +113,7 @@ def _check_close(bench: Workbench, x: Any, expected: Any, where: str) -> None:
     bench.evidence.add("distance", f"{where}: {furthest:g}")
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_replicas(bench: Workbench) -> None:
     """Replicas share no memory with each other or the model; ties and frozen flags are kept."""
     for devices in _groups(bench):
@@ -144,7 +144,7 @@ def test_replicas(bench: Workbench) -> None:
                     )
 
 
-@check(required=True, profile="multi", needs=_TRAINS)
+@check(required=True, needs=_TRAINS)
 def test_changes(bench: Workbench) -> None:
     """Whatever changes the model, its own optimizer or a checkpoint, changes every replica."""
     for devices in _groups(bench):
@@ -167,7 +167,7 @@ def test_changes(bench: Workbench) -> None:
         assert gradients
 
 
-@check(required=True, profile="multi", needs=_TRAINS)
+@check(required=True, needs=_TRAINS)
 def test_failures(bench: Workbench) -> None:
     """A loss that raises on any of the devices leaves the model and each replica as they were."""
     for devices in _groups(bench):
@@ -190,7 +190,7 @@ def test_failures(bench: Workbench) -> None:
         parallel.step()
 
 
-@check(required=True, profile="multi", needs=("collectives", "models", "autograd", "layers"))
+@check(required=True, needs=("collectives", "models", "autograd", "layers"))
 def test_statistics(bench: Workbench) -> None:
     """Running statistics of batch norm are the mean over replicas, weighted by rows."""
     devices = bench.several(3)
@@ -221,7 +221,7 @@ def test_statistics(bench: Workbench) -> None:
         )
 
 
-@check(required=True, profile="multi", needs=_TRAINS)
+@check(required=True, needs=_TRAINS)
 def test_rows(bench: Workbench) -> None:
     """Each device gets its rows, in order; fewer rows use fewer devices; keywords come whole."""
     devices = bench.several(3)[:3]
@@ -245,7 +245,7 @@ def test_rows(bench: Workbench) -> None:
         assert seen == expected, f"{rows} rows over 3 devices came as {[s[0] for s in seen]}"
 
 
-@check(required=True, profile="multi", needs=(*_NEEDS, "layers"))
+@check(required=True, needs=(*_NEEDS, "layers"))
 def test_outputs(bench: Workbench) -> None:
     """A call gives the outputs of all rows, in order, on the first device."""
     for devices in _groups(bench):
@@ -258,7 +258,7 @@ def test_outputs(bench: Workbench) -> None:
         _check_close(bench, outputs, expected, where)
 
 
-@check(required=True, profile="multi", needs=(*_TRAINS, "tracer"))
+@check(required=True, needs=(*_TRAINS, "tracer"))
 def test_transfers(bench: Workbench) -> None:
     """Values and gradients travel packed, however many there are; on one device, nothing does."""
     devices = bench.several(3)[:3]
@@ -275,7 +275,7 @@ def test_transfers(bench: Workbench) -> None:
         assert len(found) <= most, f"{parallel.where}: {len(found)} transfers, not {most}"
 
 
-@check(required=True, profile="multi", needs=(*_TRAINS, "probe.models.compiled"))
+@check(required=True, needs=(*_TRAINS, "probe.models.compiled"))
 def test_compiled(bench: Workbench) -> None:
     """What a framework has compiled computes with each replica, not with the first device's."""
     for devices in _groups(bench):
@@ -290,7 +290,7 @@ def test_compiled(bench: Workbench) -> None:
             _check_close(bench, gradients[name], gradient, where)
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_copies(bench: Workbench) -> None:
     """``replicate`` of a model gives copies that share nothing, or says what needs no copy."""
     devices = bench.several(3)
@@ -316,7 +316,7 @@ def test_copies(bench: Workbench) -> None:
         bench.oracle.check_disjoint(x, y, "two copies of a model")
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_errors(bench: Workbench) -> None:
     """What cannot be put to work on several devices is an error that says so."""
     devices = bench.several(3)

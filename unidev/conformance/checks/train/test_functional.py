@@ -82,7 +82,7 @@ CASES = (
 )  # fmt: skip
 
 
-@check(required=True, profile="train", needs=("functions",), over="devices")
+@check(required=True, needs=("functions",), over="devices")
 def test_values(bench: Workbench, device: Device) -> None:
     """Each function gives the right values, on the device of its tensors."""
     for case in CASES:
@@ -98,7 +98,7 @@ def _exact(array: Array) -> Array:
     return array if array.dtype.kind == "i" else array.astype("float64")
 
 
-@check(required=True, profile="train", needs=("functions",), over="pairs")
+@check(required=True, needs=("functions",), over="pairs")
 def test_mixed_devices(bench: Workbench, here: Device, there: Device) -> None:
     """Tensors on two devices are an error that names both; nothing is moved implicitly."""
     for case in CASES:
@@ -114,7 +114,7 @@ def test_mixed_devices(bench: Workbench, here: Device, there: Device) -> None:
             )
 
 
-@check(required=True, profile="train", needs=("functions",), over="devices")
+@check(required=True, needs=("functions",), over="devices")
 def test_shapes_that_do_not_fit(bench: Workbench, device: Device) -> None:
     """Losses of shapes that a framework would broadcast are an error."""
     rows, column = bench.make(ROWS, device), bench.make(ROWS[:, :1].copy(), device)
@@ -125,7 +125,7 @@ def test_shapes_that_do_not_fit(bench: Workbench, device: Device) -> None:
     bench.expect(unidev.InvalidDataError, of.softmax_cross_entropy, rows, labels)
 
 
-@check(required=True, profile="train", needs=("functions", "autograd"), over="devices")
+@check(required=True, needs=("functions", "autograd"), over="devices")
 def test_gradients(bench: Workbench, device: Device) -> None:
     """Each function's gradient matches finite differences, on the device of its tensor."""
     for case in CASES:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _NEEDS = ("layers", "models")
 
 
-@check(required=True, profile="train", needs=_NEEDS, over="devices")
+@check(required=True, needs=_NEEDS, over="devices")
 def test_same_seed_same_weights(bench: Workbench, device: Device) -> None:
     """After a seed, the weights are those that unidev's generator draws, on every device."""
     unidev.seed(7)
@@ -56,7 +56,7 @@ def test_same_seed_same_weights(bench: Workbench, device: Device) -> None:
         assert unidev.device_of(layer) is device, f"{where} is on {unidev.device_of(layer)}"
 
 
-@check(required=True, profile="train", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_dense(bench: Workbench) -> None:
     """``dense`` is x @ weight.T + bias."""
     for bias in (True, False):
@@ -66,7 +66,7 @@ def test_dense(bench: Workbench) -> None:
         )  # fmt: skip
 
 
-@check(required=True, profile="train", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_conv2d(bench: Workbench) -> None:
     """``conv2d`` is cross-correlation, with strides and zero padding, height before width."""
     cases: tuple[tuple[Any, Any, Any], ...] = (
@@ -85,7 +85,7 @@ def test_conv2d(bench: Workbench) -> None:
             )  # fmt: skip
 
 
-@check(required=True, profile="train", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_pools(bench: Workbench) -> None:
     """Pools take means and maxima of complete windows, and drop the remainder at the edge."""
     cases: tuple[tuple[Any, Any], ...] = (((2, 2), None), ((3, 2), (1, 3)), ((2, 3), (2, 2)))
@@ -97,7 +97,7 @@ def test_pools(bench: Workbench) -> None:
             check_layer(bench, make, IMAGES, lambda _, e=expected: e, where)  # type: ignore[misc]
 
 
-@check(required=True, profile="train", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_flatten_and_activations(bench: Workbench) -> None:
     """``flatten`` orders channels, height, width; ``relu`` and ``tanh`` are correct."""
     check_layer(bench, nn.flatten, IMAGES, lambda _: IMAGES.reshape(2, -1), "flatten of images")
@@ -107,7 +107,7 @@ def test_flatten_and_activations(bench: Workbench) -> None:
         check_layer(bench, nn.tanh, values, lambda _, v=values: np.tanh(v), "tanh")  # type: ignore[misc]
 
 
-@check(required=True, profile="train", needs=_NEEDS, over="devices")
+@check(required=True, needs=_NEEDS, over="devices")
 def test_batch_norm(bench: Workbench, device: Device) -> None:
     """For rows and images: batch statistics in training, running statistics in inference."""
     for values in (ROWS, IMAGES):
@@ -168,7 +168,7 @@ def _sum_of_squares(net: Any, x: Any) -> Any:
     return total(times(y, y))
 
 
-@check(required=True, profile="train", needs=_NEEDS, over="devices")
+@check(required=True, needs=_NEEDS, over="devices")
 def test_dropout(bench: Workbench, device: Device) -> None:
     """In training some elements are zero and the others scaled up; in inference all are kept."""
     values = np.ones((40, 50), "float32")
@@ -187,7 +187,7 @@ def test_dropout(bench: Workbench, device: Device) -> None:
         assert abs(share - 0.25) < 0.05, f"dropout on {device}: {share:.3f} dropped, not 0.25"
 
 
-@check(required=True, profile="train", needs=_NEEDS, over="devices")
+@check(required=True, needs=_NEEDS, over="devices")
 def test_sequential(bench: Workbench, device: Device) -> None:
     """A complete net: portable names, the given layers themselves, and the right numbers."""
     conv = made_on(device, lambda: nn.conv2d(3, 4, 3, padding=1))
@@ -213,7 +213,7 @@ def test_sequential(bench: Workbench, device: Device) -> None:
     ), f"on {device}: sequential made its own layers"
 
 
-@check(required=True, profile="train", needs=("layers", "models", "autograd"), over="devices")
+@check(required=True, needs=("layers", "models", "autograd"), over="devices")
 def test_gradients(bench: Workbench, device: Device) -> None:
     """A net's gradients match finite differences, with respect to each of its parameters."""
     images = IMAGES[:, :2, :5, :4]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NEEDS = ("collectives",)
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_shards(bench: Workbench) -> None:
     """Each device gets its share of the rows, in order, evenly or in proportion to weights."""
     devices = bench.several(3)
@@ -45,7 +45,7 @@ def test_shards(bench: Workbench) -> None:
             start += size
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_refusals(bench: Workbench) -> None:
     """Too few rows, rows that differ, and wrong weights are errors that name paths and numbers."""
     devices = bench.several(3)
@@ -63,7 +63,7 @@ def test_refusals(bench: Workbench) -> None:
         bench.expect(unidev.InvalidDataError, unidev.split_batch, longer, devices, weights=weights)
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_gather_inverts(bench: Workbench) -> None:
     """Gathering the shards gives the batch, bit for bit, on any device and for each dtype."""
     devices = bench.several(3)
@@ -82,7 +82,7 @@ def test_gather_inverts(bench: Workbench) -> None:
     bench.oracle.check_bytes(gathered, expected.tobytes(), "gathered in the order of the list")
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_memory(bench: Workbench) -> None:
     """Shards share no memory with the batch or each other, nor does what is gathered."""
     devices = bench.several(3)
@@ -97,7 +97,7 @@ def test_memory(bench: Workbench) -> None:
             bench.oracle.check_elements_apart(held, f"the batch and its shards on {listed}")
 
 
-@check(required=True, profile="multi", needs=(*_NEEDS, "autograd", "functions"))
+@check(required=True, needs=(*_NEEDS, "autograd", "functions"))
 def test_gradients(bench: Workbench) -> None:
     """Gradients flow back through shards and through what is gathered."""
     devices = bench.several(3)

@@ -28,7 +28,7 @@ def _x(bench: Workbench, device: Any) -> Any:
     return bench.make(np.arange(12, dtype="float32").reshape(3, 4) / 8 - 0.5, device)
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_outputs(bench: Workbench) -> None:
     """Layers lie in order; outputs have the bits of one device; ``place`` brings them together."""
     devices = bench.several(3)[-3:]
@@ -51,7 +51,7 @@ def test_outputs(bench: Workbench) -> None:
         bench.oracle.check_device(net(_x(bench, devices[0])), devices[0], "together again")
 
 
-@check(required=True, profile="multi", needs=(*_NEEDS, "autograd"))
+@check(required=True, needs=(*_NEEDS, "autograd"))
 def test_steps(bench: Workbench) -> None:
     """A net that is spread trains as on one device."""
     devices = bench.several(3)[-3:]
@@ -73,7 +73,7 @@ def test_steps(bench: Workbench) -> None:
         assert np.allclose(found, expected, atol=1e-5), f"{name} differs from that of one device"
 
 
-@check(required=True, profile="multi", needs=_NEEDS)
+@check(required=True, needs=_NEEDS)
 def test_errors(bench: Workbench) -> None:
     """What has no order, or does not fit, is an error, and stays where it was."""
     devices = bench.several(3)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _BOTH = ("models", "probe.models")
 
 
-@check(required=True, profile="train", needs=_BOTH, over="ring")
+@check(required=True, needs=_BOTH, over="ring")
 def test_same_object_returned(bench: Workbench, source: Device, target: Device) -> None:
     """The returned model is the given one, alone and with an optimizer."""
     sample = Sample.trained_on(bench, source)
@@ -30,7 +30,7 @@ def test_same_object_returned(bench: Workbench, source: Device, target: Device) 
     assert placed[0] is sample.model, f"{where}: another model"
 
 
-@check(required=True, profile="train", needs=_BOTH)
+@check(required=True, needs=_BOTH)
 def test_everything_arrives(bench: Workbench) -> None:
     """Parameters, buffers and gradients are on the device, with their values."""
     # From the CPU first, where nothing has been placed yet: names what stays behind.
@@ -51,7 +51,7 @@ def test_everything_arrives(bench: Workbench) -> None:
         bench.evidence.add("arrived", f"{where}: {sorted(after)}")
 
 
-@check(required=True, profile="train", needs=_BOTH, over="ring")
+@check(required=True, needs=_BOTH, over="ring")
 def test_parameter_objects_stay(bench: Workbench, source: Device, target: Device) -> None:
     """Parameter objects and submodules stay the same objects."""
     sample = Sample.on(bench, source)
@@ -62,9 +62,7 @@ def test_parameter_objects_stay(bench: Workbench, source: Device, target: Device
     assert all(same), f"{source} to {target}: {same.count(False)} objects were replaced"
 
 
-@check(
-    required=True, profile="train", needs=("models", "probe.models.earlier_optimizer"), over="ring"
-)
+@check(required=True, needs=("models", "probe.models.earlier_optimizer"), over="ring")
 def test_earlier_optimizer_trains(bench: Workbench, source: Device, target: Device) -> None:
     """An optimizer made before the move trains the model like one that was never moved."""
     moved, unmoved = Sample.on(bench, source), Sample.on(bench, source)
@@ -78,7 +76,7 @@ def test_earlier_optimizer_trains(bench: Workbench, source: Device, target: Devi
         moved.check_on(target, where)
 
 
-@check(required=True, profile="train", needs=_BOTH, over="ring")
+@check(required=True, needs=_BOTH, over="ring")
 def test_ties_stay(bench: Workbench, source: Device, target: Device) -> None:
     """Tied weights stay one tensor, before and after a step."""
     sample = Sample.on(bench, source)
@@ -95,7 +93,7 @@ def _check_tied(bench: Workbench, sample: Sample, where: str) -> None:
         assert bench.probe.read(a) == bench.probe.read(b), f"{where}: tied weights differ"
 
 
-@check(required=True, profile="train", needs=_BOTH, over="ring")
+@check(required=True, needs=_BOTH, over="ring")
 def test_shared_submodules_stay(bench: Workbench, source: Device, target: Device) -> None:
     """A submodule at two places stays one object."""
     sample = Sample.on(bench, source)
@@ -104,7 +102,7 @@ def test_shared_submodules_stay(bench: Workbench, source: Device, target: Device
         assert a is b, f"{source} to {target}: a shared submodule became two"
 
 
-@check(required=True, profile="train", needs=_BOTH, over="ring")
+@check(required=True, needs=_BOTH, over="ring")
 def test_frozen_stays(bench: Workbench, source: Device, target: Device) -> None:
     """Frozen parameters stay frozen, the others trainable, and a step leaves frozen ones alone."""
     sample = Sample.on(bench, source)
@@ -119,7 +117,7 @@ def test_frozen_stays(bench: Workbench, source: Device, target: Device) -> None:
     assert not changed, f"{where}: a step changes {changed}, which is frozen"
 
 
-@check(required=True, profile="train", needs=("models", "probe.models.add_hook"), over="ring")
+@check(required=True, needs=("models", "probe.models.add_hook"), over="ring")
 def test_hooks_stay(bench: Workbench, source: Device, target: Device) -> None:
     """Hooks are still called, once for each event as before."""
     sample = Sample.on(bench, source)
@@ -134,7 +132,7 @@ def test_hooks_stay(bench: Workbench, source: Device, target: Device) -> None:
     assert found == expected, f"{source} to {target}: called {found} times, not {expected}"
 
 
-@check(required=True, profile="train", needs=_BOTH, over="ring")
+@check(required=True, needs=_BOTH, over="ring")
 def test_mode_stays(bench: Workbench, source: Device, target: Device) -> None:
     """A model in training mode stays in training mode, one in inference mode likewise."""
     sample = Sample.on(bench, source)
@@ -151,7 +149,7 @@ def test_mode_stays(bench: Workbench, source: Device, target: Device) -> None:
     )
 
 
-@check(required=True, profile="train", needs=_BOTH, over="ring")
+@check(required=True, needs=_BOTH, over="ring")
 def test_forward_to_the_bit(bench: Workbench, source: Device, target: Device) -> None:
     """On the same kind of device the output has the same bits; on another it is close."""
     sample = Sample.trained_on(bench, source)
@@ -168,7 +166,7 @@ def test_forward_to_the_bit(bench: Workbench, source: Device, target: Device) ->
     assert sample.forward() == before, f"{where} and back: the output has other bits"
 
 
-@check(required=True, profile="train", needs=_BOTH, over="devices")
+@check(required=True, needs=_BOTH, over="devices")
 def test_already_there_is_not_touched(bench: Workbench, device: Device) -> None:
     """A model already on the device keeps its memory, however the device is spelt."""
     sample = Sample.trained_on(bench, device)
@@ -184,7 +182,7 @@ def test_already_there_is_not_touched(bench: Workbench, device: Device) -> None:
     sample.check_contents(before, f"on {device} already")
 
 
-@check(required=True, profile="train", needs=_BOTH, over="ring")
+@check(required=True, needs=_BOTH, over="ring")
 def test_optimizer_state_moves(bench: Workbench, source: Device, target: Device) -> None:
     """An optimizer's state moves along, and the returned optimizer continues from there."""
     moved, unmoved = Sample.trained_on(bench, source), Sample.trained_on(bench, source)
@@ -203,7 +201,7 @@ def test_optimizer_state_moves(bench: Workbench, source: Device, target: Device)
     bench.evidence.add("state", sorted(state))
 
 
-@check(required=True, profile="train", needs=("models", "probe.models.unbuilt"), over="devices")
+@check(required=True, needs=("models", "probe.models.unbuilt"), over="devices")
 def test_unbuilt(bench: Workbench, device: Device) -> None:
     """An unbuilt model is placed once it is built, or the error explains how to build it."""
     probe = bench.probe.models
@@ -227,7 +225,7 @@ def test_unbuilt(bench: Workbench, device: Device) -> None:
         bench.oracle.check_device(x, device, f"an unbuilt model, to {device}: {name}")
 
 
-@check(required=True, profile="train", needs=("models", "probe.models.spread"), over="devices")
+@check(required=True, needs=("models", "probe.models.spread"), over="devices")
 def test_spread_is_refused(bench: Workbench, device: Device) -> None:
     """A model on several devices is not placed on one: the error names them."""
     if len(bench.gpus()) < 2:

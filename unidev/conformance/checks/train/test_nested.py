@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _BOTH = ("models", "probe.models")
 
 
-@check(required=True, profile="train", needs=_BOTH, over="devices")
+@check(required=True, needs=_BOTH, over="devices")
 def test_looking_sees_through(bench: Workbench, here: Device) -> None:
     """``device_of`` of a container with a model in it counts the model's tensors."""
     sample = Sample.on(bench, here)
@@ -30,7 +30,7 @@ def test_looking_sees_through(bench: Workbench, here: Device) -> None:
             bench.expect(unidev.DeviceMismatchError, unidev.device_of, both)
 
 
-@check(required=True, profile="train", needs=_BOTH, over="pairs")
+@check(required=True, needs=_BOTH, over="pairs")
 def test_mismatch_names_paths(bench: Workbench, here: Device, there: Device) -> None:
     """A mismatch inside a container gives the path to the model and on into it."""
     sample = Sample.on(bench, here)
@@ -41,7 +41,7 @@ def test_mismatch_names_paths(bench: Workbench, here: Device, there: Device) -> 
     assert set(error.devices) == expected, f"it names {sorted(error.devices)}, not {expected}"
 
 
-@check(required=True, profile="train", needs=_BOTH, over="all_pairs")
+@check(required=True, needs=_BOTH, over="all_pairs")
 def test_transfer_verbs_refuse(bench: Workbench, source: Device, target: Device) -> None:
     """A container with a model in it is not copied, not even partly: the error names ``place``."""
     sample = Sample.on(bench, source)

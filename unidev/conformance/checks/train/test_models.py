@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _BOTH = ("models", "probe.models")
 
 
-@check(required=True, profile="train", needs=_BOTH)
+@check(required=True, needs=_BOTH)
 def test_probe_calibrated(bench: Workbench) -> None:
     """The probe's models are equal but separate, contain what they should, and learn."""
     one, other = Sample(bench), Sample(bench)
@@ -79,7 +79,7 @@ def _is_parameter(bench: Workbench, sample: Sample, name: str) -> bool:
     )
 
 
-@check(required=True, profile="train", needs=_BOTH, over="devices")
+@check(required=True, needs=_BOTH, over="devices")
 def test_tensors_are_all_there(bench: Workbench, device: Device) -> None:
     """The backend finds every tensor of a model, gradients and buffers too, and no other."""
     assert isinstance(bench.backend.models, Models), (
@@ -100,7 +100,7 @@ def _key(bench: Workbench, x: Any) -> tuple[Any, ...]:
     return tuple(bench.oracle.storage(x))
 
 
-@check(required=True, profile="train", needs=_BOTH)
+@check(required=True, needs=_BOTH)
 def test_parameters_by_name(bench: Workbench) -> None:
     """``parameters`` gives the model's own tensors, each once, always in the same order."""
     one, other = Sample(bench), Sample(bench)
@@ -126,7 +126,7 @@ def test_parameters_by_name(bench: Workbench) -> None:
     bench.evidence.add("parameters", list(named))
 
 
-@check(required=True, profile="train", needs=_BOTH, over="devices")
+@check(required=True, needs=_BOTH, over="devices")
 def test_device_of_a_model(bench: Workbench, device: Device) -> None:
     """``device_of`` and ``same_device`` accept a model."""
     sample = Sample.trained_on(bench, device)
@@ -141,7 +141,7 @@ def test_device_of_a_model(bench: Workbench, device: Device) -> None:
         )
 
 
-@check(required=True, profile="train", needs=_BOTH, over="pairs")
+@check(required=True, needs=_BOTH, over="pairs")
 def test_mismatch_names_paths(bench: Workbench, here: Device, there: Device) -> None:
     """The mismatch of a model and its batch lists devices by path."""
     sample = Sample.on(bench, here)
@@ -158,7 +158,7 @@ def test_mismatch_names_paths(bench: Workbench, here: Device, there: Device) -> 
     assert first in str(error), f"the message lacks {first!r}: {error}"
 
 
-@check(required=True, profile="train", needs=_BOTH, over="devices")
+@check(required=True, needs=_BOTH, over="devices")
 def test_transfer_verbs_refuse(bench: Workbench, device: Device) -> None:
     """``copy_to`` and ``as_in_device`` refuse a model and an optimizer, and name ``place``."""
     sample = Sample(bench)
@@ -169,7 +169,7 @@ def test_transfer_verbs_refuse(bench: Workbench, device: Device) -> None:
     sample.check_on(bench.cpu, "after being refused")
 
 
-@check(required=True, profile="train", needs=("models",), over="devices")
+@check(required=True, needs=("models",), over="devices")
 def test_what_is_no_model_is_refused(bench: Workbench, device: Device) -> None:
     """``place`` and ``parameters`` refuse a tensor, a number and None, and name their type."""
     x = bench.make(wholes(2, 3), device)
@@ -182,7 +182,7 @@ def test_what_is_no_model_is_refused(bench: Workbench, device: Device) -> None:
     bench.oracle.check_bytes(x, wholes(2, 3).tobytes(), f"on {device}, after being refused")
 
 
-@check(profile="train", needs=("models", "probe.write"), over="all_pairs")
+@check(needs=("models", "probe.write"), over="all_pairs")
 def test_container_of_arrays(bench: Workbench, source: Device, target: Device) -> None:
     """Where containers are models, one is placed like a model: same object, ties and names."""
     if not bench.backend.models.takes_containers:

@@ -1,0 +1,1 @@
+"""The checks of the profile ``multi``: several devices in one process."""

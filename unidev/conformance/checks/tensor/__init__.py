@@ -1,0 +1,1 @@
+"""The checks of the profile ``tensor``: devices, copies, containers, errors, memory."""

@@ -1,0 +1,1 @@
+"""The checks of the profile ``train``: gradients, models, layers, checkpoints."""

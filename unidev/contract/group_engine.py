@@ -1,0 +1,128 @@
+"""``GroupEngine``: the part of the contract for the framework's collectives between processes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+
+    Tensor = Any
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """What a launcher knows before it starts the workers of a run."""
+
+    hosts: tuple[str, ...]
+    """The address of each worker's host, by rank: ``127.0.0.1`` for all of them on one machine."""
+    ports: tuple[int, ...]
+    """A port that was free on each worker's host, by rank; different ones on one host."""
+    helper_ports: tuple[int, ...]
+    """As many free ports on the host of rank 0 as ``GroupSetting.helper_ports`` asks for."""
+    folder: Path | None
+    """An empty folder that all workers share and that goes with the run; None between machines."""
+    timeout_s: float
+    """How long a worker may wait for the others."""
+
+    @property
+    def size(self) -> int:
+        """The number of workers."""
+        return len(self.hosts)
+
+
+@dataclass(frozen=True)
+class HelperProcess:
+    """A process that a framework needs beside the workers, on the host of rank 0."""
+
+    name: str
+    """For messages, such as ``MXNet's scheduler``."""
+    arguments: tuple[str, ...]
+    """After the interpreter: ``("-c", "import mxnet")``."""
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How the workers of one run find one another."""
+
+    environment: tuple[Mapping[str, str], ...]
+    """Variables for each worker, by rank, set before it imports the framework."""
+    helpers: tuple[HelperProcess, ...] = ()
+    """Started before the workers, and ended with them."""
+
+
+class GroupSetting(ABC):
+    """What a framework's engine needs from the launcher; named by ``BackendSpec.group_setting``.
+
+    It is used in the launcher's process: its module must not import the framework.
+    """
+
+    helper_ports: int = 0
+    """How many ports on the host of rank 0 the helpers need."""
+    listens: str | None = None
+    """What the engine listens on beyond loopback, for the user, or None."""
+
+    @abstractmethod
+    def prepare(self, meeting: Meeting) -> Arrangement:
+        """Variables for each worker, and processes beside them. Starts and opens nothing."""
+
+
+class GroupEngine(ABC):
+    """The framework's collectives in one worker of a run.
+
+    unidev compares structures, shapes and dtypes of all workers before it calls the engine, packs
+    small tensors by ``Backend.collectives``, leaves out empty ones, casts to ``wider`` and back,
+    and calls in the same order on every worker, where autograd does not record. All workers get the
+    same bits. Errors in ``framework_errors`` reach the user as ``CollectiveError``.
+    """
+
+    carries: Mapping[str, frozenset[str]] = MappingProxyType({})
+    """The portable dtypes for each of ``sum``, ``min``, ``max``, ``broadcast`` and ``gather``.
+
+    What it does not carry travels by ``wider``, if that is exact, or else through the host.
+    """
+    wider: Mapping[str, str] = MappingProxyType({"float16": "float32", "bfloat16": "float32"})
+    """Dtypes that are summed in a wider one, by portable names."""
+    on_host: bool = False
+    """Whether tensors must be on the CPU; unidev copies those of other devices there and back.
+
+    ``join`` may set it, as it depends on the device.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+
+    @abstractmethod
+    def join(self, rank: int, meeting: Meeting, device: Device) -> None:
+        """Join the others; called once, with the variables of ``Arrangement`` set."""
+
+    @abstractmethod
+    def all_reduce(self, flat: Tensor, op: str) -> Tensor:
+        """The sum, minimum or maximum over all workers; may write to ``flat`` and return it."""
+
+    @abstractmethod
+    def broadcast(self, flat: Tensor, root: int) -> Tensor:
+        """The tensor of the worker ``root``; may write to ``flat``, which has its shape and dtype.
+
+        Never writes to that of ``root``.
+        """
+
+    @abstractmethod
+    def all_gather(self, flat: Tensor) -> Sequence[Tensor]:
+        """The tensors of all workers, which have one shape and dtype, by rank, in new memory."""
+
+    @abstractmethod
+    def barrier(self) -> None:
+        """Return when all workers have called it."""
+
+    @abstractmethod
+    def leave(self) -> None:
+        """Close what ``join`` opened, after all have finished; must not wait for a worker."""
