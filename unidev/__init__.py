@@ -106,6 +106,7 @@ if TYPE_CHECKING:
         part,
         unsupported,
     )
+    from unidev.data.prefetching import prefetch
     from unidev.devices.peak_memory import track_memory
     from unidev.models.checkpoints.verbs import load_parameters, save_parameters
     from unidev.models.gradients import no_grad, sgd, value_and_grad
@@ -127,6 +128,7 @@ _LATER = {
         "Functions Installation Layers Memory ModelProbe Models PeakCounter PlannedTransfer Probe "
         "Simulator Stored Tracer Wheel hookimpl part unsupported"
     ),
+    "data.prefetching": "prefetch",
     "devices.peak_memory": "track_memory",
     "models.checkpoints.verbs": "load_parameters save_parameters",
     "models.gradients": "no_grad sgd value_and_grad",
@@ -162,11 +164,11 @@ __all__ = [
     "cpu", "device_get", "device_of", "device_put", "empty", "empty_like", "evaluate_accuracy",
     "fastest_device", "full", "gather", "gpu", "hookimpl", "is_tensor", "list_backends",
     "list_devices", "load_parameters", "map_tensors", "memory", "no_grad", "num_gpus", "ones",
-    "ones_like", "parameters", "part", "place", "rand", "randn", "register_container", "replicate",
-    "same_device", "save_parameters", "seed", "set_backend", "sgd", "shares_memory", "simulate",
-    "split_batch", "spread", "synchronize", "to_numpy", "trace_transfers", "track_memory",
-    "transfer_guard", "try_all_gpus", "try_gpu", "unsupported", "use_backend", "value_and_grad",
-    "zeros", "zeros_like",
+    "ones_like", "parameters", "part", "place", "prefetch", "rand", "randn", "register_container",
+    "replicate", "same_device", "save_parameters", "seed", "set_backend", "sgd", "shares_memory",
+    "simulate", "split_batch", "spread", "synchronize", "to_numpy", "trace_transfers",
+    "track_memory", "transfer_guard", "try_all_gpus", "try_gpu", "unsupported", "use_backend",
+    "value_and_grad", "zeros", "zeros_like",
 ]  # fmt: skip
 
 
