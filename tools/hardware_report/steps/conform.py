@@ -25,7 +25,7 @@ _SHORT = "devices.,smoke."
 
 def real(setting: Setting, profile: str) -> Outcome:
     """A profile on the machine's own devices."""
-    setting.gpus()
+    setting.real_gpus()
     return _conform(setting, profile, simulated=0)
 
 
@@ -49,7 +49,7 @@ def _visible(setting: Setting, how: str) -> tuple[str, int]:
     """The variable's value, and how many GPUs it shows."""
     if os.environ.get("CUDA_VISIBLE_DEVICES"):
         raise NotRunError("CUDA_VISIBLE_DEVICES is set already")
-    count = len(setting.gpus(least=2 if how == "reordered" else 1))
+    count = len(setting.real_gpus(least=2 if how == "reordered" else 1))
     if how == "empty":
         return "", 0
     if how == "index":

@@ -49,7 +49,7 @@ print(json.dumps({{"said": said}}), flush=True)
 def reported(setting: Setting) -> Outcome:
     """Calls that wait report the failure, as an error of unidev's that quotes the framework's."""
     setting.only("torch")
-    setting.gpus()
+    setting.real_gpus()
     found, rows = Findings(), []
     calls = CALLS[:3] if setting.is_short else CALLS
     for number, call in enumerate(calls):
