@@ -35,6 +35,7 @@ NEWEST = "3.13"
 """The newest Python that the core is tested on."""
 ON_EACH = "tests/everywhere"  # tests of the core that run on whatever framework is there
 
+EXTRAS = nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"]
 RUFF = "ruff==0.17.6"  # the same as in .pre-commit-config.yaml
 # Two workers: most tests start a process of their own and wait for it.
 PYTEST = ("python", "-m", "pytest", "-n", "2", "--dist", "worksteal")
@@ -104,10 +105,13 @@ def newest(session: nox.Session) -> None:
 
 def framework(session: nox.Session, name: str) -> None:
     """One plugin alone with its framework: types, its tests, the suite, what runs on each."""
-    install(session, name)
+    # Without what the examples need: Keras and MXNet import scikit-learn and SciPy where they are,
+    # and that is a third of the time of each of the many processes that import them.
+    install(session, name, extras="conformance")
     check_types(session, f"plugins/unidev-{name}/src")
     session.run(*PYTEST, f"plugins/unidev-{name}", *session.posargs, env=IN_TESTS)
     if not session.posargs:  # they choose among the plugin's tests
+        session.install("--no-compile", *EXTRAS["examples"])
         # NumPy, and what needs no framework, is tested in the core's session.
         chosen = f"{name} or frameworks_that_are_here"
         session.run(*PYTEST, ON_EACH, "-k", chosen, env=IN_TESTS)
