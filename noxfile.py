@@ -161,7 +161,8 @@ def libraries(session: nox.Session) -> None:
     """Objects of other libraries in batches of PyTorch tensors; not part of the tests."""
     install(session, "torch")
     session.install(*LIBRARIES)
-    session.run(*PYTEST, "tests/libraries", *session.posargs, env=IN_TESTS)
+    required = {**IN_TESTS, "LIBRARIES_REQUIRED": "1"}  # what is missing is an error, no skip
+    session.run(*PYTEST, "tests/libraries", *session.posargs, env=required)
 
 
 @nox.session(default=False, venv_backend=WITH_TORCH)
