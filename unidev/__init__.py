@@ -116,6 +116,7 @@ if TYPE_CHECKING:
     from unidev.parallel.reducing import all_reduce
     from unidev.parallel.replicating import broadcast, replicate
     from unidev.parallel.spreading import spread
+    from unidev.tensors.host_data import device_get, device_put, is_tensor, map_tensors
     from unidev.tracing.trace_transfers import trace_transfers
     from unidev.tracing.transfer_guard import transfer_guard
 
@@ -136,6 +137,7 @@ _LATER = {
     "parallel.reducing": "all_reduce",
     "parallel.replicating": "broadcast replicate",
     "parallel.spreading": "spread",
+    "tensors.host_data": "device_get device_put is_tensor map_tensors",
     "tracing.trace_transfers": "trace_transfers",
     "tracing.transfer_guard": "transfer_guard",
 }
@@ -157,13 +159,14 @@ __all__ = [
     "Tracer", "TransferForbiddenError", "UnidevError", "UnsupportedContainerError",
     "UnsupportedDtypeError", "UnsupportedOperation", "Wheel", "active_backend", "all_reduce",
     "arange", "array", "as_device", "as_in_device", "broadcast", "check_same_device", "copy_to",
-    "cpu", "device_of", "empty", "empty_like", "evaluate_accuracy", "fastest_device", "full",
-    "gather", "gpu", "hookimpl", "list_backends", "list_devices", "load_parameters", "memory",
-    "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part", "place", "rand", "randn",
-    "register_container", "replicate", "same_device", "save_parameters", "seed", "set_backend",
-    "sgd", "shares_memory", "simulate", "split_batch", "spread", "synchronize", "to_numpy",
-    "trace_transfers", "track_memory", "transfer_guard", "try_all_gpus", "try_gpu", "unsupported",
-    "use_backend", "value_and_grad", "zeros", "zeros_like",
+    "cpu", "device_get", "device_of", "device_put", "empty", "empty_like", "evaluate_accuracy",
+    "fastest_device", "full", "gather", "gpu", "hookimpl", "is_tensor", "list_backends",
+    "list_devices", "load_parameters", "map_tensors", "memory", "no_grad", "num_gpus", "ones",
+    "ones_like", "parameters", "part", "place", "rand", "randn", "register_container", "replicate",
+    "same_device", "save_parameters", "seed", "set_backend", "sgd", "shares_memory", "simulate",
+    "split_batch", "spread", "synchronize", "to_numpy", "trace_transfers", "track_memory",
+    "transfer_guard", "try_all_gpus", "try_gpu", "unsupported", "use_backend", "value_and_grad",
+    "zeros", "zeros_like",
 ]  # fmt: skip
 
 

@@ -148,6 +148,11 @@ class Backend(ABC):
         RuntimeError, ValueError, TypeError, MemoryError,
     )  # fmt: skip
     """The exceptions that the framework raises when it fails."""
+    out_of_memory_words: tuple[str, ...] = ()
+    """What the framework's messages say if memory runs out, besides the words of CUDA and the like.
+
+    Parts of a message, in which case, spaces and underscores do not count.
+    """
     model_types: tuple[type, ...] = ()
     """Classes of models, optimizers and the like, which the transfer verbs refuse."""
     optimizer_types: tuple[type, ...] = ()

@@ -128,8 +128,8 @@ def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T
         if seen is not None and backend is not seen:
             raise BackendMismatchError(
                 f"one container holds tensors of two backends, {seen.name} and {backend.name}. "
-                "Convert them to one framework first: unidev.array(unidev.to_numpy(x), "
-                "device=...).",
+                "Convert them to one framework first: unidev.device_put(tree, device) makes "
+                "tensors of NumPy's arrays, unidev.device_get(tree) makes arrays of all tensors.",
                 backend=backend.name,
             )
         seen = backend

@@ -42,6 +42,7 @@ class TorchBackend(Backend):
     layers = part("unidev_torch.nn.layers:TorchLayers")
     functions = part("unidev_torch.nn.functions:TorchFunctions")
     collectives = part("unidev_torch.collectives:TorchCollectives")
+    group_engine = part("unidev_torch.group.engine:TorchEngine")
     installation = part("unidev_torch.installation:TorchInstallation")
     tracer = part("unidev_torch.tracer:TorchTracer")
     peaks = part("unidev_torch.memory:peaks_of")
