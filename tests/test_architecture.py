@@ -30,6 +30,7 @@ STOREYS = (
     ("models",),
     ("nn", "tracing", "numpy_backend"),
     ("parallel",),
+    ("distributed",),
     ("bench",),
     (FACE,),
     ("conformance", "cli"),

@@ -70,6 +70,10 @@ class Mark:
         cells[start] = number  # last: who reads it sees the others
         return number
 
+    def doing(self, operation: int) -> None:
+        """Note what a part of the collective is."""
+        self._cells[self._start + 2] = operation
+
     def exchange(self) -> None:
         """Note that all have the same structure, so the exchange begins."""
         self._cells[self._start + 4] = 1

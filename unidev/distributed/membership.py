@@ -23,11 +23,13 @@ class Membership:
     gpus: int
     """How many GPUs it has for itself; they are numbered from ``place * gpus``."""
     backend: str
-    meeting: Meeting
+    """Its name; "" is the active one."""
+    meeting: Meeting | None
     timeout_s: float
     checkpoints: str | None
     attempt: int
-    channel: Channel
+    channel: Channel | None
+    """None if there are no other workers."""
     mark: Mark
     thread: threading.Thread = field(default_factory=threading.current_thread)
     """The one in which the function runs."""

@@ -90,7 +90,7 @@ class Overseer:
     def _printed(self, event: Event) -> None:
         stream, line = event.content
         self._output[event.rank].append(one_line(line))
-        print(f"[{event.rank}] {line}", file=sys.stdout if stream == 1 else sys.stderr, flush=True)  # noqa: T201
+        print(f"[{event.rank}] {line}", file=sys.stdout if stream == 1 else sys.stderr, flush=True)
 
     def _moved(self, event: Event) -> None:
         self._progress[event.rank] = event.content

@@ -64,7 +64,7 @@ def packed_call(function: Any, arguments: tuple[Any, ...]) -> bytes:
     if not callable(function):
         raise InvalidDataError(f"run needs a function, not {shown(function)}.")
     _check_importable(function)
-    call = packed(function, "the function") , packed(arguments, "the arguments")
+    call = packed(function, "the function"), packed(arguments, "the arguments")
     if any(_MAIN in part for part in call) and not _main_can_be_imported():
         raise InvalidDataError(
             f"{_name_of(function)} is defined in an interactive session or with `python -c`, where "
@@ -88,7 +88,9 @@ def preparation(call: bytes) -> dict[str, Any]:
 
 def _main_can_be_imported() -> bool:
     main = sys.modules["__main__"]
-    return getattr(main, "__spec__", None) is not None or getattr(main, "__file__", None) is not None
+    return (
+        getattr(main, "__spec__", None) is not None or getattr(main, "__file__", None) is not None
+    )
 
 
 def _check_importable(function: Any) -> None:
@@ -102,4 +104,5 @@ def _check_importable(function: Any) -> None:
 
 
 def _name_of(function: Any) -> str:
-    return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', shown(function))}"
+    name = getattr(function, "__qualname__", None)
+    return shown(function) if name is None else f"{function.__module__}.{name}"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pickle
-import sys
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from unidev.distributed import membership
 from unidev.distributed.launchers.finding import launcher_class
 from unidev.distributed.overseer import Overseer
 from unidev.distributed.packing_up import packed_call, preparation
+from unidev.distributed.saying import say
 from unidev.errors import InvalidDataError, UnsupportedOperation, WorkerFailedError
 from unidev.registry.discovery import backend_spec
 from unidev.registry.loading import group_setting
@@ -23,7 +23,7 @@ from unidev.support.wording import shown
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from unidev.contract.group_engine import GroupSetting
     from unidev.contract.launcher import Launcher
@@ -82,63 +82,59 @@ def run(  # noqa: PLR0913  each is an option of its own
     gpus = None if gpus_per_worker is None else _integer(gpus_per_worker, "gpus_per_worker", 0)
     attempts = 1 + _integer(retries, "retries", 0)
     timeout_s = real_number(timeout)
-    if timeout_s is None or not 0 < timeout_s < inf or not isfinite(timeout_s):
-        raise InvalidDataError(f"timeout must be a positive number of seconds, not {shown(timeout)}.")
+    if timeout_s is None or not 0 < timeout_s < inf:
+        raise InvalidDataError(
+            f"timeout must be a positive number of seconds, not {shown(timeout)}."
+        )
     if attempts > 1 and checkpoints is None:
         raise InvalidDataError(
             "retries start again from the last checkpoint: pass checkpoints=…, a folder that all "
             "workers can reach."
         )
     call = packed_call(function, args)
-    name = backend or backend_choice().name
     cls = launcher_class(launcher, address)
-    folder = None if checkpoints is None else str(Path(checkpoints).absolute())
-    if folder is not None:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+    order = {
+        "size": size, "backend": backend or backend_choice().name, "timeout_s": timeout_s,
+        "checkpoints": _folder(checkpoints),
+    }  # fmt: skip
     for attempt in range(attempts):
-        given = cls(size, gpus, address)
+        workers_of = cls(size, gpus, address)
         try:
-            _start(given, call, name, timeout_s, folder, attempt)
-            results = Overseer(given, timeout_s).results()
+            _start(workers_of, call, {**order, "attempt": attempt})
+            results = Overseer(workers_of, timeout_s).results()
         except WorkerFailedError as error:
             if attempt + 1 == attempts:
                 raise
-            _say(f"{str(error).splitlines()[0]} Trying again ({attempt + 1} of {attempts - 1}).")
+            say(f"{str(error).splitlines()[0]} Trying again ({attempt + 1} of {attempts - 1}).")
         else:
             return [pickle.loads(result) for result in results]  # noqa: S301  our workers'
         finally:
-            given.end()
+            workers_of.end()
     raise AssertionError
 
 
-def _start(  # noqa: PLR0913  what a worker is told
-    launcher: Launcher,
-    call: bytes,
-    backend: str,
-    timeout_s: float,
-    checkpoints: str | None,
-    attempt: int,
-) -> None:
-    size = len(launcher.hosts)
+def _start(launcher: Launcher, call: bytes, order: Mapping[str, Any]) -> None:
+    """Start the workers, each with its ``Membership``."""
+    backend = order["backend"]
     gpus = launcher.gpus_per_worker(backend)
     setting = group_setting(backend_spec(backend))
-    meeting, arrangement = _arranged(launcher, setting, timeout_s)
-    common = {
-        "size": size, "gpus": gpus, "backend": backend, "meeting": meeting,
-        "timeout_s": timeout_s, "checkpoints": checkpoints, "attempt": attempt,
-    }  # fmt: skip
+    meeting, arrangement = _arranged(launcher, setting, order["timeout_s"])
     prepared = preparation(call)
-    jobs = [
-        Job(
-            rank,
-            {"UNIDEV_BACKEND": backend, **arrangement.environment[rank]},
-            pickle.dumps(
-                {"membership": {**common, "rank": rank}, "call": call, "preparation": prepared}
-            ),
-        )
-        for rank in range(size)
-    ]
+    jobs = []
+    for rank in range(len(launcher.hosts)):
+        own = {**order, "rank": rank, "gpus": gpus, "meeting": meeting}
+        message = pickle.dumps({"membership": own, "call": call, "preparation": prepared})
+        environment = {"UNIDEV_BACKEND": backend, **arrangement.environment[rank]}
+        jobs.append(Job(rank, environment, message))
     launcher.start(jobs, arrangement.helpers)
+
+
+def _folder(checkpoints: str | os.PathLike[str] | None) -> str | None:
+    if checkpoints is None:
+        return None
+    folder = Path(checkpoints).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    return str(folder)
 
 
 def _arranged(
@@ -161,7 +157,7 @@ def _arranged(
     if setting is None:
         return meeting, Arrangement(({},) * size)
     if setting.listens is not None:
-        _say(f"while the workers run, {setting.listens}.")
+        say(f"while the workers run, {setting.listens}.")
     return meeting, setting.prepare(meeting)
 
 
@@ -181,7 +177,3 @@ def _why_not_here(own: membership.Membership) -> str:
             '`if __name__ == "__main__":`'
         )
     return f"this is worker {own.rank} of a run; start all workers from one process"
-
-
-def _say(text: str) -> None:
-    print(f"unidev: {text}", file=sys.stderr, flush=True)  # noqa: T201

@@ -179,9 +179,7 @@ def _try_plugin(point: EntryPoint, found: list[Plugin], disabled: list[str]) -> 
     return Plugin(point.name, point.value, distribution, spec, launcher)
 
 
-def _registered(
-    plugin: object, source: str
-) -> tuple[BackendSpec | None, LauncherSpec | None]:
+def _registered(plugin: object, source: str) -> tuple[BackendSpec | None, LauncherSpec | None]:
     # One manager per plugin: what a broken plugin leaves behind must not affect the next one.
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)

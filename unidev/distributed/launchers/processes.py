@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from unidev.contract.launcher import Launcher
 from unidev.distributed.gpus import gpu_count
+from unidev.distributed.saying import say
 from unidev.distributed.workplace import Workplace
 from unidev.errors import DeviceNotFoundError
 from unidev.support.wording import count_text
@@ -39,6 +40,11 @@ class Processes(Launcher):
             return 0
         there = gpu_count(backend)
         if self._gpus is None:
+            if 0 < there < size:
+                say(
+                    f"{count_text(there, 'GPU')} for {count_text(size, 'worker')}: all of them use "
+                    "the CPU."
+                )
             return int(there >= size)
         if self._gpus * size > there:
             raise DeviceNotFoundError(
@@ -84,8 +90,7 @@ class Processes(Launcher):
 def free_ports(counts: Sequence[int]) -> list[list[int]]:
     """As many different ports of the loopback interface as ``counts`` asks for; none stays open."""
     with ExitStack() as open_ones:
-        ports = [[_port(open_ones) for _ in range(count)] for count in counts]
-    return ports
+        return [[_port(open_ones) for _ in range(count)] for count in counts]
 
 
 def _port(open_ones: ExitStack) -> int:
