@@ -29,6 +29,7 @@ STOREYS = (
     ("tensors",),
     ("models",),
     ("nn", "tracing", "numpy_backend"),
+    ("data",),
     ("parallel",),
     ("distributed",),
     ("bench",),

@@ -111,6 +111,7 @@ if TYPE_CHECKING:
         part,
         unsupported,
     )
+    from unidev.data.prefetching import prefetch
     from unidev.devices.peak_memory import track_memory
     from unidev.distributed.group import Group, group
     from unidev.distributed.run import run
@@ -134,6 +135,7 @@ _LATER = {
         "Functions Installation Launcher LauncherSpec Layers Memory ModelProbe Models PeakCounter "
         "PlannedTransfer Probe Simulator Stored Tracer Wheel hookimpl part unsupported"
     ),
+    "data.prefetching": "prefetch",
     "devices.peak_memory": "track_memory",
     "distributed.group": "Group group",
     "distributed.run": "run",
@@ -172,8 +174,8 @@ __all__ = [
     "copy_to", "cpu", "device_get", "device_of", "device_put", "empty", "empty_like",
     "evaluate_accuracy", "fastest_device", "full", "gather", "gpu", "group", "hookimpl",
     "is_tensor", "list_backends", "list_devices", "load_parameters", "map_tensors", "memory",
-    "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part", "place", "rand", "randn",
-    "register_container", "replicate", "run", "same_device", "save_parameters", "seed",
+    "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part", "place", "prefetch", "rand",
+    "randn", "register_container", "replicate", "run", "same_device", "save_parameters", "seed",
     "set_backend", "sgd", "shares_memory", "simulate", "split_batch", "spread", "synchronize",
     "to_numpy", "trace_transfers", "track_memory", "transfer_guard", "try_all_gpus", "try_gpu",
     "unsupported", "use_backend", "value_and_grad", "zeros", "zeros_like",
