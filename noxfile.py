@@ -91,7 +91,7 @@ def lint(session: nox.Session) -> None:
     session.install(RUFF, "nox")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    check_types(session, "unidev", "noxfile.py")
+    check_types(session, "unidev", "noxfile.py", "tools")
 
 
 @nox.session
