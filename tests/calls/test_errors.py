@@ -9,6 +9,7 @@ import pytest
 import unidev
 from unidev import errors
 from unidev.calls.framework_errors import framework_error
+from unidev.registry.loading import load_backend
 from unidev.support.wording import shown
 
 CLASSES = [
@@ -103,12 +104,48 @@ def test_every_error_says_in_a_line_what_it_is(cls: type) -> None:
 @pytest.mark.parametrize(
     "said",
     [
-        "CUDA out of memory. Tried to allocate 2 GiB", "RESOURCE_EXHAUSTED: OOM when allocating",
+        "CUDA out of memory. Tried to allocate 2 GiB",
+        "RESOURCE_EXHAUSTED: OOM when allocating",
         "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4503599627370496 bytes",
         "Check failed: Failed to allocate CPU Memory",
+        "CUDA_ERROR_OUT_OF_MEMORY",
+        "HIP error: hipErrorOutOfMemory",
+        "CUDA error: cudaErrorMemoryAllocation",
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "failed to create cublas handle: the resource allocation failed",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+        "cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
+        "level_zero backend failed with error: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)",
+        "ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY",
     ],
-)  # fmt: skip
+)
 def test_the_frameworks_words_for_no_memory_are_known(said) -> None:
     error = framework_error(RuntimeError(said), "theirs", "making a tensor")
     assert isinstance(error, unidev.OutOfDeviceMemoryError)
     assert said in str(error)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(handle)`",
+        "CUDA error: an illegal memory access was encountered",
+        "index 3 is out of bounds for dimension 0",
+        "out of resource: shared memory, Required: 131072, Hardware limit: 101376",
+        "Dst tensor is not initialized.",
+        "Create cublas handle failed",
+        "",
+    ],
+)
+def test_other_failures_of_a_gpu_are_not_lack_of_memory(said) -> None:
+    error = framework_error(RuntimeError(said), "theirs", "making a tensor")
+    assert type(error) is unidev.FrameworkError
+
+
+def test_a_backend_adds_its_own_words_for_no_memory(monkeypatch) -> None:
+    backend = load_backend("numpy")
+    said = RuntimeError("Check failed: THE_POOL has run dry")
+    assert type(framework_error(said, "numpy", "a copy")) is unidev.FrameworkError
+    monkeypatch.setattr(backend, "out_of_memory_words", ("the pool has run dry",))
+    assert type(framework_error(said, "numpy", "a copy")) is unidev.OutOfDeviceMemoryError
+    assert type(framework_error(said, "theirs", "a copy")) is unidev.FrameworkError

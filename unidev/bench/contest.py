@@ -99,7 +99,7 @@ class _Runner:
             with without_collecting():
                 timings = [self._once(device) for _ in range(_WARM_UPS + repeat)][_WARM_UPS:]
         except self.backend.framework_errors as error:
-            if isinstance(error, UnidevError) or not is_lack_of_memory(error):
+            if isinstance(error, UnidevError) or not is_lack_of_memory(error, self.backend.name):
                 raise
             raise framework_error(
                 error, self.backend.name, "running the function", device

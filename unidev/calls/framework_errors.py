@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unidev.errors import FrameworkError, OutOfDeviceMemoryError
+from unidev.registry.loading import loaded_backends
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,9 +14,15 @@ if TYPE_CHECKING:
     """What was being done, on which device, and the shape and dtype of the new tensor."""
 
 _EXHAUSTED = (
-    "out of memory", "resourceexhausted",  # CUDA; TensorFlow and XLA
+    "out of memory",  # CUDA, ROCm, Metal and XPU
+    "out of device memory", "out of host memory",  # Level Zero and SYCL
+    "resource exhausted",  # TensorFlow, Paddle and XLA
     "allocate memory", "failed to allocate",  # PyTorch on the host; MXNet
+    "error memory allocation",  # CUDA's and HIP's own names of that error
+    "alloc failed", "resource allocation failed",  # cuBLAS, cuDNN, cuSOLVER
+    "device allocation failed", "host allocation failed",  # cuDNN 9
 )  # fmt: skip
+"""What the frameworks and their libraries write; each backend may add its own words."""
 
 
 def framework_error(
@@ -31,7 +38,7 @@ def framework_error(
     that was being made, if any.
     """
     cause = f"{type(error).__name__}: {error}".strip()
-    if not is_lack_of_memory(error):
+    if not is_lack_of_memory(error, backend):
         return FrameworkError(f"{backend} failed while {doing}. {cause}")
     try:
         from unidev.calls.out_of_memory import out_of_memory
@@ -41,7 +48,16 @@ def framework_error(
         return OutOfDeviceMemoryError(f"{backend} ran out of memory while {doing}. {cause}")
 
 
-def is_lack_of_memory(error: Exception) -> bool:
-    """Whether this is a framework's error for running out of memory."""
-    words = f"{type(error).__name__}: {error}".lower().replace("_", "")
-    return isinstance(error, MemoryError) or any(sign in words for sign in _EXHAUSTED)
+def is_lack_of_memory(error: Exception, backend: str) -> bool:
+    """Whether this is an error of ``backend``'s framework for running out of memory."""
+    if isinstance(error, MemoryError):
+        return True
+    loaded = loaded_backends.get(backend)
+    own = () if loaded is None else loaded.out_of_memory_words
+    message = _joined(f"{type(error).__name__}: {error}")
+    return any(_joined(words) in message for words in (*_EXHAUSTED, *own))
+
+
+def _joined(words: str) -> str:
+    """``OUT_OF_MEMORY``, ``OutOfMemory`` and ``out of memory``, all as ``outofmemory``."""
+    return words.lower().replace("_", "").replace(" ", "")

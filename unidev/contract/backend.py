@@ -148,6 +148,11 @@ class Backend(ABC):
         RuntimeError, ValueError, TypeError, MemoryError,
     )  # fmt: skip
     """The exceptions that the framework raises when it fails."""
+    out_of_memory_words: tuple[str, ...] = ()
+    """What the framework's messages say if memory runs out, besides the words of CUDA and the like.
+
+    Parts of a message, in which case, spaces and underscores do not count.
+    """
     model_types: tuple[type, ...] = ()
     """Classes of models, optimizers and the like, which the transfer verbs refuse."""
     optimizer_types: tuple[type, ...] = ()
@@ -278,6 +283,14 @@ class Backend(ABC):
     def hardware_name(self, kind: str, index: int) -> str:
         """The hardware's name, such as ``NVIDIA H200``; the native name if that is unknown."""
         return self.native_name(kind, index)
+
+    def thread_settings(self) -> AbstractContextManager[Any]:
+        """What a thread that works for this one enters as a ``with``, once.
+
+        Made in this thread: for what the framework keeps for each thread, such as whether autograd
+        records. By default, nothing.
+        """
+        return contextlib.nullcontext()
 
     # -- optional ----------------------------------------------------------------------------------
 

@@ -83,7 +83,7 @@ class PeakMemory:
         if (
             isinstance(error, own)
             and not isinstance(error, UnidevError)
-            and is_lack_of_memory(error)
+            and is_lack_of_memory(error, self._backend.name)
         ):
             doing = f"running the block of `with unidev.track_memory({str(self.device)!r})`"
             raise framework_error(error, self._backend.name, doing) from error

@@ -325,3 +325,14 @@ print("all")
 def test_an_array_without_a_handle_is_refused_and_does_not_end_the_process(python):
     done = python(UNFINISHED)
     assert done.stdout.endswith("all\n"), (done.returncode, done.stderr[-2000:])
+
+
+@pytest.mark.parametrize("library", ["cublas", "cusolver"])
+def test_a_gpu_without_room_for_a_librarys_handle_is_lack_of_memory(library, monkeypatch):
+    def fails(*_):
+        check = "Check failed: err == CUBLAS_STATUS_SUCCESS (1 vs. 0) : "
+        raise mx.MXNetError(f"{check}Create {library} handle failed")
+
+    monkeypatch.setattr(unidev.active_backend(), "copy_to", fails)
+    with pytest.raises(unidev.OutOfDeviceMemoryError, match=f"Create {library} handle failed"):
+        unidev.copy_to(mx.np.ones((2, 3)), "gpu:1")

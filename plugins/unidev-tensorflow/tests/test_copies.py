@@ -218,6 +218,15 @@ def test_too_large_a_tensor_is_lack_of_memory():
         unidev.empty((1 << 45,), device="gpu:0")
 
 
+def test_a_full_gpu_in_tensorflows_words_is_lack_of_memory(monkeypatch):
+    def fails(*_):
+        raise tf.errors.InternalError(None, None, "Dst tensor is not initialized.")
+
+    monkeypatch.setattr(unidev.active_backend(), "copy_to", fails)
+    with pytest.raises(unidev.OutOfDeviceMemoryError, match="not initialized"):
+        unidev.copy_to(tf.ones((2, 3)), "gpu:1")
+
+
 @pytest.mark.parametrize("shape", [None, [None, 2]], ids=str)
 @pytest.mark.parametrize(
     "call", [unidev.zeros_like, unidev.ones_like, unidev.empty_like], ids=lambda f: f.__name__

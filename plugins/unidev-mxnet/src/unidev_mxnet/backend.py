@@ -26,10 +26,17 @@ from unidev import (
 from unidev.errors import FrameworkError
 from unidev_mxnet import devices
 from unidev_mxnet.memory import allocate
-from unidev_mxnet.native_calls import ContextAnswer, get_context, numpy_shapes, split_answer
+from unidev_mxnet.native_calls import (
+    ContextAnswer,
+    get_context,
+    numpy_semantics,
+    numpy_shapes,
+    split_answer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from unidev.contract import Array, BackendSpec, Device, Extent
 
@@ -59,6 +66,8 @@ class MxnetBackend(Backend):
 
     # A size beyond a C int; a dtype that MXNet's own table lacks.
     framework_errors = (*Backend.framework_errors, OverflowError, KeyError)
+    # A full GPU has no room for what CUDA's libraries need first.
+    out_of_memory_words = ("create cublas handle failed", "create cusolver handle failed")
     # A Symbol is a graph that is bound to a device later, so it is moved as a model is.
     model_types = (
         mx.gluon.Block, mx.gluon.Parameter, mx.gluon.ParameterDict,
@@ -109,6 +118,10 @@ class MxnetBackend(Backend):
     def native_scope(self, device: Device) -> mx.Context:
         """A new context for each scope, see ``SharedContext``; MXNet's default is thread-local."""
         return mx.Context(device.native)
+
+    def thread_settings(self) -> AbstractContextManager[None]:
+        """Whether MXNet has NumPy's semantics, which it keeps for each thread."""
+        return numpy_semantics(mx.util.is_np_shape(), mx.util.is_np_array())
 
     def parse_native(self, spec: object) -> tuple[str, int] | None:
         """``gpu(1)``, ``mx.gpu(1)`` and the like; ``cpu(2)`` is a simulated ``gpu:1``.

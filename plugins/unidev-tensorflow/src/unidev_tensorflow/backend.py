@@ -59,6 +59,9 @@ class TensorFlowBackend(Backend):
         NotImplementedError, AttributeError, OverflowError,
     )  # fmt: skip
 
+    # TensorFlow's message when it copies to a GPU that is full.
+    out_of_memory_words = ("dst tensor is not initialized",)
+
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
         super().__init__(spec, simulated_count)
         self._devices = LocalDevices(self)
