@@ -7,12 +7,19 @@ While you work: ``nox -s format``, ``nox -s quick -- torch -k copies`` and ``nox
 copy.zero_d``. These use the environment of the session ``torch``, and make it if there is none.
 """
 
+from __future__ import annotations
+
+import platform
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import nox
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 nox.needs_version = ">=2024.4.15"
 # uv makes environments faster, where it is installed. Else virtualenv, in a tenth of venv's time.
@@ -31,6 +38,8 @@ FRAMEWORKS = {
     "paddle": ["paddlepaddle==3.3.1"],
     "mxnet": ["mxnet==1.9.1", "numpy==1.26.4"],
 }
+CUDA_TORCH = "torch==2.14.1"
+"""With CUDA, for ``stand_in``: what PyPI has, and no CPU build of this version beside it."""
 NEWEST = "3.13"
 """The newest Python that the core is tested on."""
 ON_EACH = "tests/everywhere"  # tests of the core that run on whatever framework is there
@@ -53,9 +62,14 @@ IN_TESTS = {
 WITH_TORCH = "virtualenv"
 
 
-def install(session: nox.Session, *names: str, extras: str = "conformance,examples") -> None:
+def install(
+    session: nox.Session,
+    *names: str,
+    extras: str = "conformance,examples",
+    versions: Mapping[str, list[str]] = FRAMEWORKS,
+) -> None:
     """Install the core, and plugins with their frameworks, from this checkout."""
-    frameworks = [requirement for name in names for requirement in FRAMEWORKS[name]]
+    frameworks = [requirement for name in names for requirement in versions[name]]
     plugins = [part for name in names for part in ("-e", f"plugins/unidev-{name}")]
     # One build backend for all, not a fresh one for each; a test builds the wheel with it, too.
     # Python compiles the modules that are imported, which are few of those installed.
@@ -78,7 +92,7 @@ def lint(session: nox.Session) -> None:
     session.install(RUFF, "nox")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    check_types(session, "unidev", "noxfile.py")
+    check_types(session, "unidev", "noxfile.py", "tools")
 
 
 @nox.session
@@ -139,6 +153,19 @@ def paddle(session: nox.Session) -> None:
 def mxnet(session: nox.Session) -> None:
     """MXNet alone."""
     framework(session, "mxnet")
+
+
+@nox.session(venv_backend=WITH_TORCH)
+def stand_in(session: nox.Session) -> None:
+    """PyTorch's CUDA build on a stand-in for the CUDA runtime: 5 GB, and no GPU."""
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        session.skip("left out: the stand-in for CUDA needs Linux on x86-64")
+    if shutil.which("g++") is None:
+        session.skip("left out: the stand-in for CUDA is built with g++, and there is none")
+    install(session, "torch", versions={"torch": [CUDA_TORCH]})
+    # One process, which imports torch once; each test is a fork of it.
+    command = ("python", "tests/stand_in/run.py", "-m", "pytest", "tests/stand_in")
+    session.run(*command, *session.posargs, env=IN_TESTS)
 
 
 @nox.session(venv_backend=WITH_TORCH)
