@@ -43,7 +43,7 @@ def table(setting: Setting) -> Outcome:
         LIMIT_S,
         setting.folder,
     )
-    if not found.expect(ended.code == 0, f"unidev bench: {ended.how}: {ended.said}"):
+    if not found.expect(ended.code == 0, f"unidev bench: {ended.briefly}"):
         return found.outcome()
     document = json.loads(ended.out)
     for sentence in document["findings"]:

@@ -85,9 +85,9 @@ def _conform(
         environment={"CUDA_VISIBLE_DEVICES": visible[0]} if visible else None,
     )  # fmt: skip
     found = Findings()
-    found.expect(ended.code == 0, f"unidev conform: {ended.how}: {_last(ended.out)}")
+    found.expect(ended.code == 0, f"unidev conform: {ended.briefly}")
     if not file.exists():
-        found.expect(False, f"there is no report: {ended.said}")
+        found.expect(False, "unidev conform wrote no report")
         return found.outcome()
     report = from_document(read_document(file.read_text(encoding="utf-8")))
     if visible is not None:
@@ -121,8 +121,3 @@ def _show(found: Findings, report: Report) -> None:
 
 def _devices(report: Report) -> list[str]:
     return [each.device for one in report.header.configurations for each in one.devices]
-
-
-def _last(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else "no output"
