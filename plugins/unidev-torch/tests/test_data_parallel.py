@@ -13,6 +13,7 @@ from torch import nn
 
 import unidev
 from unidev import nn as portable
+from unidev_torch.models import swap as memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -312,7 +313,8 @@ def test_gradients_that_the_user_keeps_stay() -> None:
         assert torch.equal(parameter.grad.cpu(), kept[name][1].cpu())
 
 
-def test_interrupted_or_failing_at_any_swap_it_is_whole() -> None:
+def test_interrupted_or_failing_at_any_swap_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_TOGETHER", 1)  # else there would be one part
     x, y = batch(3)
     net = unidev.DataParallel(made(), THREE)
     models = unidev.active_backend().models

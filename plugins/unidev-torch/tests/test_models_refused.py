@@ -14,6 +14,7 @@ from torch import nn
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 import unidev
+from unidev_torch import tensors
 from unidev_torch.models import swap as memory
 
 if TYPE_CHECKING:
@@ -140,23 +141,29 @@ def test_a_script_moves() -> None:
 
 
 def test_memory_that_runs_out_half_way_leaves_everything_where_it_was(monkeypatch) -> None:
-    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(2 * memory._TOGETHER)))
     before = {name: (x.data_ptr(), x.device) for name, x in model.named_parameters()}
     twins: list[memory.Part] = []
-    twin_of = memory.twin_of
+    twin_of, covered, copies = memory.twin_of, tensors.is_covered, []
 
-    def fails(*arguments: Any, **options: Any) -> memory.Part:
-        if len(twins) == 3:
-            raise torch.OutOfMemoryError("sim:1 is out of memory")
+    def kept(*arguments: Any, **options: Any) -> memory.Part:
         twins.append(twin_of(*arguments, **options))
         return twins[-1]
 
-    monkeypatch.setattr(memory, "twin_of", fails)
+    def fails(x: torch.Tensor) -> bool:  # asked before each copy: in the middle of a part
+        copies.append(x)
+        if len(copies) > 2.5 * memory._TOGETHER:
+            raise torch.OutOfMemoryError("sim:1 is out of memory")
+        return covered(x)
+
+    monkeypatch.setattr(memory, "twin_of", kept)
+    monkeypatch.setattr(tensors, "is_covered", fails)
     gc.collect()  # of other tests, lest it goes meanwhile
     used = torch.sim.memory_allocated(1)
     with pytest.raises(unidev.OutOfDeviceMemoryError, match="it was not moved"):
         unidev.place(model, "gpu:1")
     assert {name: (x.data_ptr(), x.device) for name, x in model.named_parameters()} == before
+    assert len(twins) == 2
     twins.clear()
     assert torch.sim.memory_allocated(1) == used
 
