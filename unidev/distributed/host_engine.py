@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Tensor = Any
     Array = np.ndarray[Any, Any]
 
-_UFUNCS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
+_UFUNCS: dict[str, np.ufunc] = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 
 
 class _EveryName(frozenset[str]):
