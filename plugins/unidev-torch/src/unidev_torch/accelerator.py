@@ -31,7 +31,8 @@ def has_work(device: Device) -> bool:
     native = device.native
     if native.type != "cuda":
         return True
-    return torch.cuda.is_initialized() and torch._C._cuda_hasPrimaryContext(native.index)
+    bindings: Any = torch._C  # a build without CUDA lacks the function
+    return is_initialized(torch.cuda) and bool(bindings._cuda_hasPrimaryContext(native.index))
 
 
 @lru_cache(maxsize=1)
