@@ -31,6 +31,7 @@ STOREYS = (
     ("nn", "tracing", "numpy_backend"),
     ("data",),
     ("parallel",),
+    ("distributed",),
     ("bench",),
     (FACE,),
     ("conformance", "cli"),

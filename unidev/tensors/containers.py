@@ -145,6 +145,11 @@ class Opened:
         """As of ``tensors_of``."""
         self._positions = [position for position, _, _ in found]
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What trees of one structure have in common; its hash may raise, as that of a key may."""
+        return self._structure, *self._positions
+
     def with_tensors(self, tensors: Iterable[Any]) -> Any:
         """The tree with ``tensors`` in place of its own, in their order."""
         leaves = list(self._leaves)
