@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from unidev.errors import UnsupportedOperation
-from unidev_torch import tensors
+from unidev_torch import accelerator, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -106,6 +106,9 @@ def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
             # A copy, if the device is another one; asking for a copy takes half as long again.
             y = x.to(native)
             memory.append(y if y is not x else x.clone())
+    if part.memory[0].device.type in accelerator.STREAM_ORDERED:
+        for x in part.memory:
+            accelerator.keep_until_read(x)
     can_take = torch._has_compatible_shallow_copy_type
     for name, old, new in zip(part.names, part.memory, memory, strict=True):
         if not can_take(old, new):
