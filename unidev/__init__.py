@@ -113,6 +113,7 @@ if TYPE_CHECKING:
     )
     from unidev.data.prefetching import prefetch
     from unidev.devices.peak_memory import track_memory
+    from unidev.distributed.data_parallel import DataParallel
     from unidev.distributed.group import Group, group
     from unidev.distributed.run import run
     from unidev.models.checkpoints.verbs import load_parameters, save_parameters
@@ -120,7 +121,6 @@ if TYPE_CHECKING:
     from unidev.models.placing import parameters, place
     from unidev.parallel.accuracy import evaluate_accuracy
     from unidev.parallel.batches import gather, split_batch
-    from unidev.parallel.data_parallel import DataParallel
     from unidev.parallel.reducing import all_reduce
     from unidev.parallel.replicating import broadcast, replicate
     from unidev.parallel.spreading import spread
@@ -137,6 +137,7 @@ _LATER = {
     ),
     "data.prefetching": "prefetch",
     "devices.peak_memory": "track_memory",
+    "distributed.data_parallel": "DataParallel",
     "distributed.group": "Group group",
     "distributed.run": "run",
     "models.checkpoints.verbs": "load_parameters save_parameters",
@@ -144,7 +145,6 @@ _LATER = {
     "models.placing": "parameters place",
     "parallel.accuracy": "evaluate_accuracy",
     "parallel.batches": "gather split_batch",
-    "parallel.data_parallel": "DataParallel",
     "parallel.reducing": "all_reduce",
     "parallel.replicating": "broadcast replicate",
     "parallel.spreading": "spread",
