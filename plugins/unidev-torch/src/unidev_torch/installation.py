@@ -40,8 +40,8 @@ class TorchInstallation(Installation):
     def settings(self) -> Mapping[str, str]:
         """TF32 in products and convolutions, and whether cuDNN tries its algorithms."""
         return {
-            "TF32 in products": _precision(torch.backends.cuda.matmul),
-            "TF32 in convolutions": _precision(torch.backends.cudnn.conv),
+            "TF32 in products": _precision(torch.backends.cuda, "matmul"),
+            "TF32 in convolutions": _precision(torch.backends.cudnn, "conv"),
             "cuDNN benchmark": "on" if torch.backends.cudnn.benchmark else "off",
         }
 
@@ -52,9 +52,9 @@ class TorchInstallation(Installation):
         return 0
 
 
-def _precision(part: object) -> str:
+def _precision(backend: object, part: str) -> str:
     """By ``fp32_precision``: reading the older switches can raise where the newer ones are used."""
-    precision = str(getattr(part, "fp32_precision", "unknown"))
+    precision = str(getattr(getattr(backend, part, None), "fp32_precision", "unknown"))
     return {"tf32": "on", "ieee": "off", "none": "off"}.get(precision, precision)
 
 
