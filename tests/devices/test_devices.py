@@ -81,7 +81,7 @@ def test_unidevs_own_spelling(two_gpus: None, spec: str, means: str) -> None:
     [
         "", "GPU:0", "gpu:", ":0", "gpu:one", "gpu 1", "gpu:1\n", " gpu:1", "gpu:1:1", "gpu:+1",
         "cuda:0", "tpu", "gpu:--1", "gpu:\u0661",
-        pytest.param("cpu:" + "9" * 5000, id="long"), "\udc80", b"cpu", 0, 1.5,
+        pytest.param("cpu:" + "9" * 5000, id="long"), "\udc80", b"cpu", 1.5,
         None, [], {}, object(), type, unidev,
     ],
 )  # fmt: skip

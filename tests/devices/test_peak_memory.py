@@ -185,6 +185,12 @@ def test_among_different_gpus_cuda_counts_otherwise_than_the_driver_unless_told(
     assert gpu_meant(1, {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}, mixed) is mixed[1]
 
 
+def test_after_a_gpu_that_cannot_be_read_cudas_index_is_not_certain() -> None:
+    first_is_lost = GPUS[1:]
+    assert gpu_meant(0, {}, first_is_lost) is None
+    assert gpu_meant(0, {"CUDA_VISIBLE_DEVICES": "GPU-bb"}, first_is_lost) is GPUS[1]
+
+
 def test_of_a_gpu_that_is_divided_the_drivers_count_is_not_the_parts() -> None:
     assert gpu_meant(0, {}, (replace(GPUS[0], mig_uuids=("MIG-1",)),)) is None
 

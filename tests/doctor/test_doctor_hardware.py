@@ -27,6 +27,7 @@ from doctor_cases import (
 from unidev.doctor.diagnosis import diagnose, is_healthy
 from unidev.hardware.facts import (
     FAILS,
+    LOST,
     MISMATCH,
     NO_ANSWER,
     NO_LIBRARY,
@@ -36,6 +37,7 @@ from unidev.hardware.facts import (
     Driver,
     Machine,
     PciDevice,
+    UnreadableGpu,
 )
 
 IN_A_CONTAINER = replace(WORKING, container="/.dockerenv", device_files=(), drivers=(
@@ -226,6 +228,41 @@ def test_of_a_gpu_that_is_divided_one_part_is_all_that_a_process_sees() -> None:
     assert causes(divided, torch(1)) == []
     assert causes(with_environment(divided, CUDA_VISIBLE_DEVICES="MIG-2"), torch(1)) == []
     assert causes(divided, torch(0)) == ["unexplained"]
+
+
+LOST_ONE = UnreadableGpu(1, LOST, "GPU is lost")
+
+
+def test_a_gpu_that_is_lost_is_not_healthy_though_the_framework_sees_the_others() -> None:
+    machine = with_gpus(gpu(0), unreadable=(LOST_ONE,))
+    (first,) = found(machine, torch(1))
+    assert (first.cause, first.is_blocking) == ("gpu-lost", True)
+    assert first.title == "GPU 1 no longer answers the driver."
+    assert first.evidence == ("NVML, of GPU 1: GPU is lost",)
+    assert not is_healthy(case(machine, torch(1)), [first])
+
+
+def test_the_only_gpu_that_is_lost_is_the_one_finding() -> None:
+    machine = with_gpus(unreadable=(replace(LOST_ONE, index=0),))
+    assert causes(machine, torch(0)) == ["gpu-lost"]
+    assert causes(machine, torch(1)) == ["gpu-lost"]
+
+
+def test_gpus_of_other_jobs_are_a_note_where_there_is_one_to_use() -> None:
+    others = tuple(UnreadableGpu(index, NO_PERMISSION, "Insufficient Permissions")
+                   for index in (1, 2, 3))  # fmt: skip
+    machine = with_environment(with_gpus(gpu(0), unreadable=others), CUDA_VISIBLE_DEVICES="0")
+    (note,) = found(machine, torch(1))
+    assert (note.cause, note.is_blocking) == ("gpu-not-permitted", False)
+    assert note.title == "This process has no permission to use GPUs 1, 2 and 3."
+    assert is_healthy(case(machine, torch(1)), [note])
+
+
+def test_a_process_that_may_use_no_gpu_is_not_healthy() -> None:
+    machine = with_gpus(unreadable=(UnreadableGpu(0, NO_PERMISSION, "Insufficient Permissions"),))
+    (first,) = found(machine, torch(0))
+    assert (first.cause, first.is_blocking) == ("gpu-not-permitted", True)
+    assert not is_healthy(case(machine, torch(0)), [first])
 
 
 def test_apples_gpu_needs_no_driver_of_its_own() -> None:

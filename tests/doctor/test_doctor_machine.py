@@ -12,12 +12,14 @@ from fake_nvml import FakeNvml
 from unidev.hardware import machine as machine_module
 from unidev.hardware.facts import (
     FAILS,
+    LOST,
     MISMATCH,
     NO_LIBRARY,
     NOT_ASKED,
     WORKS,
     DeviceFile,
     GpuProcess,
+    UnreadableGpu,
 )
 from unidev.hardware.machine import read_machine
 from unidev.hardware.nvml import ask_in_time, ask_nvml, import_nvml
@@ -63,6 +65,29 @@ def test_a_driver_that_fails_later_is_let_go_of_too() -> None:
     nvml = FakeNvml(count=15)
     assert ask_nvml(nvml, unknown).state == "fails"
     assert not nvml.is_open
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "state"),
+    [
+        ("handle", 15, LOST),
+        ("name", 15, LOST),
+        ("memory", 15, LOST),
+        ("handle", 16, LOST),
+        ("handle", 4, "no permission"),
+        ("handle", 999, FAILS),
+    ],
+)
+def test_a_gpu_that_is_lost_or_not_permitted_hides_no_other(function, error, state) -> None:
+    found = ask_nvml(FakeNvml(gpus=3, broken={1: (function, error)}), unknown)
+    assert found.state == WORKS
+    assert [(each.index, each.uuid) for each in found.gpus] == [(0, "GPU-1"), (2, "GPU-3")]
+    assert found.unreadable == (UnreadableGpu(1, state, f"error {error}"),)
+
+
+def test_memory_that_the_driver_does_not_report_is_unknown_and_the_gpu_is_there() -> None:
+    found = ask_nvml(FakeNvml(broken={0: ("memory", 3)}), unknown)
+    assert (found.gpus[0].total_bytes, found.unreadable) == (None, ())
 
 
 def test_without_nvidia_ml_py_nobody_is_asked() -> None:

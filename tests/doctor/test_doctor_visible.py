@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from doctor_cases import (
     AMD,
@@ -23,9 +25,9 @@ from doctor_cases import (
 )
 
 from unidev.doctor.diagnosis import is_healthy
-from unidev.hardware.facts import Process
+from unidev.hardware.facts import Driver, Gpu, Process
 from unidev.hardware.visible import EMPTY as HIDES_ALL
-from unidev.hardware.visible import OUT_OF_RANGE, SUBSET, UNKNOWN, hidden
+from unidev.hardware.visible import OUT_OF_RANGE, REPEATED, SUBSET, UNKNOWN, hidden
 
 TWO = (gpu(0), gpu(1))
 
@@ -45,7 +47,13 @@ TWO = (gpu(0), gpu(1))
         ("NoDevFiles", UNKNOWN, 0),
         ("gpu-aaaaaaaa", UNKNOWN, 0),
         ("0", SUBSET, 1),
-        ("1,1", SUBSET, 1),
+        ("1,1", REPEATED, 0),
+        ("0,1,0", REPEATED, 0),
+        ("0,7,0", REPEATED, 0),
+        (f"{A},{A}", REPEATED, 0),
+        (f"{A},GPU-aaaa", REPEATED, 0),
+        ("GPU-", UNKNOWN, 0),
+        ("1gpu", SUBSET, 1),
         (A, SUBSET, 1),
         ("MIG-12", UNKNOWN, 0),
     ],
@@ -136,15 +144,77 @@ def test_a_uuid_that_is_not_there_is_named() -> None:
     assert first.title == title
 
 
-def test_some_of_the_gpus_are_not_all() -> None:
-    given = case(with_environment(WORKING, CUDA_VISIBLE_DEVICES="1"), torch(1))
-    assert causes(given.machine, *given.frameworks) == ["visible-devices"]
-    assert not is_healthy(given, found(given.machine, *given.frameworks))
+def test_a_scheduler_that_chooses_some_of_the_gpus_is_followed() -> None:
+    machine = with_environment(WORKING, CUDA_VISIBLE_DEVICES="1")
+    (note,) = found(machine, torch(1))
+    assert (note.cause, note.is_blocking) == ("visible-devices", False)
+    assert note.title == "CUDA_VISIBLE_DEVICES shows 1 of 2 GPUs."
+    assert is_healthy(case(machine, torch(1)), [note])
+    none = found(machine, torch(0))
+    assert [each.cause for each in none] == ["unexplained", "visible-devices"]
+    assert "sees 0 of 1 GPUs" in none[0].title
+    assert not is_healthy(case(machine, torch(0)), none)
+
+
+@pytest.mark.parametrize("value", ["3", "GPU-dddd"])
+def test_an_index_of_the_host_is_healthy_where_the_framework_sees_its_gpu(value) -> None:
+    """In a container with one of eight GPUs, the driver lists one, and calls it 0."""
+    machine = with_environment(with_gpus(gpu(0)), CUDA_VISIBLE_DEVICES=value)
+    assert found(machine, torch(1)) == []
+    assert is_healthy(case(machine, torch(1)), [])
+    assert causes(machine, torch(0)) == ["visible-devices"]
+
+
+def test_a_gpu_that_is_named_twice_hides_all_and_is_said_so() -> None:
+    (first,) = found(with_environment(WORKING, CUDA_VISIBLE_DEVICES="0,0"), torch(0))
+    assert first.title == "CUDA_VISIBLE_DEVICES names GPU 0 twice, which hides every GPU."
+    assert first.remedies[1].command == "export CUDA_VISIBLE_DEVICES=0,1"
+    assert first.is_blocking
+
+
+FOUR = tuple(
+    Gpu("rocm", index, "gfx942", f"GPU-00000000000000a{index}", "gfx942") for index in range(4)
+)
+
+
+@pytest.mark.parametrize(
+    ("rocr", "hip", "cuda", "how", "shown"),
+    [
+        ("2,3", "0,1", None, SUBSET, 2),
+        ("2,3", "1", None, SUBSET, 1),
+        ("2,3", "2", None, OUT_OF_RANGE, 0),
+        ("2,3", None, "1", SUBSET, 1),
+        ("2,3", "1", "", SUBSET, 1),  # HIP reads CUDA's only where its own is not set
+        ("2,3", "GPU-00000000000000a3", None, SUBSET, 1),
+        ("2,3", "GPU-00000000000000a0", None, UNKNOWN, 0),
+        ("", "0", None, HIDES_ALL, 0),
+        (None, "0,0", None, REPEATED, 0),
+        (None, "3,7", None, OUT_OF_RANGE, 1),
+    ],
+)
+def test_hips_variable_counts_among_the_gpus_that_rocrs_leaves(rocr, hip, cuda, how, shown) -> None:
+    given = {"ROCR_VISIBLE_DEVICES": rocr, "HIP_VISIBLE_DEVICES": hip, "CUDA_VISIBLE_DEVICES": cuda}
+    environment = {name: value for name, value in given.items() if value is not None}
+    hiding = hidden(environment, "rocm", FOUR)
+    assert hiding is not None
+    assert (hiding.how, hiding.shown) == (how, shown)
+
+
+def test_variables_that_together_show_all_hide_none() -> None:
+    order = {"ROCR_VISIBLE_DEVICES": "3,2,1,0", "HIP_VISIBLE_DEVICES": "1,0,2,3"}
+    assert hidden(order, "rocm", FOUR) is None
+
+
+def test_a_choice_of_two_variables_shows_both() -> None:
+    two = replace(AMD, drivers=(Driver("rocm", "works", gpus=FOUR),))
+    machine = with_environment(two, ROCR_VISIBLE_DEVICES="2,3", HIP_VISIBLE_DEVICES="1")
+    (note,) = found(machine, torch(1, FOR_ROCM))
+    assert note.title == "HIP_VISIBLE_DEVICES shows 1 of 4 GPUs."
+    assert note.evidence[:2] == ("ROCR_VISIBLE_DEVICES=2,3", "HIP_VISIBLE_DEVICES=1")
+    assert is_healthy(case(machine, torch(1, FOR_ROCM)), [note])
 
 
 def test_a_variable_is_mended_in_the_words_of_the_shell_that_is_there() -> None:
-    from dataclasses import replace
-
     windows = replace(with_environment(WORKING, CUDA_VISIBLE_DEVICES=""), system="Windows")
     assert found(windows, torch(0))[0].remedies[0].command == (
         "Remove-Item Env:CUDA_VISIBLE_DEVICES"

@@ -13,16 +13,30 @@ class NvmlError(Exception):
 
 
 class FakeNvml:
-    """The part of pynvml that is used, of a machine with one H200 (and MIG, if asked for)."""
+    """The part of pynvml that is used, of a machine with H200s, one unless `gpus` says otherwise.
+
+    ``broken`` maps the index of a GPU to the function that fails for it, and its error.
+    """
 
     NVMLError = NvmlError
     NVML_ERROR_LIBRARY_NOT_FOUND = 12
     NVML_ERROR_DRIVER_NOT_LOADED = 9
     NVML_ERROR_NO_PERMISSION = 4
     NVML_ERROR_LIB_RM_VERSION_MISMATCH = 18
+    NVML_ERROR_GPU_IS_LOST = 15
+    NVML_ERROR_RESET_REQUIRED = 16
 
-    def __init__(self, *, init: int | None = None, count: int | None = None, mig: int = 0) -> None:
-        self.init, self.count, self.mig = init, count, mig
+    def __init__(
+        self,
+        *,
+        init: int | None = None,
+        count: int | None = None,
+        mig: int = 0,
+        gpus: int = 1,
+        broken: dict[int, tuple[str, int]] | None = None,
+    ) -> None:
+        self.init, self.count, self.mig, self.gpus = init, count, mig, gpus
+        self.broken = broken or {}
         self.is_open = False
 
     def nvmlInit(self) -> None:
@@ -43,25 +57,69 @@ class FakeNvml:
     def nvmlDeviceGetCount(self) -> int:
         if self.count is not None:
             raise NvmlError(self.count)
-        return 1
+        return self.gpus
+
+    def _check(self, handle: str, function: str) -> None:
+        name, error = self.broken.get(int(handle[-1]), ("", 0))
+        if name == function:
+            raise NvmlError(error)
 
     def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
+        self._check(str(index), "handle")
         return f"handle {index}"
 
     def nvmlDeviceGetName(self, handle: str) -> str:
+        self._check(handle, "name")
         return "NVIDIA H200"
 
     def nvmlDeviceGetUUID(self, handle: str) -> str:
-        return "MIG-1" if handle == "part 1" else "GPU-1"
+        return "MIG-1" if handle == "part 1" else f"GPU-{int(handle[-1]) + 1}"
 
     def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> tuple[int, int]:
         return 9, 0
 
     def nvmlDeviceGetMemoryInfo(self, handle: str) -> Any:
+        self._check(handle, "memory")
         return SimpleNamespace(used=3, free=7, total=10)
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:
         return [SimpleNamespace(pid=1, usedGpuMemory=2), SimpleNamespace(pid=2, usedGpuMemory=None)]
+
+    def nvmlDeviceGetPerformanceState(self, handle: str) -> int:
+        return 8
+
+    def nvmlDeviceGetClockInfo(self, handle: str, clock: int) -> int:
+        return {1: 345, 2: 3201}[clock]
+
+    def nvmlDeviceGetMaxClockInfo(self, handle: str, clock: int) -> int:
+        return {1: 1980, 2: 3201}[clock]
+
+    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
+        return 76_500
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle: str) -> int:
+        return 700_000
+
+    def nvmlDeviceGetTemperature(self, handle: str, sensor: int) -> int:
+        return 27
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
+        return 1
+
+    def nvmlDeviceGetEccMode(self, handle: str) -> list[int]:
+        return [1, 0]
+
+    def nvmlDeviceGetPersistenceMode(self, handle: str) -> int:
+        return 0
+
+    def nvmlDeviceGetComputeMode(self, handle: str) -> int:
+        return 3
+
+    def nvmlDeviceGetCurrPcieLinkGeneration(self, handle: str) -> int:
+        raise NvmlError(3)
+
+    def nvmlDeviceGetCurrPcieLinkWidth(self, handle: str) -> int:
+        return 16
 
     def nvmlDeviceGetMigMode(self, handle: str) -> list[int]:
         if not self.mig:

@@ -38,13 +38,13 @@ def devices(x: dict[str, int], net: Net, native: Native, context: Context, unkno
     unidev.zeros(2, device=None)
     assert_type(unidev.copy_to(x, "cpu"), dict[str, int])
     unidev.as_device(3.5)  # refused: arg-type
-    unidev.as_device(1)  # refused: arg-type
+    unidev.as_device(1)
     unidev.as_device(None)  # refused: arg-type
     unidev.as_device(net)  # refused: arg-type
     unidev.copy_to(x, 3.5)  # refused: arg-type
-    unidev.as_in_device(x, 1)  # refused: arg-type
+    unidev.as_in_device(x, b"gpu")  # refused: arg-type
     unidev.as_in_device(x, unidev.cpu)  # refused: arg-type
-    unidev.zeros(2, device=0)  # refused: arg-type
+    unidev.zeros(2, device=b"gpu")  # refused: arg-type
     unidev.synchronize(3.5)  # refused: arg-type
     unidev.memory(3.5)  # refused: arg-type
 

@@ -95,7 +95,9 @@ def gpu_meant(index: int, environment: Mapping[str, str], gpus: Sequence[Gpu]) -
     by_bus = environment.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
     if not entry.isdigit() or not (by_bus or len({gpu.name for gpu in gpus}) == 1):
         return None
-    return gpus[int(entry)] if int(entry) < len(gpus) else None
+    # CUDA passes over GPUs that this process may not use, so after one the indexes differ.
+    place = int(entry)
+    return gpus[place] if place < len(gpus) and gpus[place].index == place else None
 
 
 def _is_cuda(backend: Backend) -> bool:

@@ -32,6 +32,8 @@ LABELS = {
     "probe.cut_short": "tensors whose memory the framework shortens while in use",
     "probe.allocated_bytes": "allocated bytes can be counted",
     "probe.read_out": "transfers that the conformance suite can judge",
+    "probe.current": "a current device, which the conformance suite can watch",
+    "probe.side_stream": "streams, which the conformance suite can use",
     "models": "models: `place`, `parameters`, checkpoints",
     "autograd": "`value_and_grad`, `sgd`, `no_grad`",
     "layers": "`unidev.nn`: layers",

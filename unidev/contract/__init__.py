@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from unidev.contract.hookspecs import hookimpl
     from unidev.contract.installation import Build, Installation, Wheel
+    from unidev.contract.launcher import Ended, Event, Frame, Job, Launcher, LauncherSpec, Progress
     from unidev.contract.layers import Array, Functions, Layers, Model, Pair, Tensor
     from unidev.contract.models import Models, Stored
     from unidev.contract.optional import Unsupported, part, unsupported
@@ -43,11 +44,12 @@ if TYPE_CHECKING:
 
     __all__ = [
         "CONTRACT_VERSION", "Arrangement", "Array", "Autograd", "AutogradProbe", "Backend",
-        "BackendSpec", "Build", "Collectives", "Device", "Extent", "Functions", "GroupEngine",
-        "GroupSetting", "HelperProcess", "Installation", "Layers", "Meeting", "Memory", "Model",
-        "ModelProbe", "Models", "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe",
-        "Recording", "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel",
-        "build_once", "fork_safe_lock", "found_in", "hookimpl", "kind_of", "part", "unsupported",
+        "BackendSpec", "Build", "Collectives", "Device", "Ended", "Event", "Extent", "Frame",
+        "Functions", "GroupEngine", "GroupSetting", "HelperProcess", "Installation", "Job",
+        "Launcher", "LauncherSpec", "Layers", "Meeting", "Memory", "Model", "ModelProbe", "Models",
+        "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe", "Progress", "Recording",
+        "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel", "build_once",
+        "fork_safe_lock", "found_in", "hookimpl", "kind_of", "part", "unsupported",
     ]  # fmt: skip
 
 _NAMES = {
@@ -58,6 +60,7 @@ _NAMES = {
     "contract.group_engine": "Arrangement GroupEngine GroupSetting HelperProcess Meeting",
     "contract.hookspecs": "hookimpl",
     "contract.installation": "Build Installation Wheel",
+    "contract.launcher": "Ended Event Frame Job Launcher LauncherSpec Progress",
     "contract.layers": "Functions Layers",
     "contract.models": "Models Stored",
     "contract.optional": "Unsupported part unsupported",

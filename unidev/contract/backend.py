@@ -284,6 +284,14 @@ class Backend(ABC):
         """The hardware's name, such as ``NVIDIA H200``; the native name if that is unknown."""
         return self.native_name(kind, index)
 
+    def thread_settings(self) -> AbstractContextManager[Any]:
+        """What a thread that works for this one enters as a ``with``, once.
+
+        Made in this thread: for what the framework keeps for each thread, such as whether autograd
+        records. By default, nothing.
+        """
+        return contextlib.nullcontext()
+
     # -- optional ----------------------------------------------------------------------------------
 
     probe: Probe = unsupported("the backend has no probe for the conformance suite")

@@ -92,7 +92,10 @@ class GroupEngine(ABC):
     wider: Mapping[str, str] = MappingProxyType({"float16": "float32", "bfloat16": "float32"})
     """Dtypes that are summed in a wider one, by portable names."""
     on_host: bool = False
-    """Whether tensors must be on the CPU; unidev copies those of other devices there and back."""
+    """Whether tensors must be on the CPU; unidev copies those of other devices there and back.
+
+    ``join`` may set it, as it depends on the device.
+    """
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend

@@ -6,10 +6,11 @@ import copy
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unidev.contract.optional import unsupported
 from unidev.support.interrupts import held_interrupts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
@@ -205,3 +206,30 @@ class Models(ABC):
         memory on the same device. Autograd does not record it. ``values`` has the shape and dtype
         of ``x`` and any strides, and may be freed once this returns.
         """
+
+    # -- optimizers --------------------------------------------------------------------------------
+
+    optimizer_state: Callable[[Any], Mapping[str, Array]] = unsupported(
+        "the backend does not read the state of optimizers", operation="saving an optimizer"
+    )
+    """``optimizer_state(optimizer)``: what it needs to go on as if it had not been interrupted.
+
+    Its state (step counters, moments) and those settings that are numbers, such as the learning
+    rate: arrays in new memory on the host, numbers as 0-d arrays, bfloat16 as float32. Names begin
+    with the optimizer's class, count its parameters by position, and are the same each time such an
+    optimizer is made for such a model.
+
+    Raises:
+        UnsupportedOperation: some of its state cannot be saved; names it.
+    """
+
+    load_optimizer_state: Callable[[Any, Mapping[str, Array]], None] = unsupported(
+        "the backend does not write the state of optimizers", operation="loading an optimizer"
+    )
+    """``load_optimizer_state(optimizer, state)``: the inverse of ``optimizer_state``.
+
+    The optimizer may be new, or have made steps; its model is loaded already, on any device.
+
+    Raises:
+        CheckpointError: ``state`` is that of another optimizer; the optimizer is unchanged.
+    """

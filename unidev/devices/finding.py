@@ -32,8 +32,8 @@ if TYPE_CHECKING:
         @property
         def device_type(self) -> str: ...
 
-    DeviceLike = Device | str | _OfType | _OfDeviceType
-    """A Device, unidev's or the framework's spelling, or the framework's own device object.
+    DeviceLike = Device | str | int | _OfType | _OfDeviceType
+    """A Device, unidev's or the framework's spelling, a GPU's index, or the framework's own object.
 
     To a type checker, the object of a framework that has no types is ``Any``, which is accepted.
     """
@@ -63,8 +63,9 @@ def as_device(spec: DeviceLike, /) -> Device:
 
     Args:
         spec: a ``Device``; a string in unidev's spelling (``gpu``, ``gpu:1``), which takes
-            precedence, or the framework's (``cuda:1``, ``/GPU:1``); or the framework's own device
-            object. A string means a device of the selected backend; ``gpu`` is ``gpu:0``.
+            precedence, or the framework's (``cuda:1``, ``/GPU:1``); an int, such as a worker's
+            ``LOCAL_RANK``: ``1`` is ``gpu:1``; or the framework's own device object. A string or an
+            int means a device of the selected backend; ``gpu`` is ``gpu:0``.
 
     Raises:
         DeviceSpecError: ``spec`` does not specify a device.
@@ -76,7 +77,7 @@ def as_device(spec: DeviceLike, /) -> Device:
     """
     if isinstance(spec, Device):
         backend = load_backend(spec.backend)
-    elif isinstance(spec, str):
+    elif isinstance(spec, (str, int)):
         backend = active_backend()
     else:
         backend = backend_of_namespace(type(spec)) or active_backend()
@@ -233,6 +234,8 @@ def _kind_and_index(spec: object, backend: Backend) -> tuple[str, int]:
         kind, colon, index = spec.partition(":")
         if kind in (*KINDS, *backend.kinds) and (not colon or _is_number(index)):
             return kind, _checked_index(int(index or 0))
+    elif isinstance(spec, int):
+        return "gpu", _checked_index(spec)
     native = backend.parse_native(spec)
     if native is None:
         _refuse_foreign(spec, backend)

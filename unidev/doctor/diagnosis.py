@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unidev.doctor.driver_causes import driver
+from unidev.doctor.driver_causes import driver, single_gpus
 from unidev.doctor.environment_causes import fork, variables
 from unidev.doctor.framework_causes import frameworks, unexplained
 from unidev.doctor.hardware_causes import no_gpu, simulated
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 RANKING = (
     "simulated", "fork", "no-gpu", "wsl", "reserved", "nouveau", "container", "no-device-files",
-    "no-permission", "no-driver", "driver-mismatch", "driver-fails", "visible-devices",
-    "no-framework", "framework-broken", "cpu-only-wheel", "other-wheel", "driver-too-old",
-    "library-missing", "no-code", "unexplained", "two-frameworks", "memory-taken",
+    "no-permission", "no-driver", "driver-mismatch", "driver-fails", "gpu-lost",
+    "gpu-not-permitted", "visible-devices", "no-framework", "framework-broken", "cpu-only-wheel",
+    "other-wheel", "driver-too-old", "library-missing", "no-code", "unexplained", "two-frameworks",
+    "memory-taken",
 )  # fmt: skip
 """Causes from the lowest layer up: fixing a later one has no effect before the earlier ones.
 
 Blocking findings come first; the others follow in the same order.
 """
 
-_CAUSES = (simulated, fork, no_gpu, driver, variables, frameworks, memory)
+_CAUSES = (simulated, fork, no_gpu, driver, single_gpus, variables, frameworks, memory)
 
 
 def diagnose(case: Case) -> list[Finding]:
@@ -41,7 +42,7 @@ def diagnose(case: Case) -> list[Finding]:
 
 
 def is_healthy(case: Case, findings: Sequence[Finding]) -> bool:
-    """Whether there is a GPU, and every framework sees every one that the driver sees."""
+    """Whether there is a GPU, and every framework sees every one that is visible to it."""
     able = [each for each in case.frameworks if each.takes_gpus]
     is_blocked = any(each.is_blocking for each in findings)
     return bool(able) and not is_blocked and all(_sees_all(case, each) for each in able)

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.hardware_causes import has_gpu
 from unidev.doctor.remedies import CONTAINER_PAGES, DRIVER_PAGES, install_driver, start_container
-from unidev.hardware.facts import FAILS, MAKERS, MISMATCH, NO_LIBRARY, NOT_ASKED
+from unidev.hardware.facts import FAILS, MAKERS, MISMATCH, NO_LIBRARY, NO_PERMISSION, NOT_ASKED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from unidev.doctor.facts import Case
-    from unidev.hardware.facts import Driver, Machine
+    from unidev.hardware.facts import Driver, Machine, UnreadableGpu
 
 _WSL_PAGE = "https://docs.nvidia.com/cuda/wsl-user-guide/index.html"
 _NOUVEAU_PAGE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/index.html"
+_XID_PAGE = "https://docs.nvidia.com/deploy/xid-errors/index.html"
 _FILES = {"cuda": ("/dev/nvidia",), "rocm": ("/dev/kfd", "/dev/dri/"), "xpu": ("/dev/dri/",)}
 _KERNEL_DRIVERS = {"cuda": ("nvidia",), "rocm": ("amdgpu",), "xpu": ("i915", "xe")}
 
@@ -46,8 +47,10 @@ def _concerned(machine: Machine) -> list[str]:
     """The vendor to check: integrated graphics matter only if there is no better GPU."""
     for accelerator in ("cuda", "rocm", "xpu"):
         if has_gpu(machine, accelerator):
-            works = bool(machine.driver(accelerator).gpus) and _reached(machine, accelerator)
-            return [] if works else [accelerator]
+            found = machine.driver(accelerator)
+            works = bool(found.gpus) and _reached(machine, accelerator)
+            # Each GPU that cannot be read has a finding of its own.
+            return [] if works or found.unreadable else [accelerator]
     return []
 
 
@@ -219,6 +222,48 @@ def _nvidia_library(machine: Machine, accelerator: str) -> Finding | None:
         ),
         DRIVER_PAGES["cuda"],
     )  # fmt: skip
+
+
+def single_gpus(case: Case) -> Iterator[Finding]:
+    """GPUs that the driver counts but does not describe: lost, failed, or not for this process."""
+    driver = case.machine.driver("cuda")
+    shut = [each for each in driver.unreadable if each.state == NO_PERMISSION]
+    lost = [each for each in driver.unreadable if each.state != NO_PERMISSION]
+    if lost:
+        yield Finding(
+            "gpu-lost",
+            f"{_named(lost)} no longer {'answers' if len(lost) == 1 else 'answer'} the driver.",
+            _messages(lost),
+            (
+                Remedy("See the kernel's messages: NVIDIA explains their Xid numbers.",
+                       "sudo dmesg | grep -i xid"),
+                Remedy("Restart the machine; a GPU that is lost again is broken, or badly seated."),
+            ),
+            _XID_PAGE,
+        )  # fmt: skip
+    if shut:
+        has_others = bool(driver.gpus) or case.is_seen("cuda")
+        yield Finding(
+            "gpu-not-permitted",
+            f"This process has no permission to use {_named(shut)}.",
+            _messages(shut),
+            (
+                Remedy("Request more GPUs from the scheduler or container engine that started this "
+                       "process."),
+            ),
+            is_blocking=not has_others,
+        )  # fmt: skip
+
+
+def _named(gpus: Sequence[UnreadableGpu]) -> str:
+    numbers = [str(each.index) for each in gpus]
+    if len(numbers) == 1:
+        return f"GPU {numbers[0]}"
+    return f"GPUs {', '.join(numbers[:-1])} and {numbers[-1]}"
+
+
+def _messages(gpus: Sequence[UnreadableGpu]) -> tuple[str, ...]:
+    return tuple(f"NVML, of GPU {each.index}: {each.message}" for each in gpus)
 
 
 def _answer(driver: Driver) -> tuple[str, ...]:

@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.hardware_causes import has_gpu
 from unidev.doctor.remedies import set_variable
-from unidev.hardware.visible import EMPTY, LINKS, OUT_OF_RANGE, SUBSET, UNKNOWN, hidden
+from unidev.hardware.visible import (
+    EMPTY,
+    LINKS,
+    OUT_OF_RANGE,
+    REPEATED,
+    SUBSET,
+    UNKNOWN,
+    applied,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from unidev.doctor.facts import Case
-    from unidev.hardware.facts import Gpu, Machine
+    from unidev.hardware.facts import Machine
     from unidev.hardware.visible import Hiding
 
 _FORK_PAGE = "https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods"
@@ -25,36 +33,52 @@ def variables(case: Case) -> Iterator[Finding]:
     for accelerator in ("cuda", "rocm", "xpu"):
         if not has_gpu(machine, accelerator):
             continue
-        gpus = machine.driver(accelerator).gpus
-        hiding = hidden(machine.environment, accelerator, gpus or None)
-        if hiding is not None:
-            yield _finding(machine, hiding, gpus, LINKS[accelerator])
+        hiding = case.hiding(accelerator)
+        # An index may count the GPUs of the host, of which a container sees one.
+        is_used = hiding is not None and not hiding.shown and case.is_seen(accelerator)
+        if hiding is not None and not is_used:
+            yield _finding(machine, hiding, accelerator)
 
 
-def _finding(machine: Machine, hiding: Hiding, gpus: Sequence[Gpu], link: str) -> Finding:
-    name = hiding.variable
-    shown = f"{name}={hiding.value!r}" if not hiding.value.strip() else f"{name}={hiding.value}"
+def _finding(machine: Machine, hiding: Hiding, accelerator: str) -> Finding:
+    name, gpus = hiding.variable, machine.driver(accelerator).gpus
+    values = [f"{each}={_shown(machine.environment[each])}"
+              for each in applied(machine.environment, accelerator)]  # fmt: skip
     there = tuple(f"GPU {gpu.index}: {gpu.name}" + (f", {gpu.uuid}" if gpu.uuid else "")
                   for gpu in gpus)  # fmt: skip
     remedies = [Remedy("Unset it to make all GPUs visible.", set_variable(machine, name, None))]
-    if hiding.how in (OUT_OF_RANGE, UNKNOWN) and gpus:
+    if hiding.how in (OUT_OF_RANGE, REPEATED, UNKNOWN) and gpus:
         every = ",".join(str(gpu.index) for gpu in gpus)
         remedies.append(Remedy("Or name existing GPUs.", set_variable(machine, name, every)))
     remedies.append(
         Remedy("Restart the program: the variable is read once, at the first use of a GPU.")
     )
-    return Finding("visible-devices", _title(hiding, len(gpus)), (f"{shown}", *there),
-                   tuple(remedies), link)  # fmt: skip
+    unreadable = [each.index for each in machine.driver(accelerator).unreadable]
+    highest = max([each.index for each in gpus] + unreadable, default=0)
+    return Finding(
+        "visible-devices",
+        _title(hiding, len(gpus), highest),
+        (*values, *there),
+        tuple(remedies),
+        LINKS[accelerator],
+        # Schedulers choose GPUs for each of their jobs, which is no mistake.
+        is_blocking=hiding.how != SUBSET,
+    )
 
 
-def _title(hiding: Hiding, count: int) -> str:
+def _shown(value: str) -> str:
+    return value if value.strip() else repr(value)
+
+
+def _title(hiding: Hiding, count: int, highest: int) -> str:
     name = hiding.variable
     stops = f"; entries after {hiding.entry!r} are ignored" if hiding.shown else ""
     return {
         EMPTY: f"{name} hides every {'further ' if hiding.shown else ''}GPU.",
         OUT_OF_RANGE: f"{name} names GPU {hiding.entry}, but the highest index is "
-        f"{count - 1}{stops}.",
+        f"{highest}{stops}.",
         UNKNOWN: f"{name} names {hiding.entry!r}, which is not a GPU of this machine{stops}.",
+        REPEATED: f"{name} names GPU {hiding.entry} twice, which hides every GPU.",
         SUBSET: f"{name} shows {hiding.shown} of {count} GPUs.",
     }[hiding.how]
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from unidev.hardware.facts import WORKS, Process
+from unidev.hardware.visible import SUBSET, hidden
 
 if TYPE_CHECKING:
     from unidev.contract.installation import Build
     from unidev.hardware.facts import Machine
+    from unidev.hardware.visible import Hiding
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,35 @@ class Case:
         return next((each for each in [*wanted, *there] if each in there), None)
 
     def expected(self, framework: Framework) -> int:
-        """How many of the GPUs that the driver sees the framework should see, too."""
+        """How many of the GPUs that the driver sees the framework should see, too.
+
+        A variable that chooses some of them, as a scheduler sets it, is followed; one that names
+        none by mistake is not.
+        """
         accelerator = self.accelerator_of(framework)
         gpus = [gpu for gpu in self.machine.gpus if gpu.accelerator == accelerator]
+        hiding = self.hiding(accelerator)
+        if hiding is not None and hiding.how == SUBSET:
+            return hiding.shown
         # Where GPUs are partitioned (MIG), a process sees one partition and nothing else:
         # https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html#cuda-visible-devices
         return 1 if any(gpu.mig_uuids for gpu in gpus) else len(gpus)
+
+    def hiding(self, accelerator: str | None) -> Hiding | None:
+        """The environment variable that hides GPUs of one vendor, or None."""
+        if accelerator is None:
+            return None
+        driver = self.machine.driver(accelerator)
+        unreadable = [each.index for each in driver.unreadable]
+        gpus = driver.gpus if driver.gpus or unreadable else None
+        return hidden(self.machine.environment, accelerator, gpus, unreadable=unreadable)
+
+    def is_seen(self, accelerator: str) -> bool:
+        """Whether a framework whose build is for that vendor's GPUs sees one."""
+        return any(
+            each.gpus_seen and (each.build is None or each.build.accelerator == accelerator)
+            for each in self.frameworks
+        )
 
     @property
     def is_seen_by_frameworks_alone(self) -> bool:

@@ -55,7 +55,8 @@ def lacks_hardware(machine: Machine) -> bool:
 
 def has_gpu(machine: Machine, accelerator: str) -> bool:
     """Whether there is any sign of a GPU of that vendor, used or not."""
-    if machine.on_bus(accelerator) or machine.driver(accelerator).gpus:
+    driver = machine.driver(accelerator)
+    if machine.on_bus(accelerator) or driver.gpus or driver.unreadable:
         return True
     # Without sysfs, the bus is not visible; under WSL, the GPU is on the bus of Windows.
     if accelerator == "cuda":

@@ -42,6 +42,10 @@ def _verdict(case: Case, *, healthy: bool) -> str:
         who = "Every framework sees" if healthy else "Not every framework sees"
         return f"{who} a GPU, but no driver reports one."
     if healthy:
+        visible = max(case.expected(each) for each in case.frameworks if each.takes_gpus)
+        # Of GPUs that are partitioned (MIG), a process sees a part.
+        if visible < count and not any(gpu.mig_uuids for gpu in case.machine.gpus):
+            return f"Every framework sees every GPU that is visible to it: {visible} of {count}."
         return f"Every framework sees every GPU: {count}."
     if not count:
         return "No GPU can be used: no driver sees one."

@@ -20,6 +20,7 @@ MISMATCH = "mismatch"
 FAILS = "fails"
 NO_ANSWER = "no answer"
 NOT_ASKED = "not asked"
+LOST = "lost"
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,17 @@ class Gpu:
 
 
 @dataclass(frozen=True)
+class UnreadableGpu:
+    """A GPU that its driver counts but does not describe."""
+
+    index: int
+    state: str
+    """``lost``, ``no permission`` or ``fails``."""
+    message: str
+    """The driver's own."""
+
+
+@dataclass(frozen=True)
 class Driver:
     """What the driver of one vendor's GPUs reports."""
 
@@ -97,6 +109,7 @@ class Driver:
     cuda_version: str | None = None
     """The newest CUDA version that it supports, such as ``12.4``."""
     gpus: tuple[Gpu, ...] = ()
+    unreadable: tuple[UnreadableGpu, ...] = ()
 
 
 @dataclass(frozen=True)

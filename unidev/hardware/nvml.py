@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.hardware.facts import (
     FAILS,
+    LOST,
     MISMATCH,
     NO_ANSWER,
     NO_LIBRARY,
@@ -20,10 +21,11 @@ from unidev.hardware.facts import (
     Driver,
     Gpu,
     GpuProcess,
+    UnreadableGpu,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     DescribeProcess = Callable[[int], tuple[str | None, tuple[str, ...]]]
     """Returns the name of a process, and the frameworks that it has loaded."""
@@ -33,6 +35,12 @@ _STATES = {
     "NVML_ERROR_DRIVER_NOT_LOADED": NOT_LOADED,
     "NVML_ERROR_NO_PERMISSION": NO_PERMISSION,
     "NVML_ERROR_LIB_RM_VERSION_MISMATCH": MISMATCH,
+}
+_STATES_OF_ONE = {
+    "NVML_ERROR_NO_PERMISSION": NO_PERMISSION,
+    # It fell off the bus, or has failed so that only a reset brings it back.
+    "NVML_ERROR_GPU_IS_LOST": LOST,
+    "NVML_ERROR_RESET_REQUIRED": LOST,
 }
 
 
@@ -72,24 +80,26 @@ def ask_nvml(nvml: Any, describe: DescribeProcess) -> Driver:
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        return Driver("cuda", _state(nvml, error), str(error))
+        return Driver("cuda", _state(nvml, error, _STATES), str(error))
     try:
+        found = list(_gpus(nvml, describe))
         return Driver(
             "cuda",
             WORKS,
-            version=_text(nvml.nvmlSystemGetDriverVersion()),
+            version=text(nvml.nvmlSystemGetDriverVersion()),
             cuda_version=_cuda_version(nvml),
-            gpus=tuple(_gpus(nvml, describe)),
+            gpus=tuple(each for each in found if isinstance(each, Gpu)),
+            unreadable=tuple(each for each in found if isinstance(each, UnreadableGpu)),
         )
-    except nvml.NVMLError as error:  # for example, a GPU that fell off the bus
+    except nvml.NVMLError as error:
         return Driver("cuda", FAILS, str(error))
     finally:
         with contextlib.suppress(nvml.NVMLError):
             nvml.nvmlShutdown()
 
 
-def _state(nvml: Any, error: Any) -> str:
-    for name, state in _STATES.items():
+def _state(nvml: Any, error: Any, states: Mapping[str, str]) -> str:
+    for name, state in states.items():
         if error.value == getattr(nvml, name):
             return state
     return FAILS
@@ -100,22 +110,34 @@ def _cuda_version(nvml: Any) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def _gpus(nvml: Any, describe: DescribeProcess) -> Iterator[Gpu]:
+def _gpus(nvml: Any, describe: DescribeProcess) -> Iterator[Gpu | UnreadableGpu]:
+    """Each GPU by itself: one that is lost, or that this process may not use, hides no other."""
     for index in range(nvml.nvmlDeviceGetCount()):
-        handle = nvml.nvmlDeviceGetHandleByIndex(index)
-        major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
-        memory = _or_none(nvml, partial(nvml.nvmlDeviceGetMemoryInfo, handle))
-        yield Gpu(
-            "cuda",
-            index,
-            _text(nvml.nvmlDeviceGetName(handle)),
-            _text(nvml.nvmlDeviceGetUUID(handle)),
-            f"sm_{major}{minor}",
-            None if memory is None else int(memory.used),
-            None if memory is None else int(memory.total),
-            tuple(_processes(nvml, handle, describe)),
-            tuple(_mig_uuids(nvml, handle)),
-        )
+        yield _gpu_or_why_not(nvml, index, describe)
+
+
+def _gpu_or_why_not(nvml: Any, index: int, describe: DescribeProcess) -> Gpu | UnreadableGpu:
+    try:
+        return _gpu(nvml, index, describe)
+    except nvml.NVMLError as error:
+        return UnreadableGpu(index, _state(nvml, error, _STATES_OF_ONE), str(error))
+
+
+def _gpu(nvml: Any, index: int, describe: DescribeProcess) -> Gpu:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+    memory = _or_none(nvml, partial(nvml.nvmlDeviceGetMemoryInfo, handle))
+    return Gpu(
+        "cuda",
+        index,
+        text(nvml.nvmlDeviceGetName(handle)),
+        text(nvml.nvmlDeviceGetUUID(handle)),
+        f"sm_{major}{minor}",
+        None if memory is None else int(memory.used),
+        None if memory is None else int(memory.total),
+        tuple(_processes(nvml, handle, describe)),
+        tuple(_mig_uuids(nvml, handle)),
+    )
 
 
 def _processes(nvml: Any, handle: Any, describe: DescribeProcess) -> Iterator[GpuProcess]:
@@ -133,16 +155,19 @@ def _mig_uuids(nvml: Any, handle: Any) -> Iterator[str]:
     for index in range(_or_none(nvml, partial(nvml.nvmlDeviceGetMaxMigDeviceCount, handle)) or 0):
         part = _or_none(nvml, partial(nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index))
         if part is not None:
-            yield _text(nvml.nvmlDeviceGetUUID(part))
+            yield text(nvml.nvmlDeviceGetUUID(part))
 
 
 def _or_none(nvml: Any, ask: Callable[[], Any]) -> Any:
     """``ask()``, or None if the driver does not report it for this card or to this user."""
     try:
         return ask()
-    except nvml.NVMLError:
+    except nvml.NVMLError as error:
+        if _state(nvml, error, _STATES_OF_ONE) == LOST:
+            raise
         return None
 
 
-def _text(value: str | bytes) -> str:
+def text(value: str | bytes) -> str:
+    """Text, which early versions of the module give as bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value

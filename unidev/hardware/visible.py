@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,10 @@ LINKS = {
 EMPTY = "empty"
 OUT_OF_RANGE = "out of range"
 UNKNOWN = "unknown"
+REPEATED = "repeated"
 SUBSET = "subset"
+
+_ORDINAL = re.compile(r"[+-]?\d+")
 
 
 @dataclass(frozen=True)
@@ -43,59 +47,116 @@ class Hiding:
 
 
 def hidden(
-    environment: Mapping[str, str], accelerator: str, gpus: Sequence[Gpu] | None
+    environment: Mapping[str, str],
+    accelerator: str,
+    gpus: Sequence[Gpu] | None,
+    *,
+    unreadable: Sequence[int] = (),
 ) -> Hiding | None:
     """The first variable that hides a GPU of that accelerator, or None.
 
     ``gpus`` is None if the GPUs are unknown: then only a variable that hides all can be detected.
+    ``unreadable`` are the indexes of those that the driver counts but does not describe.
     """
-    for variable in VARIABLES.get(accelerator, ()):
-        if variable in environment:
-            value = environment[variable]
-            found = (
-                _selector(variable, value)
-                if variable == "ONEAPI_DEVICE_SELECTOR"
-                else _listed(variable, value, gpus)
-            )
-            if found is not None:
-                return found
-    return None
+    found: list[Hiding] = []
+    there = None if gpus is None else {gpu.index: gpu for gpu in gpus}
+    count = None if gpus is None else len(gpus) + len(unreadable)
+    for variable in applied(environment, accelerator):
+        value = environment[variable]
+        if variable == "ONEAPI_DEVICE_SELECTOR":
+            hiding = _selector(variable, value)
+        elif variable == "ZE_AFFINITY_MASK" and not value.strip():
+            hiding = None  # Level Zero treats that as unset
+        else:
+            hiding, chosen = _listed(variable, value, there, count)
+            if there is not None and count is not None:
+                # ROCR's variable comes first; HIP's counts among those that it leaves.
+                there = {new: there[old] for new, old in enumerate(chosen) if old in there}
+                count = len(chosen)
+        found += [] if hiding is None else [hiding]
+    return next((each for each in found if each.how != SUBSET), next(iter(reversed(found)), None))
 
 
-def _listed(variable: str, value: str, gpus: Sequence[Gpu] | None) -> Hiding | None:
-    """A list of indexes or UUIDs. Reading stops at the first invalid entry."""
-    if not value.strip() and variable == "ZE_AFFINITY_MASK":
-        return None  # Level Zero treats that as unset
-    shown: list[int] = []
-    for entry in (part.strip() for part in value.split(",")):
-        problem = _problem(entry, gpus)
+def applied(environment: Mapping[str, str], accelerator: str) -> list[str]:
+    """The variables that are set, in the order in which they apply."""
+    names = [name for name in VARIABLES.get(accelerator, ()) if name in environment]
+    if "HIP_VISIBLE_DEVICES" in names and "CUDA_VISIBLE_DEVICES" in names:
+        names.remove("CUDA_VISIBLE_DEVICES")  # HIP reads it only where its own is not set
+    return names
+
+
+def _listed(
+    variable: str, value: str, gpus: Mapping[int, Gpu] | None, count: int | None
+) -> tuple[Hiding | None, list[int]]:
+    """What a list of indexes or UUIDs hides, and the indexes that it chooses.
+
+    Reading stops at the first invalid entry. A GPU that is listed twice hides all, as PyTorch reads
+    it too (``torch.cuda._parse_visible_devices``); Level Zero and ROCR count it once.
+    """
+    entries = [part.strip() for part in value.split(",")]
+    repeats_hide = variable in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+    twice = _twice(entries) if repeats_hide else None
+    if twice is not None:
+        return Hiding(variable, value, REPEATED, twice), []
+    chosen: list[int] = []
+    stop: Hiding | None = None
+    for place, entry in enumerate(entries):
+        problem = _problem(entry, gpus, count)
         if problem is not None:
-            return Hiding(variable, value, EMPTY if not entry else problem, entry, len(shown))
-        shown.append(_index(entry, gpus))
-    is_divided = any(gpu.mig_uuids for gpu in gpus or ())  # then a process gets one part at most
-    if gpus is not None and not is_divided and len(set(shown)) < len(gpus):
-        return Hiding(variable, value, SUBSET, None, len(set(shown)))
+            stop = Hiding(variable, value, problem, entry, place)
+            break
+        index = _index(entry, gpus)
+        if index in chosen and repeats_hide:  # two abbreviations of one UUID
+            return Hiding(variable, value, REPEATED, entry), []
+        chosen += [] if index is None or index in chosen else [index]
+    if stop is not None or gpus is None or count is None:
+        return stop, chosen
+    is_divided = any(gpu.mig_uuids for gpu in gpus.values())  # a process gets one part at most
+    visible = sum(index in gpus for index in chosen)
+    if not is_divided and visible < len(gpus):
+        return Hiding(variable, value, SUBSET, None, visible), chosen
+    return None, chosen
+
+
+def _twice(entries: Sequence[str]) -> str | None:
+    """The first entry that is there a second time, up to one at which reading stops."""
+    seen: set[int | str] = set()
+    for entry in entries:
+        number = _ORDINAL.match(entry)
+        if not entry or (number is not None and int(number[0]) < 0):
+            return None
+        key = entry if number is None else int(number[0])
+        if key in seen:
+            return entry
+        seen.add(key)
     return None
 
 
-def _problem(entry: str, gpus: Sequence[Gpu] | None) -> str | None:
-    number = entry.partition(".")[0]  # Level Zero's 0.1 is a tile of device 0
-    if number.lstrip("+-").isdigit():
-        if int(number) < 0:
+def _problem(entry: str, gpus: Mapping[int, Gpu] | None, count: int | None) -> str | None:
+    number = _ORDINAL.match(entry)  # the rest is ignored: Level Zero's 0.1 is a tile of device 0
+    if number is not None:
+        if int(number[0]) < 0:
             return EMPTY  # -1 hides all
-        return None if gpus is None or int(number) < len(gpus) else OUT_OF_RANGE
+        return None if count is None or int(number[0]) < count else OUT_OF_RANGE
     if not entry:
         return EMPTY
     if gpus is None and entry.startswith(("GPU-", "MIG-")):
         return None
-    return None if gpus and any(_is_named(gpu, entry) for gpu in gpus) else UNKNOWN
+    return None if _named(entry, gpus) is not None else UNKNOWN
 
 
-def _index(entry: str, gpus: Sequence[Gpu] | None) -> int:
-    number = entry.partition(".")[0]
-    if number.isdigit():
-        return int(number)
-    return next((gpu.index for gpu in gpus or () if _is_named(gpu, entry)), 0)
+def _index(entry: str, gpus: Mapping[int, Gpu] | None) -> int | None:
+    """The index that an entry without a problem stands for; None: unknown, or part of a GPU."""
+    number = _ORDINAL.match(entry)
+    if number is not None:
+        return int(number[0])
+    return None if entry.startswith("MIG-") else _named(entry, gpus)
+
+
+def _named(entry: str, gpus: Mapping[int, Gpu] | None) -> int | None:
+    """The index of the one GPU that ``entry`` names; None: it names none, or several."""
+    named = [index for index, gpu in (gpus or {}).items() if _is_named(gpu, entry)]
+    return named[0] if len(named) == 1 else None
 
 
 def _is_named(gpu: Gpu, entry: str) -> bool:

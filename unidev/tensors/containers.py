@@ -14,6 +14,7 @@ from unidev.support.wording import kind_of, shown
 from unidev.tensors.classify import (
     CONTAINER,
     MODEL,
+    OTHER,
     PLAIN,
     TENSOR,
     classify,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
 
     T = TypeVar("T")
+    LookedThrough = tuple[list[Any], Any, list[tuple[int, Any, Any]]]
 
 NAMESPACE = "unidev"
 
@@ -117,7 +119,26 @@ def map_tensors(function: Callable[[Any, Backend], Any], tree: T) -> T:
             or a container that cannot be taken apart.
         CircularContainerError: it contains a container that contains itself.
     """
-    leaves, structure, found = _looked_through(tree)
+    return _mapped(function, tree, _looked_through(tree))
+
+
+def map_data(
+    function_for: Callable[[list[tuple[Any, Backend | None]]], Callable[[Any, Any], Any]],
+    tree: T,
+    is_array: Callable[[object], bool],
+) -> T:
+    """As ``map_tensors``, also for leaves that are ``is_array`` but not tensors: without a backend.
+
+    ``function_for`` is given all of them and returns the function. NumPy's arrays in an object that
+    is not registered are an error beside any framework's tensors.
+    """
+    looked_through = _looked_through(tree, is_array=is_array)
+    function = function_for([(leaf, backend) for _, leaf, backend in looked_through[2]])
+    return _mapped(function, tree, looked_through)
+
+
+def _mapped(function: Callable[[Any, Any], Any], tree: T, looked_through: LookedThrough) -> T:
+    leaves, structure, found = looked_through
     done: dict[int, Any] = {}
     changed = False
     for position, leaf, backend in found:
@@ -148,6 +169,11 @@ class Opened:
         self.tensors = [(tensor, backend) for _, tensor, backend in found]
         """As of ``tensors_of``."""
         self._positions = [position for position, _, _ in found]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What trees of one structure have in common; its hash may raise, as that of a key may."""
+        return self._structure, *self._positions
 
     def with_tensors(self, tensors: Iterable[Any]) -> Any:
         """The tree with ``tensors`` in place of its own, in their order."""
@@ -245,23 +271,34 @@ def _paths(tree: object) -> list[str]:
 
 
 def _looked_through(
-    tree: object, *, takes_models: bool = False
-) -> tuple[list[Any], Any, list[tuple[int, Any, Backend]]]:
-    """All leaves, the structure, and the tensors (and models) by position, once all are checked."""
+    tree: object,
+    *,
+    takes_models: bool = False,
+    is_array: Callable[[object], bool] | None = None,
+) -> LookedThrough:
+    """All leaves, the structure, and the tensors (and models) by position, once all are checked.
+
+    Also what else ``is_array``, with None in place of a backend.
+    """
     leaves, structure = _flatten(tree)
-    found, others = [], []
+    found: list[tuple[int, Any, Any]] = []
+    others = []
     for position, leaf in enumerate(leaves):
         if type(leaf) in PLAIN and leaf is not tree:
             continue
         kind, backend = classify(leaf)
         if backend is not None and (kind == TENSOR or takes_models):
             found.append((position, leaf, backend))
+        elif is_array is not None and kind == OTHER and is_array(leaf):
+            found.append((position, leaf, None))
         else:
             others.append((position, leaf, kind))
-    frameworks = {backend.spec.framework for _, _, backend in found}
+    frameworks = {"numpy" if each is None else each.spec.framework for *_, each in found}
+    if is_array is not None:
+        frameworks.add("numpy")
     for position, leaf, kind in others:
         if _covers(type(leaf)):
-            return _looked_through(tree, takes_models=takes_models)
+            return _looked_through(tree, takes_models=takes_models, is_array=is_array)
         _check_leaf(leaf, kind, tree, position, frameworks)
     return leaves, structure, found
 

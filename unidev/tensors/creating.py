@@ -65,10 +65,11 @@ def array(data: object, *, dtype: object = None, device: DeviceLike | None = Non
     owner = backend_of_type(type(data))
     if owner is not None and not _is_host_array(data):
         return _array_of_tensor(data, dtype, device, owner)
-    return _array_of_data("array", data, dtype, device)
+    return array_of_data("array", data, dtype, device)
 
 
-def _array_of_data(operation: str, data: object, dtype: object, device: DeviceLike | None) -> Any:
+def array_of_data(operation: str, data: object, dtype: object, device: DeviceLike | None) -> Any:
+    """What ``array`` makes of numbers and NumPy arrays, recorded in traces as ``operation``."""
     target = default_device(device)
     backend = load_backend(target.backend)
     wanted = None if dtype is None else native_dtype(dtype, backend)
@@ -155,7 +156,7 @@ def arange(
     except (ValueError, OverflowError) as error:
         raise InvalidDataError(f"arange{shown(given)} cannot be made: {error}") from error
     narrow = "int64" if is_int else "float32"
-    return _array_of_data("arange", values, narrow if dtype is None else dtype, device)
+    return array_of_data("arange", values, narrow if dtype is None else dtype, device)
 
 
 def _whole_numbers(counted: range) -> np.ndarray[Any, Any]:
@@ -217,13 +218,17 @@ def to_numpy(x: Any, /) -> np.ndarray[Any, Any]:
         NotATensorError: ``x`` is not a tensor.
         UnsupportedDtypeError: NumPy does not have the dtype; states how to read the values.
     """
-    backend = backend_of_tensor(x)
+    return read("to_numpy", x, backend_of_tensor(x), is_explicit=False)
+
+
+def read(operation: str, x: Any, backend: Backend, *, is_explicit: bool) -> np.ndarray[Any, Any]:
+    """What ``to_numpy`` returns, recorded in traces as ``operation``."""
     return call(
         backend, backend.to_numpy, x,
         doing="reading a tensor",
-        operation="to_numpy",
-        transfers=lambda: of_tensor("to_numpy", x, backend.cpu, backend),
-        is_explicit=False,
+        operation=operation,
+        transfers=lambda: of_tensor(operation, x, backend.cpu, backend),
+        is_explicit=is_explicit,
     )  # fmt: skip
 
 
@@ -265,7 +270,7 @@ def _random(
             "the dtype of random numbers must be float16, bfloat16, float32 or float64, not "
             f"{shown(dtype)}."
         )
-    return _array_of_data(operation, draw(distribution, sizes, name), wanted, target)
+    return array_of_data(operation, draw(distribution, sizes, name), wanted, target)
 
 
 def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: Backend) -> Any:

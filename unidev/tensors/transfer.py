@@ -97,10 +97,17 @@ def as_in_device(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
 
 
 def _copy(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> Any:
-    return _copied("copy_to", x, resolve_device(device, backend), backend, non_blocking)
+    return copied("copy_to", x, resolve_device(device, backend), backend, non_blocking)
 
 
-def _copied(operation: str, x: Any, target: Device, backend: Backend, non_blocking: bool) -> Any:
+def _move(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> Any:
+    return moved("as_in_device", x, resolve_device(device, backend), backend, non_blocking)
+
+
+def copied(
+    operation: str, x: Any, target: Device, backend: Backend, non_blocking: bool = False
+) -> Any:
+    """What ``copy_to`` returns for a tensor, recorded in traces as ``operation``."""
     return call(
         backend, backend.copy_to, x, target, non_blocking,
         doing=lambda: _copying(x, target),
@@ -109,11 +116,13 @@ def _copied(operation: str, x: Any, target: Device, backend: Backend, non_blocki
     )  # fmt: skip
 
 
-def _move(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> Any:
-    target = resolve_device(device, backend)
+def moved(
+    operation: str, x: Any, target: Device, backend: Backend, non_blocking: bool = False
+) -> Any:
+    """What ``as_in_device`` returns for a tensor, recorded in traces as ``operation``."""
     if backend.device_of(x) is target:
         return x
-    return _copied("as_in_device", x, target, backend, non_blocking)
+    return copied(operation, x, target, backend, non_blocking)
 
 
 def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T:
@@ -128,17 +137,17 @@ def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T
         if seen is not None and backend is not seen:
             raise BackendMismatchError(
                 f"one container holds tensors of two backends, {seen.name} and {backend.name}. "
-                "Convert them to one framework first: unidev.array(unidev.to_numpy(x), "
-                "device=...).",
+                "Convert them to one framework first: unidev.device_put(tree, device) makes "
+                "tensors of NumPy's arrays, unidev.device_get(tree) makes arrays of all tensors.",
                 backend=backend.name,
             )
         seen = backend
         return transfer(tensor, device, backend, non_blocking)
 
-    moved = map_tensors(one, x)
+    found = map_tensors(one, x)
     if seen is None:
         as_device(device)  # `x` holds no tensor, so the device has not been checked yet
-    return moved
+    return found
 
 
 def _is_all_there(tree: object, device: Device) -> bool:

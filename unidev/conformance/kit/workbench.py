@@ -95,6 +95,16 @@ class Workbench:
             raise NotApplicableError("there is no GPU in this configuration")
         return found
 
+    def real_gpus(self) -> list[Device]:
+        """The GPUs that are hardware, at least one.
+
+        Raises:
+            NotApplicableError: they are simulated, or there are none.
+        """
+        if self.simulated:
+            raise NotApplicableError("simulated: only hardware can show it")
+        return self.gpus()
+
     def several(self, count: int) -> list[Device]:
         """All devices, at least ``count``.
 

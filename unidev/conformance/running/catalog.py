@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 PROFILES = ("tensor", "train", "multi")
 GROUPS = (
-    "smoke", "devices", "create", "copy", "as_in_device", "containers", "errors", "values",
-    "threads", "memory", "many", "tracer", "gradients", "value_and_grad", "models", "placing",
+    "smoke", "devices", "create", "copy", "as_in_device", "containers", "host_data", "errors",
+    "values", "threads", "prefetch", "memory", "statistics", "many", "queued", "current",
+    "contexts", "scarcity", "tracer", "gradients", "value_and_grad", "models", "placing",
     "failures", "footprint", "nested", "layers", "functional", "checkpoints", "damage",
     "splitting", "replicating", "reducing", "data_parallel", "spreading",
 )  # fmt: skip

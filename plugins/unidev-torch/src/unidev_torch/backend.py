@@ -16,6 +16,7 @@ from unidev_torch import mode_stacks, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     import numpy as np
 
@@ -42,6 +43,7 @@ class TorchBackend(Backend):
     layers = part("unidev_torch.nn.layers:TorchLayers")
     functions = part("unidev_torch.nn.functions:TorchFunctions")
     collectives = part("unidev_torch.collectives:TorchCollectives")
+    group_engine = part("unidev_torch.group.engine:TorchEngine")
     installation = part("unidev_torch.installation:TorchInstallation")
     tracer = part("unidev_torch.tracer:TorchTracer")
     peaks = part("unidev_torch.memory:peaks_of")
@@ -139,6 +141,10 @@ class TorchBackend(Backend):
             yield
         finally:
             mode_stacks.remove_call_mode(mode)
+
+    def thread_settings(self) -> AbstractContextManager[None]:
+        """Whether autograd records, which PyTorch keeps for each thread."""
+        return _grad_mode(torch.is_grad_enabled())
 
     def memory(self, device: Device) -> Memory:
         """Bytes that torch's allocator holds in tensors; the driver's free and total bytes."""
@@ -267,3 +273,9 @@ def _is_initialized(module: Any) -> bool:
     """Whether torch has initialised the accelerator and will not count its devices again."""
     is_initialized = getattr(module, "is_initialized", None)
     return is_initialized is not None and bool(is_initialized())
+
+
+@contextmanager
+def _grad_mode(is_enabled: bool) -> Iterator[None]:
+    with torch.set_grad_enabled(is_enabled):  # which sets it where it is made
+        yield

@@ -10,7 +10,7 @@ import torch
 
 from unidev.contract import Models, Stored
 from unidev.errors import UnsupportedOperation
-from unidev_torch.models import optimizers
+from unidev_torch.models import optimizer_state, optimizers
 from unidev_torch.models import swap as memory
 from unidev_torch.models import tree as modules
 
@@ -123,6 +123,18 @@ class TorchModels(Models):
         host = torch.frombuffer(raw, dtype=x.dtype).reshape(x.shape)
         with torch.inference_mode() if x.is_inference() else torch.no_grad():
             x.copy_(host)
+
+    # -- optimizers --------------------------------------------------------------------------------
+
+    def optimizer_state(self, optimizer: torch.optim.Optimizer) -> Mapping[str, Array]:
+        """From ``state_dict``."""
+        return optimizer_state.state_of(optimizer)
+
+    def load_optimizer_state(
+        self, optimizer: torch.optim.Optimizer, state: Mapping[str, Array]
+    ) -> None:
+        """By ``load_state_dict``."""
+        optimizer_state.load_state(optimizer, state)
 
 
 def _refuse_lazy(model: torch.nn.Module, what: str) -> None:

@@ -1,0 +1,129 @@
+"""torch.distributed: NCCL or the like for tensors on GPUs, gloo for those on the CPU."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import torch
+import torch.distributed as dist
+
+from unidev.contract import GroupEngine
+from unidev.errors import UnsupportedOperation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unidev.contract import Device, Meeting
+
+_SUMMED = frozenset(
+    {"int8", "uint8", "int32", "int64", "uint64", "float32", "float64", "complex64", "complex128"}
+)
+_ORDERED = frozenset(
+    {"int8", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"}
+)
+_MOVED = _SUMMED | _ORDERED | {"bool", "int16", "uint16", "uint32"}
+_OPERATIONS = {"sum": dist.ReduceOp.SUM, "min": dist.ReduceOp.MIN, "max": dist.ReduceOp.MAX}
+
+
+class TorchEngine(GroupEngine):
+    """The default process group, which a program may use beside unidev."""
+
+    carries = MappingProxyType(
+        {"sum": _SUMMED, "min": _ORDERED, "max": _ORDERED, "broadcast": _MOVED, "gather": _MOVED}
+    )
+    wider = MappingProxyType(
+        {**GroupEngine.wider, "int16": "int32", "uint16": "int32", "uint32": "int64"}
+    )
+
+    def join(self, rank: int, meeting: Meeting, device: Device) -> None:
+        """``init_process_group``, unless the program has called it, as under torchrun.
+
+        Raises:
+            UnsupportedOperation: torch was built without ``torch.distributed``, or the program's
+                own group is of another size or rank.
+        """
+        if not dist.is_available():
+            raise UnsupportedOperation("joining a group", "torch was built without distributed")
+        names = _engines_for(device, self.backend.simulated_count > 0)
+        self.on_host = device.kind == "gpu" and len(names) == 1
+        self._here = self.backend.cpu.native if self.on_host else device.native
+        self._size = meeting.size
+        self._is_ours = not dist.is_initialized()
+        if self._is_ours:
+            dist.init_process_group(
+                ",".join(f"{kind}:{name}" for kind, name in names.items()),
+                init_method=(
+                    "env://" if meeting.folder is None else (meeting.folder / "torch").as_uri()
+                ),
+                rank=rank,
+                world_size=meeting.size,
+                timeout=timedelta(seconds=meeting.timeout_s),
+            )
+        elif (dist.get_rank(), dist.get_world_size()) != (rank, meeting.size):
+            raise UnsupportedOperation(
+                "joining a group",
+                f"torch.distributed is rank {dist.get_rank()} of {dist.get_world_size()} in this "
+                f"process already, not rank {rank} of {meeting.size}",
+            )
+
+    def all_reduce(self, flat: torch.Tensor, op: str) -> torch.Tensor:
+        """In place, if ``flat`` is contiguous.
+
+        gloo and NCCL may lose NaN in minima and maxima: floating-point ones are gathered and
+        combined here.
+        """
+        if op != "sum" and flat.is_floating_point():
+            first, *others = self.all_gather(flat)
+            for other in others:
+                first = self.backend.collectives.combine(first, other, op)
+            return first
+        flat = _plain(flat)
+        whole = flat.view(torch.int64) if flat.dtype is torch.uint64 else flat  # the same bits
+        dist.all_reduce(whole, _OPERATIONS[op])
+        return flat
+
+    def broadcast(self, flat: torch.Tensor, root: int) -> torch.Tensor:
+        """In place, if ``flat`` is contiguous; as bytes, since not all dtypes are known there."""
+        flat = _plain(flat)
+        dist.broadcast(_bytes_of(flat), root)
+        return flat
+
+    def all_gather(self, flat: torch.Tensor) -> Sequence[torch.Tensor]:
+        """As bytes, into one tensor for each worker."""
+        flat = _plain(flat)
+        found = [torch.empty_like(flat) for _ in range(self._size)]
+        dist.all_gather([_bytes_of(x) for x in found], _bytes_of(flat))
+        return found
+
+    def barrier(self) -> None:
+        """A sum, which no worker has before all have given theirs."""
+        one = torch.ones(1, device=self._here)
+        dist.all_reduce(one)
+        one.item()  # waits for a GPU
+
+    def leave(self) -> None:
+        """``destroy_process_group``, if ``join`` made it."""
+        if self._is_ours and dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _plain(x: torch.Tensor) -> torch.Tensor:
+    """``x`` itself where its elements lie in order and mean what they say."""
+    return x.detach().resolve_conj().resolve_neg().contiguous()
+
+
+def _bytes_of(x: torch.Tensor) -> torch.Tensor:
+    return x.reshape(-1).view(torch.uint8)
+
+
+def _engines_for(device: Device, is_simulated: bool) -> dict[str, str]:
+    """Torch's engine for each type of device: for the CPU, and for real GPUs if there is one."""
+    names = {"cpu": "gloo"}
+    if device.kind == "gpu" and not is_simulated:
+        kind = device.native.type
+        name = dist.Backend.default_device_backend_map.get(kind)
+        if name is not None and dist.is_backend_available(name):
+            names[kind] = name
+    return names

@@ -1,0 +1,30 @@
+"""What torch.distributed needs from the launcher. Imports no framework."""
+
+from __future__ import annotations
+
+import sys
+
+from unidev.contract import Arrangement, GroupSetting, Meeting
+
+
+class TorchSetting(GroupSetting):
+    """A file as the store on one machine, torchrun's variables between machines.
+
+    On one machine nothing listens beyond loopback. Between machines torch listens on the address
+    that the host's name resolves to, and rank 0 with its store.
+    """
+
+    def prepare(self, meeting: Meeting) -> Arrangement:
+        """Torchrun's variables, which a program may also read."""
+        shared = {
+            "MASTER_ADDR": meeting.hosts[0],
+            "MASTER_PORT": str(meeting.ports[0]),
+            "WORLD_SIZE": str(meeting.size),
+        }
+        if meeting.folder is not None:
+            # Else both listen on the address that the host's name resolves to.
+            loopback = "lo" if sys.platform == "linux" else "lo0"
+            shared |= {"GLOO_SOCKET_IFNAME": loopback, "NCCL_SOCKET_IFNAME": loopback}
+        return Arrangement(
+            tuple({**shared, "RANK": str(rank)} for rank in range(meeting.size)),
+        )

@@ -1,0 +1,143 @@
+"""Runs of an engine between processes, without ``unidev.run``: as a launcher would start them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unidev.contract import Arrangement, Meeting
+from unidev.contract.optional import Unsupported, import_named
+from unidev.registry.discovery import backend_specs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from unidev.contract import GroupSetting
+
+WORKER = Path(__file__).with_name("engine_worker.py")
+LIMIT_S = 240.0
+LOOPBACK = "127.0.0.1"
+
+
+class EngineRun:
+    """The processes of one run, and what they answered."""
+
+    def __init__(self, folder: Path, workers: list[Any], helpers: list[Any]) -> None:
+        self.folder = folder
+        self.workers: list[subprocess.Popen[bytes]] = workers
+        self.helpers: list[subprocess.Popen[bytes]] = helpers
+
+    def answers(self, limit_s: float = LIMIT_S) -> list[Any]:
+        """What each worker answered, once all have ended well; their output if one did not."""
+        end = time.monotonic() + limit_s
+        for rank, worker in enumerate(self.workers):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                worker.wait(max(0.1, end - time.monotonic()))
+            assert worker.poll() is not None, f"rank {rank} did not end:\n{self.output()}"
+        codes = [worker.returncode for worker in self.workers]
+        assert not any(codes), f"exit statuses {codes}:\n{self.output()}"
+        return [self.answer(rank) for rank in range(len(self.workers))]
+
+    def answer(self, rank: int) -> Any:
+        """What the worker has answered by now, or None."""
+        file = self.folder / f"answer{rank}"
+        return json.loads(file.read_text()) if file.exists() else None
+
+    def output(self) -> str:
+        """The last lines of each process."""
+        files = sorted(self.folder.glob("*.txt"))
+        return "\n".join(
+            f"-- {file.stem}\n{file.read_text(errors='replace')[-3000:]}" for file in files
+        )
+
+
+def setting_of(backend: str) -> GroupSetting | None:
+    """What the plugin needs from a launcher."""
+    found = backend_specs()[backend].group_setting
+    if isinstance(found, Unsupported):
+        return None
+    made = import_named(found, "group_setting") if isinstance(found, str) else found
+    setting: GroupSetting = made()
+    return setting
+
+
+@contextlib.contextmanager
+def started(
+    backend: str,
+    task: str,
+    size: int,
+    folder: Path,
+    *,
+    device: str = "cpu",
+    has_folder: bool = True,
+    timeout_s: float = 60.0,
+    **environment: str,
+) -> Iterator[EngineRun]:
+    """``size`` workers that do ``task`` of ``engine_worker``; what is left at the end is killed."""
+    setting = setting_of(backend)
+    ports = _free_ports(size + (0 if setting is None else setting.helper_ports))
+    common = folder / "common"
+    common.mkdir()
+    meeting = Meeting(
+        hosts=(LOOPBACK,) * size,
+        ports=tuple(ports[:size]),
+        helper_ports=tuple(ports[size:]),
+        folder=common if has_folder else None,
+        timeout_s=timeout_s,
+    )
+    plan = Arrangement(({},) * size) if setting is None else setting.prepare(meeting)
+    outer = {**os.environ, "UNIDEV_BACKEND": backend, **environment}
+    run = EngineRun(folder, [], [])
+    try:
+        for helper in plan.helpers:
+            run.helpers.append(
+                _process(
+                    folder / f"{helper.name}.txt", helper.arguments, {**outer, **helper.environment}
+                )
+            )
+        for rank in range(size):
+            order = {
+                "backend": backend, "task": task, "rank": rank, "device": device,
+                "hosts": meeting.hosts, "ports": meeting.ports,
+                "helper_ports": meeting.helper_ports, "timeout_s": timeout_s,
+                "folder": str(common) if has_folder else None,
+                "answer": str(folder / f"answer{rank}"),
+            }  # fmt: skip
+            run.workers.append(
+                _process(
+                    folder / f"rank {rank}.txt",
+                    (str(WORKER), json.dumps(order)),
+                    {**outer, **plan.environment[rank]},
+                )
+            )
+        yield run
+    finally:
+        for process in (*run.workers, *run.helpers):
+            process.kill()
+            process.wait()
+
+
+def _process(
+    output: Path, arguments: tuple[str, ...], environment: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    with output.open("wb") as file:
+        return subprocess.Popen(
+            [sys.executable, *arguments], env=environment, stdout=file, stderr=file,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+
+def _free_ports(count: int) -> list[int]:
+    """All at once, so that they differ."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind((LOOPBACK, 0))
+        return [each.getsockname()[1] for each in sockets]

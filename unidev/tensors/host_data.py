@@ -1,0 +1,193 @@
+"""Trees of host arrays and tensors: ``device_put`` brings them to a device, ``device_get`` back."""
+
+from __future__ import annotations
+
+from unidev.devices.finding import as_device, resolve_device
+from unidev.errors import BackendMismatchError, InvalidDataError
+from unidev.registry.loading import backend_of_type
+from unidev.support.wording import shown
+from unidev.tensors import containers
+from unidev.tensors.creating import array_of_data, read
+from unidev.tensors.python_data import refuse_masked
+from unidev.tensors.transfer import copied, moved
+
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    import numpy as np
+
+    from unidev.contract.backend import Backend
+    from unidev.devices.finding import DeviceLike
+
+    T = TypeVar("T")
+
+_NO_NUMBERS = "OSUT"
+"""The kinds of NumPy dtypes that hold objects and strings."""
+
+
+def device_put(tree: Any, device: DeviceLike) -> Any:
+    """``tree`` on ``device``: host arrays become tensors there, and tensors move if they must.
+
+    Args:
+        tree: an array, a tensor, or a nested container of them. Host arrays are NumPy's (on the
+            NumPy backend those on ``cpu:0``) and objects with ``__array_interface__``; each becomes
+            a tensor of the same shape and dtype in new memory, also on NumPy's own CPU. Tensors go
+            as by ``as_in_device``. Everything else passes through unchanged: numbers, NumPy's
+            scalars among them, and arrays of strings or of objects.
+        device: as for ``copy_to``; a string or a number is a device of the framework whose tensors
+            are in ``tree``, else of the selected backend.
+
+    Returns:
+        A container of the same structure and types; ``tree`` itself if nothing had to move. An
+        array or a tensor that occurs twice is copied once.
+
+    Raises:
+        DeviceError: ``device`` is invalid or not available.
+        BackendMismatchError: tensors of two frameworks, or ``device`` is another framework's.
+        UnsupportedDtypeError: the framework does not have an array's dtype.
+        NotATensorError, ContainerError: as of ``copy_to``. An object that is not registered and
+            holds an array is an error, too.
+        InvalidDataError: a masked array.
+        OutOfDeviceMemoryError: it does not fit.
+
+    Blocks until host arrays have been read: they may be changed afterwards.
+
+    Semantics: JAX's ``device_put``, which may share memory with an array on the host.
+
+    >>> import numpy as np
+    >>> import unidev
+    >>> batch = {"x": np.ones((2, 3), np.float32), "names": ["a", "b"]}
+    >>> moved = unidev.device_put(batch, "cpu")
+    >>> str(unidev.device_of(moved)), moved["names"], unidev.shares_memory(moved["x"], batch["x"])
+    ('cpu:0', ['a', 'b'], False)
+    """
+    return _put("device_put", moved, tree, device)
+
+
+def put_copies(operation: str, tree: T, device: DeviceLike) -> T:
+    """As ``device_put``, but tensors that are on ``device`` are copied, too."""
+    return _put(operation, copied, tree, device)
+
+
+def _put(operation: str, transfer: Callable[..., Any], tree: T, device: DeviceLike) -> T:
+    def function_for(found: list[tuple[Any, Backend | None]]) -> Callable[[Any, Any], Any]:
+        owner = _owner(found)
+        target = as_device(device) if owner is None else resolve_device(device, owner)
+
+        def put(x: Any, backend: Backend | None) -> Any:
+            if backend is not None and not _is_host_array(x, backend):
+                return transfer(operation, x, target, backend)
+            values = _as_array(x)
+            if values.dtype.kind in _NO_NUMBERS:
+                return x
+            return array_of_data(operation, values, None, target)
+
+        return put
+
+    return containers.map_data(function_for, tree, _has_array_interface)
+
+
+def device_get(tree: Any) -> Any:
+    """``tree`` with a new NumPy array for each tensor and each host array in it.
+
+    Args:
+        tree: a tensor, an array, or a nested container of them, on any devices and of any
+            frameworks.
+
+    Returns:
+        A container of the same structure and types. The arrays are writable, without gradients, and
+        share memory with nothing in ``tree``; one that occurs twice stays one.
+
+    Blocks until the values have arrived.
+
+    Raises:
+        UnsupportedDtypeError: NumPy does not have a tensor's dtype.
+        NotATensorError, ContainerError: as of ``copy_to``.
+
+    Semantics: JAX's ``device_get``, whose arrays may be read-only or share memory.
+
+    >>> import unidev
+    >>> unidev.device_get([unidev.arange(3), "a"])
+    [array([0, 1, 2]), 'a']
+    """
+
+    def get(x: Any, backend: Backend | None) -> Any:
+        if backend is None:
+            return _as_array(x).copy()
+        return read("device_get", x, backend, is_explicit=True)
+
+    return containers.map_data(lambda _: get, tree, _has_array_interface)
+
+
+def is_tensor(x: object, /) -> bool:
+    """Whether ``x`` is a tensor of a framework whose backend is installed; NumPy's arrays are.
+
+    >>> import unidev
+    >>> unidev.is_tensor(unidev.zeros(3)), unidev.is_tensor([1.0])
+    (True, False)
+    """
+    return backend_of_type(type(x)) is not None
+
+
+def map_tensors(function: Callable[[Any], Any], tree: T) -> T:
+    """``tree`` with ``function(tensor)`` in place of each tensor in it.
+
+    Args:
+        function: called once for each tensor, also for one that occurs twice; what it returns may
+            be of any type.
+        tree: a tensor, or a nested container of tensors.
+
+    Returns:
+        A container of the same structure and types; ``tree`` itself if ``function`` returned each
+        tensor itself. Everything else passes through unchanged.
+
+    Raises:
+        NotATensorError, ContainerError: as of ``copy_to``.
+        InvalidDataError: ``function`` cannot be called.
+
+    >>> import unidev
+    >>> unidev.map_tensors(lambda x: x.shape, {"x": unidev.zeros((2, 3)), "n": 2})
+    {'x': (2, 3), 'n': 2}
+    """
+    if not callable(function):
+        raise InvalidDataError(f"map_tensors needs a function, not {shown(function)}.")
+    return containers.map_tensors(lambda x, _: function(x), tree)
+
+
+def _owner(found: list[tuple[Any, Backend | None]]) -> Backend | None:
+    """The backend of the tensors among these, without host arrays, or None if there are none."""
+    owner = None
+    for x, backend in found:
+        if backend is None or backend is owner or _is_host_array(x, backend):
+            continue
+        if owner is not None:
+            raise BackendMismatchError(
+                f"one container holds tensors of two backends, {owner.name} and {backend.name}: "
+                "put the tensors of each by themselves.",
+                backend=backend.name,
+            )
+        owner = backend
+    return owner
+
+
+def _is_host_array(x: Any, backend: Backend) -> bool:
+    """Whether a tensor is an array on the host, which every framework can read."""
+    return backend.spec.framework == "numpy" and backend.device_of(x) is backend.cpu
+
+
+def _has_array_interface(x: object) -> bool:
+    from inspect import getattr_static  # runs no code of the object's
+
+    return (
+        getattr_static(x, "__array_interface__", None) is not None
+        and type(x).__module__ != "numpy"  # its scalars, which pass as numbers do
+    )
+
+
+def _as_array(x: Any) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    refuse_masked(x)
+    return np.asarray(x)
