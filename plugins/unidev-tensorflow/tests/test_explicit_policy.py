@@ -46,7 +46,9 @@ def test_copies(source, target, dtype):
         assert y is x or not unidev.shares_memory(x, y)
 
 
-@pytest.mark.parametrize("name", ["strings", "ragged", "sparse", "qint8", "float8_e5m2", "variable"])
+@pytest.mark.parametrize(
+    "name", ["strings", "ragged", "sparse", "qint8", "float8_e5m2", "variable"]
+)
 def test_copies_of_unusual_tensors(name):
     x = unidev.active_backend().probe.specials(unidev.gpu(1))[name]
     y = unidev.copy_to(x, "gpu:2")

@@ -90,7 +90,7 @@ for name, x in made.items():
             assert np.asarray(z.numpy()).tolist() == content, (name, way)
             if name != "strings" and y is not made["variable"]:
                 hosted = "CPU" in z.backing_device
-                assert hosted == (target == "cpu:0" or z.dtype == tf.int32), (name, z.backing_device)
+                assert hosted == (target == "cpu:0" or z.dtype == tf.int32), (name, way)
                 if hosted and type(y) is type(z) and "CPU" in y.backing_device:
                     assert not unidev.shares_memory(z, y), (name, way)
             y = z

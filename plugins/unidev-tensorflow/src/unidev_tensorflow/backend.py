@@ -125,7 +125,7 @@ class TensorFlowBackend(Backend):
         return self._find_device(x)
 
     def copy_to(self, x: Any, device: Device, non_blocking: bool) -> Any:  # noqa: ARG002
-        """``DeepCopy``, or one transfer, recorded by tapes; for a variable, a tensor of its value."""
+        """``DeepCopy`` or one transfer, recorded by tapes; of a variable, its value in a tensor."""
         devices = self._devices
         name = devices.full_names.get(device)
         if name is not None and type(x) is EAGER and x.device in self._by_name:

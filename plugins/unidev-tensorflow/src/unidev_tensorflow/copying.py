@@ -64,4 +64,3 @@ def check_placed(made: Any, name: str, device: Device) -> None:
             f"a {made.dtype.name} tensor on {device}",
             f"TensorFlow has no kernel for it there, and put it on {made.device}",
         )
-
