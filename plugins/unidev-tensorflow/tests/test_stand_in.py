@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import TYPE_CHECKING
 
+import pytest
+from mutants.naive import judge
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RELEASED = "memory.returns_after_del"
+GROWS = "copy.allocated_bytes_grow"
+LANDS = "copy.lands_on_the_device_asked_for"
 BEGIN = """
 import numpy as np
 import tensorflow as tf
@@ -188,3 +197,19 @@ for _ in range(2):
 """,
         STAND_IN_BYTES=str(900 * 2**20),
     )
+
+
+@pytest.mark.parametrize(("name", "kept"), [("deep_copy", "fail"), ("ours", "pass")])
+def test_the_suite_counts_what_stays_with_a_source(
+    name: str, kept: str, accelerator: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """On GPUs: DeepCopy on the target, which TensorFlow keeps there twice, and our copies."""
+    monkeypatch.setenv("TF_PLUGGABLE_DEVICE_LIBRARY_PATH", str(accelerator))
+    found = judge(
+        f"naive_tensorflow:{name}",
+        (RELEASED, GROWS, LANDS),
+        instead_of="tensorflow",
+        simulated=0,
+        folder=tmp_path,
+    )
+    assert found == {RELEASED: kept, GROWS: kept, LANDS: "pass"}
