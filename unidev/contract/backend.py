@@ -323,7 +323,10 @@ class Backend(ABC):
     """A device's used, free and total memory. May create the device's context."""
 
     pinned: Callable[[Tensor], Tensor] = unsupported("the backend cannot pin host memory")
-    """A copy of a CPU tensor in page-locked memory, which transfers to a GPU faster."""
+    """Behind ``pin``: ``x`` itself if it is in page-locked memory already, else a copy there.
+
+    ``x`` is on the CPU. Shape, dtype, values and gradients as for ``copy_to``.
+    """
 
     # Parts, each in a module of its own: ``models = part("unidev_mine.models:MyModels")``.
 
