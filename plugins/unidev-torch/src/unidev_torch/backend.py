@@ -203,6 +203,10 @@ class TorchBackend(Backend):
         """Compares the storage's length with the last element's offset."""
         tensors.check_memory(x)
 
+    def have_memory(self, xs: Sequence[torch.Tensor]) -> bool:
+        """Whether all are contiguous, and their storages cover them."""
+        return tensors.are_covered(xs)
+
     def from_numpy(
         self, array: np.ndarray[Any, Any], dtype: torch.dtype, device: Device
     ) -> torch.Tensor:
