@@ -22,7 +22,8 @@ def cards_mutant(*caught_by: str, result: str = "fail") -> Callable[[Breaks], Mu
     "copy.non_blocking", "queued.read_at_once", "queued.source_changed_at_once",
     "queued.source_dropped_at_once", "queued.synchronized", "queued.side_stream",
     "current.device_and_stream_stay", "contexts.looking_makes_none", "contexts.fork_after_looking",
-    "statistics.memory", "statistics.peak", "statistics.first_use",
+    "statistics.memory", "statistics.peak", "statistics.first_use", "pinned.copies",
+    "pinned.pinned_once",
     result="pass",
 )  # fmt: skip
 def cards_that_work(backend: Any) -> None:
@@ -109,6 +110,20 @@ def pinned_sources_are_read_later(backend: Any) -> None:
     def pinned(self: Any, x: Any) -> Any:
         kept.append(pin(self, x))
         return kept[-1]
+
+
+@cards_mutant("pinned.copies")
+def pinning_locks_the_users_own_memory(backend: Any) -> None:
+    """``cudaHostRegister``: no copy, so writing to the batch changes what is being transferred."""
+    put_cards_into(backend)
+    replace_value(backend, "pinned", lambda self, x: x.view())
+
+
+@cards_mutant("pinned.pinned_once")
+def pinning_always_copies(backend: Any) -> None:
+    """A loader that pins already makes another pinned copy of each batch."""
+    put_cards_into(backend)
+    replace_value(backend, "pinned", lambda self, x: x.copy())
 
 
 @cards_mutant("queued.side_stream")
