@@ -70,23 +70,23 @@ def ordered_dict_becomes_dict(backend: Any) -> None:
 @mutant("containers.named_and_registered_containers")
 def dataclass_skipped(backend: Any) -> None:
     """Its tensors stay where they are, and nothing is said: accelerate's ``send_to_device``."""
-    from unidev.tensors import containers
+    from unidev.tensors import walking
+    from unidev.tensors.containers import map_tensors
 
-    check_leaf, map_tensors = containers._check_leaf, containers.map_tensors
+    checked_leaf = walking._checked_leaf
 
     def is_dataclass(x: object) -> bool:
         return hasattr(type(x), "__dataclass_fields__")
 
-    @replace(containers)
+    @replace(walking)
     def _flatten(tree: Any) -> Any:
         import optree
 
-        return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=containers.NAMESPACE)
+        return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=walking.NAMESPACE)
 
-    @replace(containers)
-    def _check_leaf(leaf: object, *rest: Any) -> None:
-        if not is_dataclass(leaf):
-            check_leaf(leaf, *rest)
+    @replace(walking)
+    def _checked_leaf(leaf: object, *rest: Any) -> Any:
+        return None if is_dataclass(leaf) else checked_leaf(leaf, *rest)
 
     @in_place_of(map_tensors)
     def mapped(function: Any, tree: Any) -> Any:
@@ -96,7 +96,8 @@ def dataclass_skipped(backend: Any) -> None:
 @mutant("containers.shared_leaf_stays_shared")
 def shared_leaf_duplicated(backend: Any) -> None:
     """A tensor that stands twice becomes two: tied weights after accelerate's transfer."""
-    from unidev.tensors.containers import _flatten, map_tensors
+    from unidev.tensors.containers import map_tensors
+    from unidev.tensors.walking import _flatten
 
     @in_place_of(map_tensors)
     def mapped(function: Any, tree: Any) -> Any:
@@ -112,7 +113,8 @@ def numbers_become_tensors(backend: Any) -> None:
     """A label that was a number becomes a tensor: torch's ``default_convert``, ``tf.nest``."""
     import numpy as np
 
-    from unidev.tensors.containers import _flatten, map_tensors
+    from unidev.tensors.containers import map_tensors
+    from unidev.tensors.walking import _flatten
 
     @in_place_of(map_tensors)
     def mapped(function: Any, tree: Any) -> Any:
@@ -132,13 +134,13 @@ def keys_sorted(backend: Any) -> None:
 @mutant("containers.cycles_raise")
 def cycles_end_in_recursion_error(backend: Any) -> None:
     """A container in itself ends in ``RecursionError``: ``torch.utils._pytree``."""
-    from unidev.tensors import containers
+    from unidev.tensors import walking
 
-    @replace(containers)
+    @replace(walking)
     def _flatten(tree: Any) -> Any:
         import optree
 
-        return optree.tree_flatten(tree, namespace=containers.NAMESPACE)
+        return optree.tree_flatten(tree, namespace=walking.NAMESPACE)
 
 
 @mutant("containers.cycles_raise")
@@ -251,6 +253,53 @@ def items_of_a_dataclass_stay_behind(backend: Any) -> None:
 @mutant("containers.mappings_that_are_dataclasses")
 def subclasses_are_not_covered(backend: Any) -> None:
     """Registration means exactly one class: pytrees of JAX and PyTorch."""
-    from unidev.tensors import containers
+    from unidev.tensors import opening
 
-    in_place_of(containers._covers)(lambda cls: False)
+    replace_value(opening, "_is_known", lambda cls: False)
+
+
+_KINDS = "containers.kinds_that_need_no_registration"
+
+
+@mutant(_KINDS)
+def opened_containers_share_their_state(backend: Any) -> None:
+    """The copy has the lists and attributes of the source, changed in place: PyG's ``to``."""
+    from unidev.tensors import opening
+
+    def build(template: Any, children: Any) -> Any:
+        for (is_attribute, key), child in zip(
+            [step for step, _ in opening.contents(template)], children, strict=True
+        ):
+            if is_attribute:
+                object.__setattr__(template, key, child)
+        return template
+
+    in_place_of(opening.build_of_contents)(build)
+
+
+@mutant(_KINDS)
+def items_of_a_list_of_its_own_are_lost(backend: Any) -> None:
+    """A subclass of list comes back empty: ``cls.__new__`` and its attributes, no items."""
+    from unidev.tensors import opening
+
+    build = opening.build_of_contents
+
+    @in_place_of(opening.build_of_contents)
+    def build_of_contents(template: Any, children: Any) -> Any:
+        made = build(template, children)
+        if isinstance(made, list):
+            del made[:]
+        return made
+
+
+@mutant(_KINDS)
+def mappings_of_their_own_become_dicts(backend: Any) -> None:
+    """A mapping's own class is lost: ``{k: v.to(d) for k, v in batch.items()}``."""
+    from unidev.tensors import opening
+
+    build = opening.build_of_contents
+
+    @in_place_of(opening.build_of_contents)
+    def build_of_contents(template: Any, children: Any) -> Any:
+        made = build(template, children)
+        return dict(made) if isinstance(made, dict) else made

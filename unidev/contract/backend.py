@@ -217,7 +217,9 @@ class Backend(ABC):
 
         Copies even if ``x`` is already there. Shape, dtype and values are identical, bit for bit,
         and gradients flow back to ``x`` if the framework has autograd. With ``non_blocking``, may
-        return before the bytes have arrived, but never before ``x`` can safely be changed or freed.
+        return before the bytes have arrived, but never before ``x`` can safely be changed or freed,
+        and only where whatever reads the result waits for them: on a GPU, and for a framework that
+        knows which of its tensors are pending.
         """
 
     @abstractmethod

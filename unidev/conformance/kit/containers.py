@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -10,10 +11,13 @@ from pathlib import PurePosixPath
 from random import Random
 from threading import Lock
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import Mock
 
 import unidev
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Point(NamedTuple):
@@ -75,8 +79,54 @@ class Longer(Output):
     mask: Any
 
 
-class Unknown(dict[str, Any]):
-    """An unregistered mapping."""
+class Mapping(dict[str, Any]):
+    """A mapping that is not registered."""
+
+    def __init__(self, x: Any) -> None:
+        super().__init__(x=x)
+
+
+class Rows(list[Any]):
+    """A list that is not registered, with an attribute."""
+
+    def __init__(self, x: Any) -> None:
+        super().__init__([x, 3])
+        self.note = "rows"
+
+
+class Wrapped(UserDict[str, Any]):
+    """A mapping that keeps its items in an attribute, as transformers' ``BatchEncoding`` does."""
+
+    def __init__(self, x: Any) -> None:
+        super().__init__({"x": x})
+
+
+@dataclass
+class Plain:
+    """A dataclass that is not registered."""
+
+    x: Any
+    note: str = "plain"
+
+
+class Fields:
+    """As attrs makes classes: its fields are slots."""
+
+    __slots__ = ("x",)
+    __attrs_attrs__ = ()
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+
+def kinds_with(x: Any) -> list[tuple[Any, Callable[[Any], Any]]]:
+    """Containers of classes that are not registered, and how tensor ``x`` is read from each."""
+    return [
+        (Plain(x), lambda tree: tree.x), (Fields(x), lambda tree: tree.x),
+        (Mapping(x), lambda tree: tree["x"]), (Wrapped(x), lambda tree: tree["x"]),
+        (Rows(x), lambda tree: tree[0]),
+        (Plain(Rows(Fields(x))), lambda tree: tree.x[0].x),
+    ]  # fmt: skip
 
 
 class Holder:

@@ -34,10 +34,7 @@ class TorchInstallation(Installation):
         )
 
     def usable_gpus(self) -> int:
-        """The devices that the runtime itself counts.
-
-        ``device_count`` asks NVIDIA's driver, even where the driver is too old for this torch.
-        """
+        """The devices that the runtime itself counts; ``device_count`` asks NVIDIA's driver."""
         if self.backend.simulated_count or torch.accelerator.is_available():
             return self.backend.device_count("gpu")
         return 0

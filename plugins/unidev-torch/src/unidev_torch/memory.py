@@ -28,8 +28,11 @@ class TorchPeaks(PeakCounter):
         return int(_module(device).max_memory_allocated(device.index))
 
     def restart(self, device: Device) -> None:
-        """``reset_peak_memory_stats``."""
-        _module(device).reset_peak_memory_stats(device.index)
+        """``reset_peak_memory_stats``, which fails where torch has not initialised CUDA."""
+        module = _module(device)
+        if hasattr(module, "init"):
+            module.init()
+        module.reset_peak_memory_stats(device.index)
 
 
 def peaks_of(backend: Backend) -> Any:

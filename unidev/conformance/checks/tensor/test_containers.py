@@ -16,6 +16,8 @@ from unidev.conformance.kit.containers import (
     Longer,
     Output,
     Point,
+    Rows,
+    kinds_with,
     objects_with,
     objects_without,
 )
@@ -202,6 +204,23 @@ def test_mappings_that_are_dataclasses(bench: Workbench, source: Device, target:
         bench.oracle.check_copy(x, moved.data, target, f"{name}, {where}")
         assert tree["data"] is tree.data is x, f"{where}: the original {name} was changed"
     bench.oracle.check_copy(mask, moved.mask, target, f"a subclass's field, {where}")
+
+
+@check(required=True, over="all_pairs")
+def test_kinds_that_need_no_registration(bench: Workbench, source: Device, target: Device) -> None:
+    """Dataclasses, attrs' classes, mappings and lists of any class are copied as what they are."""
+    x = bench.matrix(source)
+    for tree, read in kinds_with(x):
+        name = f"{type(tree).__name__}, {source} to {target}"
+        for moved in (unidev.copy_to(tree, target), unidev.copy_to({"a": [tree]}, target)["a"][0]):
+            assert type(moved) is type(tree), f"{name}: it became {type(moved).__name__}"
+            assert moved is not tree, f"{name}: the copy is the source"
+            assert read(tree) is x, f"{name}: the source was changed"
+            bench.oracle.check_copy(x, read(moved), target, name)
+        assert unidev.device_of(tree) is source, f"{name}: on {unidev.device_of(tree)}"
+        assert unidev.as_in_device(tree, source) is tree, f"{name}: it was there, and is new"
+    rows = unidev.copy_to(Rows(x), target)
+    assert (rows[1], len(rows), rows.note) == (3, 2, "rows"), f"{source} to {target}: {rows!r}"
 
 
 @check(over="all_pairs")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from unidev.errors import UnsupportedOperation
-from unidev_torch import tensors
+from unidev_torch import accelerator, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -76,6 +76,7 @@ def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
         memory = [first.to(native, copy=True)]
     else:
         memory = _copied_together(part.memory, native)
+    accelerator.keep_until_read(first)
     if not all(map(torch._has_compatible_shallow_copy_type, part.memory, memory)):
         raise UnsupportedOperation(
             f"placing {part.name!r}",
