@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import tempfile
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,23 @@ OPERATIONS = ("sum", "min", "max", "mean")
 DTYPES = ("int8", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64")
 _MOVED = (*DTYPES, "bool", "int16")
 _EXIT = 7
+_ROWS = 7
+"""Of the whole batch: not a multiple of the number of workers."""
+
+
+def several(*names: str) -> dict[str, tuple[bool, Any]]:
+    """For each of these functions whether it raised, and its result or its traceback.
+
+    In one run: starting processes takes longer than what they do.
+    """
+    return {name: _tried(globals()[name]) for name in names}
+
+
+def _tried(function: Callable[[], Any]) -> tuple[bool, Any]:
+    try:
+        return False, function()
+    except (unidev.UnidevError, AssertionError):
+        return True, traceback.format_exc()
 
 
 def _own(dtype: str) -> list[Any]:
@@ -66,13 +84,13 @@ def reductions() -> dict[str, Any]:
     return found
 
 
-def sums_by_bits(count: int) -> list[bytes]:
+def sums_by_bits() -> list[bytes]:
     """Sums of numbers of very different size, whose last bits show the order of adding."""
     group = unidev.group()
     rng = np.random.default_rng(group.rank)
     scale = np.float32(1e4**group.rank)
     found = []
-    for _ in range(count):
+    for _ in range(10):
         x = unidev.array(rng.standard_normal(500).astype("float32") * scale, device=group.device)
         found.append(_bytes(group.all_reduce({"x": x}, "mean")["x"]))
     return found
@@ -118,11 +136,11 @@ def structures_that_differ() -> list[str]:
     group = unidev.group()
     first = group.rank == 0
 
-    def ones(count: int = 3) -> Any:
+    def ones(count: int = 31) -> Any:  # structures that nothing has exchanged before
         return unidev.ones(count, device=group.device)
 
     heard = [
-        _heard(lambda: group.all_reduce(ones(3 if first else 2))),
+        _heard(lambda: group.all_reduce(ones(31 if first else 30))),
         _heard(lambda: group.all_reduce({str(first): ones()})),
         _heard(lambda: group.all_reduce(ones(), "sum" if first else "max")),
         _heard(lambda: (group.all_reduce if first else group.all_gather)(ones())),
@@ -159,7 +177,7 @@ def failing(how: str, rank: int) -> None:
         group.all_reduce(x)
 
 
-def gradients(rows: int) -> dict[str, Any]:
+def gradients() -> dict[str, Any]:
     """A step of gradient descent over all workers: found, as of the whole batch, and afterwards."""
     group = unidev.group()
     unidev.seed(1 + group.rank)  # other weights on each: those of worker 0 count
@@ -167,7 +185,7 @@ def gradients(rows: int) -> dict[str, Any]:
     unidev.place(net, group.device)
     rng = np.random.default_rng(7)
     batch = [
-        unidev.array(rng.standard_normal((rows, size)).astype("float32"), device=group.device)
+        unidev.array(rng.standard_normal((_ROWS, size)).astype("float32"), device=group.device)
         for size in (4, 3)
     ]
     net(batch[0])

@@ -13,35 +13,41 @@ import unidev
 from unidev.conformance.kit import in_workers
 from unidev.conformance.kit.in_workers import OPERATIONS, PRIMES, SHAPES
 from unidev.conformance.running.catalog import check
+from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from unidev.conformance.kit.workbench import Workbench
 
 _NEEDS = ("collectives",)
 _TRAINS = (*_NEEDS, "models", "layers", "autograd")
+_EXCHANGES = (
+    "reductions", "sums_by_bits", "weighted", "moved", "in_place", "structures_that_differ",
+)  # fmt: skip
 _SIZE = 3
 _LATE_S = 60
 _NUMPY: dict[str, Any] = dict(zip(OPERATIONS, (np.sum, np.min, np.max, np.mean), strict=True))
 
 
 @functools.cache
-def _run(backend: str, function: Callable[..., Any], *arguments: Any, workers: int = _SIZE) -> Any:
-    """What the workers returned; those of one call are asked by several checks."""
-    return unidev.run(function, *arguments, workers=workers, backend=backend, timeout=_LATE_S)
+def _run(backend: str, names: tuple[str, ...]) -> list[dict[str, tuple[bool, Any]]]:
+    return unidev.run(in_workers.several, *names, workers=_SIZE, backend=backend, timeout=_LATE_S)
 
 
-def _found(bench: Workbench, function: Callable[..., Any], *arguments: Any) -> Any:
-    found = bench.works(_run, bench.backend.name, function, *arguments)
+def _found(bench: Workbench, name: str) -> list[Any]:
+    """What that function of ``in_workers`` returned, by rank."""
+    trains = not any(isinstance(getattr(bench.backend, each), Unsupported) for each in _TRAINS)
+    names = (*_EXCHANGES, "gradients") if trains else _EXCHANGES
+    found = [own[name] for own in bench.works(_run, bench.backend.name, names)]
+    for rank, (has_failed, said) in enumerate(found):
+        assert not has_failed, f"worker {rank}: {said}"
     bench.evidence.touch(*bench.devices)
-    return found
+    return [own for _, own in found]
 
 
 @check(required=True, needs=_NEEDS)
 def test_values(bench: Workbench) -> None:
     """Every operation gives the right numbers on each worker, of the dtype, on its own device."""
-    found = _found(bench, in_workers.reductions)
+    found = _found(bench, "reductions")
     primes = np.array(PRIMES[:_SIZE], "float64")
     for own in found:
         calls = own.keys() - {"device"}
@@ -60,9 +66,9 @@ def test_values(bench: Workbench) -> None:
 @check(required=True, needs=_NEEDS)
 def test_bits(bench: Workbench) -> None:
     """All workers get the same bits, whatever the order in which they come."""
-    for own in zip(*_found(bench, in_workers.sums_by_bits, 10), strict=True):
+    for own in zip(*_found(bench, "sums_by_bits"), strict=True):
         assert len(set(own)) == 1, "two workers got different bits of one mean"
-    reduced = _found(bench, in_workers.reductions)
+    reduced = _found(bench, "reductions")
     for call in reduced[0].keys() - {"device"}:
         assert all(own[call][1] == reduced[0][call][1] for own in reduced), f"{call}: other bits"
 
@@ -72,14 +78,14 @@ def test_weights(bench: Workbench) -> None:
     """A mean is weighted, by each worker's own number or by a list of all."""
     weights = [4.0] * (_SIZE - 1) + [1.0]
     expected = np.average(PRIMES[:_SIZE], weights=weights)
-    for own in _found(bench, in_workers.weighted):
+    for own in _found(bench, "weighted"):
         assert np.allclose(own, expected, rtol=1e-6), f"weights {weights}: {own}, not {expected}"
 
 
 @check(required=True, needs=_NEEDS)
 def test_moved(bench: Workbench) -> None:
     """``broadcast`` and ``all_gather`` bring the bits of others, of each dtype."""
-    found = _found(bench, in_workers.moved)
+    found = _found(bench, "moved")
     for dtype in found[0]:
         own = [worker[dtype][1][rank] for rank, worker in enumerate(found)]
         for rank, worker in enumerate(found):
@@ -92,14 +98,14 @@ def test_moved(bench: Workbench) -> None:
 @check(required=True, needs=_NEEDS)
 def test_in_place(bench: Workbench) -> None:
     """``in_place`` writes to the tensors themselves, or says that they are immutable."""
-    for own in _found(bench, in_workers.in_place):
+    for own in _found(bench, "in_place"):
         assert own == (True, float(sum(PRIMES[:_SIZE]))), f"the same object, its value: {own}"
 
 
 @check(required=True, needs=_NEEDS)
 def test_differences(bench: Workbench) -> None:
     """A tree or a call that differs on one worker is an error on each, and no worker waits."""
-    first, *others = _found(bench, in_workers.structures_that_differ)
+    first, *others = _found(bench, "structures_that_differ")
     for heard in first:
         assert "worker 0" in heard, f"a difference was not noticed: {first}"
     for other in others:
@@ -160,7 +166,7 @@ def test_checkpoints(bench: Workbench) -> None:
 @check(required=True, needs=_TRAINS)
 def test_data_parallel(bench: Workbench) -> None:
     """The gradients of all workers are those of the whole batch, and their models stay the same."""
-    found = _found(bench, in_workers.gradients, 7)
+    found = _found(bench, "gradients")
     for own in found:
         for name, x in own["found"].items():
             whole = own["whole"][name]
