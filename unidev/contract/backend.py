@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.device import Device
@@ -155,6 +156,11 @@ class Backend(ABC):
     """
     model_types: tuple[type, ...] = ()
     """Classes of models, optimizers and the like, which the transfer verbs refuse."""
+    containers: Mapping[type, tuple[Callable[..., Any], Callable[..., Any]]] = MappingProxyType({})
+    """The framework's own containers, each with functions as for ``register_container``.
+
+    They are for its subclasses, too.
+    """
     optimizer_types: tuple[type, ...] = ()
     """Classes of optimizers that are not among ``model_types``: only ``place`` moves them."""
 
