@@ -113,6 +113,7 @@ if TYPE_CHECKING:
     )
     from unidev.data.prefetching import prefetch
     from unidev.devices.peak_memory import track_memory
+    from unidev.distributed.data_parallel import DataParallel
     from unidev.distributed.group import Group, group
     from unidev.distributed.run import run
     from unidev.models.checkpoints.verbs import load_parameters, save_parameters
@@ -120,11 +121,11 @@ if TYPE_CHECKING:
     from unidev.models.placing import parameters, place
     from unidev.parallel.accuracy import evaluate_accuracy
     from unidev.parallel.batches import gather, split_batch
-    from unidev.parallel.data_parallel import DataParallel
     from unidev.parallel.reducing import all_reduce
     from unidev.parallel.replicating import broadcast, replicate
     from unidev.parallel.spreading import spread
     from unidev.tensors.host_data import device_get, device_put, is_tensor, map_tensors
+    from unidev.tensors.pinning import pin
     from unidev.tracing.trace_transfers import trace_transfers
     from unidev.tracing.transfer_guard import transfer_guard
 
@@ -137,6 +138,7 @@ _LATER = {
     ),
     "data.prefetching": "prefetch",
     "devices.peak_memory": "track_memory",
+    "distributed.data_parallel": "DataParallel",
     "distributed.group": "Group group",
     "distributed.run": "run",
     "models.checkpoints.verbs": "load_parameters save_parameters",
@@ -144,11 +146,11 @@ _LATER = {
     "models.placing": "parameters place",
     "parallel.accuracy": "evaluate_accuracy",
     "parallel.batches": "gather split_batch",
-    "parallel.data_parallel": "DataParallel",
     "parallel.reducing": "all_reduce",
     "parallel.replicating": "broadcast replicate",
     "parallel.spreading": "spread",
     "tensors.host_data": "device_get device_put is_tensor map_tensors",
+    "tensors.pinning": "pin",
     "tracing.trace_transfers": "trace_transfers",
     "tracing.transfer_guard": "transfer_guard",
 }
@@ -174,11 +176,11 @@ __all__ = [
     "copy_to", "cpu", "device_get", "device_of", "device_put", "empty", "empty_like",
     "evaluate_accuracy", "fastest_device", "full", "gather", "gpu", "group", "hookimpl",
     "is_tensor", "list_backends", "list_devices", "load_parameters", "map_tensors", "memory",
-    "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part", "place", "prefetch", "rand",
-    "randn", "register_container", "replicate", "run", "same_device", "save_parameters", "seed",
-    "set_backend", "sgd", "shares_memory", "simulate", "split_batch", "spread", "synchronize",
-    "to_numpy", "trace_transfers", "track_memory", "transfer_guard", "try_all_gpus", "try_gpu",
-    "unsupported", "use_backend", "value_and_grad", "zeros", "zeros_like",
+    "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part", "pin", "place", "prefetch",
+    "rand", "randn", "register_container", "replicate", "run", "same_device", "save_parameters",
+    "seed", "set_backend", "sgd", "shares_memory", "simulate", "split_batch", "spread",
+    "synchronize", "to_numpy", "trace_transfers", "track_memory", "transfer_guard", "try_all_gpus",
+    "try_gpu", "unsupported", "use_backend", "value_and_grad", "zeros", "zeros_like",
 ]  # fmt: skip
 
 

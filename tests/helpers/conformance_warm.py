@@ -9,8 +9,9 @@ import gc
 import io
 import os
 
+import mutants  # noqa: F401  for what importing them does, as the next two
 import pytest
-import safetensors.numpy  # noqa: F401  for what importing them does, as the next
+import safetensors.numpy  # noqa: F401
 
 import unidev.conformance.running.session  # noqa: F401
 from unidev.conformance.running.child import CHECKS_PACKAGE

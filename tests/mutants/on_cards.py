@@ -25,6 +25,7 @@ def cards_mutant(
     "queued.source_dropped_at_once", "queued.synchronized", "queued.side_stream",
     "current.device_and_stream_stay", "contexts.looking_makes_none", "contexts.fork_after_looking",
     "statistics.memory", "statistics.peak", "statistics.first_use", "scarcity.every_verb",
+    "pinned.copies", "pinned.pinned_once",
     result="pass",
 )  # fmt: skip
 def cards_that_work(backend: Any) -> None:
@@ -132,6 +133,20 @@ def pinned_sources_are_read_later(backend: Any) -> None:
     def pinned(self: Any, x: Any) -> Any:
         kept.append(pin(self, x))
         return kept[-1]
+
+
+@cards_mutant("pinned.copies")
+def pinning_locks_the_users_own_memory(backend: Any) -> None:
+    """``cudaHostRegister``: no copy, so writing to the batch changes what is being transferred."""
+    put_cards_into(backend)
+    replace_value(backend, "pinned", lambda self, x: x.view())
+
+
+@cards_mutant("pinned.pinned_once")
+def pinning_always_copies(backend: Any) -> None:
+    """A loader that pins already makes another pinned copy of each batch."""
+    put_cards_into(backend)
+    replace_value(backend, "pinned", lambda self, x: x.copy())
 
 
 @cards_mutant("queued.side_stream")

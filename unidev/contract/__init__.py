@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from unidev.contract.probe import Probe
     from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
+    from unidev.hardware.cuda_driver import driver_cuda_version
     from unidev.support.build_cache import build_once
     from unidev.support.forking import fork_safe_lock
     from unidev.support.nested import found_in
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
         "Launcher", "LauncherSpec", "Layers", "Meeting", "Memory", "Model", "ModelProbe", "Models",
         "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe", "Progress", "Recording",
         "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel", "build_once",
-        "fork_safe_lock", "found_in", "hookimpl", "kind_of", "part", "unsupported",
+        "driver_cuda_version", "fork_safe_lock", "found_in", "hookimpl", "kind_of", "part",
+        "unsupported",
     ]  # fmt: skip
 
 _NAMES = {
@@ -68,6 +70,7 @@ _NAMES = {
     "contract.probe": "Probe",
     "contract.tracer": "Patches PlannedTransfer Recording Tracer",
     "contract.training_probe": "AutogradProbe ModelProbe",
+    "hardware.cuda_driver": "driver_cuda_version",
     "support.build_cache": "build_once",
     "support.forking": "fork_safe_lock",
     "support.nested": "found_in",

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.device import Device
@@ -161,6 +162,11 @@ class Backend(ABC):
     """
     model_types: tuple[type, ...] = ()
     """Classes of models, optimizers and the like, which the transfer verbs refuse."""
+    containers: Mapping[type, tuple[Callable[..., Any], Callable[..., Any]]] = MappingProxyType({})
+    """The framework's own containers, each with functions as for ``register_container``.
+
+    They are for its subclasses, too.
+    """
     optimizer_types: tuple[type, ...] = ()
     """Classes of optimizers that are not among ``model_types``: only ``place`` moves them."""
 
@@ -223,7 +229,9 @@ class Backend(ABC):
 
         Copies even if ``x`` is already there. Shape, dtype and values are identical, bit for bit,
         and gradients flow back to ``x`` if the framework has autograd. With ``non_blocking``, may
-        return before the bytes have arrived, but never before ``x`` can safely be changed or freed.
+        return before the bytes have arrived, but never before ``x`` can safely be changed or freed,
+        and only where whatever reads the result waits for them: on a GPU, and for a framework that
+        knows which of its tensors are pending.
         """
 
     @abstractmethod
@@ -321,7 +329,10 @@ class Backend(ABC):
     """A device's used, free and total memory. May create the device's context."""
 
     pinned: Callable[[Tensor], Tensor] = unsupported("the backend cannot pin host memory")
-    """A copy of a CPU tensor in page-locked memory, which transfers to a GPU faster."""
+    """Behind ``pin``: ``x`` itself if it is in page-locked memory already, else a copy there.
+
+    ``x`` is on the CPU. Shape, dtype, values and gradients as for ``copy_to``.
+    """
 
     # Parts, each in a module of its own: ``models = part("unidev_mine.models:MyModels")``.
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from unidev.contract.backend import Unsupported
 from unidev.distributed.board import OPERATIONS
+from unidev.distributed.frames import EVERYBODY
 from unidev.distributed.host_engine import HostEngine, LonelyEngine
 from unidev.distributed.plans import Plan, Stage, stages_of, weight_dtype
 from unidev.distributed.trees import Tree, signature
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from unidev.distributed.membership import Membership
 
     Tensor = Any
+    T = TypeVar("T")
 
 _NUMBERS = {name: number for number, name in enumerate(OPERATIONS)}
 _JOINING = _NUMBERS["joining the group"]
@@ -75,6 +78,24 @@ class Exchange:
         number = mark.enter(_NUMBERS[operation], 0, is_exchanging=False)
         self._compare(number, operation, [])
         mark.leave()
+
+    def by_the_first(self, operation: str, call: str, work: Callable[[], T]) -> T:
+        """What ``work()`` returns or raises at rank 0, on every worker; ``call`` is compared."""
+        own = self._own
+        number = own.mark.enter(_NUMBERS[operation], 0, is_exchanging=False)
+        self._compare(number, call, [])
+        if own.channel is None:
+            return work()
+        tag = own.channel.next_number()
+        if own.rank:
+            result, error = pickle.loads(own.channel.receive(0, tag))  # noqa: S301  our own worker's
+        else:
+            result, error = _tried(work)
+            own.channel.post(EVERYBODY, tag, pickle.dumps((result, error)))
+        own.mark.leave()
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]
 
     def leave(self) -> None:
         """Close what was joined."""
@@ -236,6 +257,13 @@ class Exchange:
 
     def _goes_away(self, tree: Tree, engine: GroupEngine) -> bool:
         return engine.on_host and tree.device is not tree.backend.cpu
+
+
+def _tried(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    try:
+        return work(), None
+    except (UnidevError, OSError) as error:
+        return None, error
 
 
 def _narrowed(tree: Tree, stage: Stage, flat: Tensor) -> Tensor:

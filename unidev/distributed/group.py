@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from unidev.calls.boundary import call
 from unidev.contract.dtypes import portable_name
 from unidev.devices.finding import resolve_device
-from unidev.distributed import membership
+from unidev.distributed import checkpoints, membership
 from unidev.distributed.board import Mark
 from unidev.distributed.exchanging import Exchange
 from unidev.distributed.membership import Membership
 from unidev.distributed.trees import Tree
 from unidev.errors import InvalidDataError, UnsupportedDtypeError, UnsupportedOperation
+from unidev.models.placing import backend_of_model
 from unidev.parallel.arguments import checked_weights
 from unidev.parallel.batches import rows_for
 from unidev.parallel.reducing import OPERATIONS, refusal
@@ -21,6 +24,7 @@ from unidev.registry.loading import load_backend
 from unidev.registry.selection import active_backend
 from unidev.support.numbers import non_negative_integer, real_number
 from unidev.support.wording import shown
+from unidev.tensors.classify import model_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -191,6 +195,63 @@ class Group:
             InvalidDataError: a worker would get no row, or numbers of rows differ in ``batch``.
         """
         return rows_for(batch, self.device, self.rank, self.size)
+
+    def checkpoint(self, model: Any, step: int, optimizer: Any = None) -> None:
+        """Worker 0 writes the model, and the optimizer's state, into the run's ``checkpoints``.
+
+        A collective: returns once the checkpoint is on the disk. It is there as a whole or not at
+        all, and replaces the one before.
+
+        Args:
+            model: as for ``save_parameters``; the same on all workers, whatever trains it.
+            step: how far the training has come; the same positive integer on all workers.
+            optimizer: the framework's own.
+
+        Raises:
+            UnsupportedOperation: the run has no ``checkpoints``, or the framework does not show the
+                state of this optimizer.
+            OSError: the file cannot be written; on every worker. The last checkpoint is still
+                there.
+        """
+        self.check_thread()
+        number = non_negative_integer(step)
+        if not number:
+            raise InvalidDataError(f"step must be a positive integer, not {shown(step)}.")
+        folder, found = self._checkpoints(), model_of(model)
+        backend = backend_of_model(found)
+
+        def write() -> None:
+            checkpoints.write(folder, number, found, optimizer, backend)
+
+        self._exchange.by_the_first("checkpoint", f"checkpoint of step {number}", write)
+
+    def restore(self, model: Any, optimizer: Any = None) -> int:
+        """Load the last checkpoint, and return its step; 0 if there is none yet.
+
+        A collective, with the same result on every worker; only worker 0 reads the folder.
+
+        Raises:
+            CheckpointError: it is that of another model or optimizer, or damaged.
+            UnsupportedOperation: the run has no ``checkpoints``.
+        """
+        self.check_thread()
+        folder, found = self._checkpoints(), model_of(model)
+        step, files = self._exchange.by_the_first(
+            "restore", "restore", lambda: checkpoints.newest(folder)
+        )
+        if step:
+            with tempfile.TemporaryDirectory(prefix="unidev-restore-") as place:
+                backend = backend_of_model(found)
+                checkpoints.load(files, Path(place), found, optimizer, backend)
+        return int(step)
+
+    def _checkpoints(self) -> Path:
+        if self._own.checkpoints is None:
+            raise UnsupportedOperation(
+                "a checkpoint of this group",
+                "the run has no folder for it: unidev.run(…, checkpoints=folder)",
+            )
+        return Path(self._own.checkpoints)
 
     def check_thread(self) -> None:
         """Raise UnsupportedOperation in another thread than the one that runs the function."""

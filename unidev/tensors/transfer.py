@@ -35,8 +35,10 @@ def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
             are nor hold tensors pass through unchanged; a tensor that occurs twice is copied once.
         device: a ``Device``, a string such as ``gpu:1``, or the framework's own device.
         non_blocking: if True, may return before the bytes have arrived (``synchronize`` waits for
-            them), but never before ``x`` can safely be changed or freed. If False, blocks as the
-            framework's own copies do: any code that reads the result waits for it.
+            them), but never before ``x`` can safely be changed or freed. So copies from the host
+            block, also from pinned memory, and so do copies to the host on frameworks whose CPU
+            tensors are read without waiting. If False, blocks as the framework's own copies do:
+            any code that reads the result waits for it.
 
     Returns:
         A tensor of the same framework, or a container of the same structure and types.
@@ -144,7 +146,7 @@ def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T
         seen = backend
         return transfer(tensor, device, backend, non_blocking)
 
-    found = map_tensors(one, x)
+    found = map_tensors(one, x, own_to="copied" if transfer is _copy else "moved")
     if seen is None:
         as_device(device)  # `x` holds no tensor, so the device has not been checked yet
     return found
