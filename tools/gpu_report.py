@@ -52,6 +52,10 @@ def parser() -> argparse.ArgumentParser:
         "--stand-in", type=Path, metavar="LIST",
         help="this machine has a stand-in for a GPU; LIST names steps that it cannot run, and why",
     )  # fmt: skip
+    made.add_argument(
+        "--simulate", type=int, default=0, metavar="N",
+        help="use N simulated GPUs, to try the report itself: it shows nothing about hardware",
+    )  # fmt: skip
     made.add_argument("--list", action="store_true", help="list the steps, and run nothing")
     made.add_argument(
         "--page", action="store_true", help="write docs/hardware.md from docs/hardware/*.json"
@@ -81,7 +85,7 @@ def _report(options: argparse.Namespace) -> int:
     planned = [each.name for each in steps_of(is_short=options.short)]
     new = document.new_report(
         options.backend, planned, is_short=options.short,
-        is_stand_in=options.stand_in is not None, commit=options.commit,
+        is_stand_in=options.stand_in is not None or options.simulate > 0, commit=options.commit,
     )  # fmt: skip
     try:
         left_out = {} if options.stand_in is None else read_list(options.stand_in, planned)
@@ -92,7 +96,9 @@ def _report(options: argparse.Namespace) -> int:
     if options.only:
         report["results"] = [each for each in report["results"] if each["step"] not in wanted]
     with noticing_interruption() as stop:
-        orders = running.Orders(out, wanted, left_out, began + options.seconds, stop)
+        orders = running.Orders(
+            out, wanted, left_out, began + options.seconds, stop, options.simulate
+        )
         running.run(report, orders, _say)
     if stop:
         return stop.exit_code

@@ -125,6 +125,7 @@ if TYPE_CHECKING:
     from unidev.parallel.replicating import broadcast, replicate
     from unidev.parallel.spreading import spread
     from unidev.tensors.host_data import device_get, device_put, is_tensor, map_tensors
+    from unidev.tensors.pinning import pin
     from unidev.tracing.trace_transfers import trace_transfers
     from unidev.tracing.transfer_guard import transfer_guard
 
@@ -149,6 +150,7 @@ _LATER = {
     "parallel.replicating": "broadcast replicate",
     "parallel.spreading": "spread",
     "tensors.host_data": "device_get device_put is_tensor map_tensors",
+    "tensors.pinning": "pin",
     "tracing.trace_transfers": "trace_transfers",
     "tracing.transfer_guard": "transfer_guard",
 }
@@ -174,11 +176,11 @@ __all__ = [
     "copy_to", "cpu", "device_get", "device_of", "device_put", "empty", "empty_like",
     "evaluate_accuracy", "fastest_device", "full", "gather", "gpu", "group", "hookimpl",
     "is_tensor", "list_backends", "list_devices", "load_parameters", "map_tensors", "memory",
-    "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part", "place", "prefetch", "rand",
-    "randn", "register_container", "replicate", "run", "same_device", "save_parameters", "seed",
-    "set_backend", "sgd", "shares_memory", "simulate", "split_batch", "spread", "synchronize",
-    "to_numpy", "trace_transfers", "track_memory", "transfer_guard", "try_all_gpus", "try_gpu",
-    "unsupported", "use_backend", "value_and_grad", "zeros", "zeros_like",
+    "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part", "pin", "place", "prefetch",
+    "rand", "randn", "register_container", "replicate", "run", "same_device", "save_parameters",
+    "seed", "set_backend", "sgd", "shares_memory", "simulate", "split_batch", "spread",
+    "synchronize", "to_numpy", "trace_transfers", "track_memory", "transfer_guard", "try_all_gpus",
+    "try_gpu", "unsupported", "use_backend", "value_and_grad", "zeros", "zeros_like",
 ]  # fmt: skip
 
 

@@ -382,7 +382,7 @@ def test_the_command_runs_where_unidev_is_not_installed(command, tmp_path) -> No
     done = command(*words, "--commit", "0" * 40)
     assert done.returncode == 3, done.stderr
     report = json.loads((tmp_path / "out/gpu-report.json").read_text())
-    reason = "needs 1 GPUs of numpy; there are: none"
+    reason = "needs 1 GPU of numpy; there: none"
     assert results(report) == {"facts.machine": (NOT_RUN, reason), "memory.peak": (NOT_RUN, reason)}
     assert done.stderr.splitlines()[-1].startswith("incomplete: 2 not run, ")
     assert command("out", "--backend", "torch", "--short").returncode == 2

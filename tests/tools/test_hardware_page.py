@@ -57,7 +57,7 @@ def test_a_report_is_a_row_and_its_subjects_are_counted(tmp_path) -> None:
 
 def test_reports_of_a_stand_in_are_no_hardware(tmp_path) -> None:
     document.write(report(stand_in=True), tmp_path)
-    with pytest.raises(document.ReportError, match="shows nothing about hardware"):
+    with pytest.raises(document.ReportError, match="shows nothing about any"):
         hardware_page.page(tmp_path)
 
 

@@ -41,6 +41,12 @@ class Ended:
         lines = (self.err.strip() or self.out.strip()).splitlines()
         return without_paths("\n".join(lines[-_MOST_LINES:]))
 
+    @property
+    def briefly(self) -> str:
+        """How it ended, with the last line that it printed."""
+        lines = self.said.splitlines()
+        return f"{self.how}: {lines[-1].strip()}" if lines else self.how
+
 
 def without_paths(text: str) -> str:
     """``text`` without where this checkout, this Python and this user's files are."""

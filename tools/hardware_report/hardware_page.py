@@ -47,7 +47,7 @@ def page(folder: Path = REPORTS) -> str:
     reports = {file: read(file) for file in sorted(folder.glob("*.json"))}
     for file, report in reports.items():
         if report["stand_in"]:
-            raise ReportError(f"{file} was made on a stand-in: it shows nothing about hardware")
+            raise ReportError(f"{file} was made without hardware, so it shows nothing about any")
     return "\n".join(_lines({file.stem: report for file, report in reports.items()}))
 
 

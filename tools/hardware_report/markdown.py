@@ -36,7 +36,7 @@ def _lines(report: Report) -> Lines:
     yield f"# {report['backend']} on a GPU: {report['verdict']}{form}"
     yield ""
     if report["stand_in"]:
-        yield "**Made on a stand-in for the GPU's driver: it shows nothing about hardware.**"
+        yield "**Made on simulated devices or a stand-in: it shows nothing about hardware.**"
         yield ""
     changed = {True: ", with changes", False: "", None: ""}[report["dirty"]]
     yield (

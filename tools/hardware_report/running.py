@@ -45,6 +45,8 @@ class Orders:
     end: float
     """On the clock of ``time.monotonic``; no step starts or continues after it."""
     stop: Interruption
+    simulated: int = 0
+    """The number of simulated GPUs; 0: the real ones."""
 
 
 def run(report: Report, orders: Orders, say: Callable[[str], None]) -> None:
@@ -96,7 +98,7 @@ def _run_step(step: Step, report: Report, orders: Orders) -> dict[str, Any] | No
             command(step, report["backend"], folder, is_short=report["short"]),
             limit_s,
             folder,
-            environment=environment(report["backend"]),
+            environment=environment(report["backend"], orders.simulated),
             stop=orders.stop,
         )
         if ended.code is None and (orders.stop or rest_s < step.limit_s):
@@ -135,8 +137,8 @@ def command(step: Step, backend: str, folder: Path, *, is_short: bool) -> list[s
     return [*words, step.name, backend, str(folder), *(["--short"] if is_short else [])]
 
 
-def environment(backend: str) -> dict[str, str]:
-    """Variables for children: this checkout, this backend, and no simulated devices.
+def environment(backend: str, simulated: int) -> dict[str, str]:
+    """Variables for children: this checkout, this backend, and the devices that are asked for.
 
     The plugin is found without being installed.
     """
@@ -146,7 +148,7 @@ def environment(backend: str) -> dict[str, str]:
     variables = {
         "PYTHONPATH": os.pathsep.join([*map(str, places), *([given] if given else [])]),
         "UNIDEV_BACKEND": backend,
-        "UNIDEV_SIMULATE": "0",
+        "UNIDEV_SIMULATE": str(simulated),
     }
     installed = {point.name for point in entry_points(group="unidev")}
     if plugin.is_dir() and backend not in installed:

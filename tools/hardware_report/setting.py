@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import unidev
 from hardware_report.outcome import NotRunError
+from unidev.support.wording import count_text
 
 if TYPE_CHECKING:
     from unidev.contract.backend import Backend
@@ -38,18 +39,28 @@ class Setting:
         return unidev.active_backend()
 
     def gpus(self, least: int = 1) -> list[Device]:
-        """The real GPUs.
+        """The GPUs; simulated ones where ``--simulate`` asks for them.
 
         Raises:
             NotRunError: there are fewer than ``least``.
         """
         self.backend  # noqa: B018  selects it
         found = [each for each in unidev.list_devices() if each.kind == "gpu"]
-        real = [each for each in found if not each.is_simulated]
-        if len(real) < least:
-            there = ", ".join(map(str, real)) or "none"
-            raise NotRunError(f"needs {least} GPUs of {self.name}; there are: {there}")
-        return real
+        if len(found) < least:
+            there = ", ".join(map(str, found)) or "none"
+            raise NotRunError(f"needs {count_text(least, 'GPU')} of {self.name}; there: {there}")
+        return found
+
+    def real_gpus(self, least: int = 1) -> list[Device]:
+        """The GPUs, for what simulated devices cannot show.
+
+        Raises:
+            NotRunError: there are fewer than ``least``, or they are simulated.
+        """
+        found = self.gpus(least)
+        if found[0].is_simulated:
+            raise NotRunError("simulated devices cannot show it")
+        return found
 
     def only(self, *names: str) -> None:
         """Refuse to run on other backends.

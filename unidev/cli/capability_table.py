@@ -24,7 +24,7 @@ LABELS = {
     "native_scope": "`with device:` applies to the framework's own new tensors",
     "extents": "addresses and sizes of a tensor's memory",
     "memory": "`memory(device)`: bytes used and free",
-    "pinned": "`unidev bench`: transfers from pinned memory",
+    "pinned": "`pin`: page-locked host memory",
     "peaks": "`track_memory(device)`: peak memory",
     "probe.write": "tensors can be written to",
     "probe.gradient": "gradients, also through `copy_to`",

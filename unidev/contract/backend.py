@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.device import Device
@@ -123,6 +124,12 @@ class BackendSpec:
 
     Must not import the framework.
     """
+    sharing: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Environment variables with which several processes share a GPU.
+
+    For a framework that otherwise takes nearly all of its memory at once. The conformance suite
+    sets them for its processes, unless the user has set them.
+    """
     namespaces: tuple[str, ...] = ()
     """More top-level modules whose types belong to this backend (``keras`` for TensorFlow)."""
 
@@ -155,6 +162,11 @@ class Backend(ABC):
     """
     model_types: tuple[type, ...] = ()
     """Classes of models, optimizers and the like, which the transfer verbs refuse."""
+    containers: Mapping[type, tuple[Callable[..., Any], Callable[..., Any]]] = MappingProxyType({})
+    """The framework's own containers, each with functions as for ``register_container``.
+
+    They are for its subclasses, too.
+    """
     optimizer_types: tuple[type, ...] = ()
     """Classes of optimizers that are not among ``model_types``: only ``place`` moves them."""
 
@@ -317,7 +329,10 @@ class Backend(ABC):
     """A device's used, free and total memory. May create the device's context."""
 
     pinned: Callable[[Tensor], Tensor] = unsupported("the backend cannot pin host memory")
-    """A copy of a CPU tensor in page-locked memory, which transfers to a GPU faster."""
+    """Behind ``pin``: ``x`` itself if it is in page-locked memory already, else a copy there.
+
+    ``x`` is on the CPU. Shape, dtype, values and gradients as for ``copy_to``.
+    """
 
     # Parts, each in a module of its own: ``models = part("unidev_mine.models:MyModels")``.
 

@@ -67,6 +67,24 @@ def read_states(nvml: Any = None) -> tuple[GpuState, ...]:
             nvml.nvmlShutdown()
 
 
+def driver_version(nvml: Any = None) -> str | None:
+    """The version of NVIDIA's driver; None: there is none."""
+    nvml = import_nvml() if nvml is None else nvml
+    if nvml is None:
+        return None
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return None
+    try:
+        return text(nvml.nvmlSystemGetDriverVersion())
+    except nvml.NVMLError:
+        return None
+    finally:
+        with contextlib.suppress(nvml.NVMLError):
+            nvml.nvmlShutdown()
+
+
 def _state(nvml: Any, index: int) -> GpuState | None:
     handle = _or_none(nvml, "nvmlDeviceGetHandleByIndex", index)
     if handle is None:

@@ -12,6 +12,7 @@ from parallel_training import THREE, batch, squares
 from torch import nn
 
 import unidev
+from unidev_torch.models import swap as memory
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
@@ -36,7 +37,8 @@ def test_a_step_that_raises_leaves_all_as_it_was(at: int) -> None:
     assert unidev.value_and_grad(squares)(net, x, y)
 
 
-def test_interrupted_or_failing_at_any_swap_it_is_whole() -> None:
+def test_interrupted_or_failing_at_any_swap_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_TOGETHER", 1)  # else there would be one part
     x, y = batch(3)
     net = unidev.DataParallel(made(), THREE)
     models = unidev.active_backend().models

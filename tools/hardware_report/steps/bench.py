@@ -35,7 +35,7 @@ _TO_GPU, _TO_HOST = 1, 2
 def table(setting: Setting) -> Outcome:
     """The measurements of ``unidev bench``: ``--full``, except in a short report."""
     need("click", "rich")
-    setting.gpus()
+    setting.real_gpus()
     found = Findings()
     more = [] if setting.is_short else ["--full"]
     ended = children.run(
@@ -43,7 +43,7 @@ def table(setting: Setting) -> Outcome:
         LIMIT_S,
         setting.folder,
     )
-    if not found.expect(ended.code == 0, f"unidev bench: {ended.how}: {ended.said}"):
+    if not found.expect(ended.code == 0, f"unidev bench: {ended.briefly}"):
         return found.outcome()
     document = json.loads(ended.out)
     for sentence in document["findings"]:
@@ -69,7 +69,7 @@ def _row(result: dict[str, Any]) -> list[object]:
 
 def against_cuda(setting: Setting) -> Outcome:
     """``copy_to`` of pageable memory against ``cudaMemcpy`` of the same sizes, interleaved."""
-    gpu = setting.gpus()[0]
+    gpu = setting.real_gpus()[0]
     found, rows = Findings(), []
     unidev.zeros(1, device=gpu)
     memcpy = _cuda_memcpy()

@@ -25,7 +25,7 @@ _SHORT = "devices.,smoke."
 
 def real(setting: Setting, profile: str) -> Outcome:
     """A profile on the machine's own devices."""
-    setting.gpus()
+    setting.real_gpus()
     return _conform(setting, profile, simulated=0)
 
 
@@ -49,7 +49,7 @@ def _visible(setting: Setting, how: str) -> tuple[str, int]:
     """The variable's value, and how many GPUs it shows."""
     if os.environ.get("CUDA_VISIBLE_DEVICES"):
         raise NotRunError("CUDA_VISIBLE_DEVICES is set already")
-    count = len(setting.gpus(least=2 if how == "reordered" else 1))
+    count = len(setting.real_gpus(least=2 if how == "reordered" else 1))
     if how == "empty":
         return "", 0
     if how == "index":
@@ -85,9 +85,9 @@ def _conform(
         environment={"CUDA_VISIBLE_DEVICES": visible[0]} if visible else None,
     )  # fmt: skip
     found = Findings()
-    found.expect(ended.code == 0, f"unidev conform: {ended.how}: {_last(ended.out)}")
+    found.expect(ended.code == 0, f"unidev conform: {ended.briefly}")
     if not file.exists():
-        found.expect(False, f"there is no report: {ended.said}")
+        found.expect(False, "unidev conform wrote no report")
         return found.outcome()
     report = from_document(read_document(file.read_text(encoding="utf-8")))
     if visible is not None:
@@ -121,8 +121,3 @@ def _show(found: Findings, report: Report) -> None:
 
 def _devices(report: Report) -> list[str]:
     return [each.device for one in report.header.configurations for each in one.devices]
-
-
-def _last(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else "no output"

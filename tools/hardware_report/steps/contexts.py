@@ -30,7 +30,7 @@ LOOKING = (
 def of_calls(setting: Setting) -> Outcome:
     """Looking leaves no context; work leaves one on its own GPU."""
     found = Findings()
-    last = len(setting.gpus()) - 1
+    last = len(setting.real_gpus()) - 1
     made = after(setting, "unidev.zeros(4, device='gpu:0'); unidev.synchronize('gpu:0')")
     if not made.contexts:
         raise NotRunError("neither the driver nor the framework shows which contexts there are")

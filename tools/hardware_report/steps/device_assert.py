@@ -49,7 +49,7 @@ print(json.dumps({{"said": said}}), flush=True)
 def reported(setting: Setting) -> Outcome:
     """Calls that wait report the failure, as an error of unidev's that quotes the framework's."""
     setting.only("torch")
-    setting.gpus()
+    setting.real_gpus()
     found, rows = Findings(), []
     calls = CALLS[:3] if setting.is_short else CALLS
     for number, call in enumerate(calls):
@@ -57,7 +57,7 @@ def reported(setting: Setting) -> Outcome:
         folder = setting.folder / str(number)
         ended = children.run([sys.executable, "-c", program], 120.0, folder)
         lines = [line for line in ended.out.splitlines() if line.startswith('{"said"')]
-        said: Any = json.loads(lines[0])["said"] if lines else ["", False, ended.how + ended.said]
+        said: Any = json.loads(lines[0])["said"] if lines else ["", False, ended.briefly]
         if said is None:
             found.expect(call not in _MUST_REPORT, f"`{call}` did not report the failure")
             rows.append((call, "nothing", ""))

@@ -55,7 +55,7 @@ def machine(setting: Setting) -> Outcome:
         gpus=[_gpu(each, states.get(each.index, {})) for each in read.gpus],
         environment=relevant(os.environ),
         distributions=dict(_versions()),
-        settings={},
+        settings=_settings(backend),
     )
     return found.outcome()
 
@@ -79,6 +79,11 @@ def _built_for(backend: Backend) -> str | None:
         return None
     build = installation.build()
     return " ".join(filter(None, (build.accelerator or "the CPU", build.version)))
+
+
+def _settings(backend: Backend) -> dict[str, str]:
+    installation = backend.installation
+    return {} if isinstance(installation, Unsupported) else dict(installation.settings())
 
 
 def relevant(environment: Mapping[str, str]) -> dict[str, str]:

@@ -25,7 +25,7 @@ def example(setting: Setting, name: str, needs: tuple[str, ...] = (), least: int
         [sys.executable, str(ROOT / "examples" / f"{name}.py")], LIMIT_S, setting.folder,
         environment={"MPLBACKEND": "Agg"},
     )  # fmt: skip
-    found.expect(ended.code == 0, f"{name}.py: {ended.how}: {ended.said}")
+    found.expect(ended.code == 0, f"{name}.py: {ended.briefly}")
     expected = ROOT / "examples" / f"{name}.expected"
     if expected.exists() and len(gpus) == _EXACT_ON:
         is_same = ended.out == expected.read_text(encoding="utf-8")
@@ -40,7 +40,7 @@ def benchmark(setting: Setting, name: str, least: int = 1) -> Outcome:
     found = Findings()
     words = [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), "--backend", setting.name]
     ended = children.run([*words, "--device", "gpu:0"], LIMIT_S, setting.folder)
-    found.expect(ended.code == 0, f"{name}.py: {ended.how}: {ended.said}")
+    found.expect(ended.code == 0, f"{name}.py: {ended.briefly}")
     rows = [_cells(line) for line in ended.out.splitlines() if line.startswith("|")]
     if len(rows) > 2:
         found.table(f"benchmarks/{name}.py", rows[0], rows[2:])  # without the line of dashes

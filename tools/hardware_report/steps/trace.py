@@ -28,7 +28,7 @@ def against_profiler(setting: Setting) -> Outcome:
     setting.only("torch")
     from torch.autograd import DeviceType
 
-    gpu, found, rows = setting.gpus()[0], Findings(), []
+    gpu, found, rows = setting.real_gpus()[0], Findings(), []
     if not _records(lambda: unidev.copy_to(unidev.zeros(1024), gpu), DeviceType.CUDA):
         raise NotRunError("the profiler records no copies here (CUPTI does not answer)")
     for what, prepare in _WORK.items():

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 PROFILES = ("tensor", "train", "multi")
 GROUPS = (
     "smoke", "devices", "create", "copy", "as_in_device", "containers", "host_data", "errors",
-    "values", "threads", "prefetch", "memory", "statistics", "many", "queued", "current",
+    "values", "threads", "prefetch", "memory", "statistics", "many", "pinned", "queued",
+    "current",
     "contexts", "scarcity", "tracer", "gradients", "value_and_grad", "models", "placing",
     "failures", "footprint", "nested", "layers", "functional", "checkpoints", "damage",
     "splitting", "replicating", "reducing", "data_parallel", "spreading", "workers",
