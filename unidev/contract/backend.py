@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -123,6 +123,12 @@ class BackendSpec:
     """What the engine between processes needs from the launcher, as ``simulator`` is given.
 
     Must not import the framework.
+    """
+    sharing: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Environment variables with which several processes share a GPU.
+
+    For a framework that otherwise takes nearly all of its memory at once. The conformance suite
+    sets them for its processes, unless the user has set them.
     """
     namespaces: tuple[str, ...] = ()
     """More top-level modules whose types belong to this backend (``keras`` for TensorFlow)."""
@@ -279,6 +285,13 @@ class Backend(ABC):
         """
         with contextlib.suppress(UnsupportedOperation):  # symbolic: no memory yet
             self.device_of(x)
+
+    def have_memory(self, xs: Sequence[Tensor]) -> bool:  # noqa: ARG002
+        """Whether ``check_memory`` would certainly accept each of ``xs``; in doubt, False.
+
+        On the hot path of a training step: override it to look at all of them in fewer steps.
+        """
+        return False
 
     def cast(self, x: Tensor, dtype: Dtype, device: Device) -> Tensor:
         """``x`` converted to ``dtype``, in new memory on ``device``; may drop gradients."""
