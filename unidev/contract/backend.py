@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from unidev.calls.driver_memory import DriverMemory
     from unidev.contract.autograd import Autograd
     from unidev.contract.collectives import Collectives
+    from unidev.contract.copy_stream import CopyStream
     from unidev.contract.group_engine import GroupEngine, GroupSetting
     from unidev.contract.installation import Installation
     from unidev.contract.layers import Functions, Layers
@@ -304,6 +305,13 @@ class Backend(ABC):
     def hardware_name(self, kind: str, index: int) -> str:
         """The hardware's name, such as ``NVIDIA H200``; the native name if that is unknown."""
         return self.native_name(kind, index)
+
+    def copy_stream(self, device: Device) -> CopyStream | None:  # noqa: ARG002
+        """A queue of copies to ``device`` beside the framework's work, for ``prefetch``.
+
+        None, as by default, where the framework's copies need no other: the ordinary ones are made.
+        """
+        return None
 
     def thread_settings(self) -> AbstractContextManager[Any]:
         """What a thread that works for this one enters as a ``with``, once.
