@@ -23,7 +23,7 @@ from unidev.contract.optional import Unsupported, part, unsupported
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import numpy as np
@@ -263,6 +263,14 @@ class Backend(ABC):
         """Block until all work queued on ``device`` is done."""
 
     # -- has a default that a backend may improve on -----------------------------------------------
+
+    def dtypes_on(self, device: Device) -> Collection[str]:  # noqa: ARG002
+        """The names, among those of ``dtypes``, that ``device`` carries: by default, all.
+
+        Where a tensor of another dtype would be made, the framework must fail: unidev then raises
+        ``UnsupportedDtypeError``. May start the framework's runtime.
+        """
+        return self.dtypes.keys()
 
     def zeros(self, shape: tuple[int, ...], dtype: Dtype, device: Device) -> Tensor:
         """A tensor of zeros, made on the device, without a transfer."""

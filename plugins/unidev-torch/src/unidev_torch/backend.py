@@ -77,6 +77,10 @@ class TorchBackend(Backend):
         """All that NumPy has, plus bfloat16."""
         return {name: getattr(torch, name) for name in tensors.NAMES}
 
+    def dtypes_on(self, device: Device) -> Sequence[str]:
+        """As torch reports it: on MPS no float64, on XPU only where the card has it."""
+        return tensors.NAMES if device.kind == "cpu" else tensors.names_on(device.native)
+
     # -- devices ------------------------------------------------------------------------------
 
     def device_count(self, kind: str) -> int:

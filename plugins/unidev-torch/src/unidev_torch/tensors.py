@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
@@ -11,11 +11,17 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from unidev.contract import Extent
 from unidev.errors import DeletedTensorError, UnsupportedDtypeError, UnsupportedOperation
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 NAMES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
 )  # fmt: skip
 _NUMPY_NAMES = {getattr(torch, name): name for name in NAMES if name != "bfloat16"}
+
+_NOT_ON_MPS = frozenset({"float64", "complex128"})
+"""For torch before 2.10, which does not report dtypes."""
 
 _LAZY = (UninitializedBuffer, UninitializedParameter)
 
@@ -26,6 +32,15 @@ _PARTS: dict[torch.layout, tuple[str, ...]] = {
     torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
     torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
 }
+
+
+def names_on(native: torch.device) -> Sequence[str]:
+    """The dtypes of which torch can make tensors on an accelerator."""
+    query = getattr(torch.accelerator, "get_device_capability", None)
+    if query is None:
+        return [name for name in NAMES if native.type != "mps" or name not in _NOT_ON_MPS]
+    carried = query(native)["supported_dtypes"]
+    return [name for name in NAMES if getattr(torch, name) in carried]
 
 
 def check_memory(x: torch.Tensor) -> None:
