@@ -47,6 +47,7 @@ class PaddleBackend(Backend):
     layers = part("unidev_paddle.nn.layers:PaddleLayers")
     functions = part("unidev_paddle.nn.functions:PaddleFunctions")
     collectives = part("unidev_paddle.collectives:PaddleCollectives")
+    group_engine = part("unidev_paddle.group.engine:PaddleEngine")
     installation = part("unidev_paddle.installation:PaddleInstallation")
     peaks = part("unidev_paddle.memory:PaddlePeaks")
     tracer = part("unidev_paddle.tracer:PaddleTracer")

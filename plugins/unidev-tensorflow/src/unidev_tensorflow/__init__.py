@@ -13,5 +13,6 @@ def unidev_register_backend() -> BackendSpec:
         install="pip install tensorflow",
         load="unidev_tensorflow.backend:TensorFlowBackend",
         simulator="unidev_tensorflow.simulator:TensorFlowSimulator",
+        group_setting="unidev_tensorflow.group.setting:TensorFlowSetting",
         namespaces=("keras",),  # symbolic KerasTensors do not derive from TensorFlow's classes
     )

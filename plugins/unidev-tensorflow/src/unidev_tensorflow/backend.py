@@ -49,6 +49,7 @@ class TensorFlowBackend(Backend):
     layers = part("unidev_tensorflow.nn.keras_there:make_layers")
     functions = part("unidev_tensorflow.nn.functions:TensorFlowFunctions")
     collectives = part("unidev_tensorflow.collectives:TensorFlowCollectives")
+    group_engine = part("unidev_tensorflow.group.engine:TensorFlowEngine")
     tracer = part("unidev_tensorflow.tracer:TensorFlowTracer")
     installation = part("unidev_tensorflow.installation:TensorFlowInstallation")
     memory = part("unidev_tensorflow.memory:memory_of")
