@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.device import Device
@@ -110,6 +111,12 @@ class BackendSpec:
 
     Must not import the framework.
     """
+    sharing: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Environment variables with which several processes share a GPU.
+
+    For a framework that otherwise takes nearly all of its memory at once. The conformance suite
+    sets them for its processes, unless the user has set them.
+    """
     namespaces: tuple[str, ...] = ()
     """More top-level modules whose types belong to this backend (``keras`` for TensorFlow)."""
 
@@ -142,6 +149,11 @@ class Backend(ABC):
     """
     model_types: tuple[type, ...] = ()
     """Classes of models, optimizers and the like, which the transfer verbs refuse."""
+    containers: Mapping[type, tuple[Callable[..., Any], Callable[..., Any]]] = MappingProxyType({})
+    """The framework's own containers, each with functions as for ``register_container``.
+
+    They are for its subclasses, too.
+    """
     optimizer_types: tuple[type, ...] = ()
     """Classes of optimizers that are not among ``model_types``: only ``place`` moves them."""
 
@@ -260,6 +272,13 @@ class Backend(ABC):
         """
         with contextlib.suppress(UnsupportedOperation):  # symbolic: no memory yet
             self.device_of(x)
+
+    def have_memory(self, xs: Sequence[Tensor]) -> bool:  # noqa: ARG002
+        """Whether ``check_memory`` would certainly accept each of ``xs``; in doubt, False.
+
+        On the hot path of a training step: override it to look at all of them in fewer steps.
+        """
+        return False
 
     def cast(self, x: Tensor, dtype: Dtype, device: Device) -> Tensor:
         """``x`` converted to ``dtype``, in new memory on ``device``; may drop gradients."""

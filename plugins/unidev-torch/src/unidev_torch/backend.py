@@ -5,9 +5,11 @@ from __future__ import annotations
 import platform
 from contextlib import contextmanager
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils._device import DeviceContext
 
 from unidev.contract import Backend, Extent, Memory, part
@@ -26,9 +28,18 @@ _ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
 """Torch's types of the devices that unidev calls ``gpu``; PrivateUse1 devices count too."""
 
 
-# Looked up once: copy_to and try_gpu are hot paths, where each lookup is measurable.
-_clone = torch.clone
+# Looked up once: try_gpu is a hot path, where each lookup is measurable.
 _current_accelerator = torch.accelerator.current_accelerator
+
+
+def _packed_apart(packed: PackedSequence) -> tuple[tuple[Any, ...], torch.Tensor]:
+    """The sizes of the batches stay on the host, where PyTorch wants them."""
+    return (packed.data, packed.sorted_indices, packed.unsorted_indices), packed.batch_sizes
+
+
+def _packed_together(sizes: torch.Tensor, parts: Sequence[Any]) -> PackedSequence:
+    data, in_order, out_of_order = parts
+    return PackedSequence(data, sizes, in_order, out_of_order)
 
 
 class TorchBackend(Backend):
@@ -47,6 +58,7 @@ class TorchBackend(Backend):
     pinned = part("unidev_torch.memory:pinning_of")
 
     model_types = (torch.nn.Module, torch.optim.Optimizer)
+    containers = MappingProxyType({PackedSequence: (_packed_apart, _packed_together)})
 
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
         super().__init__(spec, simulated_count)
@@ -190,21 +202,28 @@ class TorchBackend(Backend):
 
     def copy_if_there(self, x: torch.Tensor, device: Device) -> torch.Tensor | None:
         """``clone`` of a contiguous tensor in a storage that covers it; or None, to look closer."""
-        if (
-            (x.is_cpu if device is self.cpu else self._devices[x.device] is device)
-            and x.is_contiguous()
-            and not x.storage_offset()
-            and x.untyped_storage().nbytes() >= x.nbytes
-        ):
-            copied = _clone(x)
-            if device is not self.cpu:
-                accelerator.keep_until_read(x)
+        if device is self.cpu:
+            # As `is_covered`, without its call.
+            if (
+                x.is_cpu
+                and x.nbytes <= len(x.untyped_storage())
+                and x.is_contiguous()
+                and not x.storage_offset()
+            ):
+                return x.clone()
+        elif self._devices[x.device] is device and tensors.is_covered(x):
+            copied = x.clone()
+            accelerator.keep_until_read(x)
             return copied
         return None
 
     def check_memory(self, x: torch.Tensor) -> None:
         """Compares the storage's length with the last element's offset."""
         tensors.check_memory(x)
+
+    def have_memory(self, xs: Sequence[torch.Tensor]) -> bool:
+        """Whether all are contiguous, and their storages cover them."""
+        return tensors.are_covered(xs)
 
     def from_numpy(
         self, array: np.ndarray[Any, Any], dtype: torch.dtype, device: Device
