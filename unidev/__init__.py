@@ -29,6 +29,7 @@ from unidev.errors import (
     BackendNotFoundError,
     CheckpointError,
     CircularContainerError,
+    CollectiveError,
     ContainerError,
     DeletedTensorError,
     DeviceError,
@@ -43,6 +44,7 @@ from unidev.errors import (
     NotATensorError,
     OutOfDeviceMemoryError,
     PluginError,
+    RunError,
     ScopeError,
     SimulationError,
     TensorError,
@@ -51,6 +53,7 @@ from unidev.errors import (
     UnsupportedContainerError,
     UnsupportedDtypeError,
     UnsupportedOperation,
+    WorkerFailedError,
 )
 from unidev.registry.selection import active_backend, list_backends, set_backend, use_backend
 from unidev.registry.simulation import simulate
@@ -91,6 +94,8 @@ if TYPE_CHECKING:
         Extent,
         Functions,
         Installation,
+        Launcher,
+        LauncherSpec,
         Layers,
         Memory,
         ModelProbe,
@@ -106,17 +111,21 @@ if TYPE_CHECKING:
         part,
         unsupported,
     )
+    from unidev.data.prefetching import prefetch
     from unidev.devices.peak_memory import track_memory
+    from unidev.distributed.data_parallel import DataParallel
+    from unidev.distributed.group import Group, group
+    from unidev.distributed.run import run
     from unidev.models.checkpoints.verbs import load_parameters, save_parameters
     from unidev.models.gradients import no_grad, sgd, value_and_grad
     from unidev.models.placing import parameters, place
     from unidev.parallel.accuracy import evaluate_accuracy
     from unidev.parallel.batches import gather, split_batch
-    from unidev.parallel.data_parallel import DataParallel
     from unidev.parallel.reducing import all_reduce
     from unidev.parallel.replicating import broadcast, replicate
     from unidev.parallel.spreading import spread
     from unidev.tensors.host_data import device_get, device_put, is_tensor, map_tensors
+    from unidev.tensors.pinning import pin
     from unidev.tracing.trace_transfers import trace_transfers
     from unidev.tracing.transfer_guard import transfer_guard
 
@@ -124,20 +133,24 @@ _LATER = {
     "bench.fastest": "fastest_device",
     "contract": (
         "Autograd AutogradProbe Backend BackendSpec Build CONTRACT_VERSION Collectives Extent "
-        "Functions Installation Layers Memory ModelProbe Models PeakCounter PlannedTransfer Probe "
-        "Simulator Stored Tracer Wheel hookimpl part unsupported"
+        "Functions Installation Launcher LauncherSpec Layers Memory ModelProbe Models PeakCounter "
+        "PlannedTransfer Probe Simulator Stored Tracer Wheel hookimpl part unsupported"
     ),
+    "data.prefetching": "prefetch",
     "devices.peak_memory": "track_memory",
+    "distributed.data_parallel": "DataParallel",
+    "distributed.group": "Group group",
+    "distributed.run": "run",
     "models.checkpoints.verbs": "load_parameters save_parameters",
     "models.gradients": "no_grad sgd value_and_grad",
     "models.placing": "parameters place",
     "parallel.accuracy": "evaluate_accuracy",
     "parallel.batches": "gather split_batch",
-    "parallel.data_parallel": "DataParallel",
     "parallel.reducing": "all_reduce",
     "parallel.replicating": "broadcast replicate",
     "parallel.spreading": "spread",
     "tensors.host_data": "device_get device_put is_tensor map_tensors",
+    "tensors.pinning": "pin",
     "tracing.trace_transfers": "trace_transfers",
     "tracing.transfer_guard": "transfer_guard",
 }
@@ -150,23 +163,24 @@ _OLD_SPELLINGS = {"Movement": "PlannedTransfer"}
 __all__ = [
     "CONTRACT_VERSION", "AmbiguousBackendError", "Autograd", "AutogradProbe", "Backend",
     "BackendError", "BackendMismatchError", "BackendNotFoundError", "BackendSpec", "Build",
-    "CheckpointError", "CircularContainerError", "Collectives", "ContainerError", "DataParallel",
-    "DeletedTensorError", "Device", "DeviceError", "DeviceMismatchError", "DeviceNotFoundError",
-    "DeviceSpecError", "Extent", "FrameworkError", "FrameworkNotInstalledError", "Functions",
-    "Installation", "InvalidDataError", "Layers", "Memory", "ModelError", "ModelProbe", "Models",
+    "CheckpointError", "CircularContainerError", "CollectiveError", "Collectives", "ContainerError",
+    "DataParallel", "DeletedTensorError", "Device", "DeviceError", "DeviceMismatchError",
+    "DeviceNotFoundError", "DeviceSpecError", "Extent", "FrameworkError",
+    "FrameworkNotInstalledError", "Functions", "Group", "Installation", "InvalidDataError",
+    "Launcher", "LauncherSpec", "Layers", "Memory", "ModelError", "ModelProbe", "Models",
     "NotAModelError", "NotATensorError", "OutOfDeviceMemoryError", "PeakCounter", "PlannedTransfer",
-    "PluginError", "Probe", "ScopeError", "SimulationError", "Simulator", "Stored", "TensorError",
-    "Tracer", "TransferForbiddenError", "UnidevError", "UnsupportedContainerError",
-    "UnsupportedDtypeError", "UnsupportedOperation", "Wheel", "active_backend", "all_reduce",
-    "arange", "array", "as_device", "as_in_device", "broadcast", "check_same_device", "copy_to",
-    "cpu", "device_get", "device_of", "device_put", "empty", "empty_like", "evaluate_accuracy",
-    "fastest_device", "full", "gather", "gpu", "hookimpl", "is_tensor", "list_backends",
-    "list_devices", "load_parameters", "map_tensors", "memory", "no_grad", "num_gpus", "ones",
-    "ones_like", "parameters", "part", "place", "rand", "randn", "register_container", "replicate",
-    "same_device", "save_parameters", "seed", "set_backend", "sgd", "shares_memory", "simulate",
-    "split_batch", "spread", "synchronize", "to_numpy", "trace_transfers", "track_memory",
-    "transfer_guard", "try_all_gpus", "try_gpu", "unsupported", "use_backend", "value_and_grad",
-    "zeros", "zeros_like",
+    "PluginError", "Probe", "RunError", "ScopeError", "SimulationError", "Simulator", "Stored",
+    "TensorError", "Tracer", "TransferForbiddenError", "UnidevError", "UnsupportedContainerError",
+    "UnsupportedDtypeError", "UnsupportedOperation", "Wheel", "WorkerFailedError", "active_backend",
+    "all_reduce", "arange", "array", "as_device", "as_in_device", "broadcast", "check_same_device",
+    "copy_to", "cpu", "device_get", "device_of", "device_put", "empty", "empty_like",
+    "evaluate_accuracy", "fastest_device", "full", "gather", "gpu", "group", "hookimpl",
+    "is_tensor", "list_backends", "list_devices", "load_parameters", "map_tensors", "memory",
+    "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part", "pin", "place", "prefetch",
+    "rand", "randn", "register_container", "replicate", "run", "same_device", "save_parameters",
+    "seed", "set_backend", "sgd", "shares_memory", "simulate", "split_batch", "spread",
+    "synchronize", "to_numpy", "trace_transfers", "track_memory", "transfer_guard", "try_all_gpus",
+    "try_gpu", "unsupported", "use_backend", "value_and_grad", "zeros", "zeros_like",
 ]  # fmt: skip
 
 

@@ -25,6 +25,9 @@
     ├── ScopeError                      (RuntimeError)  exit from a ``with`` not entered here
     ├── TransferForbiddenError          (RuntimeError)  a guard forbids this transfer
     ├── SimulationError                 (RuntimeError)  simulated devices are not available
+    ├── RunError                        (RuntimeError)  workers of ``unidev.run``
+    │   ├── WorkerFailedError                           the worker that failed first
+    │   └── CollectiveError                             an exchange between workers broke off
     ├── FrameworkError                  (RuntimeError)  the framework failed: see its cause
     │   └── OutOfDeviceMemoryError      (MemoryError)   the device has too little free memory
     └── UnsupportedOperation            (NotImplementedError)  the backend cannot do this
@@ -196,6 +199,46 @@ class TransferForbiddenError(UnidevError, RuntimeError):
 
 class SimulationError(UnidevError, RuntimeError):
     """Simulated devices were requested too late, their number is invalid, or the build failed."""
+
+
+class RunError(UnidevError, RuntimeError):
+    """A problem with the workers of ``unidev.run``."""
+
+
+class WorkerFailedError(RunError):
+    """A worker failed, so the run has ended; that of the worker that failed first.
+
+    Attributes:
+        rank: the worker's number.
+        host: the address of its host.
+        traceback: its own traceback, or where it was, by ``faulthandler``; "" if unknown.
+        signal: the signal that ended it, such as ``SIGKILL``, or None.
+        output: the last lines that it printed.
+    """
+
+    def __init__(  # noqa: PLR0913  each is an attribute
+        self,
+        message: str,
+        *,
+        rank: int,
+        host: str,
+        traceback: str = "",
+        signal: str | None = None,
+        output: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message)
+        self.rank = rank
+        self.host = host
+        self.traceback = traceback
+        self.signal = signal
+        self.output = tuple(output)
+
+
+class CollectiveError(RunError):
+    """An exchange between workers broke off, usually because another worker has failed.
+
+    ``__cause__`` is the framework's own error.
+    """
 
 
 class FrameworkError(UnidevError, RuntimeError):

@@ -6,12 +6,14 @@ import itertools
 import json
 import math
 from base64 import b64decode
+from dataclasses import asdict, replace
 from html.parser import HTMLParser
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from bench_samples import GPU, ONLY_CPU, SIZES, WITH_GPU, bench, of_cpu, of_gpu, timed
+from fake_nvml import FakeNvml
 from matplotlib.figure import Figure
 
 from unidev.bench import bandwidth, textbook
@@ -20,9 +22,10 @@ from unidev.bench.findings import crossovers, findings
 from unidev.bench.page import to_html
 from unidev.bench.picture import draw, figure_of, to_png, to_svg
 from unidev.bench.plots import plots
-from unidev.bench.results import TEXTBOOK, Bench, Result, from_document
+from unidev.bench.results import PRODUCT, TEXTBOOK, Bench, GpuRecord, Result, from_document
 from unidev.bench.rows import rows
 from unidev.bench.table import to_text
+from unidev.hardware.gpu_state import GpuState, read_states
 
 # -- sentences -----------------------------------------------------------------------------------
 
@@ -50,8 +53,9 @@ def test_crossovers_are_told_with_and_without_the_journey() -> None:
     assert "including transfers: gpu:0 is faster than cpu:0 from 512 rows on" in said
     assert "nothing to compare" not in said
     assert "busy" not in said
-    assert crossovers(WITH_GPU)["product, gpu:0, on the device"] == 512
-    assert crossovers(ONLY_CPU) == {}
+    rows = {(each.subject, each.device, each.variant): each.rows for each in crossovers(WITH_GPU)}
+    assert rows["product", "gpu:0", "on the device"] == 512
+    assert crossovers(ONLY_CPU) == []
 
 
 def test_a_gpu_that_is_never_faster_is_told_up_to_which_size() -> None:
@@ -273,9 +277,10 @@ def test_the_json_gives_back_the_bench(given: Bench) -> None:
     document = json.loads(to_json(given, findings(given)))
     assert from_document(document) == given
     assert document["findings"] == findings(given)
-    assert document["crossovers"] == crossovers(given)
-    with pytest.raises(ValueError, match="format 2"):
-        from_document({**document, "format": 2})
+    listed = [asdict(each) for each in crossovers(given)]
+    assert document["crossovers"] == json.loads(json.dumps(listed))
+    with pytest.raises(ValueError, match="format 3"):
+        from_document({**document, "format": 3})
 
 
 def test_there_are_four_files() -> None:
@@ -283,3 +288,78 @@ def test_there_are_four_files() -> None:
     assert made.keys() == {"bench.txt", "bench.json", "bench.html", "bench.png"}
     assert made["bench.txt"] == b"table\n"
     assert bench((), of_gpu()).gpus == []
+
+
+# -- what the timings depend on, and sizes that are missing ----------------------------------------
+
+
+def without(given: Bench, device: str, *sizes: int) -> Bench:
+    """The same, where there was no time for products of those sizes."""
+    return replace(
+        given,
+        results=tuple(
+            replace(each, summary=None, reason="out of time: --full allows more")
+            if (each.subject, each.device) == (PRODUCT, device) and each.size in sizes
+            else each
+            for each in given.results
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("device", "sizes", "said"),
+    [
+        ("gpu:0", (4096,), "from 512 rows on, as far as measured: 4,096 rows are missing."),
+        ("cpu:0", (64, 4096), "from 512 rows on, as far as measured: 64 and 4,096 rows are "
+                              "missing."),
+        ("cpu:0", (512, 4096), "not significantly faster than cpu:0 up to 64 rows, as far as "
+                               "measured: 512 and 4,096 rows are missing."),
+    ],
+)  # fmt: skip
+def test_sizes_that_were_not_measured_are_named_beside_the_crossover(device, sizes, said) -> None:
+    given = without(WITH_GPU, device, *sizes)
+    (sentence,) = [
+        each for each in findings(given)
+        if each.startswith("A product of square matrices, with the data on the device")
+    ]  # fmt: skip
+    assert sentence.endswith(said)
+    (found,) = [
+        each for each in crossovers(given)
+        if (each.subject, each.variant) == (PRODUCT, "on the device")
+    ]  # fmt: skip
+    assert found.missing == sizes
+    assert not any("missing" in each for each in findings(WITH_GPU))
+
+
+def state(**changed: Any) -> GpuState:
+    return replace(read_states(FakeNvml())[0], **changed)
+
+
+IN_CIRCUMSTANCES = replace(
+    WITH_GPU,
+    driver="570.86.15",
+    settings={"TF32 in products": "off"},
+    gpu_states=(
+        GpuRecord(
+            before=state(throttled_by="0x0"),
+            after=state(performance_state="P0", sm_mhz=1755, power_w=698.2, throttled_by="0x4"),
+        ),
+    ),
+)
+
+
+def test_the_report_says_what_the_timings_depend_on() -> None:
+    lines = to_text(IN_CIRCUMSTANCES, []).splitlines()
+    assert lines[4:8] == [
+        "NVIDIA's driver 570.86.15; TF32 in products: off",
+        "the driver's GPU 0: NVIDIA H200, GPU-1, ECC on",
+        "  before: P8, SM 345 of 1,980 MHz, memory 3,201 of 3,201 MHz, 76 of 700 W, 27 °C",
+        "  after: P0, SM 1,755 of 1,980 MHz, memory 3,201 of 3,201 MHz, 698 of 700 W, 27 °C, "
+        "clocks held down by 0x4",
+    ]
+    assert from_document(json.loads(to_json(IN_CIRCUMSTANCES, []))) == IN_CIRCUMSTANCES
+
+
+def test_a_machine_without_a_gpu_has_no_such_circumstances() -> None:
+    given = replace(ONLY_CPU, settings={"TF32 in products": "off"})
+    assert "TF32" not in to_text(given, [])

@@ -7,9 +7,10 @@ import pytest
 import unidev
 from unidev.bench import bandwidth, matrices, running, textbook
 from unidev.bench.measuring import Effort
-from unidev.bench.results import BANDWIDTH, FLOOR, FORUM, PRODUCT, SUM, TEXTBOOK
+from unidev.bench.results import BANDWIDTH, FLOOR, FORUM, PRODUCT, SUM, TEXTBOOK, Result
 from unidev.bench.running import all_tasks, run
-from unidev.bench.tasks import Host
+from unidev.bench.tasks import Host, numbers
+from unidev.contract.device import Device
 from unidev.registry.loading import load_backend
 
 
@@ -84,12 +85,61 @@ def test_bytes_go_every_way_and_from_pinned_memory_to_gpus(host: Host) -> None:
     tasks = [each for each in bandwidth.tasks(host) if each.size == 1024]
     assert {(each.device, each.variant) for each in tasks} == {
         ("cpu:0 to cpu:0", "from pageable memory"),
-        *((f"cpu:0 to gpu:{i}", f"from {kind} memory") for i in (0, 1)
-          for kind in ("pageable", "pinned")),
+        ("cpu:0 to gpu:0", "from pinned memory"),
+        *((f"cpu:0 to gpu:{i}", "from pageable memory") for i in (0, 1)),
         *((f"gpu:{i} to cpu:0", "from pageable memory") for i in (0, 1)),
-        *((f"gpu:{i} to gpu:{j}", "from pageable memory") for i in (0, 1) for j in (0, 1)),
+        *((f"gpu:{i} to gpu:{j}", "from pageable memory") for i, j in ((0, 0), (0, 1), (1, 0))),
     }  # fmt: skip
     assert [bandwidth.SIZES[0], bandwidth.SIZES[-1]] == [2**10, 2**28]
+
+
+def test_routes_grow_with_the_number_of_gpus_and_not_with_its_square(host: Host) -> None:
+    def routes(count: int) -> int:
+        few = Host(host.backend, [host.cpu, *(Device("numpy", "gpu", i) for i in range(count))])
+        return sum(each.size == 1024 for each in bandwidth.tasks(few))
+
+    counts = [routes(count) for count in (0, 1, 2, 8)]
+    assert counts == [1, 5, 9, 33]
+
+
+def test_a_transfer_is_charged_to_its_gpu_and_the_others_to_their_devices(host: Host) -> None:
+    payers = {each.device: str(each.payer) for each in all_tasks(host) if "and" not in each.device}
+    assert payers == {
+        "cpu:0": "cpu:0", "gpu:0": "gpu:0", "gpu:1": "gpu:1", "cpu:0 to cpu:0": "cpu:0",
+        "cpu:0 to gpu:0": "gpu:0", "gpu:0 to cpu:0": "gpu:0", "gpu:0 to gpu:0": "gpu:0",
+        "cpu:0 to gpu:1": "gpu:1", "gpu:1 to cpu:0": "gpu:1", "gpu:0 to gpu:1": "gpu:1",
+        "gpu:1 to gpu:0": "gpu:1",
+    }  # fmt: skip
+
+
+def test_each_device_has_a_time_of_its_own(two_gpus: None, monkeypatch) -> None:
+    """A task of the first GPU's takes a minute, and leaves the other's time alone."""
+    now, late = [0.0], {"cpu:0": [], "gpu:0": [], "gpu:1": []}
+
+    def result(task, backend, *, is_full, is_late):
+        late[str(task.payer)].append(is_late)
+        now[0] += 60.0 if str(task.payer) == "gpu:0" and not is_late else 1e-3
+        return Result(subject=task.subject, what=task.what, device=task.device, reason="made up")
+
+    monkeypatch.setattr(Device, "is_simulated", False)
+    monkeypatch.setattr(running, "_result", result)
+    monkeypatch.setattr(running.time, "monotonic", lambda: now[0])
+    run(load_backend("numpy"), is_full=False, progress=silent)
+    assert late["gpu:0"][:3] == [False, False, True]  # 80 seconds are over after two
+    assert all(late["gpu:0"][3:])
+    assert not any(late["gpu:1"])
+    assert not any(late["cpu:0"])
+
+
+def test_the_data_is_random_and_differs_from_tensor_to_tensor(host: Host) -> None:
+    x, y = (unidev.to_numpy(host.make((300, 500), unidev.gpu(1))) for _ in range(2))
+    assert x.dtype == "float32"
+    assert -1 <= x.min() < -0.99
+    assert 0.99 < x.max() <= 1
+    assert len({row.tobytes() for row in x}) == 300
+    assert not (x == y).any()
+    large = numbers((2000, 1024), 1)
+    assert len({row.tobytes() for row in large}) == 2000  # though the block repeats
 
 
 def test_matrices_are_of_8_to_4096_rows_with_and_without_the_journey(host: Host) -> None:
@@ -115,8 +165,9 @@ def test_every_task_on_gpus_runs_or_says_why_not(host: Host, brief: None) -> Non
     }
 
 
-def test_the_norms_that_are_logged_are_frobenius_norms(host: Host, brief: None) -> None:
+def test_the_norms_that_are_logged_are_frobenius_norms(host, brief, monkeypatch) -> None:
     gpu = unidev.gpu(1)
+    monkeypatch.setattr(Host, "make", lambda self, shape, at: self.filled(shape, 0.5, at))
     logged, kept = (
         task.prepare()
         for task in textbook.tasks(host)

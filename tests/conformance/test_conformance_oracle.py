@@ -120,7 +120,7 @@ def test_the_host_counts_what_is_allocated(bench: Workbench) -> None:
 def test_a_count_that_never_moves_is_inconclusive(bench: Workbench, monkeypatch) -> None:
     monkeypatch.setattr(bench.probe, "allocated_bytes", lambda _device: 7, raising=False)
     with pytest.raises(InconclusiveError, match="is unusable"):
-        bench.check_leaves_nothing(lambda: None, bench.cpu, "here")
+        bench.check_leaves_nothing(lambda: None, device=bench.cpu, where="here")
 
 
 def test_evidence_is_kept_short() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from test_training_examples import HERE, check_drawn, run_example
+from running_examples import HERE, run_example
+from test_training_examples import check_drawn
 
 FIRST_LOSS = {"multi_gpu": 0.80, "own_optimizer": 1.4294, "model_parallel": 1.2636}
 """The mean loss of the first epoch. Batch norm on several devices is another computation."""

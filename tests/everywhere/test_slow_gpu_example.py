@@ -6,22 +6,18 @@ framework too.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from running_examples import EXAMPLES, HERE, run_example
 
 import unidev
 from unidev.bench import forum
 from unidev.bench.report import DeviceReport, Trial
 from unidev.bench.spread import Summary
-from unidev.registry.discovery import backend_specs
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
+if TYPE_CHECKING:
+    from pathlib import Path
 
 QUESTIONS = [
     "1. A tiny net, 10 to 10 to 1, takes a step at a batch of 10. Is the GPU worth it?",
@@ -31,20 +27,15 @@ QUESTIONS = [
 ]
 
 
-def run_example(backend: str, count: int) -> list[str]:
-    own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "why_is_my_gpu_slow.py"],
-        env={**own, "UNIDEV_BACKEND": backend, "UNIDEV_SIMULATE": str(count)},
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+def lines_of(folder: Path, backend: str, count: int) -> list[str]:
+    done = run_example(folder, "why_is_my_gpu_slow", backend=backend, count=count)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 @pytest.mark.parametrize("backend", HERE)
-def test_each_question_is_asked_measured_and_explained(backend: str) -> None:
-    lines = run_example(backend, 0)
+def test_each_question_is_asked_measured_and_explained(backend: str, tmp_path: Path) -> None:
+    lines = lines_of(tmp_path, backend, 0)
     assert [line for line in lines if line.endswith("?")] == QUESTIONS
     refused = [
         line for line in lines if line.startswith("This cannot be measured: autograd is not ")
@@ -59,8 +50,8 @@ def test_each_question_is_asked_measured_and_explained(backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", HERE)
-def test_a_simulated_gpu_is_never_reported_as_a_speed(backend: str) -> None:
-    lines = run_example(backend, 1)
+def test_a_simulated_gpu_is_never_reported_as_a_speed(backend: str, tmp_path: Path) -> None:
+    lines = lines_of(tmp_path, backend, 1)
     about = [line for line in lines[1:] if "gpu:0" in line]
     assert about
     assert all(line.startswith("gpu:0 is left out: it is simulated") for line in about)

@@ -21,7 +21,7 @@ PROGRAM = textwrap.dedent(
     name = sys.argv[1]
     loading = threading.Thread(target=unidev.set_backend, args=(name,))
     loading.start()
-    while not being_loaded:
+    while loading.is_alive() and not being_loaded:  # NumPy may be there before it is seen
         time.sleep(0)
     child = os.fork()
     if not child:

@@ -12,38 +12,16 @@ import pty
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
+from running_examples import EXAMPLES, FRAMEWORKS, HERE, environment, run_example
 
 import unidev
-from unidev.registry.discovery import backend_specs
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
-HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
-FRAMEWORKS = [name for name in HERE if name != "numpy"]
 
 FIRST_LOSS = 1.2636
 """The mean loss of the first epoch, on every framework, within 0.001."""
 
 NO_AUTOGRAD = "autograd is not supported: NumPy has no autograd"
-
-
-def environment(backend="", count=0):
-    own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
-    # On one thread: on a machine that does other things too, PyTorch's two wait for each other, and
-    # take ten times as long for such small steps.
-    own["OMP_NUM_THREADS"] = "1"
-    return {**own, "UNIDEV_BACKEND": backend, "UNIDEV_SIMULATE": str(count)}
-
-
-def run_example(folder, name, *options, **chosen):
-    """Run ``examples/NAME.py`` in ``folder``, as a user does, with its output in a pipe."""
-    return subprocess.run(
-        [sys.executable, EXAMPLES / f"{name}.py", *map(str, options)],
-        env=environment(**chosen), cwd=folder, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
 
 
 def check_refused(done, name):

@@ -138,7 +138,7 @@ def arguments(order: Order, folder: Path) -> list[str]:
     _python, _m, _pytest, *words = command(
         order, ini=ini, root=root, events=folder / "events.jsonl"
     )
-    return words
+    return [*words, "--tb=native"]  # pytest's own takes as long as a check does
 
 
 def told_in(folder: Path) -> Told:

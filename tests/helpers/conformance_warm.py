@@ -5,11 +5,13 @@ than most mutants do. No backend is left loaded.
 """
 
 import contextlib
+import gc
 import io
 import os
 
+import mutants  # noqa: F401  for what importing them does, as the next two
 import pytest
-import safetensors.numpy  # noqa: F401  for what importing them does, as the next
+import safetensors.numpy  # noqa: F401
 
 import unidev.conformance.running.session  # noqa: F401
 from unidev.conformance.running.child import CHECKS_PACKAGE
@@ -27,3 +29,4 @@ for table in (
 ):  # fmt: skip
     table.clear()
 discovery._found = None
+gc.freeze()  # a child that collected what stands here would copy the memory of all of it

@@ -85,6 +85,42 @@ class FakeNvml:
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:
         return [SimpleNamespace(pid=1, usedGpuMemory=2), SimpleNamespace(pid=2, usedGpuMemory=None)]
 
+    def nvmlDeviceGetPerformanceState(self, handle: str) -> int:
+        return 8
+
+    def nvmlDeviceGetClockInfo(self, handle: str, clock: int) -> int:
+        return {1: 345, 2: 3201}[clock]
+
+    def nvmlDeviceGetMaxClockInfo(self, handle: str, clock: int) -> int:
+        return {1: 1980, 2: 3201}[clock]
+
+    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
+        return 76_500
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle: str) -> int:
+        return 700_000
+
+    def nvmlDeviceGetTemperature(self, handle: str, sensor: int) -> int:
+        return 27
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
+        return 1
+
+    def nvmlDeviceGetEccMode(self, handle: str) -> list[int]:
+        return [1, 0]
+
+    def nvmlDeviceGetPersistenceMode(self, handle: str) -> int:
+        return 0
+
+    def nvmlDeviceGetComputeMode(self, handle: str) -> int:
+        return 3
+
+    def nvmlDeviceGetCurrPcieLinkGeneration(self, handle: str) -> int:
+        raise NvmlError(3)
+
+    def nvmlDeviceGetCurrPcieLinkWidth(self, handle: str) -> int:
+        return 16
+
     def nvmlDeviceGetMigMode(self, handle: str) -> list[int]:
         if not self.mig:
             raise NvmlError(3)

@@ -24,8 +24,8 @@ def _change_trees(change: Callable[[Any], Any]) -> None:
         return change(tree)
 
     @in_place_of(map_tensors)
-    def mapped(function: Any, tree: Any) -> Any:
-        moved = map_tensors(function, tree)
+    def mapped(function: Any, tree: Any, **how: Any) -> Any:
+        moved = map_tensors(function, tree, **how)
         return moved if moved is tree else walk(moved)
 
 
@@ -41,8 +41,8 @@ def only_the_first_level_moves(backend: Any) -> None:
     from unidev.tensors.containers import map_tensors
 
     @in_place_of(map_tensors)
-    def mapped(function: Any, tree: Any) -> Any:
-        moved = map_tensors(function, tree)
+    def mapped(function: Any, tree: Any, **how: Any) -> Any:
+        moved = map_tensors(function, tree, **how)
         if type(tree) is not dict:
             return moved
         return {key: tree[key] if type(tree[key]) in (dict, list, tuple) else value
@@ -70,41 +70,44 @@ def ordered_dict_becomes_dict(backend: Any) -> None:
 @mutant("containers.named_and_registered_containers")
 def dataclass_skipped(backend: Any) -> None:
     """Its tensors stay where they are, and nothing is said: accelerate's ``send_to_device``."""
-    from unidev.tensors import containers
+    from unidev.tensors import walking
+    from unidev.tensors.containers import map_tensors
 
-    check_leaf, map_tensors = containers._check_leaf, containers.map_tensors
+    checked_leaf = walking._checked_leaf
 
     def is_dataclass(x: object) -> bool:
         return hasattr(type(x), "__dataclass_fields__")
 
-    @replace(containers)
+    @replace(walking)
     def _flatten(tree: Any) -> Any:
         import optree
 
-        return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=containers.NAMESPACE)
+        return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=walking.NAMESPACE)
 
-    @replace(containers)
-    def _check_leaf(leaf: object, *rest: Any) -> None:
-        if not is_dataclass(leaf):
-            check_leaf(leaf, *rest)
+    @replace(walking)
+    def _checked_leaf(leaf: object, *rest: Any) -> Any:
+        return None if is_dataclass(leaf) else checked_leaf(leaf, *rest)
 
     @in_place_of(map_tensors)
-    def mapped(function: Any, tree: Any) -> Any:
-        return tree if is_dataclass(tree) else map_tensors(function, tree)
+    def mapped(function: Any, tree: Any, **how: Any) -> Any:
+        return tree if is_dataclass(tree) else map_tensors(function, tree, **how)
 
 
 @mutant("containers.shared_leaf_stays_shared")
 def shared_leaf_duplicated(backend: Any) -> None:
     """A tensor that stands twice becomes two: tied weights after accelerate's transfer."""
-    from unidev.tensors.containers import _flatten, map_tensors
+    from unidev.tensors.containers import map_tensors
+    from unidev.tensors.walking import _flatten
 
     @in_place_of(map_tensors)
-    def mapped(function: Any, tree: Any) -> Any:
+    def mapped(function: Any, tree: Any, **how: Any) -> Any:
         import optree
 
         leaves, structure = _flatten(tree)
         # Each leaf in a list of its own, so that none is seen twice.
-        return optree.tree_unflatten(structure, [map_tensors(function, [x])[0] for x in leaves])
+        return optree.tree_unflatten(
+            structure, [map_tensors(function, [x], **how)[0] for x in leaves]
+        )
 
 
 @mutant("containers.non_tensors_untouched")
@@ -112,13 +115,14 @@ def numbers_become_tensors(backend: Any) -> None:
     """A label that was a number becomes a tensor: torch's ``default_convert``, ``tf.nest``."""
     import numpy as np
 
-    from unidev.tensors.containers import _flatten, map_tensors
+    from unidev.tensors.containers import map_tensors
+    from unidev.tensors.walking import _flatten
 
     @in_place_of(map_tensors)
-    def mapped(function: Any, tree: Any) -> Any:
+    def mapped(function: Any, tree: Any, **how: Any) -> Any:
         import optree
 
-        leaves, structure = _flatten(map_tensors(function, tree))
+        leaves, structure = _flatten(map_tensors(function, tree, **how))
         made = [np.asarray(x) if type(x) in (int, float) else x for x in leaves]
         return optree.tree_unflatten(structure, made)
 
@@ -132,13 +136,13 @@ def keys_sorted(backend: Any) -> None:
 @mutant("containers.cycles_raise")
 def cycles_end_in_recursion_error(backend: Any) -> None:
     """A container in itself ends in ``RecursionError``: ``torch.utils._pytree``."""
-    from unidev.tensors import containers
+    from unidev.tensors import walking
 
-    @replace(containers)
+    @replace(walking)
     def _flatten(tree: Any) -> Any:
         import optree
 
-        return optree.tree_flatten(tree, namespace=containers.NAMESPACE)
+        return optree.tree_flatten(tree, namespace=walking.NAMESPACE)
 
 
 @mutant("containers.cycles_raise")
@@ -148,9 +152,9 @@ def cycles_are_left_alone(backend: Any) -> None:
     from unidev.tensors.containers import map_tensors
 
     @in_place_of(map_tensors)
-    def mapped(function: Any, tree: Any) -> Any:
+    def mapped(function: Any, tree: Any, **how: Any) -> Any:
         try:
-            return map_tensors(function, tree)
+            return map_tensors(function, tree, **how)
         except CircularContainerError:
             return tree
 
@@ -251,6 +255,90 @@ def items_of_a_dataclass_stay_behind(backend: Any) -> None:
 @mutant("containers.mappings_that_are_dataclasses")
 def subclasses_are_not_covered(backend: Any) -> None:
     """Registration means exactly one class: pytrees of JAX and PyTorch."""
-    from unidev.tensors import containers
+    from unidev.tensors import opening
 
-    in_place_of(containers._covers)(lambda cls: False)
+    replace_value(opening, "_is_known", lambda cls: False)
+
+
+_KINDS = "containers.kinds_that_need_no_registration"
+
+
+@mutant(_KINDS)
+def opened_containers_share_their_state(backend: Any) -> None:
+    """The copy has the lists and attributes of the source, changed in place: PyG's ``to``."""
+    from unidev.tensors import opening
+
+    def build(template: Any, children: Any) -> Any:
+        for (is_attribute, key), child in zip(
+            [step for step, _ in opening.contents(template)], children, strict=True
+        ):
+            if is_attribute:
+                object.__setattr__(template, key, child)
+        return template
+
+    in_place_of(opening.build_of_contents)(build)
+
+
+@mutant(_KINDS)
+def items_of_a_list_of_its_own_are_lost(backend: Any) -> None:
+    """A subclass of list comes back empty: ``cls.__new__`` and its attributes, no items."""
+    from unidev.tensors import opening
+
+    build = opening.build_of_contents
+
+    @in_place_of(opening.build_of_contents)
+    def build_of_contents(template: Any, children: Any) -> Any:
+        made = build(template, children)
+        if isinstance(made, list):
+            del made[:]
+        return made
+
+
+@mutant(_KINDS)
+def mappings_of_their_own_become_dicts(backend: Any) -> None:
+    """A mapping's own class is lost: ``{k: v.to(d) for k, v in batch.items()}``."""
+    from unidev.tensors import opening
+
+    build = opening.build_of_contents
+
+    @in_place_of(opening.build_of_contents)
+    def build_of_contents(template: Any, children: Any) -> Any:
+        made = build(template, children)
+        return dict(made) if isinstance(made, dict) else made
+
+
+_OWN_TO = "containers.objects_that_move_themselves"
+
+
+@mutant(_OWN_TO)
+def objects_are_not_looked_at_again(backend: Any) -> None:
+    """What an object's ``to`` returns is believed: accelerate's and Fabric's transfers."""
+    from unidev.tensors.own_to import Movable
+
+    @replace(Movable)
+    def _check(self: Any, made: Any, device: Any) -> None: ...
+
+
+@mutant(_OWN_TO)
+def objects_are_moved_in_place(backend: Any) -> None:
+    """The object itself is moved, with no copy of it first: ``BatchEncoding.to``."""
+    from unidev.tensors import own_to
+
+    class Copying:
+        copy = staticmethod(lambda x: x)
+
+    replace_value(own_to, "copy", Copying)
+    replace_value(own_to.Movable, "_check", lambda self, made, device: None)
+
+
+@mutant(_OWN_TO)
+def objects_that_share_memory_pass(backend: Any) -> None:
+    """A copy on the same device is the same memory: ``x.to(device)``."""
+    from unidev.tensors.own_to import Movable
+
+    check = Movable._check
+
+    @replace(Movable)
+    def _check(self: Any, made: Any, device: Any) -> None:
+        self._is_copied = False
+        check(self, made, device)

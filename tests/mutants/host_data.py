@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mutants.mutant import mutant, replace
+from mutants.mutant import mutant, replace, replace_value
 
 
 @mutant("host_data.put_host_arrays", simulated_count=0)
@@ -56,11 +56,8 @@ def arrays_beside_tensors_stay(backend: Any) -> None:
 def tensors_that_are_there_are_copied(backend: Any) -> None:
     """A tensor that is on the device already is copied once more: ``torch.tensor(x)``."""
     from unidev.tensors import host_data
-    from unidev.tensors.transfer import copy_to
 
-    @replace(host_data)
-    def as_in_device(x: Any, device: Any) -> Any:
-        return copy_to(x, device)
+    replace_value(host_data, "moved", host_data.copied)
 
 
 @mutant("host_data.get")

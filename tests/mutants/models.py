@@ -83,15 +83,15 @@ def refusals_do_not_name_place(backend: Any) -> None:
 @torch_mutant("nested.transfer_verbs_refuse")
 def models_in_containers_are_passed_through(backend: Any) -> None:
     """The tensors beside it move, the model stays: accelerate's ``send_to_device``."""
-    from unidev.tensors import containers
+    from unidev.tensors import walking
     from unidev.tensors.classify import MODEL
 
-    check_leaf = containers._check_leaf
+    checked_leaf = walking._checked_leaf
 
-    @in_place_of(check_leaf)
-    def check(leaf: Any, kind: str, tree: Any, *rest: Any) -> None:
-        if leaf is tree or kind != MODEL:
-            check_leaf(leaf, kind, tree, *rest)
+    @in_place_of(checked_leaf)
+    def check(leaf: Any, kind: str, place: Any, search: Any) -> Any:
+        passes = leaf is not search.tree and kind == MODEL
+        return None if passes else checked_leaf(leaf, kind, place, search)
 
 
 @mutant("models.what_is_no_model_is_refused", profile="train")

@@ -51,9 +51,10 @@ def buffers_left_behind(backend: Any) -> None:
 
 def _leave(is_left: Callable[[Any, Any], bool]) -> None:
     """Let the parts of a model of which ``is_left(part, model)`` holds stay behind."""
-    from unidev_torch.models import TorchModels
+    from unidev_torch.models import TorchModels, swap
 
     all_parts = TorchModels.parts
+    replace_value(swap, "_TOGETHER", 1)  # a part for each tensor
 
     @replace(TorchModels)
     def parts(self: Any, model: Any, optimizer: Any) -> Any:
@@ -63,7 +64,7 @@ def _leave(is_left: Callable[[Any, Any], bool]) -> None:
 @torch_mutant("placing.everything_arrives")
 def gradients_left_behind(backend: Any) -> None:
     """The parameter moves, its gradient stays where it was."""
-    _leave(lambda part, model: part.name.endswith(".grad"))
+    _leave(lambda part, model: part.names[0].endswith(".grad"))
 
 
 @torch_mutant("placing.parameter_objects_stay", "placing.earlier_optimizer_trains")
@@ -177,7 +178,7 @@ def spread_models_are_gathered(backend: Any) -> None:
     from unidev_torch.models import tree
 
     _give_the_probe_a_sharded_model()
-    in_place_of(tree.check_movable)(lambda model, named: None)
+    in_place_of(tree.check_modules)(lambda modules: None)
 
 
 @torch_mutant("placing.spread_is_refused")
@@ -224,7 +225,9 @@ def _give_the_probe_a_sharded_model() -> None:
 )
 def model_half_moved_on_error(backend: Any) -> None:
     """Each part is given up when it has arrived, whatever becomes of the next: ``Module.to``."""
-    from unidev_torch.models import TorchModels
+    from unidev_torch.models import TorchModels, swap
+
+    replace_value(swap, "_TOGETHER", 1)
 
     def place(self: Any, model: Any, device: Any, optimizer: Any = None) -> Any:
         for part in self.parts(model, optimizer):

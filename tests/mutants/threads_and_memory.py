@@ -70,3 +70,20 @@ def copy_in_a_cycle(backend: Any) -> None:
         if isinstance(made, SimulatedArray):
             vars(made)["itself"] = made
         return made
+
+
+@mutant("memory.returns_after_del", "copy.allocated_bytes_grow")
+def the_first_copy_stays_with_its_source(backend: Any) -> None:
+    """Further copies are made of that one, and move nothing: TensorFlow's mirrors."""
+    from unidev.numpy_backend.simulated_array import SimulatedArray
+
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        if not isinstance(x, SimulatedArray) or x.device == str(device):
+            return copy(self, x, device, non_blocking)
+        mirrors = vars(x).setdefault("mirrors", {})
+        if device not in mirrors:
+            mirrors[device] = copy(self, x, device, non_blocking)
+        return copy(self, mirrors[device], device, non_blocking)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,9 +34,9 @@ class OnItsClass:
         return self.values.__array_interface__
 
 
-@dataclasses.dataclass
 class Unknown:
-    x: Any
+    def __init__(self, x: Any) -> None:
+        self.x = x
 
 
 @pytest.fixture(params=["cpu", "gpu:1"])

@@ -20,23 +20,28 @@ SIZES = tuple(2**10 * 4**power for power in range(10))
 
 
 def tasks(host: Host) -> Iterator[Task]:
-    """Every route between two devices, smallest sizes first."""
+    """Each route, smallest sizes first."""
     for size in SIZES:
-        for source, target in _routes(host):
-            variants = [PAGEABLE]
-            if source.kind == "cpu" and target.kind == "gpu":
-                variants.append(PINNED)
-            for variant in variants:
-                yield _task(host, source, target, variant, size)
+        for source, target, variant in _routes(host):
+            yield _task(host, source, target, variant, size)
 
 
-def _routes(host: Host) -> Iterator[tuple[Device, Device]]:
-    yield host.cpu, host.cpu
-    for gpu in host.gpus:
-        yield host.cpu, gpu
-        yield gpu, host.cpu
-        for other in host.gpus:
-            yield gpu, other
+def _routes(host: Host) -> Iterator[tuple[Device, Device, str]]:
+    """The first GPU's in full; each other's to and from the host, and to and from the first.
+
+    All pairs would be quadratic in the number of GPUs.
+    """
+    cpu = host.cpu
+    yield cpu, cpu, PAGEABLE
+    for number, gpu in enumerate(host.gpus):
+        yield cpu, gpu, PAGEABLE
+        yield gpu, cpu, PAGEABLE
+        if number == 0:
+            yield cpu, gpu, PINNED
+            yield gpu, gpu, PAGEABLE
+        else:
+            yield host.gpus[0], gpu, PAGEABLE
+            yield gpu, host.gpus[0], PAGEABLE
 
 
 def _task(host: Host, source: Device, target: Device, variant: str, size: int) -> Task:
@@ -46,4 +51,7 @@ def _task(host: Host, source: Device, target: Device, variant: str, size: int) -
             x = host.backend.pinned(x)
         return host.waited(target, lambda: copy_to(x, target))
 
-    return Task(BANDWIDTH, "copy_to", target, prepare, variant, size, f"{source} to {target}")
+    route = f"{source} to {target}"
+    # Of the GPU, or of the one that is not the first; GPUs are in order.
+    payer = max(source, target, key=lambda each: (each.kind == "gpu", each.index))
+    return Task(BANDWIDTH, "copy_to", target, prepare, variant, size, route, payer)

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING
 
 from unidev.bench import floors, forum, textbook
 from unidev.bench.quantities import times
-from unidev.bench.results import FLOOR, FORUM, HERE, JOURNEY, PRODUCT, SUM, TEXTBOOK
+from unidev.bench.results import (
+    FLOOR,
+    FORUM,
+    HERE,
+    JOURNEY,
+    PRODUCT,
+    SUM,
+    TEXTBOOK,
+    Crossover,
+)
 from unidev.bench.spread import crossover, is_faster, ratio
 from unidev.support.wording import seconds_text
 
@@ -73,10 +82,13 @@ def _about_crossovers(bench: Bench, gpu: str) -> Iterator[str]:
                 continue
             size, largest = crossover(pairs), max(size for size, _, _ in pairs)
             how = "with the data on the device" if variant == HERE else "including transfers"
-            said = f"not significantly faster than {_CPU} up to {largest:,} rows."
+            said = f"not significantly faster than {_CPU} up to {largest:,} rows"
             if size is not None:
-                said = f"faster than {_CPU} from {size:,} rows on."
-            yield f"A {noun} of square matrices, {how}: {gpu} is {said}"
+                said = f"faster than {_CPU} from {size:,} rows on"
+            absent = _missing(bench, subject, gpu, variant)
+            if absent:
+                said += f", as far as measured: {_listed(absent)} rows are missing"
+            yield f"A {noun} of square matrices, {how}: {gpu} is {said}."
 
 
 def _pairs(
@@ -92,15 +104,32 @@ def _pairs(
     return found
 
 
-def crossovers(bench: Bench) -> dict[str, int | None]:
+def _missing(bench: Bench, subject: str, gpu: str, variant: str) -> tuple[int, ...]:
+    """Sizes that were not measured on the CPU, on the GPU, or on either."""
+    there = {size for size, _, _ in _pairs(bench, subject, gpu, variant)}
+    wanted = {each.size for each in bench.find(subject) if each.size is not None}
+    return tuple(sorted(wanted - there))
+
+
+def _listed(sizes: tuple[int, ...]) -> str:
+    words = [f"{size:,}" for size in sizes]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def crossovers(bench: Bench) -> list[Crossover]:
     """For the JSON: the number of rows from which a GPU is faster, by subject, GPU and variant."""
-    return {
-        f"{subject}, {gpu}, {variant}": crossover(pairs)
+    return [
+        Crossover(
+            subject=subject,
+            device=gpu,
+            variant=variant,
+            rows=crossover(_pairs(bench, subject, gpu, variant)),
+            missing=_missing(bench, subject, gpu, variant),
+        )
         for gpu in bench.gpus
         for subject in (PRODUCT, SUM)
         for variant in (HERE, JOURNEY)
-        if (pairs := _pairs(bench, subject, gpu, variant))
-    }
+    ]
 
 
 def _about_logging(bench: Bench) -> Iterator[str]:

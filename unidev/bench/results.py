@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from unidev.bench.spread import Summary
+from unidev.hardware.gpu_state import GpuState
 
-FORMAT_VERSION = 1
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FORMAT_VERSION = 2
 """The version of the JSON format."""
 
 FLOOR, BANDWIDTH, PRODUCT, SUM, TEXTBOOK, FORUM = (
@@ -38,12 +42,34 @@ class Result:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Crossover:
+    """The size from which a GPU is faster than the CPU."""
+
+    subject: str
+    device: str
+    variant: str
+    rows: int | None
+    """None: none of the sizes that were measured on both."""
+    missing: tuple[int, ...]
+    """The sizes that were not measured on one of them, or on both."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DeviceRecord:
     """A device, and whether it is simulated, in which case it is not timed."""
 
     device: str
     name: str
     is_simulated: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuRecord:
+    """What affected the speed of a GPU of NVIDIA's before and after the measurements."""
+
+    before: GpuState
+    after: GpuState | None
+    """None: the driver no longer described it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +90,12 @@ class Bench:
     seconds: float
     devices: tuple[DeviceRecord, ...]
     results: tuple[Result, ...]
+    driver: str | None = None
+    """The version of NVIDIA's driver; None: there is none."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """The framework's settings that change its speed, such as TF32."""
+    gpu_states: tuple[GpuRecord, ...] = ()
+    """By the driver's indexes."""
 
     @property
     def real(self) -> list[DeviceRecord]:
@@ -94,16 +126,19 @@ class Bench:
         return next((each.summary for each in self.find(subject, **wanted) if each.summary), None)
 
 
-def to_document(
-    bench: Bench, findings: list[str], crossovers: dict[str, int | None]
-) -> dict[str, Any]:
+def to_document(bench: Bench, findings: list[str], crossovers: list[Crossover]) -> dict[str, Any]:
     """The JSON document; timings are objects with named fields."""
     document = asdict(bench)
     document["results"] = [
         {**asdict(each), "summary": None if each.summary is None else each.summary._asdict()}
         for each in bench.results
     ]
-    return {"format": FORMAT_VERSION, **document, "crossovers": crossovers, "findings": findings}
+    return {
+        "format": FORMAT_VERSION,
+        **document,
+        "crossovers": [asdict(each) for each in crossovers],
+        "findings": findings,
+    }
 
 
 def from_document(document: dict[str, Any]) -> Bench:
@@ -119,5 +154,12 @@ def from_document(document: dict[str, Any]) -> Bench:
     fields["results"] = tuple(
         Result(**{**each, "summary": each["summary"] and Summary(**each["summary"])})
         for each in fields["results"]
+    )
+    fields["gpu_states"] = tuple(
+        GpuRecord(
+            before=GpuState(**each["before"]),
+            after=None if each["after"] is None else GpuState(**each["after"]),
+        )
+        for each in fields["gpu_states"]
     )
     return Bench(**fields)

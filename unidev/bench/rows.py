@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from unidev.bench.circumstances import circumstances
 from unidev.bench.quantities import rate
 from unidev.bench.results import BANDWIDTH, FLOOR, FORUM, PRODUCT, SUM, TEXTBOOK
 from unidev.support.wording import bytes_text, number_text, seconds_text
@@ -53,6 +54,7 @@ def heading(bench: Bench) -> list[str]:
         f"{bench.date}, {bench.platform}, Python {bench.python}, {bench.cores} cores",
         f"devices: {devices}",
         f"measured in {bench.seconds:.0f} s" + (", --full" if bench.is_full else ""),
+        *circumstances(bench),
     ]
 
 

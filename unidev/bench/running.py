@@ -11,37 +11,45 @@ from typing import TYPE_CHECKING
 
 from unidev.bench import bandwidth, floors, forum, matrices, textbook
 from unidev.bench.measuring import FULL, QUICK, measure
-from unidev.bench.results import BANDWIDTH, Bench, DeviceRecord, Result
+from unidev.bench.results import BANDWIDTH, Bench, DeviceRecord, GpuRecord, Result
 from unidev.bench.tasks import Host
 from unidev.calls.boundary import errors_of
+from unidev.contract.backend import Unsupported
 from unidev.devices.finding import devices_of
 from unidev.errors import UnidevError
+from unidev.hardware.gpu_state import driver_version, read_states
 from unidev.registry.versions import framework_version
 from unidev.support.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from unidev.bench.tasks import Task
     from unidev.contract.backend import Backend
+    from unidev.hardware.gpu_state import GpuState
 
     Progress = Callable[[int, int, Task], None]
     """Called with the number of finished tasks, the number of all tasks, and the next task."""
 
 QUICK_S, FULL_S = 80.0, 1800.0
-"""After this many seconds no further task is started."""
+"""For each device: after this many seconds on it, no further task of it is started."""
 
 
 def run(backend: Backend, *, is_full: bool, progress: Progress) -> Bench:
     """Measure everything on ``backend``. Simulated devices are listed but never timed."""
     devices, load = devices_of(backend), _load()
     tasks = list(all_tasks(Host(backend, [each for each in devices if not each.is_simulated])))
+    before = read_states() if any(each.kind == "gpu" for each in devices) else ()
     began = time.monotonic()
-    end = began + (FULL_S if is_full else QUICK_S)
+    budget = FULL_S if is_full else QUICK_S
+    spent = dict.fromkeys(devices, 0.0)
     results = []
     for done, task in enumerate(tasks):
         progress(done, len(tasks), task)
-        results.append(_result(task, backend, is_full=is_full, is_late=time.monotonic() > end))
+        start = time.monotonic()
+        is_late = spent[task.payer] > budget
+        results.append(_result(task, backend, is_full=is_full, is_late=is_late))
+        spent[task.payer] += time.monotonic() - start
     return Bench(
         backend=backend.name,
         framework=backend.spec.framework,
@@ -59,7 +67,21 @@ def run(backend: Backend, *, is_full: bool, progress: Progress) -> Bench:
             for each in devices
         ),
         results=tuple(results),
+        driver=driver_version() if before else None,
+        settings=_settings(backend),
+        gpu_states=_records(before),
     )
+
+
+def _records(before: tuple[GpuState, ...]) -> tuple[GpuRecord, ...]:
+    """The states before, each with that of now: clocks have not fallen yet."""
+    after = {each.index: each for each in read_states()} if before else {}
+    return tuple(GpuRecord(before=each, after=after.get(each.index)) for each in before)
+
+
+def _settings(backend: Backend) -> Mapping[str, str]:
+    installation = backend.installation
+    return {} if isinstance(installation, Unsupported) else installation.settings()
 
 
 def all_tasks(host: Host) -> Iterator[Task]:

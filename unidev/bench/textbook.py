@@ -43,7 +43,7 @@ def tasks(host: Host) -> Iterator[Task]:
 
 def _norm_of(host: Host, device: Device) -> Callable[[Tensor], Tensor]:
     """The Frobenius norm, of shape (1, 1), using operators that every framework has."""
-    row, column = host.make((1, ROWS), device, 1.0), host.make((ROWS, 1), device, 1.0)
+    row, column = host.filled((1, ROWS), 1.0, device), host.filled((ROWS, 1), 1.0, device)
     return lambda x: (row @ (x * x) @ column) ** 0.5
 
 
@@ -59,7 +59,7 @@ def _logged(host: Host, device: Device) -> Callable[[], object]:
 
 def _kept(host: Host, device: Device) -> Callable[[], object]:
     x, y = host.make((ROWS, ROWS), device), host.make((ROWS, ROWS), device)
-    norm, none = _norm_of(host, device), host.make((1, 1), device, 0.0)
+    norm, none = _norm_of(host, device), host.filled((1, 1), 0.0, device)
 
     def call() -> float:
         total = none

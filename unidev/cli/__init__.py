@@ -18,6 +18,7 @@ _COMMANDS = {
     "conform": "Judge a backend: does it keep unidev's promises?",
     "doctor": "Why is there no GPU, or why is it not used?",
     "info": "Show plugins, frameworks and devices, and which backend is chosen.",
+    "launch": "Run a program in several processes at once, on one machine or many.",
     "trace": "Run a program and show what it moves between devices, by line, with advice.",
 }
 """Each command with its help line, so that listing them does not import them."""
@@ -31,6 +32,7 @@ Examples:
   unidev doctor                        why is there no GPU, or why is it not used?
   unidev bench --backend torch         what are this machine's devices worth?
   unidev conform numpy --simulate 4    judge the NumPy backend
+  unidev launch --workers 2 train.py   train in two processes, connected by unidev.group()
   unidev trace train.py --epochs 3     what does it move between devices, and from which line?
 """
 

@@ -24,8 +24,8 @@ transfers from 1 KiB to 256 MiB, products and sums of matrices from 8 to 4,096 r
 moving the data, the textbook's exercises, and frequent questions from forums.
 
 Writes a table, a page, a picture and JSON: bench.txt, bench.html, bench.png and bench.json.
-Simulated devices are listed but never timed. Takes less than two minutes; after Ctrl-C, no files
-are written.
+Simulated devices are listed but never timed. Takes less than two minutes for each device; after
+Ctrl-C, no files are written.
 
 \b
 Exit codes:
@@ -44,7 +44,12 @@ Examples:
 
 @click.command(name="bench", help=_HELP, short_help="What are this machine's devices worth?")
 @click.option("--backend", metavar="NAME", help="The backend; by default the selected one.")
-@click.option("--full", "is_full", is_flag=True, help="Take more timings, for up to half an hour.")
+@click.option(
+    "--full",
+    "is_full",
+    is_flag=True,
+    help="Take more timings, for up to half an hour for each device.",
+)
 @click.option(
     "--output", "folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
     help="The folder for the files.  [default: unidev-bench; none with --json]",

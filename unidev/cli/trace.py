@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import builtins
-import io
 import os
 import runpy
 import sys
 from contextlib import suppress
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, TextIO
 from zipfile import is_zipfile
 
 import click
+
+from unidev.cli import programs
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -116,7 +114,7 @@ def _run(program: str, arguments: tuple[str, ...], *, is_module: bool) -> int:
         elif not _is_source(program):  # a folder or an archive with a __main__.py, or a .pyc
             runpy.run_path(program, run_name="__main__")
         else:
-            _run_source(os.path.abspath(program))
+            programs.run_source(os.path.abspath(program))
     except SystemExit as stop:
         return _exit_code(stop.code)
     except BaseException as error:  # noqa: BLE001  reported as Python does, before the table
@@ -129,19 +127,6 @@ def _is_source(program: str) -> bool:
     if not os.path.isfile(program):
         return not os.path.isdir(program)  # a pipe, which can be read only once
     return not program.endswith(".pyc") and not is_zipfile(program)
-
-
-def _run_source(path: str) -> None:
-    """Run like Python and unlike runpy: ``__file__`` is absolute, ``sys.argv[0]`` as given.
-
-    The module also stays ``__main__`` for the program's exit handlers.
-    """
-    with io.open_code(path) as file:
-        code = compile(file.read(), path, "exec", dont_inherit=True)
-    module = sys.modules["__main__"] = ModuleType("__main__")
-    module.__dict__.update(__file__=path, __cached__=None, __builtins__=builtins)
-    module.__loader__ = SourceFileLoader("__main__", path)
-    exec(code, module.__dict__)  # noqa: S102  the user's program
 
 
 def _exit_code(code: object) -> int:
@@ -161,7 +146,7 @@ def _say_error(error: BaseException) -> None:
 
 def _of_program(found: TracebackType | None) -> TracebackType | None:
     """The program's own part of a traceback; None if the program did not start."""
-    ours = (__file__, runpy.__file__)
+    ours = (__file__, programs.__file__, runpy.__file__)
     last = found
     while last is not None and (
         last.tb_frame.f_code.co_filename in ours

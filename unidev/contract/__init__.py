@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         Backend,
         BackendSpec,
         Extent,
-        Memory,
         Simulator,
     )
     from unidev.contract.collectives import Collectives
@@ -29,13 +28,16 @@ if TYPE_CHECKING:
     )
     from unidev.contract.hookspecs import hookimpl
     from unidev.contract.installation import Build, Installation, Wheel
+    from unidev.contract.launcher import Ended, Event, Frame, Job, Launcher, LauncherSpec, Progress
     from unidev.contract.layers import Array, Functions, Layers, Model, Pair, Tensor
+    from unidev.contract.memory import Memory
     from unidev.contract.models import Models, Stored
     from unidev.contract.optional import Unsupported, part, unsupported
     from unidev.contract.peak_memory import PeakCounter
     from unidev.contract.probe import Probe
     from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
+    from unidev.hardware.cuda_driver import driver_cuda_version
     from unidev.support.build_cache import build_once
     from unidev.support.forking import fork_safe_lock
     from unidev.support.nested import found_in
@@ -43,28 +45,33 @@ if TYPE_CHECKING:
 
     __all__ = [
         "CONTRACT_VERSION", "Arrangement", "Array", "Autograd", "AutogradProbe", "Backend",
-        "BackendSpec", "Build", "Collectives", "Device", "Extent", "Functions", "GroupEngine",
-        "GroupSetting", "HelperProcess", "Installation", "Layers", "Meeting", "Memory", "Model",
-        "ModelProbe", "Models", "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe",
-        "Recording", "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel",
-        "build_once", "fork_safe_lock", "found_in", "hookimpl", "kind_of", "part", "unsupported",
+        "BackendSpec", "Build", "Collectives", "Device", "Ended", "Event", "Extent", "Frame",
+        "Functions", "GroupEngine", "GroupSetting", "HelperProcess", "Installation", "Job",
+        "Launcher", "LauncherSpec", "Layers", "Meeting", "Memory", "Model", "ModelProbe", "Models",
+        "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe", "Progress", "Recording",
+        "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel", "build_once",
+        "driver_cuda_version", "fork_safe_lock", "found_in", "hookimpl", "kind_of", "part",
+        "unsupported",
     ]  # fmt: skip
 
 _NAMES = {
     "contract.autograd": "Autograd",
-    "contract.backend": "Backend BackendSpec CONTRACT_VERSION Extent Memory Simulator",
+    "contract.backend": "Backend BackendSpec CONTRACT_VERSION Extent Simulator",
     "contract.collectives": "Collectives",
     "contract.device": "Device",
     "contract.group_engine": "Arrangement GroupEngine GroupSetting HelperProcess Meeting",
     "contract.hookspecs": "hookimpl",
     "contract.installation": "Build Installation Wheel",
+    "contract.launcher": "Ended Event Frame Job Launcher LauncherSpec Progress",
     "contract.layers": "Functions Layers",
+    "contract.memory": "Memory",
     "contract.models": "Models Stored",
     "contract.optional": "Unsupported part unsupported",
     "contract.peak_memory": "PeakCounter",
     "contract.probe": "Probe",
     "contract.tracer": "Patches PlannedTransfer Recording Tracer",
     "contract.training_probe": "AutogradProbe ModelProbe",
+    "hardware.cuda_driver": "driver_cuda_version",
     "support.build_cache": "build_once",
     "support.forking": "fork_safe_lock",
     "support.nested": "found_in",

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from unidev.contract.backend import Backend
 
 
@@ -57,6 +59,13 @@ class Installation(ABC):
         Creates no context and initialises no driver: error messages use it too, in the user's
         process.
         """
+
+    def settings(self) -> Mapping[str, str]:
+        """The framework's settings that change how fast or how precisely a GPU computes, by name.
+
+        Such as whether float32 products may use TF32. Creates no context; empty by default.
+        """
+        return {}
 
     def usable_gpus(self) -> int:
         """The number of GPUs that the framework's runtime can actually use.

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from unidev.contract.backend import unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from unidev.contract.backend import Backend, Extent
     from unidev.contract.device import Device
@@ -59,6 +60,20 @@ class Probe(ABC):
 
         return allocated_bytes(device)
 
+    def contexts(self) -> Collection[Device]:
+        """The GPUs on which this process has a context; by default, as CUDA's driver reports it.
+
+        Must create none. Called only in processes of the suite's own: it may prevent a later fork
+        from using the GPUs. Not called where GPUs are simulated.
+
+        Raises:
+            UnsupportedOperation: nothing reports it.
+        """
+        from unidev.hardware.cuda_contexts import indices_with_context
+
+        gpus = self.backend.device_count("gpu")
+        return [self.backend.device("gpu", i) for i in indices_with_context() if i < gpus]
+
     def specials(self, device: Device) -> Mapping[str, Tensor]:  # noqa: ARG002
         """More kinds of tensor to copy: variables, parameters, strings, ragged, sparse."""
         return {}
@@ -84,6 +99,17 @@ class Probe(ABC):
 
     read_out: Callable[[Tensor], object] = unsupported("the backend has no tracer to test with it")
     """Reads a tensor's values into Python, by a call of the framework that the tracer records."""
+
+    current: Callable[[], Mapping[str, object]] = unsupported(
+        "the framework has no current device or stream besides its scopes"
+    )
+    """The device and the streams that work goes to which names none, in this thread; comparable."""
+
+    side_stream: Callable[[Device], AbstractContextManager[object]] = unsupported(
+        "the framework has no streams"
+    )
+    """Inside ``with probe.side_stream(gpu):``, that GPU and a new stream of it are the current ones
+    of this thread."""
 
     # For the profile ``train``; see ``unidev/contract/training_probe.py``.
 

@@ -86,7 +86,7 @@ def ask_nvml(nvml: Any, describe: DescribeProcess) -> Driver:
         return Driver(
             "cuda",
             WORKS,
-            version=_text(nvml.nvmlSystemGetDriverVersion()),
+            version=text(nvml.nvmlSystemGetDriverVersion()),
             cuda_version=_cuda_version(nvml),
             gpus=tuple(each for each in found if isinstance(each, Gpu)),
             unreadable=tuple(each for each in found if isinstance(each, UnreadableGpu)),
@@ -130,8 +130,8 @@ def _gpu(nvml: Any, index: int, describe: DescribeProcess) -> Gpu:
     return Gpu(
         "cuda",
         index,
-        _text(nvml.nvmlDeviceGetName(handle)),
-        _text(nvml.nvmlDeviceGetUUID(handle)),
+        text(nvml.nvmlDeviceGetName(handle)),
+        text(nvml.nvmlDeviceGetUUID(handle)),
         f"sm_{major}{minor}",
         None if memory is None else int(memory.used),
         None if memory is None else int(memory.total),
@@ -155,7 +155,7 @@ def _mig_uuids(nvml: Any, handle: Any) -> Iterator[str]:
     for index in range(_or_none(nvml, partial(nvml.nvmlDeviceGetMaxMigDeviceCount, handle)) or 0):
         part = _or_none(nvml, partial(nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index))
         if part is not None:
-            yield _text(nvml.nvmlDeviceGetUUID(part))
+            yield text(nvml.nvmlDeviceGetUUID(part))
 
 
 def _or_none(nvml: Any, ask: Callable[[], Any]) -> Any:
@@ -168,5 +168,6 @@ def _or_none(nvml: Any, ask: Callable[[], Any]) -> Any:
         return None
 
 
-def _text(value: str | bytes) -> str:
+def text(value: str | bytes) -> str:
+    """Text, which early versions of the module give as bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value

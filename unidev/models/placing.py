@@ -90,15 +90,18 @@ def place_on(
     target: Device, model: Any, optimizer: Any, backend: Backend, operation: str = "place"
 ) -> Any:
     """``place``, recorded in traces as ``operation``; returns the optimizer to use from now on."""
-    doing = f"placing a {kind_of(model)} on {target}; it was not moved", target
     models = backend.models
+
+    def doing() -> tuple[str, Device]:
+        return f"placing a {kind_of(model)} on {target}; it was not moved", target
+
     with _one_at_a_time:
-        with errors_of(backend, lambda: doing):
+        with errors_of(backend, doing):
             if optimizer is None and models.is_placed(model, target):
                 return None
         return call(
             backend, models.place, model, target, optimizer,
-            doing=lambda: doing,
+            doing=doing,
             operation=operation,
             transfers=lambda: of_model(operation, model, target, backend),
         )  # fmt: skip

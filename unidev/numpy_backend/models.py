@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
+_MODELS = (dict, list, tuple, Layer)
+
 
 class Slot:
     """An array, and every place that holds it."""
@@ -110,17 +112,18 @@ class NumpyModels(Models):
         """Each array: its path, the container that holds it, its key there, and the array."""
         if id(node) in above:
             raise InvalidDataError(f"this model contains itself, at {'.'.join(path)!r}.")
+        if not isinstance(node, _MODELS):
+            at = f" at {'.'.join(path)!r} of a model" if path else ""
+            raise UnsupportedOperation(
+                f"looking into the {kind_of(node)}{at}",
+                "NumPy's models are dicts, lists and tuples of arrays",
+            )
         for name, container, key in _entries(node):
             here, child = (*path, name), container[key]
             if isinstance(child, np.ndarray):
                 yield here, container, key, child
-            elif isinstance(child, (dict, list, tuple, Layer)):
+            elif isinstance(child, _MODELS) or is_container(child):
                 yield from self._walk(child, here, (*above, id(node)))
-            elif is_container(child):
-                raise UnsupportedOperation(
-                    f"looking into the {kind_of(child)} at {'.'.join(here)!r} of a model",
-                    "NumPy's models are dicts, lists and tuples of arrays",
-                )
 
 
 def _entries(node: Any) -> Iterator[tuple[str, Any, Any]]:

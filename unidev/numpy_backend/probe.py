@@ -24,6 +24,8 @@ class NumpyProbe(Probe):
 
     gradient = unsupported("NumPy has no autograd")
     deleted = unsupported("NumPy does not free an array that is in use")
+    current = unsupported("NumPy has no current device")
+    side_stream = unsupported("NumPy has no streams")
 
     def make(self, array: Array, device: Device) -> Array:
         """A copy of ``array``, viewed as a simulated array if the device is simulated."""

@@ -78,11 +78,11 @@ class Aligned:
             )
         self._name = name
         self._opened = [Opened(tree) for tree in trees]
-        self._ties = [_ties(tree) for tree in self._opened]
+        self._ties = [ties_of(tree) for tree in self._opened]
         self.backend = one_backend([x for tree in self._opened for x in tree.tensors], name)
         for number in range(1, len(trees)):
             self._check_structure(number)
-        self.lists = [_unique(*each) for each in zip(self._opened, self._ties, strict=True)]
+        self.lists = [unique_tensors(*each) for each in zip(self._opened, self._ties, strict=True)]
 
     def path(self, number: int, position: int) -> str:
         """Where tree ``number`` has the tensor at ``position`` of its list: ``trees[1]['w']``."""
@@ -161,13 +161,13 @@ def _described(kind: Kind) -> str:
     return f"a {kind.dtype} tensor of shape {kind.shape}"
 
 
-def _ties(tree: Opened) -> list[int]:
+def ties_of(tree: Opened) -> list[int]:
     """For each tensor, its position among the different ones."""
     seen: dict[int, int] = {}
     return [seen.setdefault(id(x), len(seen)) for x, _ in tree.tensors]
 
 
-def _unique(tree: Opened, ties: list[int]) -> list[Tensor]:
+def unique_tensors(tree: Opened, ties: list[int]) -> list[Tensor]:
     """The tensors, tied ones once."""
     if ties[-1] == len(ties) - 1:
         return [x for x, _ in tree.tensors]

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypeVar
 
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
     from unidev.devices.finding import DeviceLike
 
     T = TypeVar("T")
@@ -62,17 +64,36 @@ def split_batch(
             f"{targets[sizes.index(0)]} (number {sizes.index(0)}) without a row: the shares are "
             f"{', '.join(map(str, sizes))}. Use fewer devices, a larger batch, or other weights."
         )
-    collectives, shards, start = backend.collectives, [], 0
+    shards, start = [], 0
     for target, size in zip(targets, sizes, strict=True):
-        made: dict[int, Any] = {}
-        for x, _ in tree.tensors:
-            if id(x) not in made:
-                doing = f"taking rows {start} to {start + size} of a tensor"
-                rows = call(backend, collectives.rows, x, start, start + size, doing=doing)
-                made[id(x)] = copied(backend, "split_batch", rows, target)
-        shards.append(tree.with_tensors(made[id(x)] for x, _ in tree.tensors))
+        shards.append(_rows_on(tree, backend, target, range(start, start + size)))
         start += size
     return shards
+
+
+def rows_for(batch: T, device: Device, number: int, count: int) -> T:
+    """The shard ``number`` of ``count`` of those that ``split_batch`` makes, on ``device``."""
+    tree = Opened(batch)
+    backend = one_backend(tree.tensors, "batch")
+    sizes = shares(_rows(tree), count, None)
+    if 0 in sizes:
+        raise InvalidDataError(
+            f"a batch of {count_text(sum(sizes), 'row')} over {count} workers would leave worker "
+            f"{sizes.index(0)} without a row: use fewer workers, or a larger batch."
+        )
+    start = sum(sizes[:number])
+    found: T = _rows_on(tree, backend, device, range(start, start + sizes[number]))
+    return found
+
+
+def _rows_on(tree: Opened, backend: Backend, device: Device, rows: range) -> Any:
+    made: dict[int, Any] = {}
+    for x, _ in tree.tensors:
+        if id(x) not in made:
+            doing = f"taking rows {rows.start} to {rows.stop} of a tensor"
+            part = call(backend, backend.collectives.rows, x, rows.start, rows.stop, doing=doing)
+            made[id(x)] = copied(backend, "split_batch", part, device)
+    return tree.with_tensors(made[id(x)] for x, _ in tree.tensors)
 
 
 def gather(shards: Sequence[T], device: DeviceLike) -> T:

@@ -35,45 +35,7 @@ _wrapped: weakref.WeakValueDictionary[int, DataParallel] = weakref.WeakValueDict
 class DataParallel(Handle):
     """A model on ``devices[0]``, and replicas of it on the others, for shares of each batch.
 
-    A handle, not a model: ``model`` stays the object that it is, trained by the optimizers that it
-    has. ``value_and_grad``, ``sgd``, ``parameters``, ``save_parameters``, ``load_parameters``,
-    ``device_of``, ``nn.train_mode`` and ``nn.eval_mode`` take it for that model:
-
-        net = unidev.DataParallel(net, unidev.try_all_gpus())
-        loss, gradients = unidev.value_and_grad(loss_of)(net, X, y)
-        unidev.sgd(net, gradients, lr=0.1)
-
-    ``value_and_grad`` splits the tensors in positional arguments by rows, as ``split_batch`` does,
-    and gives keyword arguments whole to each device. ``loss_of`` receives the model itself, which
-    computes on one device after the other. Losses and gradients are reduced to the first device and
-    look like those of the model. The replicas get the model's values before each use, packed into
-    few transfers, so nothing that changes the model leaves one behind. Fewer rows than devices use
-    fewer devices. With one device, nothing is copied.
-
-    Batch normalisation normalises each share by itself, which is another computation than on one
-    device; its running statistics become the mean over the shares, weighted by rows. Other buffers
-    are those of the first device. Dropout draws other numbers on each device as far as the
-    framework's generators do. If anything raises, parameters and buffers are as they were.
-
-    Args:
-        model: as for ``place``, built. It is placed on the first device.
-        devices: different devices of the model's framework.
-        reduction: how the loss is made from those of the shares, with their gradients: "mean", for
-            a mean over rows, weights them by rows; "sum" adds them.
-
-    Attributes:
-        model: the model itself.
-        devices: a tuple of ``Device``.
-
-    Use it from one thread at a time.
-
-    Raises:
-        NotAModelError: ``model`` is not a model, or already in a DataParallel.
-        UnsupportedOperation: it is not built yet, or the framework cannot move it.
-        InvalidDataError: a device is listed twice; ``reduction`` is neither of the two.
-        DeviceError: there are no devices, or one is invalid or not available.
-        BackendMismatchError: a device is another framework's.
-        OutOfDeviceMemoryError: the model does not fit. It is then where it was.
+    In one process: ``unidev.DataParallel``, which has the documentation, adds other processes.
     """
 
     def __init__(

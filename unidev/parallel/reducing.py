@@ -73,7 +73,7 @@ def all_reduce(
         raise InvalidDataError(f"weights are those of a mean; op is {op!r}.")
     kinds = found.kinds()
     for dtype in dict.fromkeys(kind.dtype for kind in kinds):
-        reason = _refusal(portable_name(dtype, backend), op)
+        reason = refusal(portable_name(dtype, backend), op)
         if reason is not None:
             position = [kind.dtype for kind in kinds].index(dtype)
             raise UnsupportedDtypeError(
@@ -94,7 +94,7 @@ def all_reduce(
     return trees
 
 
-def _refusal(name: str | None, op: str) -> str | None:
+def refusal(name: str | None, op: str) -> str | None:
     """Why there is no ``op`` of a dtype with this portable name, or None if there is."""
     if name is None or name == "bool":
         return "convert it to numbers first"

@@ -44,9 +44,17 @@ class Statistics:
 
     def average(self, rows: Sequence[int], device: Device, operation: str) -> None:
         """Add the mean change to those of the model, which is on ``device``."""
-        if not self._before:
-            return
-        changes = reduce_to(self._backend, self._changes, device, "mean", rows, operation=operation)
+        if self._before:
+            self.add(
+                reduce_to(self._backend, self._changes, device, "mean", rows, operation=operation)
+            )
+
+    def changes(self) -> list[Tensor]:
+        """What the last replica's forward has added: a flat tensor for each dtype."""
+        return self._changes[-1]
+
+    def add(self, changes: Sequence[Tensor]) -> None:
+        """Write what the statistics were before, plus ``changes``, to those of the model."""
         use = self._backend.collectives
         for group, before, change in zip(self._groups(), self._before, changes, strict=True):
             with unrecorded(self._backend):

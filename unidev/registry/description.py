@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ABILITIES = (
     "native_scope", "extents", "memory", "pinned", "peaks",
     "probe.write", "probe.gradient", "probe.deleted", "probe.cut_short", "probe.allocated_bytes",
-    "probe.read_out",
+    "probe.read_out", "probe.current", "probe.side_stream",
     "models", "autograd", "layers", "functions", "collectives", "installation", "tracer",
     "probe.autograd", "probe.autograd.second_order", "probe.autograd.is_differentiable",
     "probe.models", "probe.models.earlier_optimizer", "probe.models.add_hook",

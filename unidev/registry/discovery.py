@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from unidev.contract import hookspecs
-from unidev.contract.backend import CONTRACT_VERSION, BackendSpec
+from unidev.contract.backend import CONTRACT_VERSION, BackendSpec, Unsupported
+from unidev.contract.launcher import LauncherSpec
 from unidev.contract.optional import names_an_object
 from unidev.errors import BackendNotFoundError, PluginError
 from unidev.support.forking import fork_safe_lock
@@ -30,6 +31,7 @@ EMBEDDED = "numpy"
 OURS = ("mxnet", "paddle", "tensorflow", "torch")
 """The plugins of unidev's own repository."""
 _HOOK = "unidev_register_backend"
+_LAUNCHER_HOOK = "unidev_register_launcher"
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,9 @@ class Plugin:
     distribution: str | None = None
     """Name and version of the distribution that installed it."""
     spec: BackendSpec | None = None
-    """What it registered; None when it is broken or disabled."""
+    """The backend that it registered; None if it is broken or disabled, or registered none."""
+    launcher: LauncherSpec | None = None
+    """The launcher that it registered, if any."""
     failure: str | None = None
     """The problem, in one line."""
     traceback: str | None = None
@@ -86,6 +90,12 @@ def plugin_points() -> Iterator[EntryPoint]:
 def backend_specs() -> dict[str, BackendSpec]:
     """The specs of the working plugins, by backend name."""
     return {plugin.spec.name: plugin.spec for plugin in find_plugins() if plugin.spec is not None}
+
+
+def launcher_specs() -> dict[str, LauncherSpec]:
+    """The specs of the launchers that plugins register, by name."""
+    found = (plugin.launcher for plugin in find_plugins())
+    return {launcher.name: launcher for launcher in found if launcher is not None}
 
 
 def backend_spec(name: str) -> BackendSpec:
@@ -156,31 +166,41 @@ def _try_plugin(point: EntryPoint, found: list[Plugin], disabled: list[str]) -> 
     try:
         if not all(part.isidentifier() for part in point.value.replace(":", ".").split(".")):
             raise PluginError(f"{shown(point.value)} is neither `module` nor `module:attribute`.")
-        spec = _registered(point.load(), point.value)
-        _check_fields(spec, point.value)
-        _check_alone(spec, found)
+        spec, launcher = _registered(point.load(), point.value)
+        if spec is not None:
+            _check_fields(spec, point.value)
+            _check_alone(spec, found)
+        if launcher is not None:
+            _check_launcher(launcher, point.value, found)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's import may raise anything
         failure = " ".join(f"{type(error).__name__}: {error}".split())
         trace = "".join(traceback.format_exception(error))
         return Plugin(point.name, point.value, distribution, failure=failure, traceback=trace)
-    return Plugin(point.name, point.value, distribution, spec)
+    return Plugin(point.name, point.value, distribution, spec, launcher)
 
 
-def _registered(plugin: object, source: str) -> BackendSpec:
+def _registered(plugin: object, source: str) -> tuple[BackendSpec | None, LauncherSpec | None]:
     # One manager per plugin: what a broken plugin leaves behind must not affect the next one.
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     manager.register(plugin)
     manager.check_pending()  # a misspelt hook is an error, not a plugin without one
-    implementations = getattr(manager.hook, _HOOK).get_hookimpls()
-    if not implementations:
+    values = {
+        name: getattr(manager.hook, name).get_hookimpls()[0].function()
+        for name in (_HOOK, _LAUNCHER_HOOK)
+        if getattr(manager.hook, name).get_hookimpls()
+    }
+    if not values:
         raise PluginError(
-            f"{source} has no @unidev.hookimpl function named {_HOOK}, so it registers no backend."
+            f"{source} has no @unidev.hookimpl function named {_HOOK}, so it registers no backend; "
+            f"nor one named {_LAUNCHER_HOOK}."
         )
-    value = implementations[0].function()
-    if not isinstance(value, BackendSpec):
-        raise PluginError(f"{source} returned {shown(value)} from {_HOOK}, not a BackendSpec.")
-    return value
+    spec, launcher = values.get(_HOOK), values.get(_LAUNCHER_HOOK)
+    for name, cls, value in ((_HOOK, BackendSpec, spec), (_LAUNCHER_HOOK, LauncherSpec, launcher)):
+        if name in values and not isinstance(value, cls):
+            article = "a BackendSpec" if cls is BackendSpec else "a LauncherSpec"
+            raise PluginError(f"{source} returned {shown(value)} from {name}, not {article}.")
+    return spec, launcher
 
 
 def _check_fields(spec: BackendSpec, source: str) -> None:
@@ -199,11 +219,37 @@ def _check_fields(spec: BackendSpec, source: str) -> None:
                 f"{source}: the {field} of its spec is {shown(value)}, which is not a valid name "
                 "(letters, digits and underscores; for a framework, its top-level module)."
             )
-    for field, given in (("load", spec.load), ("simulator", spec.simulator)):
-        if not (names_an_object(given) if isinstance(given, str) else callable(given)):
+    _check_loadable("load", spec.load, source)
+    _check_loadable("simulator", spec.simulator, source)
+    if not isinstance(spec.group_setting, Unsupported):
+        _check_loadable("group_setting", spec.group_setting, source)
+
+
+def _check_loadable(field: str, given: object, source: str) -> None:
+    if not (names_an_object(given) if isinstance(given, str) else callable(given)):
+        raise PluginError(
+            f"{source}: `{field}` of its spec is {shown(given)}: it must be a function, or "
+            f'"module:name" of the class.'
+        )
+
+
+def _check_launcher(spec: LauncherSpec, source: str, found: list[Plugin]) -> None:
+    if spec.contract_version != CONTRACT_VERSION:
+        raise PluginError(
+            f"launcher {shown(spec.name)} was written for version {spec.contract_version} of the "
+            f"contract, but this unidev has version {CONTRACT_VERSION}: install a matching pair."
+        )
+    if not isinstance(spec.name, str) or not spec.name.replace("-", "_").isidentifier():
+        raise PluginError(
+            f"{source}: the name of its launcher is {shown(spec.name)}, which is not a valid name "
+            "(letters, digits and underscores)."
+        )
+    _check_loadable("load", spec.load, source)
+    for plugin in found:
+        if plugin.launcher is not None and plugin.launcher.name == spec.name:
             raise PluginError(
-                f"{source}: `{field}` of its spec is {shown(given)}: it must be a function, or "
-                f'"module:name" of the class.'
+                f"a launcher {spec.name!r} is already registered by {plugin.source}: disable one "
+                "of them with UNIDEV_DISABLED_PLUGINS."
             )
 
 

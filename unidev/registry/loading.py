@@ -18,9 +18,13 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend, BackendSpec
     from unidev.contract.device import Device
+    from unidev.contract.group_engine import GroupSetting
 
 loaded_backends: dict[str, Backend] = {}
 """Our own table: an entry of ``sys.modules`` may be half initialised."""
+
+new_containers: list[tuple[type, tuple[Callable[..., Any], Callable[..., Any]]]] = []
+"""Of the backends that were loaded, until they are registered."""
 
 backends_by_type: dict[type, Backend] = {}
 """The backend of each tensor type seen so far.
@@ -59,6 +63,7 @@ def load_backend(name: str) -> Backend:
         with loading_lock:
             backend = loaded_backends.get(name) or _load(name)
             loaded_backends[name] = backend
+        new_containers.extend(backend.containers.items())
         for cls in backend.tensor_types:  # now: torch.compile could not follow it later
             backend_of_type(cls)
         if thread.recorder is not None:
@@ -172,6 +177,28 @@ def load_class(spec: BackendSpec) -> type[Backend]:
     """
     given = _named(spec, "load")
     return _checked(given if isinstance(spec.load, str) else given(), spec)
+
+
+def group_setting(spec: BackendSpec) -> GroupSetting | None:
+    """What the engine of that backend needs from a launcher; None if it needs nothing.
+
+    Does not import its framework.
+
+    Raises:
+        PluginError: it is not a `GroupSetting`.
+    """
+    from unidev.contract.group_engine import GroupSetting
+    from unidev.contract.optional import Unsupported
+
+    if isinstance(spec.group_setting, Unsupported):
+        return None
+    found = _named(spec, "group_setting")()
+    if not isinstance(found, GroupSetting):
+        raise PluginError(
+            f"`group_setting` of backend {spec.name!r} gives {shown(found)}, not a GroupSetting.",
+            backend=spec.name,
+        )
+    return found
 
 
 def _named(spec: BackendSpec, field: str) -> Any:

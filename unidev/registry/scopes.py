@@ -70,6 +70,25 @@ def innermost_device(backend: str) -> Device | None:
     return None
 
 
+class inherited:  # noqa: N801  reads as what it is: `with inherited():`
+    """This thread's scopes; another thread enters new ones of the same kind by ``with``."""
+
+    def __init__(self) -> None:
+        self._scopes = list(stack.scopes)
+        self._entered: list[Scope] = []
+
+    def __enter__(self) -> None:
+        for each in self._scopes:
+            made = Scope(self, each.backend, each.device, each.native_scope)
+            made.enter()
+            self._entered.append(made)
+
+    def __exit__(self, *exc_info: object) -> None:
+        while self._entered:
+            self._entered.pop()
+            leave_scope(self, *exc_info)
+
+
 def enter_device(device: Device) -> None:
     """Enter ``with device:``, and the framework's own scope if its default is per thread."""
     from unidev.contract.optional import Unsupported

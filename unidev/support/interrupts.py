@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+# What `signal` wraps: until Python 3.12, that looks for each handler among the members of an enum,
+# which takes longer than placing a layer.
+import _signal  # type: ignore[import-not-found]
 import signal
 import sys
 from contextlib import suppress
@@ -19,14 +22,14 @@ class held_interrupts:  # noqa: N801  used as a function, in a `with`
         self._is_pending = False
 
     def __enter__(self) -> held_interrupts:
-        if signal.getsignal(signal.SIGINT) is not None:  # else it could not be restored
+        if _signal.getsignal(signal.SIGINT) is not None:  # else it could not be restored
             with suppress(ValueError):  # not the main thread
-                self._handler = signal.signal(signal.SIGINT, self._hold)
+                self._handler = _signal.signal(signal.SIGINT, self._hold)
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         if self._handler is not None:
-            signal.signal(signal.SIGINT, self._handler)
+            _signal.signal(signal.SIGINT, self._handler)
             if self._is_pending:
                 signal.raise_signal(signal.SIGINT)
 

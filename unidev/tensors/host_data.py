@@ -9,7 +9,7 @@ from unidev.support.wording import shown
 from unidev.tensors import containers
 from unidev.tensors.creating import array_of_data, read
 from unidev.tensors.python_data import refuse_masked
-from unidev.tensors.transfer import as_in_device
+from unidev.tensors.transfer import copied, moved
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -63,22 +63,31 @@ def device_put(tree: Any, device: DeviceLike) -> Any:
     >>> str(unidev.device_of(moved)), moved["names"], unidev.shares_memory(moved["x"], batch["x"])
     ('cpu:0', ['a', 'b'], False)
     """
+    return _put("device_put", moved, tree, device)
 
+
+def put_copies(operation: str, tree: T, device: DeviceLike) -> T:
+    """As ``device_put``, but tensors that are on ``device`` are copied, too."""
+    return _put(operation, copied, tree, device)
+
+
+def _put(operation: str, transfer: Callable[..., Any], tree: T, device: DeviceLike) -> T:
     def function_for(found: list[tuple[Any, Backend | None]]) -> Callable[[Any, Any], Any]:
         owner = _owner(found)
         target = as_device(device) if owner is None else resolve_device(device, owner)
 
         def put(x: Any, backend: Backend | None) -> Any:
             if backend is not None and not _is_host_array(x, backend):
-                return as_in_device(x, target)
+                return transfer(operation, x, target, backend)
             values = _as_array(x)
             if values.dtype.kind in _NO_NUMBERS:
                 return x
-            return array_of_data("device_put", values, None, target)
+            return array_of_data(operation, values, None, target)
 
         return put
 
-    return containers.map_data(function_for, tree, _has_array_interface)
+    own_to = "copied" if transfer is copied else "moved"
+    return containers.map_data(function_for, tree, _has_array_interface, own_to)
 
 
 def device_get(tree: Any) -> Any:

@@ -35,8 +35,10 @@ def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
             are nor hold tensors pass through unchanged; a tensor that occurs twice is copied once.
         device: a ``Device``, a string such as ``gpu:1``, or the framework's own device.
         non_blocking: if True, may return before the bytes have arrived (``synchronize`` waits for
-            them), but never before ``x`` can safely be changed or freed. If False, blocks as the
-            framework's own copies do: any code that reads the result waits for it.
+            them), but never before ``x`` can safely be changed or freed. So copies from the host
+            block, also from pinned memory, and so do copies to the host on frameworks whose CPU
+            tensors are read without waiting. If False, blocks as the framework's own copies do:
+            any code that reads the result waits for it.
 
     Returns:
         A tensor of the same framework, or a container of the same structure and types.
@@ -97,10 +99,17 @@ def as_in_device(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
 
 
 def _copy(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> Any:
-    return _copied("copy_to", x, resolve_device(device, backend), backend, non_blocking)
+    return copied("copy_to", x, resolve_device(device, backend), backend, non_blocking)
 
 
-def _copied(operation: str, x: Any, target: Device, backend: Backend, non_blocking: bool) -> Any:
+def _move(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> Any:
+    return moved("as_in_device", x, resolve_device(device, backend), backend, non_blocking)
+
+
+def copied(
+    operation: str, x: Any, target: Device, backend: Backend, non_blocking: bool = False
+) -> Any:
+    """What ``copy_to`` returns for a tensor, recorded in traces as ``operation``."""
     return call(
         backend, backend.copy_to, x, target, non_blocking,
         doing=lambda: _copying(x, target),
@@ -109,11 +118,13 @@ def _copied(operation: str, x: Any, target: Device, backend: Backend, non_blocki
     )  # fmt: skip
 
 
-def _move(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> Any:
-    target = resolve_device(device, backend)
+def moved(
+    operation: str, x: Any, target: Device, backend: Backend, non_blocking: bool = False
+) -> Any:
+    """What ``as_in_device`` returns for a tensor, recorded in traces as ``operation``."""
     if backend.device_of(x) is target:
         return x
-    return _copied("as_in_device", x, target, backend, non_blocking)
+    return copied(operation, x, target, backend, non_blocking)
 
 
 def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T:
@@ -135,10 +146,10 @@ def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T
         seen = backend
         return transfer(tensor, device, backend, non_blocking)
 
-    moved = map_tensors(one, x)
+    found = map_tensors(one, x, own_to="copied" if transfer is _copy else "moved")
     if seen is None:
         as_device(device)  # `x` holds no tensor, so the device has not been checked yet
-    return moved
+    return found
 
 
 def _is_all_there(tree: object, device: Device) -> bool:

@@ -64,6 +64,8 @@ class CallSites:
         self._packages = {"unidev"}
         self._is_users: dict[str, bool] = {}
         self._lines: dict[tuple[str, int, str], Line] = {}
+        self.elsewhere: Line | None = None
+        """The line of another thread that this one works for, where there is none in this one."""
 
     def pass_over(self, backend: Backend) -> None:
         """Do not attribute transfers to lines in the framework of ``backend`` or in its plugin."""
@@ -82,7 +84,7 @@ class CallSites:
         called = None
         while not self.is_of_user(frame):
             if frame.f_back is None:  # no user frame: called by a framework's callback
-                return self.line_of(start), _Call().number
+                return self.elsewhere or self.line_of(start), _Call().number
             called, frame = frame, frame.f_back
         return self.line_of(frame), _number_of(called)
 

@@ -60,7 +60,7 @@ class Recorder:
         """The framework's functions that have answered that there is no GPU, and why."""
         self._scopes: list[AbstractContextManager[None]] = []
         self._verb: str | None = None
-        self._lines = CallSites()
+        self.lines = CallSites()
 
     # -- which backends --------------------------------------------------------------------------
 
@@ -83,7 +83,7 @@ class Recorder:
         """Open the tracer of ``backend``; if that fails, keep the reason."""
         if backend.name in self.blind_spots:
             return
-        self._lines.pass_over(backend)
+        self.lines.pass_over(backend)
         tracer = backend.tracer
         if isinstance(tracer, Unsupported):
             self.not_seen[backend.name] = tracer.reason
@@ -103,11 +103,11 @@ class Recorder:
 
     def note_gpu_query(self, name: str, backend: Backend, asker: FrameType) -> None:
         """Note that ``name`` sees no simulated GPU, if the user's own code has called it."""
-        if self._lines.is_of_user(asker):
+        if self.lines.is_of_user(asker):
             names = (backend.native_name("gpu", i) for i in range(backend.simulated_count))
             self.gpu_queries.setdefault(
                 name,
-                f"called at {self._lines.line_of(asker)}, it sees no GPU: {backend.spec.framework} "
+                f"called at {self.lines.line_of(asker)}, it sees no GPU: {backend.spec.framework} "
                 f"calls the simulated ones {', '.join(names)}",
             )
 
@@ -152,7 +152,7 @@ class Recorder:
         Transfers that tracers or nested verbs report meanwhile are not recorded a second time.
         """
         if self.is_idle:  # the last trace or guard was left in another thread
-            _close(self)
+            close(self)
             return function(*arguments)
         outer = self._verb
         is_own = outer is None or outer == operation
@@ -181,7 +181,7 @@ class Recorder:
         is_guarded = mode != "allow"
         if not self.traces and not is_guarded:
             return None
-        line, call = self._lines.here()
+        line, call = self.lines.here()
         if is_guarded:
             check_guard(mode, transfer, line)
         is_real = is_seconds_real and not (
@@ -225,7 +225,7 @@ def join() -> Recorder:
     try:
         recorder.catch_up()
     except BaseException:
-        _close(recorder)
+        close(recorder)
         raise
     return recorder
 
@@ -248,7 +248,7 @@ def leave(recorder: Recorder | None, entered: Trace | transfer_guard | None, wha
     if isinstance(entered, Trace):
         entered.finish()
     if recorder is thread.recorder and recorder.is_idle:
-        _close(recorder)
+        close(recorder)
 
 
 def _take_out(found: list[Any], entered: object) -> bool:
@@ -259,7 +259,8 @@ def _take_out(found: list[Any], entered: object) -> bool:
     return False
 
 
-def _close(recorder: Recorder) -> None:
+def close(recorder: Recorder) -> None:
+    """End the recorder of this thread."""
     thread.recorder = None
     following.stop()
     recorder.close()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 
 from unidev.support.atomic_file import write_whole
 from unidev.support.deprecation import deprecated
+from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import bytes_text, count_text
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
     from unidev.tracing.call_site import Line
     from unidev.tracing.recorder import Recorder
+
+
+_adding = fork_safe_lock()
 
 
 class Transfer(NamedTuple):
@@ -144,13 +148,14 @@ class Trace:
 
     def add(self, transfer: Transfer) -> None:
         """Record one more transfer."""
-        if len(self.transfers) < self.limit:
-            self.transfers.append(transfer)
         key = transfer.line.file, transfer.line.number
-        total = self._lines.get(key)
-        if total is None:
-            total = self._lines[key] = LineTotal(transfer.line)
-        total.add(transfer)
+        with _adding:  # threads that work for this one add theirs
+            if len(self.transfers) < self.limit:
+                self.transfers.append(transfer)
+            total = self._lines.get(key)
+            if total is None:
+                total = self._lines[key] = LineTotal(transfer.line)
+            total.add(transfer)
 
     def finish(self) -> None:
         """Copy what is needed from the recorder, which is about to close."""

@@ -4,10 +4,10 @@ import mxnet as mx
 import numpy as np
 import pytest
 from mxnet import gluon
+from parallel_training import THREE, arrays, check_like, squares
 
 import unidev
 
-THREE = ["gpu:0", "gpu:1", "gpu:2"]
 HYBRIDIZED = {
     "plain": None,
     "hybridized": {},
@@ -27,28 +27,10 @@ def made():
 
 
 def batch(rows=31):
+    """In arrays of the older kind, which is what Gluon's blocks take unless NumPy's is set."""
     numbers = np.random.default_rng(rows).standard_normal((rows, 6)).astype("float32")
     home = unidev.as_device("gpu:0").native
     return mx.nd.array(numbers[:, :4], ctx=home), mx.nd.array(numbers[:, 4:], ctx=home)
-
-
-def squares(model, x, y):
-    return ((model(x) - y) ** 2).mean()
-
-
-def arrays(model):
-    return [unidev.to_numpy(x) for x in unidev.parameters(model).values()]
-
-
-def check_like(net, alone):
-    for one, other in zip(arrays(net), arrays(alone), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
-    expected = [x.tobytes() for x in arrays(net)]
-    for index, device in enumerate(net.devices):
-        with net.replica(index) as model:
-            assert [x.tobytes() for x in arrays(model)] == expected
-            assert unidev.device_of(model) is device
-    assert unidev.device_of(net) is net.devices[0]
 
 
 @pytest.mark.parametrize("rows", [30, 31])

@@ -3,13 +3,12 @@
 import numpy as np
 import paddle
 import pytest
+from parallel_training import THREE, arrays, batch, check_like, squares
 
 import unidev
 
 # Paddle warns of `place` in graphs, which the caller of a layer does not ask for, and the like.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-
-THREE = ["gpu:0", "gpu:1", "gpu:2"]
 
 
 class Compiled(paddle.nn.Layer):
@@ -33,30 +32,6 @@ MODELS = {
     "whole graph": lambda: paddle.jit.to_static(made(), full_graph=True),
     "decorated": Compiled,
 }
-
-
-def batch(rows=31):
-    numbers = np.random.default_rng(rows).standard_normal((rows, 6)).astype("float32")
-    return tuple(unidev.array(part, device="gpu:0") for part in (numbers[:, :4], numbers[:, 4:]))
-
-
-def squares(model, x, y):
-    return ((model(x) - y) ** 2).mean()
-
-
-def arrays(model):
-    return [unidev.to_numpy(x) for x in unidev.parameters(model).values()]
-
-
-def check_like(net, alone):
-    for one, other in zip(arrays(net), arrays(alone), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
-    expected = [x.tobytes() for x in arrays(net)]
-    for index, device in enumerate(net.devices):
-        with net.replica(index) as model:
-            assert [x.tobytes() for x in arrays(model)] == expected
-            assert unidev.device_of(model) is device
-    assert unidev.device_of(net) is net.devices[0]
 
 
 @pytest.mark.parametrize(

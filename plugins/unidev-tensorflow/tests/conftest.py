@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,3 +39,52 @@ def python() -> Python:
         )
 
     return run
+
+
+@pytest.fixture(scope="session")
+def accelerator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The stand-in for a GPU, built for the installed TensorFlow."""
+    import tensorflow as tf
+
+    built = tmp_path_factory.mktemp("stand_in") / "accelerator.so"
+    done = subprocess.run(
+        [
+            "g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden",
+            str(_STAND_IN / "accelerator.cc"), f"-I{tf.sysconfig.get_include()}",
+            *tf.sysconfig.get_link_flags(), "-o", str(built),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return built
+
+
+@pytest.fixture
+def on_stand_in(accelerator: Path) -> Callable[..., str]:
+    """Runs a program in a new interpreter that has GPUs: the stand-in's; returns what it prints."""
+
+    def run(program: str, **environment: str) -> str:
+        paths = [str(_STAND_IN), *filter(None, [os.environ.get("PYTHONPATH")])]
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program)],
+            env={
+                **os.environ,
+                "UNIDEV_SIMULATE": "0",
+                "TF_PLUGGABLE_DEVICE_LIBRARY_PATH": str(accelerator),
+                "PYTHONPATH": os.pathsep.join(paths),
+                **environment,
+            },
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+_STAND_IN = Path(__file__).parent / "stand_in"

@@ -6,10 +6,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from parallel_training import THREE, batch, check_like
 
 import unidev
-
-THREE = ["gpu:0", "gpu:1", "gpu:2"]
 
 
 class Compiled(keras.layers.Layer):
@@ -77,26 +76,8 @@ def made(name):
     return MODELS[name]()
 
 
-def batch(rows=31):
-    numbers = np.random.default_rng(rows).standard_normal((rows, 6)).astype("float32")
-    return tuple(unidev.array(part, device="gpu:0") for part in (numbers[:, :4], numbers[:, 4:]))
-
-
 def squares(model, x, y):
     return tf.reduce_mean((model(x) - y) ** 2)
-
-
-def arrays(model):
-    return [unidev.to_numpy(x) for x in unidev.parameters(model).values()]
-
-
-def check_replicas(net):
-    expected = [x.tobytes() for x in arrays(net)]
-    for index, device in enumerate(net.devices):
-        with net.replica(index) as model:
-            assert [x.tobytes() for x in arrays(model)] == expected
-            assert unidev.device_of(model) is device
-    assert unidev.device_of(net) is net.devices[0]
 
 
 def check_training(net, alone, loss_of, steps=3):
@@ -110,9 +91,7 @@ def check_training(net, alone, loss_of, steps=3):
             np.testing.assert_allclose(gradients[name].numpy(), gradient.numpy(), atol=1e-5)
         unidev.sgd(net, gradients, lr=0.1)
         unidev.sgd(alone, wanted, lr=0.1)
-    for one, other in zip(arrays(net), arrays(alone), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
-    check_replicas(net)
+    check_like(net, alone)
 
 
 @pytest.mark.parametrize(
@@ -171,9 +150,7 @@ def test_keras_own_adam_takes_the_steps():
             named = unidev.parameters(given)
             with unidev.device_of(model):
                 optimizer.apply_gradients([(g, named[name]) for name, g in gradients.items()])
-    for one, other in zip(arrays(net), arrays(models[1]), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-5)
-    check_replicas(net)
+    check_like(net, models[1])
 
 
 def test_running_statistics_of_keras_are_the_mean_by_rows():

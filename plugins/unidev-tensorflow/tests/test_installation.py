@@ -86,3 +86,14 @@ def test_there_are_no_builds_for_gpus_but_on_linux(build_info, monkeypatch) -> N
 
 def test_the_backend_has_it() -> None:
     assert isinstance(load_backend("tensorflow").installation, TensorFlowInstallation)
+
+
+def test_settings_say_whether_tf32_is_used() -> None:
+    settings = TensorFlowInstallation(load_backend("tensorflow")).settings
+    was_on = tf.config.experimental.tensor_float_32_execution_enabled()
+    try:
+        for is_on, word in ((True, "on"), (False, "off")):
+            tf.config.experimental.enable_tensor_float_32_execution(is_on)
+            assert settings() == {"TF32": word}
+    finally:
+        tf.config.experimental.enable_tensor_float_32_execution(was_on)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-import signal
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from parallel_modules import bits, check_replicas, made, normed
+from parallel_training import THREE, batch, squares
 from torch import nn
 
 import unidev
@@ -17,39 +18,6 @@ from unidev import nn as portable
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-THREE = ["gpu:0", "gpu:1", "gpu:2"]
-
-
-def batch(rows: int = 31) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(rows)
-    x, y = torch.randn(rows, 4, generator=generator), torch.randn(rows, 2, generator=generator)
-    home = unidev.as_device("gpu:0").native
-    return x.to(home), y.to(home)
-
-
-def made() -> nn.Sequential:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
-
-
-def squares(model: Callable[..., Any], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    found: torch.Tensor = (model(x) - y).square().mean()
-    return found
-
-
-def bits(model: nn.Module) -> dict[str, bytes]:
-    return {name: x.cpu().numpy().tobytes() for name, x in model.state_dict().items()}
-
-
-def check_replicas(net: unidev.DataParallel) -> None:
-    with net.replica(0) as model:
-        expected = bits(model)
-    for index, device in enumerate(net.devices):
-        with net.replica(index) as model:
-            assert bits(model) == expected
-            assert {x.device for x in model.state_dict().values()} == {device.native}
-    assert unidev.device_of(net) is net.devices[0]
 
 
 def trained_plainly(model: nn.Module, steps: int = 20) -> nn.Module:
@@ -154,11 +122,6 @@ def test_nothing_done_between_two_steps_leaves_a_replica_behind(
     check_replicas(net)
 
 
-def normed() -> nn.Sequential:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
-
-
 @pytest.mark.parametrize("rows", [(4, 3), (3, 2, 2)])
 def test_running_statistics_are_the_mean_over_replicas_by_rows(rows: tuple[int, ...]) -> None:
     x, y = batch(7)
@@ -189,28 +152,6 @@ def test_in_inference_mode_statistics_keep_their_bits() -> None:
     assert bits(net.model) == before
     portable.train_mode(net)
     assert net.model.training
-
-
-@pytest.mark.parametrize("at", [0, 1, 2])
-def test_a_step_that_raises_leaves_all_as_it_was(at: int) -> None:
-    x, y = batch()
-    net = unidev.DataParallel(normed(), THREE)
-    unidev.value_and_grad(squares)(net, x, y)
-    before = bits(net.model)
-    calls = []
-
-    def failing(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        calls.append(x.device)
-        loss = squares(model, x, y)
-        if len(calls) > at:
-            raise KeyError("the user's own")
-        return loss
-
-    with pytest.raises(KeyError, match="the user's own"):
-        unidev.value_and_grad(failing)(net, x, y)
-    assert bits(net.model) == before
-    check_replicas(net)
-    assert unidev.value_and_grad(squares)(net, x, y)
 
 
 def test_it_takes_the_place_of_the_model_in_other_verbs(tmp_path: Path) -> None:
@@ -310,112 +251,3 @@ def test_gradients_that_the_user_keeps_stay() -> None:
     for name, parameter in model.named_parameters():
         assert parameter.grad is kept[name][0]
         assert torch.equal(parameter.grad.cpu(), kept[name][1].cpu())
-
-
-def test_interrupted_or_failing_at_any_swap_it_is_whole() -> None:
-    x, y = batch(3)
-    net = unidev.DataParallel(made(), THREE)
-    models = unidev.active_backend().models
-    before = bits(net.model)
-    swap = models.swap
-    total = 0
-    for stop in range(1, 18):  # there are 4 parts, swapped 4 times
-        calls = 0
-
-        def interrupted(part: Any, twin: Any, stop: int = stop) -> None:
-            nonlocal calls
-            calls += 1
-            if calls == stop:
-                signal.raise_signal(signal.SIGINT)
-            swap(part, twin)
-
-        models.swap = interrupted  # type: ignore[method-assign]
-        try:
-            unidev.value_and_grad(squares)(net, x, y)
-        except KeyboardInterrupt:
-            total += 1
-        finally:
-            del models.swap
-        assert unidev.device_of(net) is net.devices[0]
-        assert bits(net.model) == before
-    assert total == 16
-    check_replicas(net)
-
-
-@pytest.fixture
-def net() -> unidev.DataParallel:
-    return unidev.DataParallel(made(), THREE)
-
-
-def test_bad_input(net: unidev.DataParallel) -> None:
-    x, y = batch()
-    parallel: Any = unidev.DataParallel
-    with pytest.raises(unidev.DeviceSpecError, match="at least one device"):
-        parallel(made(), [])
-    with pytest.raises(unidev.DeviceSpecError, match="must be a list"):
-        parallel(made(), "gpu:0")
-    with pytest.raises(unidev.InvalidDataError, match="gpu:1 stands twice"):
-        parallel(made(), ["gpu:1", "gpu:0", "gpu:1"])
-    with pytest.raises(unidev.BackendMismatchError, match="numpy"):
-        parallel(made(), [unidev.contract.Device("numpy", "cpu", 0)])
-    with pytest.raises(unidev.NotAModelError, match="is a tensor"):
-        parallel(x, THREE)
-    with pytest.raises(unidev.NotAModelError, match="model"):
-        parallel([made(), made()], THREE)
-    with pytest.raises(unidev.UnsupportedOperation, match="no shape yet"):
-        parallel(nn.LazyLinear(3), THREE)
-    with pytest.raises(unidev.NotAModelError, match="DataParallel is not a model"):
-        parallel(net, THREE)
-    with pytest.raises(unidev.NotAModelError, match="in a DataParallel already"):
-        parallel(net.model, THREE)
-    with pytest.raises(unidev.InvalidDataError, match='"mean" or "sum"'):
-        parallel(made(), THREE, reduction="max")
-    with pytest.raises(unidev.NotAModelError, match="pass its `model`"):
-        unidev.place(net, "cpu")
-    with pytest.raises(unidev.NotATensorError, match="model"):
-        unidev.copy_to(net, "cpu")  # type: ignore[type-var]
-    with pytest.raises(unidev.InvalidDataError, match="no tensor whose rows"):
-        unidev.value_and_grad(squares)(net, 1.5)
-    with pytest.raises(unidev.InvalidDataError, match="has no dimension"):
-        unidev.value_and_grad(squares)(net, x.sum(), y)
-    with pytest.raises(unidev.InvalidDataError, match="the replicas of"), net.replica(3):
-        pass
-
-
-def test_it_is_not_called_inside_itself(net: unidev.DataParallel) -> None:
-    x, y = batch()
-    with pytest.raises(unidev.UnsupportedOperation, match="the loss receives the model itself"):
-        unidev.value_and_grad(lambda _, x, y: squares(net, x, y))(net, x, y)
-    with (
-        net.replica(1),
-        pytest.raises(unidev.UnsupportedOperation, match="at work"),
-    ):
-        net(x)
-    assert net(x).shape == (31, 2)
-
-
-def test_a_model_that_was_moved_away_is_an_error(net: unidev.DataParallel) -> None:
-    x, y = batch()
-    unidev.place(net.model, "cpu")
-    with pytest.raises(unidev.DeviceMismatchError, match="moved away from gpu:0"):
-        unidev.value_and_grad(squares)(net, x, y)
-    unidev.place(net.model, "gpu:0")
-    check_replicas(net)
-
-
-def test_a_model_that_does_not_fit_stays_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = made()
-    models = unidev.active_backend().models
-    twin = models.twin
-
-    def failing(part: Any, device: unidev.Device) -> Any:
-        if device.index == 2:
-            raise RuntimeError("no memory")
-        return twin(part, device)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(models, "twin", failing)
-        with pytest.raises(unidev.FrameworkError, match="no memory"):
-            unidev.DataParallel(model, THREE)
-    assert str(unidev.device_of(model)) == "cpu:0"
-    assert unidev.DataParallel(model, THREE[:2])

@@ -36,7 +36,9 @@ def test_one_past_the_end_is_an_error(spec: object) -> None:
         unidev.as_device(spec)
 
 
-@pytest.mark.parametrize("spec", ["cuda:0", "meta", "nonsense", "sim:-1", torch.device("cuda"), 0])
+@pytest.mark.parametrize(
+    "spec", ["cuda:0", "meta", "nonsense", "sim:-1", torch.device("cuda"), 1.5]
+)
 def test_what_means_no_device_here_is_an_error(spec: object) -> None:
     with pytest.raises(unidev.DeviceSpecError):
         unidev.as_device(spec)

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 import unidev
+from unidev.contract import Unsupported
 from unidev.errors import UnsupportedOperation
-from unidev_torch.memory import TorchPeaks
+from unidev_torch.memory import TorchPeaks, pinning_of
 
 
 class Counters:
@@ -56,11 +57,32 @@ def test_a_simulated_device_counts_its_peak():
         unidev.track_memory("cpu")
 
 
-def test_memory_is_pinned_for_a_real_accelerator_alone(monkeypatch):
+def test_memory_is_pinned_for_a_simulated_accelerator_too():
+    x = unidev.ones((2, 3))
+    pinned = unidev.pin({"x": x.T})
+    assert pinned["x"].is_pinned()
+    assert torch.equal(pinned["x"], x.T)
+    assert unidev.pin(pinned) is pinned
+    assert not x.is_pinned()
+
+
+def test_without_an_accelerator_nothing_is_pinned(monkeypatch):
     backend = unidev.active_backend()
-    with pytest.raises(UnsupportedOperation, match="there is none"):
-        backend.pinned(unidev.ones(3))
-    backend.__dict__.pop("pinned", None)
-    monkeypatch.setattr(backend, "simulated_count", 0)
-    assert callable(backend.pinned)
-    backend.__dict__.pop("pinned")
+    monkeypatch.setattr(backend, "device_count", lambda kind: kind == "cpu")
+    assert isinstance(pinning_of(backend), Unsupported)
+
+
+def test_what_the_allocator_keeps_is_told_apart_from_what_tensors_use(monkeypatch):
+    class Cuda(Counters):
+        def mem_get_info(self, index):
+            return 3000, 9000
+
+        def memory_reserved(self, index):
+            return 700 + index
+
+    monkeypatch.setattr(torch, "get_device_module", lambda native: Cuda())
+    memory = unidev.active_backend().memory(unidev.gpu(1))
+    assert memory == (101, 3000, 9000)
+    assert memory.reserved_bytes == 701
+    monkeypatch.delattr(Cuda, "memory_reserved")
+    assert unidev.active_backend().memory(unidev.gpu(1)).reserved_bytes is None

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import torch
 
 from unidev.registry.loading import load_backend
@@ -56,3 +60,22 @@ def test_gpus_that_the_driver_counts_and_the_runtime_cannot_use_are_not_usable(m
 
 def test_the_backend_has_it() -> None:
     assert isinstance(load_backend("torch").installation, TorchInstallation)
+
+
+def test_settings_say_whether_tf32_is_used_without_a_warning() -> None:
+    program = (
+        "import unidev, torch, json; unidev.set_backend('torch')\n"
+        "installation = unidev.active_backend().installation\n"
+        "first = dict(installation.settings())\n"
+        "torch.backends.cuda.matmul.fp32_precision = 'tf32'\n"
+        "torch.backends.cudnn.benchmark = True\n"
+        "print(json.dumps([first, dict(installation.settings())]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    first, then = json.loads(done.stdout)
+    assert (first["TF32 in products"], first["cuDNN benchmark"]) == ("off", "off")
+    assert (then["TF32 in products"], then["cuDNN benchmark"]) == ("on", "on")
+    assert first["TF32 in convolutions"] == "on"  # torch's default

@@ -245,6 +245,40 @@ def test_a_model_of_inference_tensors_moves() -> None:
         assert model.eval()(X.to(native("gpu:1"))).device == native("gpu:1")
 
 
+def test_a_model_of_both_kinds_keeps_each_of_its_tensors_of_its_kind() -> None:
+    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(10)))
+    for layer in model[::2]:
+        with torch.inference_mode():
+            layer.register_buffer("scale", torch.ones(2))
+    kinds = [x.is_inference() for x in model.state_dict(keep_vars=True).values()]
+    assert True in kinds
+    assert False in kinds
+    for mode in (False, True):
+        with torch.inference_mode(mode):
+            unidev.place(model, "gpu:1")
+        after = model.state_dict(keep_vars=True).values()
+        assert {str(x.device) for x in after} == {"sim:1"}
+        assert [x.is_inference() for x in after] == kinds
+        unidev.place(model, "cpu")
+
+
+def test_tensors_are_moved_a_few_at_a_time_and_by_device() -> None:
+    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(12)))
+    model[3:9].to("sim:0")
+    model[11].weight = model[0].weight
+    parts = unidev.active_backend().models.parts(model, None)
+    members = [id(x) for part in parts for x in part.tensors]
+    assert sorted(members) == sorted(map(id, model.parameters()))
+    for part in parts:
+        assert len({x.device for x in part.tensors}) == 1
+    assert 3 < len(parts) < 23
+    untouched = [x.data_ptr() for x in model[3:9].parameters()]
+    unidev.place(model, "gpu:0")
+    assert {str(x.device) for x in model.parameters()} == {"sim:0"}
+    assert [x.data_ptr() for x in model[3:9].parameters()] == untouched
+    assert len({x.data_ptr() for x in model.parameters()}) == 23
+
+
 def test_a_scope_of_a_device_changes_nothing_about_where_a_model_goes() -> None:
     model = net()
     with unidev.gpu(2), torch.device("cpu"):

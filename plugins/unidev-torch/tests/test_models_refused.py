@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import linecache
+import signal
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from torch import nn
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 import unidev
+from unidev_torch import tensors
 from unidev_torch.models import swap as memory
 
 if TYPE_CHECKING:
@@ -140,23 +142,29 @@ def test_a_script_moves() -> None:
 
 
 def test_memory_that_runs_out_half_way_leaves_everything_where_it_was(monkeypatch) -> None:
-    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(2 * memory._TOGETHER)))
     before = {name: (x.data_ptr(), x.device) for name, x in model.named_parameters()}
     twins: list[memory.Part] = []
-    twin_of = memory.twin_of
+    twin_of, covered, copies = memory.twin_of, tensors.is_covered, []
 
-    def fails(*arguments: Any, **options: Any) -> memory.Part:
-        if len(twins) == 3:
-            raise torch.OutOfMemoryError("sim:1 is out of memory")
+    def kept(*arguments: Any, **options: Any) -> memory.Part:
         twins.append(twin_of(*arguments, **options))
         return twins[-1]
 
-    monkeypatch.setattr(memory, "twin_of", fails)
+    def fails(x: torch.Tensor) -> bool:  # asked before each copy: in the middle of a part
+        copies.append(x)
+        if len(copies) > 2.5 * memory._TOGETHER:
+            raise torch.OutOfMemoryError("sim:1 is out of memory")
+        return covered(x)
+
+    monkeypatch.setattr(memory, "twin_of", kept)
+    monkeypatch.setattr(tensors, "is_covered", fails)
     gc.collect()  # of other tests, lest it goes meanwhile
     used = torch.sim.memory_allocated(1)
     with pytest.raises(unidev.OutOfDeviceMemoryError, match="it was not moved"):
         unidev.place(model, "gpu:1")
     assert {name: (x.data_ptr(), x.device) for name, x in model.named_parameters()} == before
+    assert len(twins) == 2
     twins.clear()
     assert torch.sim.memory_allocated(1) == used
 
@@ -220,8 +228,11 @@ def test_ctrl_c_at_any_line_leaves_the_model_whole_on_one_device() -> None:
             sys.settrace(None)
         return False
 
+    handler = signal.getsignal(signal.SIGINT)
     while place_interrupted_at(lines + 1):
         lines += 1
+        # No signal comes to the lines that hold it, so these have not put the handler back.
+        signal.signal(signal.SIGINT, handler)
         assert len({x.device for x in everything}) == 1, f"at line {lines}"
         assert [x.tolist() for x in everything] == values
         if everything[0].device == GPU:  # all was done; the last lines only return

@@ -51,6 +51,8 @@ _TRIALS: dict[str, Trial] = {
     "probe.cut_short": lambda backend, call: call(backend.cpu),
     "probe.allocated_bytes": lambda backend, call: call(backend.cpu),
     "probe.read_out": lambda backend, call: call(_tensor(backend)),
+    "probe.current": lambda _, call: call(),
+    "probe.side_stream": lambda backend, call: call(backend.cpu),
     "models": lambda backend, part: part.parameters({"x": _tensor(backend)}),
     "autograd": lambda backend, part: part.leaf(_tensor(backend)),
     "layers": lambda _, part: part.relu(),

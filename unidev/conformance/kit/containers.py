@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import UserDict
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -10,10 +11,13 @@ from pathlib import PurePosixPath
 from random import Random
 from threading import Lock
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import Mock
 
 import unidev
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Point(NamedTuple):
@@ -75,8 +79,54 @@ class Longer(Output):
     mask: Any
 
 
-class Unknown(dict[str, Any]):
-    """An unregistered mapping."""
+class Mapping(dict[str, Any]):
+    """A mapping that is not registered."""
+
+    def __init__(self, x: Any) -> None:
+        super().__init__(x=x)
+
+
+class Rows(list[Any]):
+    """A list that is not registered, with an attribute."""
+
+    def __init__(self, x: Any) -> None:
+        super().__init__([x, 3])
+        self.note = "rows"
+
+
+class Wrapped(UserDict[str, Any]):
+    """A mapping that keeps its items in an attribute, as transformers' ``BatchEncoding`` does."""
+
+    def __init__(self, x: Any) -> None:
+        super().__init__({"x": x})
+
+
+@dataclass
+class Plain:
+    """A dataclass that is not registered."""
+
+    x: Any
+    note: str = "plain"
+
+
+class Fields:
+    """As attrs makes classes: its fields are slots."""
+
+    __slots__ = ("x",)
+    __attrs_attrs__ = ()
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+
+def kinds_with(x: Any) -> list[tuple[Any, Callable[[Any], Any]]]:
+    """Containers of classes that are not registered, and how tensor ``x`` is read from each."""
+    return [
+        (Plain(x), lambda tree: tree.x), (Fields(x), lambda tree: tree.x),
+        (Mapping(x), lambda tree: tree["x"]), (Wrapped(x), lambda tree: tree["x"]),
+        (Rows(x), lambda tree: tree[0]),
+        (Plain(Rows(Fields(x))), lambda tree: tree.x[0].x),
+    ]  # fmt: skip
 
 
 class Holder:
@@ -88,9 +138,39 @@ class Holder:
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(f"the attribute {name} was asked for")
 
+
+class Mover(Holder):
+    """One with a ``to`` that fails: that it has it does not say that it holds a tensor."""
+
     def to(self, *_arguments: Any) -> Any:
-        """Fails: that an object has it does not say that it holds a tensor."""
+        """Fails."""
         raise RuntimeError("to was called")
+
+
+class SelfMoving:
+    """An object with a ``to`` that works in place and returns the object, as is usual."""
+
+    def __init__(self, x: Any, rest: Any = None) -> None:
+        self.x = x
+        self.rest = rest
+
+    def to(self, device: Any) -> SelfMoving:
+        """Move ``x``."""
+        self.x = unidev.as_in_device(self.x, device)
+        return self
+
+
+class ForgetsOne(SelfMoving):
+    """Its ``to`` moves ``x``, and leaves ``rest`` behind."""
+
+
+class ChangesSource(SelfMoving):
+    """Its ``to`` changes the list that it shares with the object that it was copied from."""
+
+    def to(self, device: Any) -> ChangesSource:
+        """Move what is in ``x``, in place."""
+        self.x[:] = unidev.as_in_device(self.x, device)
+        return self
 
 
 class Slotted:
@@ -126,6 +206,6 @@ def objects_without(x: Any) -> list[Any]:
     circular.__dict__["self"] = [circular]
     return [
         PurePosixPath("image.png"), datetime(2026, 1, 1), Color.RED, lambda: x, type(x),
-        Holder(), Holder(data=[1, {"a": "b"}]), Slotted(2), circular, SimpleNamespace(a=1),
+        Holder(), Mover(data=[1, {"a": "b"}]), Slotted(2), circular, SimpleNamespace(a=1),
         Lock(), Random(0), Mock(), getLogger(__name__),  # noqa: S311  no secret is made with it
     ]  # fmt: skip

@@ -4,6 +4,9 @@ The frameworks' threads, caches and logs allocate, too. So everything runs once 
 measured, garbage is collected, measurements are megabytes, and there is a tolerance. A wrong
 count is taken again a few times: noise comes and goes, a leak does not.
 
+What runs first gets tensors of its own: a framework may keep with a tensor what its first copy
+took (TensorFlow's mirrors), which later copies of that tensor no longer show.
+
 A count can also be steady because it sees nothing: an allocator that pools freed memory hides it
 from the C library. So each counter is calibrated before it is trusted.
 """
@@ -18,7 +21,7 @@ from unidev.conformance.judging.outcomes import InconclusiveError
 from unidev.conformance.kit.samples import BIG_BYTES, big
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from unidev.conformance.kit.evidence import Evidence
     from unidev.contract.device import Device
@@ -71,20 +74,28 @@ class Counter:
         gc.collect()
         return self._count()
 
-    def held_by(self, make: Callable[[], Any]) -> int:
-        """The increase of the count while the result of ``make`` is held."""
-        make()
+    def held_by(self, make: Callable[..., Any], *fresh: Callable[[], Any]) -> int:
+        """The increase of the count while the result of ``make`` is held.
+
+        Each of ``fresh`` makes an argument, each time another one, which is not counted.
+        """
+        make(*_made(fresh))
+        arguments = _made(fresh)
         before = self.now()
-        held = make()
+        held = make(*arguments)
         after = self.now()
         del held
         return after - before
 
-    def left_by(self, use: Callable[[], object]) -> int:
-        """The increase of the count once ``use`` has ended, before garbage is collected."""
-        use()
+    def left_by(self, use: Callable[..., object], *fresh: Callable[[], Any]) -> int:
+        """The increase of the count once ``use`` has ended, before garbage is collected.
+
+        ``fresh`` as for ``held_by``; the arguments are still alive.
+        """
+        use(*_made(fresh))
+        arguments = _made(fresh)
         before = self.now()
-        use()
+        use(*arguments)
         return self._count() - before
 
     def _count(self) -> int:
@@ -104,3 +115,7 @@ class Counter:
             f"{where}: the allocated bytes of {self._device} rose by {seen}, "
             f"not by {expected} ± {tolerance}"
         )
+
+
+def _made(fresh: Sequence[Callable[[], Any]]) -> list[Any]:
+    return [make() for make in fresh]

@@ -72,7 +72,10 @@ class Oracle:
 
     def check_bytes(self, x: Any, expected: bytes, where: str) -> None:
         """The elements of ``x`` are these bytes, in C order."""
-        found = self._probe.read(x)
+        self.check_content(self._probe.read(x), expected, where)
+
+    def check_content(self, found: bytes, expected: bytes, where: str) -> None:
+        """What was read are these bytes."""
         if found != expected:
             raise AssertionError(f"{where}: {_difference(found, expected)}")
 
@@ -80,8 +83,7 @@ class Oracle:
         """The memory of ``x`` has these bytes, if this process can look there itself."""
         if device.kind == "cpu" or device.is_simulated:
             found = ctypes.string_at(self.storage(x)[0].address, len(expected))
-            if found != expected:
-                raise AssertionError(f"{where}: {_difference(found, expected)}")
+            self.check_content(found, expected, where)
 
     def check_device(self, x: Any, device: Device, where: str) -> None:
         """``x`` reports that it is on ``device``."""

@@ -95,6 +95,16 @@ class Workbench:
             raise NotApplicableError("there is no GPU in this configuration")
         return found
 
+    def real_gpus(self) -> list[Device]:
+        """The GPUs that are hardware, at least one.
+
+        Raises:
+            NotApplicableError: they are simulated, or there are none.
+        """
+        if self.simulated:
+            raise NotApplicableError("simulated: only hardware can show it")
+        return self.gpus()
+
     def several(self, count: int) -> list[Device]:
         """All devices, at least ``count``.
 
@@ -200,16 +210,30 @@ class Workbench:
     # -- memory -----------------------------------------------------------------------------------
 
     def check_grows(
-        self, make: Callable[[], object], device: Device, nbytes: int, where: str
+        self,
+        make: Callable[..., object],
+        *fresh: Callable[[], object],
+        device: Device,
+        nbytes: int,
+        where: str,
     ) -> None:
-        """While the result of ``make`` is held, ``nbytes`` more are allocated on ``device``."""
-        counter = self.counter(device)
-        counter.check(lambda: counter.held_by(make), nbytes, TOLERANCE_BYTES, where)
+        """While the result of ``make`` is held, ``nbytes`` more are allocated on ``device``.
 
-    def check_leaves_nothing(self, use: Callable[[], object], device: Device, where: str) -> None:
-        """After ``use``, no more is allocated on ``device`` than before."""
+        Each of ``fresh`` makes an argument; every call gets new ones.
+        """
         counter = self.counter(device)
-        counter.check(lambda: counter.left_by(use), 0, TOLERANCE_BYTES, where)
+        counter.check(lambda: counter.held_by(make, *fresh), nbytes, TOLERANCE_BYTES, where)
+
+    def check_leaves_nothing(
+        self,
+        use: Callable[..., object],
+        *fresh: Callable[[], object],
+        device: Device,
+        where: str,
+    ) -> None:
+        """After ``use``, no more is allocated on ``device`` than before; ``fresh`` as above."""
+        counter = self.counter(device)
+        counter.check(lambda: counter.left_by(use, *fresh), 0, TOLERANCE_BYTES, where)
 
     def counter(self, device: Device) -> Counter:
         """Counts the bytes allocated on ``device``."""

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 PROFILES = ("tensor", "train", "multi")
 GROUPS = (
     "smoke", "devices", "create", "copy", "as_in_device", "containers", "host_data", "errors",
-    "values", "threads", "memory", "many", "tracer", "gradients", "value_and_grad", "models",
-    "placing", "failures", "footprint", "nested", "layers", "functional", "checkpoints", "damage",
-    "splitting", "replicating", "reducing", "data_parallel", "spreading",
+    "values", "threads", "prefetch", "memory", "statistics", "many", "pinned", "queued",
+    "current",
+    "contexts", "scarcity", "tracer", "gradients", "value_and_grad", "models", "placing",
+    "failures", "footprint", "nested", "layers", "functional", "checkpoints", "damage",
+    "splitting", "replicating", "reducing", "data_parallel", "spreading", "workers",
 )  # fmt: skip
 """The order in which they run: a faulty probe is found before it is used to judge anything."""
 

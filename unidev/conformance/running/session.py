@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import os
 import tempfile
 import time
@@ -22,7 +23,14 @@ from unidev.conformance.judging.expectations import (
 from unidev.conformance.judging.outcomes import Outcome, outcome_of
 from unidev.conformance.kit.subject import Refusal, described, load_subject
 from unidev.conformance.kit.workbench import Workbench, need_probe
-from unidev.conformance.running.catalog import PROFILES, Check, all_checks, check_of, every_check
+from unidev.conformance.running.catalog import (
+    GROUPS,
+    PROFILES,
+    Check,
+    all_checks,
+    check_of,
+    every_check,
+)
 from unidev.conformance.running.events import (
     End,
     Event,
@@ -36,6 +44,7 @@ from unidev.registry.versions import framework_version
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from pathlib import Path
 
     from unidev.conformance.judging.expectations import Expectation
     from unidev.contract.backend import Backend
@@ -88,6 +97,12 @@ class ConformanceSession:
         except Refusal as refusal:
             self._refuse(refusal.kind, str(refusal))
 
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """Leave out files of checks none of which is requested: there may be many such runs."""
+        wanted = {check.partition(".")[0] for check in self._only}
+        unwanted = {f"test_{group}.py" for group in GROUPS if group not in wanted}
+        return True if wanted and collection_path.name in unwanted else None
+
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
@@ -113,6 +128,9 @@ class ConformanceSession:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
         self._begin(catalogue)
+        # A framework's import leaves up to 400,000 objects, and checks of memory collect garbage
+        # hundreds of times: that took most of a run's time. What checks make is collected as ever.
+        gc.freeze()
 
     def _is_asked(self, check: str) -> bool:
         return check not in self._exclude and (not self._only or check in self._only)

@@ -26,10 +26,17 @@ from unidev import (
 from unidev.errors import FrameworkError
 from unidev_mxnet import devices
 from unidev_mxnet.memory import allocate
-from unidev_mxnet.native_calls import ContextAnswer, get_context, numpy_shapes, split_answer
+from unidev_mxnet.native_calls import (
+    ContextAnswer,
+    get_context,
+    numpy_semantics,
+    numpy_shapes,
+    split_answer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from unidev.contract import Array, BackendSpec, Device, Extent
 
@@ -112,6 +119,10 @@ class MxnetBackend(Backend):
     def native_scope(self, device: Device) -> mx.Context:
         """A new context for each scope, see ``SharedContext``; MXNet's default is thread-local."""
         return mx.Context(device.native)
+
+    def thread_settings(self) -> AbstractContextManager[None]:
+        """Whether MXNet has NumPy's semantics, which it keeps for each thread."""
+        return numpy_semantics(mx.util.is_np_shape(), mx.util.is_np_array())
 
     def parse_native(self, spec: object) -> tuple[str, int] | None:
         """``gpu(1)``, ``mx.gpu(1)`` and the like; ``cpu(2)`` is a simulated ``gpu:1``.

@@ -36,7 +36,8 @@ def pinning_of(backend: Backend) -> Any:
     """Copies to MXNet's pinned context, if there is a GPU to pin for."""
     if backend.simulated_count or not backend.device_count("gpu"):
         return unsupported("MXNet pins memory only in a build for CUDA, on a machine with a GPU")
-    return lambda x: x.copyto(mx.cpu_pinned())
+    pinned = mx.cpu_pinned()
+    return lambda x: x if x.ctx == pinned else x.copyto(pinned)
 
 
 def gpu_memory(device: Device) -> Memory:

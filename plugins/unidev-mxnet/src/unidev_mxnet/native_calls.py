@@ -7,11 +7,16 @@ third of the time and is right for calls that neither wait nor compute.
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
 
+import mxnet as mx  # type: ignore[import-untyped]
 import numpy as np
 from mxnet.base import _LIB, check_call  # type: ignore[import-untyped]
 from mxnet.numpy import ndarray  # type: ignore[import-untyped]
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _quick = ctypes.PyDLL(_LIB._name)
 
@@ -61,6 +66,13 @@ class numpy_shapes:  # noqa: N801  reads as the scope that it is
     def __exit__(self, *exc_info: object) -> None:
         if not self._was_on:
             _set_is_numpy_shape(0, ctypes.byref(ctypes.c_int()))
+
+
+@contextmanager
+def numpy_semantics(shapes: bool, arrays: bool) -> Iterator[None]:
+    """NumPy's semantics for shapes and for arrays, as far as they are on in another thread."""
+    with numpy_shapes() if shapes else nullcontext(), mx.util.np_array(arrays):
+        yield
 
 
 def reshaped(x: Any, shape: tuple[int, ...]) -> Any:

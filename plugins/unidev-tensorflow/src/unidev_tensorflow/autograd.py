@@ -10,6 +10,7 @@ from tensorflow.python import pywrap_tfe  # type: ignore[import-untyped]
 from tensorflow.python.eager import record  # type: ignore[import-untyped]
 
 from unidev.contract import Autograd
+from unidev_tensorflow.deep_copy.public import copied
 from unidev_tensorflow.models.swap import native_variable
 
 if TYPE_CHECKING:
@@ -71,12 +72,9 @@ class TensorFlowAutograd(Autograd):
 
     def _settled(self, gradient: Tensor, name: str) -> Tensor:
         if isinstance(gradient, tf.IndexedSlices):  # the gradient of a gather or an embedding
-            with tf.device(name):
+            with tf.device(gradient.values.device):
                 gradient = tf.convert_to_tensor(gradient)
-        if gradient.device == name:
-            return gradient
-        with tf.device(name):
-            return tf.raw_ops.DeepCopy(x=gradient)
+        return gradient if gradient.device == name else copied(gradient, name)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_tensorflow.copying import check_placed, copy_plain
 from unidev_tensorflow.deep_copy.eager import DTYPES, eager_copy
 from unidev_tensorflow.deep_copy.gradient import register_gradient
+from unidev_tensorflow.deep_copy.public import copied
 from unidev_tensorflow.devices import LocalDevices
 from unidev_tensorflow.extents import extents, host_array
 from unidev_tensorflow.tensors import (
@@ -111,6 +112,14 @@ class TensorFlowBackend(Backend):
         details = tf.config.experimental.get_device_details(physical)
         return str(details.get("device_name") or self.native_name(kind, index))
 
+    def hardware_index(self, kind: str, index: int) -> int | None:
+        """CUDA's number of a GPU, which TensorFlow renumbers if some are hidden or split."""
+        return self._devices.hardware_index(index) if kind == "gpu" else index
+
+    def full_name(self, device: Device) -> str:
+        """Such as ``/job:localhost/replica:0/task:0/device:GPU:1``; starts the runtime."""
+        return self._devices.full_name(device)
+
     def parse_native(self, spec: object) -> tuple[str, int] | None:
         """``/GPU:1`` and its longer forms, ``tf.DeviceSpec``, logical and physical devices."""
         return self._devices.parse(spec)
@@ -125,13 +134,13 @@ class TensorFlowBackend(Backend):
         return self._find_device(x)
 
     def copy_to(self, x: Any, device: Device, non_blocking: bool) -> Any:  # noqa: ARG002
-        """``DeepCopy``, recorded by tapes; for a variable, a tensor of its value."""
+        """``DeepCopy`` or one transfer, recorded by tapes; of a variable, its value in a tensor."""
         devices = self._devices
         name = devices.full_names.get(device)
         if name is not None and type(x) is EAGER and x.device in self._by_name:
-            copied = eager_copy(x, name, devices.copied_by_name[name])
-            if copied is not None:
-                return copied
+            made = eager_copy(x, name, devices.copied_by_name[name])
+            if made is not None:
+                return made
         if isinstance(x, COMPOSITES):
             return tf.nest.map_structure(
                 lambda part: self.copy_to(part, device, False), x, expand_composites=True
@@ -192,7 +201,11 @@ class TensorFlowBackend(Backend):
         def make() -> Any:
             # As a tensor: tf.fill reads NumPy's int64 as int32, and 2**32 as 0.
             sizes = tf.constant(shape, dtype=tf.int64)
-            filled = tf.fill(sizes, tf.constant(number, dtype=narrow))
+            one = tf.constant(number, dtype=narrow)
+            if narrow == tf.int32 and self.simulated_count and not is_symbolic(one):
+                # On the first CPU, whatever the scope.
+                one = copied(one, self._devices.full_name(device))
+            filled = tf.fill(sizes, one)
             return filled if named else tf.cast(filled, dtype)
 
         return self._make(make, device)

@@ -1,4 +1,4 @@
-"""Copies of one plain tensor by TensorFlow's public operations, eagerly and in a graph."""
+"""Copies of one plain tensor or variable, eagerly and in a graph."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
-from unidev_tensorflow.deep_copy.eager import CPU_COPIED, GPU_COPIED
+from unidev_tensorflow.deep_copy.eager import CPU_COPIED, GPU_COPIED, is_on_host
+from unidev_tensorflow.deep_copy.public import copied, gathered
 
 if TYPE_CHECKING:
     from unidev.contract import Device
@@ -31,21 +32,25 @@ def copy_plain(x: Any, device: Device, devices: LocalDevices) -> Any:
             "would share that object."
         )
     name = devices.full_name(device)
-    on_host = devices.is_on_host(device)
-    if dtype in (CPU_COPIED if on_host else GPU_COPIED):
-        with tf.device(name):
-            copied = tf.raw_ops.DeepCopy(x=x)
-    elif on_host:
-        with tf.device(name):
-            copied = _gathered(x)
+    if tf.executing_eagerly():
+        made = copied(x.value() if isinstance(x, tf.Variable) else x, name)
     else:
-        # By way of the host: the copy is made there, and gets new memory again on the GPU.
-        with tf.device(devices.host_name):
-            copied = tf.raw_ops.DeepCopy(x=x) if dtype in CPU_COPIED else _gathered(x)
+        made = _traced(x, name, devices.host_name)
+    check_placed(made, name, device)
+    return made
+
+
+def _traced(x: Any, name: str, host_name: str) -> Any:
+    """The copy in a graph, whose runtime moves tensors without keeping what it moved."""
+    on_host = is_on_host(name)
+    if x.dtype in (CPU_COPIED if on_host else GPU_COPIED):
         with tf.device(name):
-            copied = tf.identity(copied)
-    check_placed(copied, name, device)
-    return copied
+            return tf.raw_ops.DeepCopy(x=x)
+    # By way of the host: the copy is made there, and gets new memory again on a GPU.
+    with tf.device(name if on_host else host_name):
+        made = tf.raw_ops.DeepCopy(x=x) if x.dtype in CPU_COPIED else gathered(x)
+    with tf.device(name):
+        return made if on_host else tf.identity(made)
 
 
 def check_placed(made: Any, name: str, device: Device) -> None:
@@ -59,15 +64,3 @@ def check_placed(made: Any, name: str, device: Device) -> None:
             f"a {made.dtype.name} tensor on {device}",
             f"TensorFlow has no kernel for it there, and put it on {made.device}",
         )
-
-
-def _gathered(x: Any) -> Any:
-    """The path for quantized and 8-bit floating-point numbers, which ``DeepCopy`` refuses."""
-    flat = tf.reshape(x, [-1])
-    try:
-        copied = tf.gather(flat, tf.range(tf.size(flat, out_type=tf.int64)))
-    except tf.errors.NotFoundError:
-        # TensorFlow has no operations for 4-bit numbers and the rarer 8-bit ones; it does read them
-        # from NumPy, which copies.
-        return tf.constant(x.numpy(), dtype=x.dtype)
-    return tf.reshape(copied, tf.shape(x))

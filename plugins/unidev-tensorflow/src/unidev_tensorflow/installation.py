@@ -6,10 +6,14 @@ import os
 import platform
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.contract import Build, Installation, Wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PAGE = "https://www.tensorflow.org/install/pip"
 _WHEEL = Wheel(
@@ -46,6 +50,11 @@ class TensorFlowInstallation(Installation):
             wheels=wheels,
             page=PAGE,
         )
+
+    def settings(self) -> Mapping[str, str]:
+        """TF32, which TensorFlow uses unless it is told not to."""
+        is_on = tf.config.experimental.tensor_float_32_execution_enabled()
+        return {"TF32": "on" if is_on else "off"}
 
 
 def is_found(library: str) -> bool:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import platform
 from contextlib import contextmanager
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils._device import DeviceContext
 
 from unidev.contract import Backend, Extent, Memory, part
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
-from unidev_torch import mode_stacks, tensors
+from unidev_torch import accelerator, mode_stacks, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     import numpy as np
 
@@ -24,13 +27,19 @@ if TYPE_CHECKING:
 _ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
 """Torch's types of the devices that unidev calls ``gpu``; PrivateUse1 devices count too."""
 
-_STREAM_ORDERED = frozenset({"cuda", "xpu"})
-"""Devices whose allocator reuses freed memory only after the work queued before is done."""
 
-
-# Looked up once: copy_to and try_gpu are hot paths, where each lookup is measurable.
-_clone = torch.clone
+# Looked up once: try_gpu is a hot path, where each lookup is measurable.
 _current_accelerator = torch.accelerator.current_accelerator
+
+
+def _packed_apart(packed: PackedSequence) -> tuple[tuple[Any, ...], torch.Tensor]:
+    """The sizes of the batches stay on the host, where PyTorch wants them."""
+    return (packed.data, packed.sorted_indices, packed.unsorted_indices), packed.batch_sizes
+
+
+def _packed_together(sizes: torch.Tensor, parts: Sequence[Any]) -> PackedSequence:
+    data, in_order, out_of_order = parts
+    return PackedSequence(data, sizes, in_order, out_of_order)
 
 
 class TorchBackend(Backend):
@@ -49,6 +58,7 @@ class TorchBackend(Backend):
     pinned = part("unidev_torch.memory:pinning_of")
 
     model_types = (torch.nn.Module, torch.optim.Optimizer)
+    containers = MappingProxyType({PackedSequence: (_packed_apart, _packed_together)})
 
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
         super().__init__(spec, simulated_count)
@@ -72,29 +82,31 @@ class TorchBackend(Backend):
         """One CPU, regardless of its cores; as many GPUs as torch's accelerator has.
 
         Queries torch each time until the number is fixed: by torch, when it initialises the
-        accelerator, or by simulation.
+        accelerator, or by simulation. None where NVIDIA's driver is too old for this torch.
         """
         if kind == "cpu":
             return 1
         if self._fixed_count is not None:
             return self._fixed_count
-        accelerator = _current_accelerator()
-        if accelerator is None:
+        found = _current_accelerator()
+        if found is None:
             return 0
-        module = torch.get_device_module(accelerator)
+        module = torch.get_device_module(found)
         count: int = module.device_count()
-        if _is_initialized(module):
+        if accelerator.is_initialized(module):
             self._fixed_count = count
+        elif count and found.type == "cuda" and accelerator.is_driver_too_old():
+            return 0
         return count
 
     def native_device(self, kind: str, index: int) -> torch.device:
         """``torch.device("cpu")`` without an index, as on torch's own tensors."""
         if kind == "cpu":
             return torch.device("cpu")
-        accelerator = _current_accelerator()
-        if accelerator is None:
+        accelerator_type = self._accelerator_type()
+        if accelerator_type is None:
             raise LookupError(f"this torch has no accelerator, so there is no {kind}:{index}")
-        return torch.device(accelerator.type, index)
+        return torch.device(accelerator_type, index)
 
     def parse_native(self, spec: object) -> tuple[str, int] | None:
         """A ``torch.device`` or its spelling. Without an index, torch means the current device."""
@@ -124,8 +136,11 @@ class TorchBackend(Backend):
             return self._find_device(x.device)
 
     def synchronize(self, device: Device) -> None:
-        """Does nothing for the CPU, whose work is done when torch's calls return."""
-        if device.kind == "gpu":
+        """Does nothing for the CPU, whose work is done when torch's calls return.
+
+        Nor for a GPU that this process has not used: waiting would create CUDA's context there.
+        """
+        if device.kind == "gpu" and accelerator.has_work(device):
             torch.accelerator.synchronize(device.native)
 
     @contextmanager
@@ -141,8 +156,12 @@ class TorchBackend(Backend):
         finally:
             mode_stacks.remove_call_mode(mode)
 
+    def thread_settings(self) -> AbstractContextManager[None]:
+        """Whether autograd records, which PyTorch keeps for each thread."""
+        return _grad_mode(torch.is_grad_enabled())
+
     def memory(self, device: Device) -> Memory:
-        """Bytes that torch's allocator holds in tensors; the driver's free and total bytes."""
+        """Bytes in tensors and in the allocator, by torch; free and total bytes, by the driver."""
         if device.kind == "cpu":
             raise UnsupportedOperation("memory", "torch keeps no allocator statistics for the CPU")
         module = torch.get_device_module(device.native)
@@ -151,38 +170,60 @@ class TorchBackend(Backend):
                 "memory", f"torch.{device.native.type} does not report how much memory is free"
             )
         free, total = module.mem_get_info(device.index)
-        return Memory(module.memory_allocated(device.index), free, total)
+        memory = Memory(module.memory_allocated(device.index), free, total)
+        if not hasattr(module, "memory_reserved"):
+            return memory
+        return memory.with_reserved(module.memory_reserved(device.index))
 
     # -- tensors ------------------------------------------------------------------------------
 
     def copy_to(self, x: torch.Tensor, device: Device, non_blocking: bool) -> torch.Tensor:
         """``clone`` on the same device, else ``to(copy=True)``.
 
-        Torch's ``non_blocking`` is safe only for copies from an accelerator: a copy from pinned
-        memory is still reading it after the call returns.
+        Torch's ``non_blocking`` is safe only between accelerators. A copy from pinned memory is
+        still reading it after the call returns; nothing shows that one to the CPU is still
+        arriving, so that ``synchronize(device_of(y))`` could not wait for it.
         """
         is_here = self.device_of(x) is device
         tensors.check_memory(x)
         if is_here:
-            return x.clone()
-        tensors.check_movable(x, is_simulated=self.simulated_count > 0)
-        ordered = non_blocking and x.device.type in _STREAM_ORDERED
-        return x.to(device.native, non_blocking=ordered, copy=True)
+            copied = x.clone()
+        else:
+            tensors.check_movable(x, is_simulated=self.simulated_count > 0)
+            ordered = (
+                non_blocking
+                and device is not self.cpu
+                and x.device.type in accelerator.STREAM_ORDERED
+            )
+            copied = x.to(device.native, non_blocking=ordered, copy=True)
+        if device is not self.cpu:
+            accelerator.keep_until_read(x)
+        return copied
 
     def copy_if_there(self, x: torch.Tensor, device: Device) -> torch.Tensor | None:
         """``clone`` of a contiguous tensor in a storage that covers it; or None, to look closer."""
-        if (
-            (x.is_cpu if device is self.cpu else self._devices[x.device] is device)
-            and x.is_contiguous()
-            and not x.storage_offset()
-            and x.untyped_storage().nbytes() >= x.nbytes
-        ):
-            return _clone(x)
+        if device is self.cpu:
+            # As `is_covered`, without its call.
+            if (
+                x.is_cpu
+                and x.nbytes <= len(x.untyped_storage())
+                and x.is_contiguous()
+                and not x.storage_offset()
+            ):
+                return x.clone()
+        elif self._devices[x.device] is device and tensors.is_covered(x):
+            copied = x.clone()
+            accelerator.keep_until_read(x)
+            return copied
         return None
 
     def check_memory(self, x: torch.Tensor) -> None:
         """Compares the storage's length with the last element's offset."""
         tensors.check_memory(x)
+
+    def have_memory(self, xs: Sequence[torch.Tensor]) -> bool:
+        """Whether all are contiguous, and their storages cover them."""
+        return tensors.are_covered(xs)
 
     def from_numpy(
         self, array: np.ndarray[Any, Any], dtype: torch.dtype, device: Device
@@ -216,7 +257,9 @@ class TorchBackend(Backend):
                 f"converting a {x.dtype} tensor to {dtype} would drop its imaginary part: "
                 "take x.real, x.imag or x.abs()."
             )
-        return x.detach().to(device=device.native, dtype=dtype, copy=True)
+        converted = x.detach().to(device=device.native, dtype=dtype, copy=True)
+        accelerator.keep_until_read(x)
+        return converted
 
     def extents(self, x: torch.Tensor) -> Sequence[Extent]:
         """The storage behind ``x``; for a sparse tensor, the storages of its parts."""
@@ -225,16 +268,16 @@ class TorchBackend(Backend):
     # -- torch.device to Device -----------------------------------------------------------------
 
     def _accelerator_type(self) -> str | None:
-        accelerator = _current_accelerator()
-        return None if accelerator is None else accelerator.type
+        found = _current_accelerator()
+        return None if found is None else found.type
 
     def _kind_and_index(self, device: torch.device) -> tuple[str, int] | None:
         if device.type == "cpu":
             return "cpu", device.index or 0
-        accelerator = self._accelerator_type()
-        if device.type == accelerator:
+        accelerator_type = self._accelerator_type()
+        if device.type == accelerator_type:
             return "gpu", self._current_index() if device.index is None else device.index
-        if accelerator is None and device.type in _ACCELERATORS:
+        if accelerator_type is None and device.type in _ACCELERATORS:
             return "gpu", device.index or 0  # a valid name for a device that this machine lacks
         return None
 
@@ -252,7 +295,7 @@ class TorchBackend(Backend):
 
     def _current_index(self) -> int:
         # The query would initialise the accelerator; until then the current index is 0.
-        if not _is_initialized(torch.get_device_module(self._accelerator_type())):
+        if not accelerator.is_initialized(torch.get_device_module(self._accelerator_type())):
             return 0
         return torch.accelerator.current_device_index()
 
@@ -264,7 +307,7 @@ def _need_a_closer_look(*_: Any) -> None:
 TorchBackend.copy_if_there._torchdynamo_inline = _need_a_closer_look  # type: ignore[attr-defined]
 
 
-def _is_initialized(module: Any) -> bool:
-    """Whether torch has initialised the accelerator and will not count its devices again."""
-    is_initialized = getattr(module, "is_initialized", None)
-    return is_initialized is not None and bool(is_initialized())
+@contextmanager
+def _grad_mode(is_enabled: bool) -> Iterator[None]:
+    with torch.set_grad_enabled(is_enabled):  # which sets it where it is made
+        yield

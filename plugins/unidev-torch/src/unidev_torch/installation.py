@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import platform
+from typing import TYPE_CHECKING
 
 import torch
 
 from unidev.contract import Build, Installation, Wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PAGE = "https://pytorch.org/get-started/locally/"
 _FOLDERS = {
@@ -33,14 +37,25 @@ class TorchInstallation(Installation):
             page=PAGE,
         )
 
-    def usable_gpus(self) -> int:
-        """The devices that the runtime itself counts.
+    def settings(self) -> Mapping[str, str]:
+        """TF32 in products and convolutions, and whether cuDNN tries its algorithms."""
+        return {
+            "TF32 in products": _precision(torch.backends.cuda, "matmul"),
+            "TF32 in convolutions": _precision(torch.backends.cudnn, "conv"),
+            "cuDNN benchmark": "on" if torch.backends.cudnn.benchmark else "off",
+        }
 
-        ``device_count`` asks NVIDIA's driver, even where the driver is too old for this torch.
-        """
+    def usable_gpus(self) -> int:
+        """The devices that the runtime itself counts; ``device_count`` asks NVIDIA's driver."""
         if self.backend.simulated_count or torch.accelerator.is_available():
             return self.backend.device_count("gpu")
         return 0
+
+
+def _precision(backend: object, part: str) -> str:
+    """By ``fp32_precision``: reading the older switches can raise where the newer ones are used."""
+    precision = str(getattr(getattr(backend, part, None), "fp32_precision", "unknown"))
+    return {"tf32": "on", "ieee": "off", "none": "off"}.get(precision, precision)
 
 
 def _compiled_for() -> tuple[str | None, str | None]:

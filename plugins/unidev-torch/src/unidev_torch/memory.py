@@ -28,8 +28,11 @@ class TorchPeaks(PeakCounter):
         return int(_module(device).max_memory_allocated(device.index))
 
     def restart(self, device: Device) -> None:
-        """``reset_peak_memory_stats``."""
-        _module(device).reset_peak_memory_stats(device.index)
+        """``reset_peak_memory_stats``, which fails where torch has not initialised CUDA."""
+        module = _module(device)
+        if hasattr(module, "init"):
+            module.init()
+        module.reset_peak_memory_stats(device.index)
 
 
 def peaks_of(backend: Backend) -> Any:
@@ -40,16 +43,16 @@ def peaks_of(backend: Backend) -> Any:
 
 
 def pinning_of(backend: Backend) -> Any:
-    """``Tensor.pin_memory``, if there is an accelerator to pin for."""
-    if backend.simulated_count or not backend.device_count("gpu"):
+    """Pinned memory, if there is an accelerator to pin for, or a simulated one."""
+    if not backend.device_count("gpu"):
         return unsupported("torch pins memory only for an accelerator, and there is none", _LINK)
     return _pinned
 
 
 def _pinned(x: torch.Tensor) -> torch.Tensor:
-    """A copy, even if ``x`` is pinned already."""
+    """``x`` itself if it is pinned, else a copy, which autograd follows."""
     check_memory(x)
-    return torch.empty_like(x, device="cpu", pin_memory=True).copy_(x)
+    return x if x.is_pinned() else torch.empty_like(x, pin_memory=True).copy_(x)
 
 
 def _module(device: Device) -> Any:

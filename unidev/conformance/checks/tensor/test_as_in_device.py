@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import unidev
@@ -37,13 +38,18 @@ def test_same_object_when_there(bench: Workbench, device: Device) -> None:
 @check(required=True, needs=("probe.allocated_bytes",), over="devices")
 def test_nothing_allocated(bench: Workbench, device: Device) -> None:
     """A tensor already on the device takes no new memory."""
-    x = bench.make(samples.big(), device)
     spellings = _spellings(device)
 
-    def all_spellings() -> list[Any]:
+    def all_spellings(x: Any) -> list[Any]:
         return [unidev.as_in_device(x, spelling) for spelling in spellings]
 
-    bench.check_grows(all_spellings, device, 0, f"as_in_device on {device}")
+    bench.check_grows(
+        all_spellings,
+        partial(bench.make, samples.big(), device),
+        device=device,
+        nbytes=0,
+        where=f"as_in_device on {device}",
+    )
 
 
 @check(required=True, over="pairs")

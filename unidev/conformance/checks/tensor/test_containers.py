@@ -11,11 +11,16 @@ from hypothesis import strategies as st
 import unidev
 from unidev.conformance.kit.containers import (
     Batch,
+    ChangesSource,
     Custom,
+    ForgetsOne,
     Frozen,
     Longer,
     Output,
     Point,
+    Rows,
+    SelfMoving,
+    kinds_with,
     objects_with,
     objects_without,
 )
@@ -175,6 +180,28 @@ def test_objects_with_tensors_are_refused(bench: Workbench, source: Device, targ
 
 
 @check(required=True, over="all_pairs")
+def test_objects_that_move_themselves(bench: Workbench, source: Device, target: Device) -> None:
+    """An object's own ``to`` is called on a copy of the object, and what it did is looked at."""
+    x, y, where = bench.matrix(source), bench.matrix(source), f"{source} to {target}"
+    mine = SelfMoving(x, "rest")
+    assert unidev.device_of([x, mine]) is source, f"{where}: not looked into"
+    moved = unidev.as_in_device({"x": x, "m": mine}, target)["m"]
+    assert mine.x is x, f"{where}: the source was changed"
+    if source is target:
+        assert moved is mine, f"{where}: it was there, and is new"
+        error = bench.expect(unidev.UnsupportedContainerError, unidev.copy_to, [x, mine], target)
+        assert "copied nothing" in str(error), f"{where}: {error}"
+        return
+    assert type(moved) is SelfMoving, f"{where}: it became {type(moved).__name__}"
+    bench.oracle.check_copy(x, moved.x, target, where)
+    for odd, said in ((ForgetsOne(x, y), "left .rest"), (ChangesSource([x]), "changed the object")):
+        error = bench.expect(
+            unidev.UnsupportedContainerError, unidev.as_in_device, [x, odd], target
+        )
+        assert said in str(error), f"{where}: {error}"
+
+
+@check(required=True, over="all_pairs")
 def test_objects_without_tensors_pass(bench: Workbench, source: Device, target: Device) -> None:
     """Paths, dates, locks, functions and other objects pass, and none of their code runs."""
     x = bench.matrix(source)
@@ -202,6 +229,23 @@ def test_mappings_that_are_dataclasses(bench: Workbench, source: Device, target:
         bench.oracle.check_copy(x, moved.data, target, f"{name}, {where}")
         assert tree["data"] is tree.data is x, f"{where}: the original {name} was changed"
     bench.oracle.check_copy(mask, moved.mask, target, f"a subclass's field, {where}")
+
+
+@check(required=True, over="all_pairs")
+def test_kinds_that_need_no_registration(bench: Workbench, source: Device, target: Device) -> None:
+    """Dataclasses, attrs' classes, mappings and lists of any class are copied as what they are."""
+    x = bench.matrix(source)
+    for tree, read in kinds_with(x):
+        name = f"{type(tree).__name__}, {source} to {target}"
+        for moved in (unidev.copy_to(tree, target), unidev.copy_to({"a": [tree]}, target)["a"][0]):
+            assert type(moved) is type(tree), f"{name}: it became {type(moved).__name__}"
+            assert moved is not tree, f"{name}: the copy is the source"
+            assert read(tree) is x, f"{name}: the source was changed"
+            bench.oracle.check_copy(x, read(moved), target, name)
+        assert unidev.device_of(tree) is source, f"{name}: on {unidev.device_of(tree)}"
+        assert unidev.as_in_device(tree, source) is tree, f"{name}: it was there, and is new"
+    rows = unidev.copy_to(Rows(x), target)
+    assert (rows[1], len(rows), rows.note) == (3, 2, "rows"), f"{source} to {target}: {rows!r}"
 
 
 @check(over="all_pairs")

@@ -263,9 +263,13 @@ def test_copy_of_a_copy(bench: Workbench) -> None:
 @check(needs=("probe.allocated_bytes",), over="ring")
 def test_allocated_bytes_grow(bench: Workbench, source: Device, target: Device) -> None:
     """A copy that is held takes as much memory as its elements: it is not deferred."""
-    x = bench.make(samples.big(), source)
-    make, where = partial(unidev.copy_to, x, target), f"{source} to {target}"
-    bench.check_grows(make, target, samples.BIG_BYTES, where)
+    bench.check_grows(
+        lambda x: unidev.copy_to(x, target),
+        partial(bench.make, samples.big(), source),
+        device=target,
+        nbytes=samples.BIG_BYTES,
+        where=f"{source} to {target}",
+    )
 
 
 @check(required=True, needs=("probe.gradient",), over="all_pairs")

@@ -9,7 +9,7 @@ import numpy as np
 
 import unidev
 from unidev.conformance.kit import samples
-from unidev.conformance.kit.containers import Unknown
+from unidev.conformance.kit.containers import Slotted
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 from unidev.registry.simulation import MOST
@@ -191,10 +191,10 @@ def test_message_names_device_backend_remedy(bench: Workbench) -> None:
     _check_says(
         bench.expect(unidev.NotATensorError, unidev.copy_to, 3, bench.cpu), "int", "unidev.array"
     )
-    unknown = Unknown(x=x)
+    unknown = Slotted(x)
     _check_says(
         bench.expect(unidev.UnsupportedContainerError, unidev.copy_to, unknown, bench.cpu),
-        "Unknown",
+        "Slotted",
         "register_container",
     )
 
@@ -211,7 +211,7 @@ def test_state_unchanged_after_error(bench: Workbench) -> None:
     for source, target in bench.all_pairs():
         x, y = bench.matrix(source), bench.matrix(source)
         content = bench.probe.read(x)
-        for tree in ([x, Unknown(x=y)], {"x": x, "y": Unknown(x=y)}, [x, {"y": [Unknown(x=y)]}]):
+        for tree in ([x, Slotted(y)], {"x": x, "y": Slotted(y)}, [x, {"y": [Slotted(y)]}]):
             inner = list(tree.values() if isinstance(tree, dict) else tree)
             for verb in (unidev.copy_to, unidev.as_in_device):
                 bench.expect(unidev.UnsupportedContainerError, verb, tree, target)

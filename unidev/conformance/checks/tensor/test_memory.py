@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import unidev
@@ -19,15 +20,16 @@ _LOOP = 10
 
 @check(required=True, needs=("probe.allocated_bytes",), over="ring")
 def test_returns_after_del(bench: Workbench, source: Device, target: Device) -> None:
-    """A dropped copy's memory is released without garbage collection."""
-    x = bench.make(samples.big(), source)
+    """A dropped copy's memory is released without garbage collection, while its source lives."""
     for name, verb in (("copy_to", unidev.copy_to), ("as_in_device", unidev.as_in_device)):
 
-        def use(x: Any = x, target: Device = target, verb: Any = verb) -> None:
+        def use(x: Any, target: Device = target, verb: Any = verb) -> None:
             copied = verb(x, target)
             del copied
 
-        bench.check_leaves_nothing(use, target, f"{name}, {source} to {target}")
+        where = f"{name}, {source} to {target}"
+        fresh = partial(bench.make, samples.big(), source)
+        bench.check_leaves_nothing(use, fresh, device=target, where=where)
 
 
 @check(required=True, needs=("probe.allocated_bytes",), over="ring")
@@ -38,28 +40,34 @@ def test_source_is_released(bench: Workbench, source: Device, target: Device) ->
         return unidev.copy_to(bench.make(samples.big(), source), target)
 
     where = f"the copy alone, {source} to {target}"
-    bench.check_grows(copied, target, samples.BIG_BYTES, where)
+    bench.check_grows(copied, device=target, nbytes=samples.BIG_BYTES, where=where)
     if source is not target:  # whose count may be that of the same memory
         before = bench.probe.allocated_bytes(source)
         held = bench.make(samples.big(), target)
         beside = bench.probe.allocated_bytes(source) - before
         del held
         expected = samples.BIG_BYTES if beside > samples.BIG_BYTES // 2 else 0
-        bench.check_grows(copied, source, expected, f"{where}, on the source's device")
+        beside_source = f"{where}, on the source's device"
+        bench.check_grows(copied, device=source, nbytes=expected, where=beside_source)
 
 
 @check(needs=("probe.allocated_bytes",), over="ring")
 def test_loop_of_copies_stays_flat(bench: Workbench, source: Device, target: Device) -> None:
     """Many copies in a row, small and large, of tensors and containers, take no more than one."""
-    x, small = bench.make(samples.big(), source), bench.matrix(source)
 
-    def loop() -> None:
+    def loop(x: Any, small: Any) -> None:
         for _ in range(_LOOP):
             unidev.copy_to({"x": x, "small": [small]}, target)
         for _ in range(_LOOP * 10):
             unidev.copy_to(small, target)
 
-    bench.check_leaves_nothing(loop, target, f"{_LOOP} copies, {source} to {target}")
+    bench.check_leaves_nothing(
+        loop,
+        partial(bench.make, samples.big(), source),
+        partial(bench.matrix, source),
+        device=target,
+        where=f"{_LOOP} copies, {source} to {target}",
+    )
 
 
 @check(over="ring")

@@ -38,7 +38,7 @@ def test_old_memory_is_released(bench: Workbench, source: Device, target: Device
 
     where = f"{source} to {target} and back"
     for device in dict.fromkeys((source, target)):
-        bench.check_leaves_nothing(there_and_back, device, where)
+        bench.check_leaves_nothing(there_and_back, device=device, where=where)
 
 
 @check(required=True, needs=_NEEDS, over="neighbours")

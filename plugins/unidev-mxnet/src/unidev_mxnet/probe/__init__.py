@@ -25,6 +25,7 @@ class MxnetProbe(Probe):
     """Probe of MXNet. Each method sets NumPy shapes for its thread while it runs."""
 
     deleted = unsupported("MXNet does not free an array that is in use")
+    side_stream = unsupported("MXNet's engine puts work into streams of its own")
 
     autograd = part("unidev_mxnet.probe.autograd:MxnetAutogradProbe")
     models = part("unidev_mxnet.probe.models:MxnetModelProbe")
@@ -92,6 +93,10 @@ class MxnetProbe(Probe):
             "numpy.errstate": np.geterr(),
             "random": random.getstate(),
         }
+
+    def current(self) -> Mapping[str, object]:
+        """This thread's context."""
+        return {"context": str(mx.context.current_context())}
 
     def specials(self, device: Device) -> Mapping[str, Any]:
         """The legacy class, sparse arrays, a parameter, bfloat16, and shared memory."""

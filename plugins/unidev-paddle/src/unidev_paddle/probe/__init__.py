@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.contract import Probe, part
+from unidev.contract import Probe, part, unsupported
 from unidev_paddle.framework import core, paddle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from unidev.contract import Array, Device, Tensor
+    from unidev.contract import Array, Backend, Device, Tensor
 
 
 class PaddleProbe(Probe):
@@ -20,6 +21,7 @@ class PaddleProbe(Probe):
 
     autograd = part("unidev_paddle.probe.autograd:PaddleAutogradProbe")
     models = part("unidev_paddle.probe.models:PaddleModelProbe")
+    side_stream = part("unidev_paddle.probe:side_stream_of")
 
     def make(self, array: Array, device: Device) -> Tensor:
         """``to_tensor``, which copies; bfloat16 from its bits, the form that Paddle takes."""
@@ -68,6 +70,12 @@ class PaddleProbe(Probe):
         x._clear_data()
         return x
 
+    def current(self) -> Mapping[str, object]:
+        """The process's current place, and the current stream of each accelerator."""
+        devices = [self.backend.device("gpu", i) for i in range(self.backend.device_count("gpu"))]
+        streams = [str(paddle.device.current_stream(device.native)) for device in devices]
+        return {"device": paddle.device.get_device(), "streams": streams}
+
     def specials(self, device: Device) -> Mapping[str, Tensor]:
         """Tensors that the optimizer and the tape treat specially."""
         plain = self.make(np.arange(6, dtype=np.float32).reshape(2, 3), device)
@@ -94,3 +102,21 @@ class PaddleProbe(Probe):
             "dynamic": paddle.in_dynamic_mode(),
             "random": " ".join(word for word in random.split() if not word.startswith("0x")),
         }
+
+
+def side_stream_of(backend: Backend) -> Any:
+    """A ``paddle.device.Stream``, if there is an accelerator."""
+    if not backend.device_count("gpu"):
+        return unsupported("Paddle has streams on accelerators alone, and there is none")
+    return _side_stream
+
+
+@contextmanager
+def _side_stream(device: Device) -> Iterator[None]:
+    before = paddle.device.get_device()
+    paddle.device.set_device(device.native_name)  # a stream's own scope does not
+    try:
+        with paddle.device.stream_guard(paddle.device.Stream(device.native)):
+            yield
+    finally:
+        paddle.device.set_device(before)

@@ -1,8 +1,14 @@
-"""The fastest way to run ``DeepCopy`` on a named device, without the cost of a scope.
+"""The fastest way to copy an eager tensor to a named device, without the cost of a scope.
 
 ``with tf.device(name): tf.raw_ops.DeepCopy(x=x)`` costs half as much again as the operation. The
 function behind TensorFlow's generated Python takes the device's name as an argument. It is not
 public and may change: :func:`eager_copy` then returns None, and the caller uses the public way.
+
+An operation whose input lies on another device first brings that over, and keeps what it brought
+with the input, as long as the input lives: twice the memory, and a second copy that moves nothing.
+The device policy "explicit" forbids it. So what is copied is brought over here, by a handle of its
+own: between memories that is the copy already, between CPUs another name for the same memory.
+https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/common_runtime/eager/execute.cc
 """
 
 from __future__ import annotations
@@ -34,6 +40,12 @@ https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/kernels/inp
 CPU_NUMBERS = frozenset(dtype.as_datatype_enum for dtype in CPU_COPIED)
 GPU_NUMBERS = frozenset(dtype.as_datatype_enum for dtype in GPU_COPIED)
 
+HOSTED = frozenset({tf.int32, tf.string})
+"""The dtypes that TensorFlow keeps in the host's memory, even for a GPU:
+https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/kernels/resource_variable_ops.cc"""
+_HOSTED_NUMBERS = frozenset(dtype.as_datatype_enum for dtype in HOSTED)
+_REFERENCE_NUMBERS = frozenset(dtype.as_datatype_enum for dtype in (tf.resource, tf.variant))
+
 
 def eager_copy(x: Any, name: str, numbers: frozenset[int]) -> Any:
     """``x`` in new memory on the device called ``name``, recorded by tapes; None if not possible.
@@ -47,16 +59,53 @@ def eager_copy(x: Any, name: str, numbers: frozenset[int]) -> Any:
         running = context.context()
         thread = running._thread_local_data
         number = x._datatype_enum()
-        if number not in numbers or not thread.is_eager or thread.op_callbacks:
+        if not thread.is_eager or thread.op_callbacks or number in _REFERENCE_NUMBERS:
             return None
-        inputs = [x]
         attributes = ("T", number)
-        made = pywrap_tfe.TFE_Py_Execute(
-            running._handle, name, "DeepCopy", inputs, attributes, 1
-        )  # fmt: skip
+        brought, is_new = x, False
+        if numbers is GPU_NUMBERS or x.device != name:
+            brought, is_new = _brought(x, name, number)
+        if is_new:
+            made = [brought]
+        elif number in numbers:
+            made = pywrap_tfe.TFE_Py_Execute(
+                running._handle, name, "DeepCopy", [brought], attributes, 1
+            )  # fmt: skip
+        else:
+            return None
         if not pywrap_tfe.TFE_Py_TapeSetIsEmpty():
-            execute.record_gradient("DeepCopy", inputs, attributes, made)
+            execute.record_gradient("DeepCopy", [x], attributes, made)
         copied = made[0]
     except Exception:  # noqa: BLE001  whatever is wrong, the public way says it better
         return None
     return copied if copied.device == name else None
+
+
+def _brought(x: Any, name: str, number: int) -> tuple[Any, bool]:
+    """``x`` in the memory of the device called ``name``, and whether that is the copy already."""
+    home = home_of(name, is_hosted=number in _HOSTED_NUMBERS)
+    source = x.backing_device
+    if source == home:
+        return x, False
+    brought = x._copy_to_device(home)
+    return brought, home == name and are_apart(source, home)
+
+
+def home_of(name: str, *, is_hosted: bool) -> str:
+    """The device in whose memory TensorFlow keeps a tensor of the device called ``name``."""
+    return first_cpu(name) if is_hosted and not is_on_host(name) else name
+
+
+def first_cpu(name: str) -> str:
+    """The full name of the host of the device called ``name``."""
+    return f"{name.rpartition('/')[0]}/device:CPU:0"
+
+
+def is_on_host(name: str) -> bool:
+    """Whether the device's memory is the host's, which all CPUs share."""
+    return "/device:CPU:" in name
+
+
+def are_apart(one: str, other: str) -> bool:
+    """Whether two different devices have different memories."""
+    return not (is_on_host(one) and is_on_host(other))

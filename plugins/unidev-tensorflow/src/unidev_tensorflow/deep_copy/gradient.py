@@ -6,6 +6,7 @@ from typing import Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
+from unidev_tensorflow.deep_copy.public import copied
 from unidev_tensorflow.tensors import EAGER
 
 
@@ -31,5 +32,4 @@ def _gradient(operation: Any, upstream: Any) -> Any:
     eager = isinstance(x, EAGER) and isinstance(upstream, EAGER)
     if not eager or x.device == upstream.device:
         return upstream
-    with tf.device(x.device):
-        return tf.raw_ops.DeepCopy(x=upstream)
+    return copied(upstream, x.device)

@@ -12,6 +12,7 @@ from tensorflow.python.ops.resource_variable_ops import (  # type: ignore[import
 
 from unidev.contract import Models, Stored, kind_of
 from unidev.errors import UnsupportedOperation
+from unidev_tensorflow.deep_copy.eager import HOSTED
 from unidev_tensorflow.extents import host_array
 from unidev_tensorflow.models.optimizers import forget_traces, variables_beside
 from unidev_tensorflow.models.swap import native_variable, swap_handles
@@ -66,7 +67,7 @@ class TensorFlowModels(Models):
             return part.device is device
         there = self.backend.device_of(part)
         return there is device or (
-            part.dtype in _HOSTED
+            part.dtype in HOSTED
             and not self.backend.is_on_host(device)
             and self.backend.is_on_host(there)
         )
@@ -100,14 +101,9 @@ class TensorFlowModels(Models):
         return made
 
     def _copied(self, part: Any, device: Device) -> Any:
-        there = self.backend.device_of(part)
-        with self.backend.native_scope(there):
+        with self.backend.native_scope(self.backend.device_of(part)):
             value = tf.raw_ops.ReadVariableOp(resource=part.handle, dtype=part.dtype)  # no copy
-        if self.backend.is_on_host(device) and self.backend.is_on_host(there):
-            return self.backend.copy_to(value, device, False)
-        # Between memories this copies once; DeepCopy would move its input first.
-        with self.backend.native_scope(device):
-            return tf.identity(value)
+        return self.backend.copy_to(value, device, False)
 
     def swap(self, part: Any, twin: Any) -> None:
         """All that belongs to the handles moves with them."""
@@ -158,10 +154,6 @@ class TensorFlowModels(Models):
             new = self.backend.from_numpy(values, variable.dtype, device)
             with self.backend.native_scope(device):
                 variable.assign(new, read_value=False)
-
-
-_HOSTED = (tf.int32, tf.string)
-"""https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/kernels/resource_variable_ops.cc"""
 
 
 def _once(found: Any) -> dict[str, Any]:

@@ -117,11 +117,11 @@ class TensorFlowLayers(Layers):
     def _built(self, layer: Any, shape: Any, weights: Any = None) -> Model:
         with self._on_host():
             layer.build(shape)
-        for name, values in (weights or {}).items():
-            if values is not None:
-                weight = layer.portable_weights()[name]
-                axes = range(values.ndim) if weight.axes is None else weight.axes
-                weight.variable.assign(values.transpose(_inverse(axes)))
+            for name, values in (weights or {}).items():
+                if values is not None:
+                    weight = layer.portable_weights()[name]
+                    axes = range(values.ndim) if weight.axes is None else weight.axes
+                    weight.variable.assign(values.transpose(_inverse(axes)))
         return layer
 
     @contextlib.contextmanager

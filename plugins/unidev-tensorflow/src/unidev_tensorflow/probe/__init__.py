@@ -24,6 +24,8 @@ class TensorFlowProbe(Probe):
         "TensorFlow keeps the memory of a tensor or a variable alive while anything refers to it"
     )
 
+    side_stream = unsupported("TensorFlow's runtime puts work into streams of its own")
+
     autograd = part("unidev_tensorflow.probe.autograd:TensorFlowAutogradProbe")
     models = part("unidev_tensorflow.probe.models:TensorFlowModelProbe")
 
@@ -89,6 +91,10 @@ class TensorFlowProbe(Probe):
             return int(tf.config.experimental.get_memory_info(name)["current"])
         except ValueError:
             return super().allocated_bytes(device)
+
+    def current(self) -> Mapping[str, object]:
+        """Where this thread's new tensors go."""
+        return {"device": tf.constant(0.0).device}
 
     def specials(self, device: Device) -> Mapping[str, Any]:
         """A variable, strings, a ragged and a sparse tensor, quantized and 8-bit numbers."""

@@ -49,8 +49,10 @@ class TorchModels(Models):
     def parts(self, model: torch.nn.Module, optimizer: Any) -> Sequence[memory.Part]:
         """One part for each storage, in the order of the modules; the optimizer's come last."""
         modules.check_module(model)
-        named = list(modules.named_tensors(model))
-        modules.check_movable(model, named)
+        found = modules.modules_of(model)
+        modules.check_modules(found)
+        named = modules.tensors_in(found)
+        modules.check_tensors(named)
         if optimizer is not None:
             named.extend(optimizers.named_tensors(optimizer, model))
         return memory.parts_of(named)
@@ -66,11 +68,7 @@ class TorchModels(Models):
 
     def is_on(self, part: memory.Part, device: Device) -> bool:
         """Whether all tensors that share this memory are on ``device``."""
-        native = device.native
-        for x in part.tensors:  # noqa: SIM110  a generator would take longer than the tensors
-            if x.device != native:
-                return False
-        return True
+        return memory.is_on(part, device.native)
 
     def is_placed(self, model: torch.nn.Module, device: Device) -> bool:
         """False if in doubt: ``parts`` then looks closer."""

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 import torch
 
 from unidev.errors import UnsupportedOperation
-from unidev_torch import tensors
+from unidev_torch import accelerator, tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    _Member = tuple[str, torch.Tensor, torch.Tensor]
+    """A name, a tensor, and a plain one on its memory."""
+
+_is_inference_mode = torch.is_inference_mode_enabled
+_TOGETHER = 8
+"""How many tensors with storages of their own make a part: each part takes several calls."""
 _ALIGNMENT = 16
 """Alignment of the first byte copied from a storage: a multiple of every dtype's size."""
 
@@ -21,33 +27,62 @@ _ALIGNMENT = 16
 
 
 class Part:
-    """Tensors that share a storage, usually just one, and their memory.
+    """Tensors on one device that move together, and their memory.
 
-    A twin has memory only.
+    Either all that share a storage, or a few dense ones, each with a storage of its own and all or
+    none of them inference tensors. A twin has memory only.
     """
 
-    __slots__ = ("memory", "name", "tensors")
+    __slots__ = ("is_shared", "memory", "names", "tensors")
 
-    def __init__(self, name: str, tensors: list[torch.Tensor], memory: list[torch.Tensor]) -> None:
-        self.name = name
+    def __init__(
+        self,
+        names: Sequence[str],
+        tensors: Sequence[torch.Tensor],
+        memory: Sequence[torch.Tensor],
+        *,
+        is_shared: bool,
+    ) -> None:
+        self.names = names
         self.tensors = tensors
         self.memory = memory
         """For each tensor a plain one on its memory, present or future."""
+        self.is_shared = is_shared
+        """Whether they share a storage, or are one tensor that is not simply dense."""
 
 
 def parts_of(named: Iterable[tuple[str, torch.Tensor]]) -> list[Part]:
-    """One part for each storage, so that tensors that share memory still share it after a move."""
-    found: dict[object, Part] = {}
+    """Tensors that share a storage in one part, so that they still share one after a move."""
+    found: dict[object, list[_Member]] = {}
     with torch._C.DisableTorchFunctionSubclass():  # the subclass is kept, its memory is plain
         for name, x in named:
-            key = _storage_key(x)
-            part = found.get(key)
-            if part is None:
-                found[key] = Part(name, [x], [x.data])
-            elif all(x is not other for other in part.tensors):
-                part.tensors.append(x)
-                part.memory.append(x.data)
-    return list(found.values())
+            memory = x.data
+            members = found.setdefault(_storage_key(x, memory), [])
+            if not members or all(x is not other for _, other, _ in members):
+                members.append((name, x, memory))
+        alone: dict[tuple[torch.device, bool], list[_Member]] = {}
+        shared: list[list[_Member]] = []
+        for members in found.values():
+            memory = members[0][2]
+            if len(members) == 1 and _is_plain(memory) and memory.is_contiguous():
+                kind = (memory.device, memory.is_inference())
+                alone.setdefault(kind, []).append(members[0])
+            else:
+                shared.append(members)
+    parts = [Part(*zip(*members, strict=True), is_shared=True) for members in shared]
+    for members in alone.values():
+        for start in range(0, len(members), _TOGETHER):
+            some = members[start : start + _TOGETHER]
+            parts.append(Part(*zip(*some, strict=True), is_shared=False))
+    return parts
+
+
+def is_on(part: Part, native: torch.device) -> bool:
+    """Whether all tensors of ``part`` are on ``native``."""
+    for x in part.tensors:  # noqa: SIM110  a generator would take longer than the tensors
+        if x.device != native:
+            return False
+    return True
 
 
 def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
@@ -57,32 +92,47 @@ def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
         UnsupportedOperation: torch cannot copy this kind of tensor, or not to that device.
         DeletedTensorError: the tensors' memory is gone.
     """
-    first = part.memory[0]
-    is_inference = first.is_inference()
-    if torch.is_inference_mode_enabled() != is_inference:  # else copies may be inference tensors
+    is_inference = part.memory[0].is_inference()
+    if _is_inference_mode() is not is_inference:  # else copies may be inference tensors
         with torch.inference_mode(is_inference):
             return twin_of(part, native, is_simulated=is_simulated)
-    is_plain = _is_plain(first)
+    if part.is_shared:
+        memory = _copied(part, native, is_simulated)
+    else:
+        memory = []
+        for x in part.memory:
+            if not tensors.is_covered(x):
+                tensors.check_memory(x)
+            # A copy, if the device is another one; asking for a copy takes half as long again.
+            y = x.to(native)
+            memory.append(y if y is not x else x.clone())
+    if part.memory[0].device.type in accelerator.STREAM_ORDERED:
+        for x in part.memory:
+            accelerator.keep_until_read(x)
+    can_take = torch._has_compatible_shallow_copy_type
+    for name, old, new in zip(part.names, part.memory, memory, strict=True):
+        if not can_take(old, new):
+            raise UnsupportedOperation(
+                f"placing {name!r}",
+                f"torch cannot move the memory of a tensor from {old.device} to {native}: "
+                "build the model there, inside `with torch.device(...)`",
+            )
+    return Part(part.names, (), memory, is_shared=part.is_shared)
+
+
+def _copied(part: Part, native: torch.device, is_simulated: bool) -> list[torch.Tensor]:
+    first = part.memory[0]
     try:
         for member in part.memory:
             tensors.check_memory(member)
-        if not is_plain:
+        if not _is_plain(first):
             tensors.check_movable(first, is_simulated=is_simulated)
     except UnsupportedOperation as error:
         reason = f"{error.operation}: {error.reason}"
-        raise UnsupportedOperation(f"placing {part.name!r}", reason, error.link) from None
-    is_one = len(part.memory) == 1
-    if is_one and ((is_plain and first.is_contiguous()) or not _overlaps_itself(first)):
-        memory = [first.to(native, copy=True)]
-    else:
-        memory = _copied_together(part.memory, native)
-    if not all(map(torch._has_compatible_shallow_copy_type, part.memory, memory)):
-        raise UnsupportedOperation(
-            f"placing {part.name!r}",
-            f"torch cannot move the memory of a tensor from {first.device} to {native}: "
-            "build the model there, inside `with torch.device(...)`",
-        )
-    return Part(part.name, [], memory)
+        raise UnsupportedOperation(f"placing {part.names[0]!r}", reason, error.link) from None
+    if len(part.memory) == 1 and not _overlaps_itself(first):
+        return [first.to(native, copy=True)]
+    return _copied_together(part.memory, native)
 
 
 def swap(part: Part, twin: Part) -> None:
@@ -98,16 +148,19 @@ def swap(part: Part, twin: Part) -> None:
 
 
 def _give(xs: Sequence[torch.Tensor], memory: Sequence[torch.Tensor]) -> None:
-    with torch._C.DisableTorchFunctionSubclass():
-        for x, new in zip(xs, memory, strict=True):
+    for x, new in zip(xs, memory, strict=True):
+        if type(x) is torch.nn.Parameter or type(x) is torch.Tensor:
             x.data = new
+        else:
+            with torch._C.DisableTorchFunctionSubclass():
+                x.data = new
 
 
-def _storage_key(x: torch.Tensor) -> object:
+def _storage_key(x: torch.Tensor, memory: torch.Tensor) -> object:
     """Equal for tensors that share memory, even through several storage objects."""
-    if x.layout is not torch.strided or x.is_nested:
+    if memory.layout is not torch.strided or memory.is_nested:
         return id(x)
-    return (x.device, x.untyped_storage().data_ptr() or -id(x))
+    return (memory.device, memory.untyped_storage().data_ptr() or -id(x))
 
 
 def _is_plain(x: torch.Tensor) -> bool:

@@ -12,10 +12,11 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from unidev.errors import NotAModelError, UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 LAZY = (UninitializedBuffer, UninitializedParameter)
 
+_PACKED = frozenset({torch.ScriptObject})
 _FULLY_SHARDED = frozenset({"FullyShardedDataParallel", "FSDPModule"})
 """By name: importing them takes as long as importing torch itself."""
 
@@ -63,34 +64,43 @@ def is_on(model: torch.nn.Module, native: torch.device) -> bool:
     return True
 
 
-def named_tensors(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Parameters and buffers, persistent or not, then the gradient of each, as ``NAME.grad``.
+def named_tensors(model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
+    """Parameters and buffers, persistent or not, each followed by its gradient, ``NAME.grad``.
 
     A tied one appears under each of its names, if those are in different modules.
     """
-    for prefix, module in modules_of(model):
+    return tensors_in(modules_of(model))
+
+
+def tensors_in(modules: Iterable[tuple[str, torch.nn.Module]]) -> list[tuple[str, torch.Tensor]]:
+    """The same for modules from ``modules_of``."""
+    found: list[tuple[str, torch.Tensor]] = []
+    for prefix, module in modules:
         for own in (module._parameters, module._buffers):
             for key, x in own.items():
                 if x is not None:
-                    yield prefix + key, x
-                    if x.is_leaf and x.grad is not None:
-                        yield f"{prefix}{key}.grad", x.grad
+                    name = prefix + key
+                    found.append((name, x))
+                    if x.is_leaf and (gradient := x.grad) is not None:
+                        found.append((f"{name}.grad", gradient))
+    return found
 
 
 def modules_of(model: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
     """Same as ``model.named_modules()``, but faster, and with a dot at the end of each name."""
     found: list[tuple[str, torch.nn.Module]] = []
     seen: set[int] = set()
-    todo: list[tuple[str, torch.nn.Module]] = [("", model)]
+    todo: list[tuple[str, torch.nn.Module | None]] = [("", model)]
     while todo:
-        prefix, module = todo.pop()
-        if id(module) in seen:
+        named = todo.pop()
+        prefix, module = named
+        if module is None or id(module) in seen:
             continue
         seen.add(id(module))
         found.append((prefix, module))
-        for key, child in reversed(list(module._modules.items())):  # a script's is no dict
-            if child is not None:
-                todo.append((f"{prefix}{key}.", child))
+        children = module._modules
+        if children:
+            todo += [(f"{prefix}{key}.", child) for key, child in children.items()][::-1]
     return found
 
 
@@ -98,11 +108,19 @@ def named_parameters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Same as ``model.named_parameters()``, but faster: it runs in every training step."""
     found: dict[str, torch.Tensor] = {}
     seen: set[int] = set()
-    for prefix, module in modules_of(model):
+    todo: list[tuple[str, torch.nn.Module | None]] = [("", model)]
+    while todo:
+        prefix, module = todo.pop()
+        if module is None or id(module) in seen:
+            continue
+        seen.add(id(module))
         for key, x in module._parameters.items():
             if x is not None and id(x) not in seen:
                 seen.add(id(x))
                 found[prefix + key] = x
+        children = module._modules
+        if children:
+            todo += [(f"{prefix}{key}.", child) for key, child in children.items()][::-1]
     return found
 
 
@@ -111,37 +129,46 @@ def lazy_name(model: torch.nn.Module) -> str | None:
     return next((name for name, x in named_tensors(model) if isinstance(x, LAZY)), None)
 
 
-def check_movable(model: torch.nn.Module, named: Iterable[tuple[str, torch.Tensor]]) -> None:
-    """Refuse a model of which a move would leave something behind or break it apart.
-
-    ``named`` are its tensors.
+def check_modules(modules: Sequence[tuple[str, torch.nn.Module]]) -> None:
+    """Refuse modules of which a move would leave something behind or break it apart.
 
     Raises:
-        UnsupportedOperation: names the part, and what to do.
+        UnsupportedOperation: names the module, and what to do.
     """
-    for prefix, module in modules_of(model):
-        reason = _immovable(module)
-        if reason is not None:
-            name, kind = prefix.removesuffix("."), type(module).__name__
-            at = f"placing {name!r}, a {kind}," if name else f"placing a {kind}"
-            raise UnsupportedOperation(at, reason)
-    for name, x in named:
-        _check_tensor(name, x)
+    classes = {type(module) for _, module in modules}
+    odd = {cls for cls in classes if _may_be_immovable(cls)}
+    for prefix, module in modules:
+        if type(module) in odd or not _PACKED.isdisjoint(map(type, module.__dict__.values())):
+            _check_module(prefix.removesuffix("."), module)
+
+
+def _may_be_immovable(cls: type) -> bool:
+    if cls.__module__.startswith("torch.nn.modules."):
+        return False
+    return issubclass(cls, (DistributedDataParallel, torch.jit.ScriptModule)) or (
+        not _FULLY_SHARDED.isdisjoint([base.__name__ for base in cls.__mro__])
+    )
+
+
+def _check_module(name: str, module: torch.nn.Module) -> None:
+    reason = _immovable(module)
+    if reason is not None:
+        kind = type(module).__name__
+        at = f"placing {name!r}, a {kind}," if name else f"placing a {kind}"
+        raise UnsupportedOperation(at, reason)
 
 
 def _immovable(module: torch.nn.Module) -> str | None:
     if isinstance(module, DistributedDataParallel):
         return "its communication is set up for the device it is on: place the module first"
-    if not _FULLY_SHARDED.isdisjoint([cls.__name__ for cls in type(module).__mro__]):
-        return "its parameters are spread over devices: place the module before sharding it"
     if isinstance(module, torch.jit.ScriptModule):
         return _immovable_script(module)
-    if torch.ScriptObject in map(type, module.__dict__.values()):
+    if not _PACKED.isdisjoint(map(type, module.__dict__.values())):
         return (
             "it holds packed (quantized) weights, which torch cannot move: place it first, "
             "then quantize it"
         )
-    return None
+    return "its parameters are spread over devices: place the module before sharding it"
 
 
 def _immovable_script(module: Any) -> str | None:
@@ -154,6 +181,18 @@ def _immovable_script(module: Any) -> str | None:
                 "it with torch.jit.load(file, map_location=...)"
             )
     return None
+
+
+def check_tensors(named: Iterable[tuple[str, torch.Tensor]]) -> None:
+    """Refuse tensors that have no memory to move, or not on one device.
+
+    Raises:
+        UnsupportedOperation: names the tensor, and what to do.
+    """
+    plain = (torch.nn.Parameter, torch.Tensor)
+    for name, x in named:
+        if type(x) not in plain or not x.is_leaf or x.is_meta:
+            _check_tensor(name, x)
 
 
 def _check_tensor(name: str, x: torch.Tensor) -> None:
@@ -185,8 +224,13 @@ def move_what_else(model: torch.nn.Module, native: torch.device) -> None:
     RNNs. A Lightning module remembers its device in ``to``. If one of them fails, the memory and
     the attributes that the others changed are restored.
     """
-    own = [module for _, module in modules_of(model) if type(module)._apply is not _APPLY]
-    asked = list(_with_own_to(model))
+    modules = [module for _, module in modules_of(model)]
+    classes: set[type[torch.nn.Module]] = {type(module) for module in modules}
+    overriding = {cls for cls in classes if cls._apply is not _APPLY}
+    own = [module for module in modules if type(module) in overriding] if overriding else []
+    asked = list(_with_own_to(model)) if any(cls.to is not _TO for cls in classes) else []
+    if not own and not asked:
+        return
     before = [(module, module.__dict__.copy()) for each in asked for module in each.modules()]
     moved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
@@ -212,7 +256,7 @@ def move_what_else(model: torch.nn.Module, native: torch.device) -> None:
 
 def _with_own_to(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
     """The outermost modules that override ``to``: theirs is what moves those inside."""
-    if type(module).to is not torch.nn.Module.to:
+    if type(module).to is not _TO:
         yield module
         return
     for child in module.children():
@@ -234,7 +278,7 @@ def _ask(module: torch.nn.Module, native: torch.device) -> None:
         del module.__dict__["_apply"]
 
 
-_APPLY = torch.nn.Module._apply
+_APPLY, _TO = torch.nn.Module._apply, torch.nn.Module.to
 
 
 def _apply(module: torch.nn.Module, function: Callable[[torch.Tensor], torch.Tensor]) -> None:

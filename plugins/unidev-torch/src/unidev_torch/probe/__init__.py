@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unidev.contract import Extent, Probe, part
+from unidev.contract import Extent, Probe, part, unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from unidev.contract import Array, Device
+    from unidev.contract import Array, Backend, Device
 
 
 class TorchProbe(Probe):
@@ -20,6 +21,7 @@ class TorchProbe(Probe):
 
     autograd = part("unidev_torch.probe.autograd:TorchAutogradProbe")
     models = part("unidev_torch.probe.models:TorchModelProbe")
+    side_stream = part("unidev_torch.probe:side_stream_of")
 
     def make(self, array: Array, device: Device) -> torch.Tensor:
         """The array's bytes, viewed as the dtype of the same name."""
@@ -70,6 +72,16 @@ class TorchProbe(Probe):
             "filters": tuple(warnings.filters),
         }
 
+    def current(self) -> Mapping[str, object]:
+        """The accelerator's current device, and the current stream of each; empty without one."""
+        if torch.accelerator.current_accelerator() is None:
+            return {}
+        count = torch.accelerator.device_count()
+        return {
+            "device": torch.accelerator.current_device_index(),
+            "streams": [torch.accelerator.current_stream(index) for index in range(count)],
+        }
+
     def specials(self, device: Device) -> Mapping[str, torch.Tensor]:
         """Parameters, conjugates, halves; sparse and quantized ones on the CPU."""
         native = _native(device)
@@ -118,6 +130,20 @@ class TorchProbe(Probe):
         x = torch.ones((2, 3), device=_native(device))
         x.untyped_storage().resize_(20)
         return x
+
+
+def side_stream_of(backend: Backend) -> Any:
+    """A ``torch.Stream``, if there is an accelerator that has several."""
+    accelerator = torch.accelerator.current_accelerator()
+    if not backend.device_count("gpu") or accelerator is None or accelerator.type == "mps":
+        return unsupported("torch has no accelerator here, or one that has a single stream")
+    return _side_stream
+
+
+@contextmanager
+def _side_stream(device: Device) -> Iterator[None]:
+    with torch.Stream(_native(device)):
+        yield
 
 
 def make(array: Array, device: Device) -> torch.Tensor:

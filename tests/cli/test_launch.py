@@ -1,0 +1,90 @@
+"""``unidev launch``: a program in several processes, or alone."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROGRAM = """
+import sys
+import helper_beside_it
+import unidev
+
+group = unidev.group()
+total = group.all_reduce(unidev.full(1, group.rank + 1.0))
+print(sys.argv[1:], group.size, unidev.to_numpy(total).tolist(), __name__)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "helper_beside_it.py").touch()
+    (tmp_path / "program.py").write_text(PROGRAM)
+    return tmp_path
+
+
+def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "UNIDEV_BACKEND": "numpy",
+        "PYTHONPATH": os.pathsep.join(each for each in sys.path if each),
+    }
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True
+    )
+
+
+def launch(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return run("-m", "unidev", "launch", *words, folder=folder)
+
+
+def test_a_program_runs_in_all_workers(folder: Path) -> None:
+    done = launch("--workers", "3", "program.py", "--epochs", "2", folder=folder)
+    expected = [f"[{rank}] ['--epochs', '2'] 3 [6.0] __main__" for rank in range(3)]
+    assert sorted(done.stdout.splitlines()) == expected, done.stderr
+    assert done.returncode == 0
+
+
+def test_the_same_program_runs_alone(folder: Path) -> None:
+    done = run("program.py", "x", folder=folder)
+    assert done.stdout == "['x'] 1 [1.0] __main__\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("ending", "code", "words"),
+    [
+        ("sys.exit()", 0, ""),
+        ("sys.exit(0)", 0, ""),
+        ("sys.exit(3 * group.rank)", 1, "unidev: worker 1 on 127.0.0.1 called sys.exit(3)."),
+        ("assert group.rank", 1, "unidev: worker 0 on 127.0.0.1 raised AssertionError."),
+    ],
+)
+def test_the_end_of_a_program_is_that_of_the_run(
+    folder: Path, ending: str, code: int, words: str
+) -> None:
+    (folder / "program.py").write_text(PROGRAM + ending)
+    done = launch("program.py", folder=folder)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere.py"], "there is no file 'nowhere.py'"),
+        (["--workers", "0", "program.py"], "Invalid value for '--workers'"),
+        (["--retries", "1", "program.py"], "pass checkpoints="),
+        (["--launcher", "slurm", "program.py"], "there is no launcher 'slurm'"),
+    ],
+)
+def test_bad_input_is_named(folder: Path, words: list[str], message: str) -> None:
+    done = launch(*words, folder=folder)
+    assert done.returncode in (1, 2)
+    assert message in done.stderr

@@ -1,0 +1,244 @@
+"""``prefetch``: batches in order, ahead of their use; nothing is left behind."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import threading
+import traceback
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import unidev
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+READS_AHEAD = "unidev-prefetch"
+
+
+def reading_threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == READS_AHEAD]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left(two_gpus: None) -> Iterator[None]:
+    yield
+    assert reading_threads() == []
+
+
+def numbered(count: int) -> Iterator[np.ndarray[Any, Any]]:
+    for number in range(count):
+        yield np.full(2, float(number))
+
+
+def test_batches_come_in_order_on_the_device_and_every_iteration_begins_anew() -> None:
+    loader = unidev.prefetch([{"x": each, "n": "a"} for each in numbered(20)], "gpu:1", depth=3)
+    for _ in range(2):
+        found = list(loader)
+        assert [unidev.to_numpy(each["x"])[0] for each in found] == list(range(20))
+        assert {unidev.device_of(each["x"]) for each in found} == {unidev.gpu(1)}
+        assert found[0]["n"] == "a"
+
+
+def test_a_loader_that_overwrites_its_buffer_changes_no_batch() -> None:
+    host, there = np.zeros(2), unidev.zeros(2, device="gpu:0")
+
+    def overwriting() -> Iterator[Any]:
+        for number in range(5):
+            host[:] = number
+            there[:] = unidev.full(2, float(number), device="gpu:0")
+            yield host, there
+
+    for number, batch in enumerate(unidev.prefetch(overwriting(), "gpu:0", depth=4)):
+        assert [unidev.to_numpy(x).tolist() for x in batch] == [[number] * 2] * 2
+    (same,) = unidev.prefetch([there], "gpu:0")
+    assert same is not there
+
+
+@pytest.mark.parametrize("depth", [1, 2, 5])
+def test_so_many_batches_are_made_ahead_and_not_one_more(depth: int) -> None:
+    made, asked = [], threading.Semaphore(0)
+
+    def counted() -> Iterator[Any]:
+        for x in numbered(20):
+            made.append(x)
+            asked.release()
+            yield x
+
+    batches = iter(unidev.prefetch(counted(), "cpu", depth=depth))
+    for _ in range(depth):
+        assert asked.acquire(timeout=60)
+    for taken in range(1, 5):
+        next(batches)
+        assert asked.acquire(timeout=60)
+        assert len(made) == depth + taken
+    del batches
+
+
+def test_the_next_batch_is_read_while_this_one_is_in_use() -> None:
+    in_use = threading.Event()
+
+    def waiting() -> Iterator[Any]:
+        yield np.zeros(1)
+        assert in_use.wait(timeout=60), "nothing reads ahead"
+        yield np.ones(1)
+
+    batches = iter(unidev.prefetch(waiting(), "cpu"))
+    next(batches)
+    in_use.set()
+    assert next(batches)[0] == 1
+
+
+def test_an_error_of_the_loader_has_its_own_traceback_and_comes_in_its_place() -> None:
+    def failing_here() -> None:
+        raise LookupError("no such picture")
+
+    def failing() -> Iterator[Any]:
+        yield np.zeros(1)
+        failing_here()
+
+    batches = iter(unidev.prefetch(failing(), "cpu"))
+    next(batches)
+    with pytest.raises(LookupError, match="no such picture") as caught:
+        next(batches)
+    assert "failing_here" in "".join(traceback.format_tb(caught.value.__traceback__))
+    with pytest.raises(StopIteration):
+        next(batches)
+
+
+def test_an_error_of_putting_comes_in_the_place_of_its_batch() -> None:
+    batches = iter(unidev.prefetch([np.zeros(1), np.array(["2026"], "datetime64[Y]")], "cpu"))
+    next(batches)
+    with pytest.raises(unidev.UnsupportedDtypeError):
+        next(batches)
+    with pytest.raises(unidev.DeviceNotFoundError, match="gpu:7"):
+        next(iter(unidev.prefetch([np.zeros(1)], "gpu:7")))
+    with pytest.raises(unidev.DeviceNotFoundError, match="gpu:7"):
+        unidev.prefetch([], unidev.Device("numpy", "gpu", 7))
+
+
+class Interrupted(BaseException):
+    pass
+
+
+def interrupted(batches: Iterator[Any]) -> None:
+    for _ in batches:
+        raise Interrupted
+
+
+@pytest.mark.parametrize("kind", ["break", "error", "never begun", "closed"])
+def test_leaving_early_leaves_no_thread_no_batch_and_no_loader(kind: str) -> None:
+    class Held(np.ndarray):  # type: ignore[type-arg]
+        pass
+
+    held: list[weakref.ref[Any]] = []
+
+    class Loader:
+        def __iter__(self) -> Loader:
+            return self
+
+        def __next__(self) -> Any:
+            batch = {"x": np.zeros(3), "held": Held(1)}
+            held.append(weakref.ref(batch["held"]))
+            return batch
+
+    iterator = Loader()
+    held.append(weakref.ref(iterator))
+    batches = iter(unidev.prefetch(iterator, "gpu:0", depth=3))
+    del iterator
+    if kind == "break":
+        for _ in batches:
+            break
+    elif kind == "error":
+        with pytest.raises(Interrupted):
+            interrupted(batches)
+    elif kind == "closed":
+        batches.close()  # type: ignore[attr-defined]
+        assert list(batches) == []
+    assert len(reading_threads()) == (0 if kind == "closed" else 1)
+    batches = _ = None
+    gc.collect()
+    assert [each() for each in held] == [None] * len(held)
+
+
+def test_iter_of_the_loader_runs_in_the_thread_that_iterates() -> None:
+    threads: list[Any] = []
+
+    class Loader:
+        def __len__(self) -> int:
+            return 2
+
+        def __iter__(self) -> Iterator[Any]:
+            threads.append(threading.current_thread())
+            return iter([np.zeros(1), np.ones(1)])
+
+    loader = unidev.prefetch(Loader(), "cpu")
+    assert threads == []
+    assert len(loader) == 2
+    assert len(list(loader)) == 2
+    assert threads == [threading.current_thread()]
+    unsized = unidev.prefetch(numbered(2), "cpu")
+    assert not hasattr(unsized, "__len__")
+    assert bool(unsized)
+
+
+def test_the_thread_has_the_backend_the_device_the_traces_and_the_guards() -> None:
+    def moving() -> Iterator[Any]:
+        for _ in range(3):
+            x = unidev.ones(2)
+            yield str(unidev.device_of(x)), unidev.active_backend().name, np.zeros(2)
+
+    with unidev.use_backend("numpy"), unidev.gpu(1), unidev.trace_transfers() as trace:
+        found = [each[:2] for each in unidev.prefetch(moving(), "gpu:0")]
+    assert found == [("gpu:1", "numpy")] * 3
+    assert [each.operation for each in trace.transfers] == ["prefetch"] * 3
+    (line,) = trace.by_line()
+    assert line.line.source.startswith("found = [")
+    assert {each.thread for each in trace.transfers} == {READS_AHEAD}
+
+    def reading() -> Iterator[Any]:
+        x = unidev.ones(2, device="gpu:0")
+        yield unidev.to_numpy(x)
+
+    with (
+        unidev.transfer_guard("forbid"),
+        pytest.raises(unidev.TransferForbiddenError, match="to_numpy"),
+    ):
+        list(unidev.prefetch(reading(), "gpu:0"))
+
+
+def test_a_trace_that_ends_first_has_no_more() -> None:
+    batches = iter(unidev.prefetch(numbered(10), "gpu:0", depth=1))
+    with unidev.trace_transfers() as trace:
+        assert len(list(itertools.islice(batches, 2))) == 2
+    with unidev.trace_transfers() as trace:
+        others = iter(unidev.prefetch(numbered(10), "gpu:0", depth=1))
+        next(others)
+    count = trace.count
+    assert count in (1, 2)
+    assert len(list(others)) == 9
+    assert trace.count <= 3
+    assert len(list(batches)) == 8
+
+
+def test_what_is_no_loader_and_no_depth_is_refused() -> None:
+    for depth in (0, -1, 1.5, "2", None, True):
+        with pytest.raises(unidev.InvalidDataError, match="positive integer"):
+            unidev.prefetch([], "cpu", depth=depth)  # type: ignore[arg-type]
+    with pytest.raises(unidev.InvalidDataError, match="batches to iterate over"):
+        unidev.prefetch(3, "cpu")  # type: ignore[arg-type]
+
+
+def test_python_ends_while_a_thread_reads_ahead(run_python) -> None:
+    assert "done" in run_python(
+        """
+        import itertools, numpy as np, unidev
+        batches = iter(unidev.prefetch((np.zeros(2) for _ in itertools.count()), "cpu"))
+        next(batches)
+        print("done")
+        """
+    )

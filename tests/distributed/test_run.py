@@ -1,0 +1,176 @@
+"""``unidev.run``: results, arguments, output, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import run_samples
+
+import unidev
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import RunPython
+
+SCRIPT = """
+import unidev
+
+def rank():
+    return unidev.group().rank
+
+{guard}
+    print(unidev.run(rank, backend="numpy"))
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_each_worker_has_a_rank_and_results_come_by_rank(workers: int) -> None:
+    expected = [(rank, workers, "cpu:0") for rank in range(workers)]
+    assert unidev.run(run_samples.ranks, workers=workers, backend="numpy") == expected
+
+
+def test_arguments_and_results_travel_whole() -> None:
+    given = ({"a": [1, 2]}, np.arange(5)[::2], "text", len)
+    for found in unidev.run(run_samples.echo, *given, backend="numpy"):
+        assert found[0] == given[0]
+        assert (found[1] == given[1]).all()
+        assert found[2:] == given[2:]
+
+
+def test_a_partial_of_a_function_is_a_function() -> None:
+    assert unidev.run(partial(run_samples.echo, 1), 2, workers=1, backend="numpy") == [(1, 2)]
+
+
+def test_what_workers_print_is_shown_by_line_with_the_rank(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    unidev.run(run_samples.printing, 3, backend="numpy")
+    printed = capsys.readouterr()
+    for rank in (0, 1):
+        own = [line for line in printed.out.splitlines() if line.startswith(f"[{rank}] ")]
+        assert own == [f"[{rank}] out 0", f"[{rank}] out 1", f"[{rank}] out 2", f"[{rank}] no end"]
+        assert f"[{rank}] err\n" in printed.err
+
+
+def test_simulated_gpus_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNIDEV_SIMULATE", "2")
+    assert [found[2] for found in unidev.run(run_samples.ranks, backend="numpy")] == [
+        "gpu:0",
+        "gpu:1",
+    ]
+
+
+def test_too_few_gpus_for_all_means_the_cpu_and_is_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("UNIDEV_SIMULATE", "2")
+    found = unidev.run(run_samples.ranks, workers=3, backend="numpy")
+    assert {device for _, _, device in found} == {"cpu:0"}
+    assert capsys.readouterr().err.count("2 GPUs for 3 workers") == 1
+
+
+def test_zero_gpus_are_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNIDEV_SIMULATE", "2")
+    found = unidev.run(run_samples.ranks, backend="numpy", gpus_per_worker=0)
+    assert {device for _, _, device in found} == {"cpu:0"}
+
+
+def test_more_gpus_than_there_are_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNIDEV_SIMULATE", "3")
+    with pytest.raises(unidev.DeviceNotFoundError, match="need 4, and this machine has 3"):
+        unidev.run(run_samples.ranks, backend="numpy", gpus_per_worker=2)
+
+
+def run_script(folder: Path, guard: str) -> subprocess.CompletedProcess[str]:
+    file = folder / "script.py"
+    file.write_text(SCRIPT.format(guard=guard))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        [sys.executable, str(file)], capture_output=True, text=True, env=environment
+    )
+
+
+def test_a_function_of_the_script_runs_under_a_guard(tmp_path: Path) -> None:
+    done = run_script(tmp_path, 'if __name__ == "__main__":')
+    assert done.stdout == "[0, 1]\n", done.stderr
+
+
+def test_a_missing_guard_is_named(tmp_path: Path) -> None:
+    done = run_script(tmp_path, "if True:")
+    assert done.returncode == 1
+    assert 'put that call under `if __name__ == "__main__":`' in done.stderr
+
+
+def test_a_function_of_an_interactive_session_is_refused(run_python: RunPython) -> None:
+    program = """
+        import unidev
+        def f(): pass
+        try:
+            unidev.run(f, backend="numpy")
+        except unidev.InvalidDataError as error:
+            print(error)
+    """
+    assert "put it into a file" in run_python(program)
+
+
+def local() -> Any:
+    def inner() -> None: ...
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "words"),
+    [
+        (lambda: None, {}, "is a lambda"),
+        (local(), {}, "defined inside a function"),
+        (3, {}, "needs a function, not 3"),
+        (run_samples.ranks, {"workers": 0}, "workers must be an integer from 1"),
+        (run_samples.ranks, {"workers": 2.0}, "workers must be an integer from 1"),
+        (run_samples.ranks, {"timeout": 0}, "timeout must be a positive number"),
+        (run_samples.ranks, {"timeout": float("nan")}, "timeout must be a positive number"),
+        (run_samples.ranks, {"gpus_per_worker": -1}, "gpus_per_worker must be an integer from 0"),
+        (run_samples.ranks, {"retries": 1}, "pass checkpoints="),
+        (run_samples.ranks, {"launcher": "slurm"}, "there is no launcher 'slurm'; there are: "),
+        (run_samples.ranks, {"launcher": "processes", "address": "auto"}, "takes no address"),
+    ],
+)
+def test_bad_input_is_named(function: Any, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(unidev.InvalidDataError, match=words):
+        unidev.run(function, backend="numpy", **options)
+
+
+def test_an_argument_that_cannot_be_pickled_is_named() -> None:
+    with pytest.raises(unidev.InvalidDataError, match="the arguments cannot be pickled"):
+        unidev.run(run_samples.echo, threading.Lock(), backend="numpy")
+
+
+def test_a_result_that_cannot_be_pickled_is_the_workers_failure() -> None:
+    with pytest.raises(
+        unidev.WorkerFailedError, match=r"the result of worker \d cannot be pickled"
+    ):
+        unidev.run(run_samples.unpicklable_result, backend="numpy")
+
+
+def test_a_tensor_on_a_gpu_does_not_travel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNIDEV_SIMULATE", "2")
+    with pytest.raises(unidev.WorkerFailedError, match=r"unidev\.to_numpy"):
+        unidev.run(run_samples.tensor_result, backend="numpy")
+
+
+def test_a_worker_starts_no_run() -> None:
+    with pytest.raises(unidev.WorkerFailedError, match="this is worker 0 of a run"):
+        unidev.run(run_samples.run_inside, workers=1, backend="numpy")
+
+
+def test_another_thread_of_a_worker_has_no_group() -> None:
+    (found,) = unidev.run(run_samples.in_a_thread, workers=1, backend="numpy")
+    assert "only the thread that runs the function" in found

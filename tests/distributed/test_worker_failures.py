@@ -1,0 +1,125 @@
+"""One worker fails: the error names the first one, in time, and nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import run_samples
+
+import unidev
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LIMIT_S = 90.0
+"""Generous: the machine may be busy."""
+
+pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks processes up in /proc")
+
+
+@pytest.fixture(autouse=True)
+def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A variable that all processes of the test inherit; none with it is left afterwards."""
+    value = uuid.uuid4().hex
+    monkeypatch.setenv("RUN_MARK", value)
+    yield value
+    until = time.monotonic() + LIMIT_S
+    while marked(value) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert marked(value) == []
+
+
+def marked(value: str) -> list[str]:
+    """The command lines of the other living processes with that mark."""
+    folders = (folder for folder in Path("/proc").glob("[0-9]*") if int(folder.name) != os.getpid())
+    return [command for folder in folders if (command := command_if_marked(folder, value))]
+
+
+def command_if_marked(folder: Path, value: str) -> str:
+    try:
+        if value.encode() in (folder / "environ").read_bytes():
+            return (folder / "cmdline").read_text(errors="replace")  # empty for a zombie
+    except OSError:  # it has ended, or is another user's
+        pass
+    return ""
+
+
+def failure(how: str, rank: int, **options: float) -> unidev.WorkerFailedError:
+    with pytest.raises(unidev.WorkerFailedError) as caught:
+        unidev.run(run_samples.failing, how, rank, workers=3, backend="numpy", **options)  # type: ignore[arg-type]
+    assert caught.value.rank == rank
+    assert f"worker {rank} on 127.0.0.1 " in str(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize(
+    ("how", "words", "number"),
+    [
+        ("raises", "raised KeyError: 'the key that is not there'", None),
+        ("thread", "raised KeyError: 'the key that is not there'", None),
+        ("killed", "was killed by SIGKILL", "SIGKILL"),
+        ("crashes", "was killed by SIGSEGV", "SIGSEGV"),
+        ("exits", "ended with exit code 7", None),
+        ("sys.exit", r"called sys.exit\('enough'\)", None),
+        ("early", "returned after 3 collectives, while worker", None),
+    ],
+)
+def test_the_worker_that_failed_first_is_named(
+    how: str, words: str, number: str | None, rank: int
+) -> None:
+    import re
+
+    error = failure(how, rank)
+    assert re.search(words, str(error))
+    assert error.signal == number
+    if how != "early":
+        assert f"about to fail: {how}" in error.output
+
+
+def test_the_workers_own_traceback_is_in_the_error() -> None:
+    assert "in _raise" in failure("raises", 1).traceback
+    assert "in _crash" in failure("crashes", 1).traceback
+
+
+def test_one_that_does_not_come_is_named_with_its_stack() -> None:
+    error = failure("late", 2, timeout=2)
+    assert "did not come to all_reduce (its collective number 4)" in str(error)
+    assert "_sleep_where_all_can_see" in error.traceback
+
+
+def test_one_that_is_stopped_is_named() -> None:
+    assert "it is stopped (SIGSTOP)" in str(failure("stopped", 1, timeout=2))
+
+
+def test_children_of_a_worker_end_with_it() -> None:
+    with pytest.raises(unidev.WorkerFailedError):
+        unidev.run(run_samples.with_child, 3600, backend="numpy")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
+def test_the_end_of_the_parent_ends_all(number: int, mark: str) -> None:
+    program = (
+        "import run_samples, unidev; unidev.run(run_samples.children_and_wait, backend='numpy')"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-u", "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert parent.stdout is not None
+    assert "all there" in parent.stdout.readline()
+    assert len(marked(mark)) == 3
+    parent.send_signal(number)
+    _, err = parent.communicate(timeout=LIMIT_S)
+    assert ("KeyboardInterrupt" in err) == (number == signal.SIGINT)

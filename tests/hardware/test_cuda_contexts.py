@@ -1,0 +1,67 @@
+"""Which GPUs have a CUDA context, as a driver reports it that is made up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from unidev.errors import UnsupportedOperation
+from unidev.hardware import cuda_contexts
+
+
+class FakeDriver:
+    """``libcuda`` with two devices; ``fails`` names a function that does."""
+
+    def __init__(self, active: set[int], fails: str = "") -> None:
+        self.active = active
+        self.fails = fails
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*arguments: Any) -> int:
+            self.calls.append(name)
+            if name == self.fails:
+                return 100
+            return int(getattr(self, f"_{name}")(*arguments))
+
+        return call
+
+    def _cuInit(self, flags: int) -> int:
+        return flags
+
+    def _cuDeviceGetCount(self, count: Any) -> int:
+        count._obj.value = 2
+        return 0
+
+    def _cuDeviceGet(self, device: Any, index: int) -> int:
+        device._obj.value = 70 + index  # a handle is not the index
+        return 0
+
+    def _cuDevicePrimaryCtxGetState(self, device: Any, flags: Any, active: Any) -> int:
+        flags._obj.value = 4
+        active._obj.value = device.value - 70 in self.active
+        return 0
+
+
+@pytest.mark.parametrize("active", [set(), {1}, {0, 1}])
+def test_the_devices_with_a_context_are_named_by_their_index(
+    active: set[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_contexts, "_loaded", lambda: FakeDriver(active))
+    assert cuda_contexts.indices_with_context() == sorted(active)
+
+
+@pytest.mark.parametrize("name", ["cuInit", "cuDeviceGetCount", "cuDevicePrimaryCtxGetState"])
+def test_a_driver_that_fails_reports_nothing_and_says_so(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_contexts, "_loaded", lambda: FakeDriver({0}, name))
+    with pytest.raises(UnsupportedOperation, match=rf"CUDA's {name} failed with error 100"):
+        cuda_contexts.indices_with_context()
+
+
+def test_without_a_driver_it_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_contexts, "_LIBRARY", "libnothing-of-that-name.so.1")
+    with pytest.raises(UnsupportedOperation, match="there is none"):
+        cuda_contexts.indices_with_context()

@@ -1,0 +1,207 @@
+"""Functions that tests give to ``unidev.run``; workers import them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+import numpy as np
+
+import unidev
+
+
+def ranks() -> tuple[int, int, str]:
+    group = unidev.group()
+    return group.rank, group.size, str(group.device)
+
+
+def echo(*given: Any) -> tuple[Any, ...]:
+    return given
+
+
+def printing(lines: int) -> None:
+    for line in range(lines):
+        print("out", line)
+    print("err", file=sys.stderr)
+    sys.stdout.write("no end")
+
+
+def everything() -> dict[str, Any]:
+    """Each collective, with values that depend on the rank."""
+    group = unidev.group()
+    rank = group.rank
+    w = unidev.array(np.arange(3, dtype=np.float32) + rank)
+    tree = {"w": w, "again": w, "n": unidev.array([7 - rank, rank]), "name": "x"}
+    kept = unidev.copy_to(w, "cpu")
+    found = {
+        "sum": group.all_reduce(tree),
+        "mean": group.all_reduce(w, "mean"),
+        "min": group.all_reduce(tree, "min")["n"],
+        "max": group.all_reduce(tree, "max")["n"],
+        "weighted": group.all_reduce(w, "mean", weights=rank + 1),
+        "listed": group.all_reduce(w, "mean", weights=[1.0] + [3.0] * (group.size - 1)),
+        "broadcast": group.broadcast(tree, group.size - 1),
+        "gathered": group.all_gather([w, unidev.zeros((0, 2))]),
+        "empty": group.all_reduce(unidev.zeros((2, 0))),
+        "rows": group.split_batch({"x": unidev.arange(5)}),
+        "half": group.all_reduce(unidev.full(2, 300.0, dtype="float16"), "mean"),
+        "bool": group.broadcast(unidev.array([rank == 0])),
+    }
+    group.barrier()
+    found["is_kept"] = bool((unidev.to_numpy(w) == unidev.to_numpy(kept)).all())
+    found["is_tied"] = found["sum"]["w"] is found["sum"]["again"]
+    large = unidev.full((3, 1 << 20), 1.0 + rank)
+    other = large[:, ::2]
+    found["in_place"] = group.all_reduce({"a": large, "b": w}, in_place=True)["a"] is large
+    found["large"] = float(unidev.to_numpy(other).max()), float(unidev.to_numpy(large).min())
+    found["w"] = w
+    return _plain(found)
+
+
+def _plain(tree: Any) -> Any:
+    return unidev.device_get(tree)
+
+
+def many_sums(count: int) -> bytes:
+    """Sums whose bits depend on the order."""
+    group = unidev.group()
+    random = np.random.default_rng(group.rank)
+    total = b""
+    for _ in range(count):
+        x = unidev.array(random.standard_normal(1000).astype(np.float32) * 10.0**group.rank)
+        total += unidev.to_numpy(group.all_reduce(x)).tobytes()
+    return total
+
+
+# -- failures --------------------------------------------------------------------------------------
+
+
+def failing(how: str, rank: int, steps: int = 3) -> str:
+    """Some exchanges; then the worker ``rank`` fails, and the others go on."""
+    group = unidev.group()
+    x = unidev.ones(10)
+    for step in range(steps + 3):
+        if step == steps and group.rank == rank:
+            print("about to fail:", how)
+            _FAILURES[how]()
+            return "early"
+        group.all_reduce(x)
+    return "done"
+
+
+def _raise() -> None:
+    raise KeyError("the key that is not there")
+
+
+def _crash() -> None:
+    sys.stdout.flush()
+    ctypes.string_at(0)
+
+
+def _stop() -> None:
+    sys.stdout.flush()
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def _kill() -> None:
+    sys.stdout.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _sleep_where_all_can_see() -> None:
+    time.sleep(3600)
+
+
+def _thread() -> None:
+    """A worker that raises while a thread of its own does not end."""
+    threading.Thread(target=time.sleep, args=(3600,)).start()
+    _raise()
+
+
+_FAILURES = {
+    "raises": _raise,
+    "crashes": _crash,
+    "killed": _kill,
+    "stopped": _stop,
+    "late": _sleep_where_all_can_see,
+    "exits": lambda: os._exit(7),
+    "sys.exit": lambda: sys.exit("enough"),
+    "early": lambda: None,
+    "thread": _thread,
+}
+
+
+def differing(how: str) -> str:
+    """Workers that do not exchange the same; each says what it gets."""
+    group = unidev.group()
+    first = group.rank == 0
+    calls = {
+        "shape": lambda: group.all_reduce(unidev.ones(3 if first else 2)),
+        "dtype": lambda: group.all_reduce(unidev.ones(3, dtype="float32" if first else "float64")),
+        "structure": lambda: group.all_reduce({"a" if first else "b": unidev.ones(3)}),
+        "operation": lambda: group.all_reduce(unidev.ones(3), "sum" if first else "max"),
+        "call": lambda: (group.all_reduce if first else group.broadcast)(unidev.ones(3)),
+        "root": lambda: group.broadcast(unidev.ones(3), group.rank),
+        "barrier": lambda: group.barrier() if first else group.all_gather(unidev.ones(3)),
+    }
+    try:
+        calls[how]()
+    except unidev.InvalidDataError as error:
+        group.barrier()  # the group is still of use
+        return str(error)
+    return "no error"
+
+
+def differing_later(how: str) -> None:
+    """Structures that differ though one or both workers have seen theirs before."""
+    group = unidev.group()
+    group.all_reduce(unidev.ones(3))
+    group.all_reduce(unidev.ones(4))
+    second = 5 if how == "one is new" else 4
+    group.all_reduce(unidev.ones(3 if group.rank == 0 else second))
+
+
+def in_a_thread() -> str:
+    found: list[str] = []
+
+    def ask() -> None:
+        try:
+            unidev.group()
+        except unidev.UnsupportedOperation as error:
+            found.append(str(error))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def run_inside() -> None:
+    unidev.run(ranks)
+
+
+def tensor_result() -> Any:
+    return unidev.zeros(2, device="gpu:0")
+
+
+def unpicklable_result() -> Any:
+    return threading.Lock()
+
+
+def with_child(seconds: float) -> None:
+    """A worker whose own child would outlive it."""
+    import subprocess
+
+    subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({seconds})"])
+    failing("killed", 0, 0)
+
+
+def children_and_wait() -> None:
+    unidev.group().barrier()
+    print("all there", flush=True)
+    time.sleep(3600)

@@ -1,0 +1,49 @@
+"""The examples, run as a user does, on the backends that are installed here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from warm_programs import LIMIT_S, run_program
+
+from unidev.registry.discovery import backend_specs
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
+FRAMEWORKS = [name for name in HERE if name != "numpy"]
+
+
+def environment(backend: str = "", count: int = 0) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
+    # On one thread: on a machine that does other things too, PyTorch's two wait for each other, and
+    # take ten times as long for such small steps.
+    own["OMP_NUM_THREADS"] = "1"
+    return {**own, "UNIDEV_BACKEND": backend, "UNIDEV_SIMULATE": str(count)}
+
+
+def run_example(
+    folder: Path, name: str, *options: object, backend: str = "", count: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run ``examples/NAME.py`` in ``folder`` on ``count`` simulated GPUs, its output in pipes."""
+    return run_program(
+        backend,
+        EXAMPLES / f"{name}.py",
+        options,
+        environment=environment(backend, count),
+        folder=folder,
+    )
+
+
+def run_fresh_example(
+    folder: Path, name: str, *options: object, backend: str = "", count: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """The same in a fresh interpreter, in which nothing is imported yet."""
+    return subprocess.run(
+        [sys.executable, EXAMPLES / f"{name}.py", *map(str, options)],
+        env=environment(backend, count), cwd=folder, capture_output=True, text=True,
+        timeout=LIMIT_S,
+    )  # fmt: skip

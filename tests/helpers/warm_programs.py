@@ -1,0 +1,136 @@
+"""Programs in processes that fork from one which has imported what they need.
+
+Importing a framework takes 1 to 5 seconds of a processor, and what the tests then run in it mostly
+a tenth of that. So, on Linux, the framework is imported once, and each program gets a copy of that
+process as its own. It may not have computed: PyTorch and TensorFlow hang in copies of a process
+that has. Elsewhere each program gets a fresh interpreter.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import gc
+import importlib
+import json
+import os
+import runpy
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+LIMIT_S = 300.0
+IMPORTED_LATER = ("paddle",)
+"""Paddle looks for simulated devices while it is imported, so each program imports it by itself."""
+ALSO = ("rich.progress", "matplotlib.figure", "matplotlib.backends.backend_agg", "sklearn.datasets")
+"""What the examples import besides."""
+
+
+def run_program(
+    backend: str,
+    script: Path,
+    options: Sequence[object] = (),
+    *,
+    environment: Mapping[str, str],
+    folder: Path,
+) -> subprocess.CompletedProcess[str]:
+    """As ``subprocess.run([sys.executable, script, *options])``, in a copy of a warm process."""
+    words = [str(script), *map(str, options)]
+    if sys.platform != "linux":
+        return subprocess.run(
+            [sys.executable, *words], env=dict(environment), cwd=folder,
+            capture_output=True, text=True, timeout=LIMIT_S,
+        )  # fmt: skip
+    with tempfile.TemporaryDirectory() as kept:
+        out, err = Path(kept, "out"), Path(kept, "err")
+        code = _warm(backend).run(
+            {"words": words, "environment": dict(environment), "folder": str(folder),
+             "outputs": [str(out), str(err)]}
+        )  # fmt: skip
+        return subprocess.CompletedProcess(words, code, out.read_text(), err.read_text())
+
+
+class Warm:
+    """A process that waits for programs, and copies itself for each."""
+
+    def __init__(self, backend: str) -> None:
+        own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, backend], env=own, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
+        )  # fmt: skip
+        atexit.register(self.end)
+
+    def run(self, order: Mapping[str, object]) -> int:
+        """The exit status of that program, once it has ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps(order), file=self._process.stdin, flush=True)
+        if not select.select([self._process.stdout], [], [], LIMIT_S)[0]:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            _warm.cache_clear()
+            raise subprocess.TimeoutExpired(str(order["words"]), LIMIT_S)
+        return int(self._process.stdout.readline())
+
+    def end(self) -> None:
+        """End the process, which has no more to do."""
+        self._process.communicate(timeout=LIMIT_S)
+
+
+_warm = functools.cache(Warm)
+
+
+def import_all(backend: str) -> None:
+    """Import the framework and what the examples import, as far as they are here."""
+    from unidev.registry.discovery import backend_specs
+    from unidev.registry.loading import load_class
+
+    spec = backend_specs().get(backend)
+    if spec is not None and backend not in IMPORTED_LATER:
+        load_class(spec)
+    for name in ALSO:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+
+
+def become(order: dict[str, object], nothing: int) -> list[str]:
+    """Be a process that was started with this order; what it has to run."""
+    outputs = [os.open(str(path), os.O_WRONLY | os.O_CREAT) for path in order["outputs"]]  # type: ignore[attr-defined]
+    for number, to in enumerate([nothing, *outputs]):
+        os.dup2(to, number)
+    os.environ.clear()
+    os.environ.update(order["environment"])  # type: ignore[arg-type]
+    os.chdir(str(order["folder"]))
+    words = [str(word) for word in order["words"]]  # type: ignore[attr-defined]
+    sys.argv = words
+    sys.path[0] = str(Path(words[0]).parent)
+    return words
+
+
+def main() -> None:
+    """Take orders until there are no more; a copy runs one, and ends as a program does."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what an import prints is no answer
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    import_all(sys.argv[1])
+    gc.freeze()
+    for line in sys.stdin:
+        child = os.fork()
+        if not child:
+            words = become(json.loads(line), nothing)
+            runpy.run_path(words[0], run_name="__main__")
+            return
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Batches that come in another order, too early, or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mutants.mutant import mutant, replace, replace_value
+
+
+@mutant("prefetch.in_order_on_the_device")
+def batches_out_of_order(backend: Any) -> None:
+    """Each second batch comes before the first: workers that hand in whatever is ready."""
+    from unidev.data import reader
+
+    put_next = reader._Shelf.put
+    held: list[Any] = []
+
+    @replace(reader._Shelf)
+    def put(self: Any, found: Any) -> None:
+        if isinstance(found, reader._Batch) and not held:
+            held.append(found)
+            return
+        for each in (found, *held) if isinstance(found, reader._Batch) else (*held, found):
+            put_next(self, each)
+        held.clear()
+
+
+@mutant("prefetch.in_order_on_the_device")
+def tensors_that_are_there_are_passed_on(backend: Any) -> None:
+    """A tensor on the device is handed out as it is, while the loader may overwrite it."""
+    from unidev.tensors import host_data
+
+    replace_value(host_data, "copied", host_data.moved)
+
+
+@mutant("prefetch.overwritten_buffers")
+def buffer_read_when_it_is_used(backend: Any) -> None:
+    """The host's array is read once the batch is used: a copy that did not wait for its bytes."""
+    from unidev.data import reader
+
+    put, following = reader.put_copies, reader.Reader.__next__
+
+    @replace(reader)
+    def put_copies(*arguments: Any) -> Any:
+        return (arguments,)
+
+    @replace(reader.Reader)
+    def __next__(self: Any) -> Any:
+        return put(*following(self))[0]
+
+
+@mutant("prefetch.errors_and_early_ends")
+def loader_errors_end_the_batches(backend: Any) -> None:
+    """An error in the thread ends the iteration as if there were no more batches."""
+    from unidev.data import reader
+
+    put_next = reader._Shelf.put
+
+    @replace(reader._Shelf)
+    def put(self: Any, found: Any) -> None:
+        put_next(self, reader._End() if isinstance(found, reader._Failure) else found)
+
+
+@mutant("prefetch.errors_and_early_ends")
+def thread_left_behind(backend: Any) -> None:
+    """After ``break`` the thread waits for ever for room."""
+    from unidev.data import reader
+
+    @replace(reader)
+    def _close(shelf: Any, thread: Any) -> None: ...

@@ -1,0 +1,241 @@
+"""Containers that need no registration, by what they are or by an adapter."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses
+from typing import Any
+
+import pytest
+
+import unidev
+
+
+@dataclasses.dataclass
+class Plain:
+    x: Any
+    n: Any = 3
+
+    def __post_init__(self) -> None:
+        assert self.n != "made twice"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Frozen:
+    x: Any
+
+
+class Attrs:
+    """As attrs makes them: slots, and the fields on the class."""
+
+    __slots__ = ("x",)
+    __attrs_attrs__ = ()
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+
+class Pydantic:
+    """As pydantic's ``BaseModel``: what is set is checked, and private values lie in a slot."""
+
+    __slots__ = "__dict__", "__pydantic_private__"
+    __pydantic_fields__ = ()
+
+    def __init__(self, x: Any) -> None:
+        object.__setattr__(self, "__dict__", {"x": x})
+        object.__setattr__(self, "__pydantic_private__", {"_hidden": x})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("checked")
+
+
+class Config(dict):  # type: ignore[type-arg]
+    name = "none"
+
+    def __init__(self, x: Any) -> None:
+        super().__init__(x=x)
+        self.name = "config"
+
+
+class Default(collections.defaultdict):  # type: ignore[type-arg]
+    def __init__(self, x: Any) -> None:
+        super().__init__(list, x=x)
+
+
+class Ordered(collections.OrderedDict):  # type: ignore[type-arg]
+    def __init__(self, x: Any) -> None:
+        super().__init__(b=1, x=x)
+
+
+class Data(collections.UserDict):  # type: ignore[type-arg]
+    def __init__(self, x: Any) -> None:
+        super().__init__({"x": x})
+
+
+class Rows(list):  # type: ignore[type-arg]
+    def __init__(self, x: Any) -> None:
+        super().__init__([x])
+        self.name = "rows"
+
+
+class Frame(tuple):
+    __slots__ = ()
+
+    def __new__(cls, x: Any) -> Frame:
+        return tuple.__new__(cls, (x, "frame"))
+
+
+class Mapped(collections.abc.Mapping[str, Any]):
+    def __init__(self, x: Any) -> None:
+        self._kept = {"x": x}
+
+    def __getitem__(self, key: str) -> Any:
+        return self._kept[key]
+
+    def __iter__(self) -> Any:
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+
+class Store:
+    """As torch_geometric's: it knows its graph."""
+
+    def __init__(self, parent: Any, mapping: dict[str, Any]) -> None:
+        self._mapping = mapping
+        self._parent = parent
+
+
+class BaseData:
+    """As torch_geometric's."""
+
+    def __init__(self, x: Any) -> None:
+        self._store = Store(self, {"x": x, "n": 3})
+
+    @property
+    def stores(self) -> list[Store]:
+        return [self._store]
+
+    def __copy__(self) -> BaseData:
+        made = type(self)(None)
+        made._store = Store(made, dict(self._store._mapping))
+        return made
+
+
+BaseData.__module__ = "torch_geometric.data.data"
+
+
+class Graph(BaseData):
+    pass
+
+
+class Cache:
+    """As transformers'."""
+
+    def __init__(self, x: Any) -> None:
+        self.layers = [CacheLayerMixin(x)]
+
+
+class CacheLayerMixin:
+    def __init__(self, x: Any) -> None:
+        self.keys = x
+
+
+Cache.__module__ = CacheLayerMixin.__module__ = "transformers.cache_utils"
+
+
+def x_of(tree: Any) -> Any:
+    if isinstance(tree, BaseData):
+        assert tree._store._parent is tree
+        assert tree._store._mapping["n"] == 3
+        return tree._store._mapping["x"]
+    if isinstance(tree, Cache):
+        return tree.layers[0].keys
+    if isinstance(tree, (list, tuple)):
+        return tree[0]
+    return tree["x"] if isinstance(tree, collections.abc.Mapping) else tree.x
+
+
+KINDS = [
+    Plain, Frozen, Attrs, Pydantic, Config, Default, Ordered, Data, Rows, Frame, Mapped, Graph,
+    Cache,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("cls", KINDS, ids=lambda cls: cls.__name__)
+def test_it_is_moved_and_stays_what_it_is(cls: Any, two_gpus: None) -> None:
+    x = unidev.ones(2)
+    for tree, at in ((cls(x), lambda tree: tree), ({"a": [cls(x)], "x": x}, lambda t: t["a"][0])):
+        for verb in (unidev.copy_to, unidev.as_in_device):
+            moved = verb(tree, "gpu:1")
+            assert type(at(moved)) is cls
+            assert at(moved) is not at(tree)
+            assert unidev.device_of(moved) is unidev.gpu(1)
+            assert unidev.device_of(x_of(at(moved))) is unidev.gpu(1)
+            assert x_of(at(tree)) is x
+            assert verb(moved, "gpu:1") is moved if verb is unidev.as_in_device else True
+        assert x_of(at(unidev.copy_to(tree, "cpu"))) is not x
+        assert unidev.device_of(tree) is unidev.cpu()
+
+
+@pytest.mark.parametrize("cls", KINDS, ids=lambda cls: cls.__name__)
+def test_without_a_tensor_it_passes_and_is_itself(cls: Any) -> None:
+    inside = cls(5)
+    moved = unidev.copy_to([unidev.ones(1), inside], "cpu")
+    assert moved[1] is inside
+
+
+def test_what_else_it_holds_stays() -> None:
+    x = unidev.ones(1)
+    plain = Plain(x)
+    plain.n = "made twice"
+    assert unidev.copy_to(plain, "cpu").n == "made twice"
+    assert unidev.copy_to(Config(x), "cpu").name == "config"
+    assert unidev.copy_to(Default(x), "cpu")["new"] == []
+    ordered = unidev.copy_to(Ordered(x), "cpu")
+    ordered.move_to_end("b")  # it keeps an order of its own
+    assert list(ordered) == ["x", "b"]
+    assert unidev.copy_to(Rows(x), "cpu").name == "rows"
+    assert unidev.copy_to(Frame(x), "cpu")[1] == "frame"
+    made = unidev.copy_to(Pydantic(x), "cpu")
+    assert made.__pydantic_private__["_hidden"] is made.x is not x
+
+
+def test_paths_lead_through_them(two_gpus: None) -> None:
+    tree = Plain(Data(unidev.ones(1)), Graph(unidev.ones(1, device="gpu:0")))
+    with pytest.raises(unidev.DeviceMismatchError) as caught:
+        unidev.check_same_device(batch=tree)
+    assert set(caught.value.devices) == {"batch.x.data['x']", "batch.n['x']"}
+
+
+def test_what_is_there_stays_itself_beside_what_moves(two_gpus: None) -> None:
+    there = Plain(unidev.ones(1, device="gpu:0"))
+    moved = unidev.as_in_device([there, unidev.ones(1)], "gpu:0")
+    assert moved[0] is there
+
+
+def test_one_that_holds_itself_is_refused_at_once() -> None:
+    tree = Plain(unidev.ones(1))
+    tree.n = [tree, {"again": tree}, Plain(tree)]
+    with pytest.raises(unidev.CircularContainerError, match="contains itself"):
+        unidev.copy_to({"t": tree}, "cpu")
+
+
+def test_an_own_registration_comes_first() -> None:
+    class Own(dict):  # type: ignore[type-arg]
+        pass
+
+    tree = Own(x=unidev.ones(1))
+    assert unidev.copy_to([tree], "cpu")[0]["x"] is not tree["x"]
+    unidev.register_container(
+        Own, lambda own: ((own["x"],), None), lambda rest, children: Own(own=True)
+    )
+    assert unidev.copy_to([tree], "cpu")[0] == {"own": True}
+
+
+def test_a_copy_of_a_copy_is_sound() -> None:
+    tree = [Plain(Rows(unidev.ones(1)))]
+    twice = unidev.copy_to(copy.copy(unidev.copy_to(tree, "cpu")), "cpu")
+    assert not unidev.shares_memory(twice[0].x[0], tree[0].x[0])

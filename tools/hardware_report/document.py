@@ -1,0 +1,171 @@
+"""``gpu-report.json``: written after each step, checked by a schema, and read to resume."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema  # type: ignore[import-untyped]
+
+from hardware_report.outcome import FAIL, PASS
+from hardware_report.setting import ROOT
+from unidev.support.atomic_file import write_whole
+from unidev.support.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    Report = dict[str, Any]
+
+FORMAT, VERSION = "unidev-gpu-report", 1
+JSON_NAME, MARKDOWN_NAME = "gpu-report.json", "gpu-report.md"
+INCOMPLETE = "incomplete"
+
+_SCHEMA = Path(__file__).with_name("schema.json")
+_SOURCES = ("unidev", "plugins", "tools", "examples", "benchmarks")
+_IDENTITY = ("format", "version", "backend", "short", "stand_in", "commit", "sources", "planned")
+"""A report is resumed only where these are the same."""
+
+
+class ReportError(ValueError):
+    """A file that is not a report, or is the report of something else."""
+
+
+def new_report(
+    backend: str, planned: Sequence[str], *, is_short: bool, is_stand_in: bool, commit: str | None
+) -> Report:
+    """A report without results."""
+    found, is_dirty = _commit()
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "backend": backend,
+        "short": is_short,
+        "stand_in": is_stand_in,
+        "commit": found or commit,
+        "dirty": is_dirty,
+        "sources": digest(_sources()),
+        "unidev": __version__,
+        "started": _now(),
+        "changed": _now(),
+        "verdict": INCOMPLETE,
+        "planned": list(planned),
+        "machines": {},
+        "results": [],
+    }
+
+
+def resumed(new: Report, folder: Path) -> Report:
+    """The report in ``folder``, if there is one, else ``new``.
+
+    Raises:
+        ReportError: it is the report of something else, such as another commit.
+    """
+    file = folder / JSON_NAME
+    if not file.exists():
+        return new
+    old = read(file)
+    differing = [name for name in _IDENTITY if old[name] != new[name]]
+    if differing:
+        raise ReportError(
+            f"{file} was begun with other {', '.join(differing)}: name an empty folder, or pass "
+            "--fresh to discard it"
+        )
+    return old
+
+
+def read(file: Path) -> Report:
+    """The report in ``file``.
+
+    Raises:
+        ReportError: it is not one, by the schema.
+    """
+    try:
+        report: Report = json.loads(file.read_text(encoding="utf-8"))
+        check(report)
+    except (ValueError, jsonschema.ValidationError) as error:
+        raise ReportError(f"{file} is not a report of this version: {error}") from error
+    return report
+
+
+def check(report: Report) -> None:
+    """Check the report by the schema.
+
+    Raises:
+        jsonschema.ValidationError: it does not follow the schema.
+    """
+    schema = json.loads(_SCHEMA.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(report)
+
+
+def record(report: Report, result: dict[str, Any]) -> None:
+    """Add a result, in the place of an earlier one of the same step."""
+    results = [each for each in report["results"] if each["step"] != result["step"]]
+    order = report["planned"]
+    report["results"] = sorted([*results, result], key=lambda each: order.index(each["step"]))
+    report["verdict"] = verdict(report)
+    report["changed"] = _now()
+
+
+def verdict(report: Report) -> str:
+    """``incomplete`` until each step has a result; then ``fail`` if one fails, else ``pass``.
+
+    A report in which no step passes shows nothing, and does not pass.
+    """
+    found = {each["step"]: each["verdict"] for each in report["results"]}
+    if set(found) != set(report["planned"]):
+        return INCOMPLETE
+    return PASS if FAIL not in found.values() and PASS in found.values() else FAIL
+
+
+def left(report: Report) -> list[str]:
+    """The steps that have no result."""
+    done = {each["step"] for each in report["results"]}
+    return [name for name in report["planned"] if name not in done]
+
+
+def write(report: Report, folder: Path) -> None:
+    """Write the JSON, completely or not at all."""
+    check(report)
+    text = json.dumps(report, indent=1, ensure_ascii=False)
+    write_whole(folder / JSON_NAME, text + "\n")
+
+
+def digest(files: Iterable[Path]) -> str:
+    """A digest of the files' names and contents: it differs if any was changed."""
+    whole = hashlib.sha256()
+    for file in sorted(files):
+        name = file.relative_to(ROOT).as_posix()
+        whole.update(f"{name}\0{hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
+def _sources() -> list[Path]:
+    return [
+        file
+        for folder in _SOURCES
+        for file in (ROOT / folder).rglob("*")
+        if file.suffix in (".py", ".cpp", ".c", ".h", ".json", ".toml", ".jinja", ".expected")
+    ]
+
+
+def _commit() -> tuple[str | None, bool | None]:
+    """The commit of the checkout, and whether files differ from it; None: git does not tell."""
+    try:
+        commit = _git("rev-parse", "HEAD").strip()
+        return commit, bool(_git("status", "--porcelain").strip())
+    except (OSError, subprocess.CalledProcessError):  # no git, or not a checkout
+        return None, None
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,104 @@
+"""What the machine, its driver and the framework are."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import platform
+from importlib import metadata
+from typing import TYPE_CHECKING, Any
+
+from hardware_report.outcome import Findings, Outcome
+from unidev.contract.backend import Unsupported
+from unidev.hardware.gpu_state import read_states
+from unidev.hardware.machine import read_machine
+from unidev.registry.versions import framework_version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from hardware_report.setting import Setting
+    from unidev.contract.backend import Backend
+    from unidev.hardware.facts import Gpu
+
+_PREFIXES = (
+    "CUDA_", "CUBLAS_", "CUDNN_", "NVIDIA_", "NCCL_", "HIP_", "HSA_", "ROCR_", "ZE_", "ONEAPI_",
+    "TORCH_", "PYTORCH_", "TF_", "XLA_", "FLAGS_", "MXNET_", "OMP_", "MKL_", "UNIDEV_",
+)  # fmt: skip
+_DISTRIBUTIONS = (
+    "numpy", "optree", "pluggy", "platformdirs", "psutil", "nvidia-ml-py", "safetensors", "xxhash",
+    "filelock", "rich", "click", "jsonschema", "pytest", "hypothesis",
+)  # fmt: skip
+
+
+def machine(setting: Setting) -> Outcome:
+    """Facts about all GPUs; expects the framework to see one."""
+    found = Findings()
+    backend = setting.backend
+    gpus = setting.gpus()
+    read = read_machine(os.environ)
+    driver = read.driver("cuda")
+    found.expect(bool(gpus), "the framework sees no GPU")
+    for each in driver.unreadable:
+        found.expect(False, f"GPU {each.index} does not answer its driver: {each.message}")
+    states = {each.index: dataclasses.asdict(each) for each in read_states()}
+    found.keep(
+        python=platform.python_version(),
+        platform=platform.platform(),
+        cores=os.cpu_count() or 1,
+        framework=backend.spec.framework,
+        framework_version=framework_version(backend),
+        built_for=_built_for(backend),
+        driver=driver.version,
+        cuda_version=driver.cuda_version,
+        devices=[f"{each} ({each.name}, {each.native_name})" for each in gpus],
+        gpus=[_gpu(each, states.get(each.index, {})) for each in read.gpus],
+        environment=relevant(os.environ),
+        distributions=dict(_versions()),
+        settings=_settings(backend),
+    )
+    return found.outcome()
+
+
+def _gpu(gpu: Gpu, state: Mapping[str, Any]) -> dict[str, Any]:
+    named = ("index", "name", "uuid")
+    return {
+        "index": gpu.index,
+        "name": gpu.name,
+        "uuid": gpu.uuid,
+        "architecture": gpu.architecture,
+        "total_bytes": gpu.total_bytes,
+        "mig_uuids": list(gpu.mig_uuids),
+        "state": {name: value for name, value in state.items() if name not in named},
+    }
+
+
+def _built_for(backend: Backend) -> str | None:
+    installation = backend.installation
+    if isinstance(installation, Unsupported):
+        return None
+    build = installation.build()
+    return " ".join(filter(None, (build.accelerator or "the CPU", build.version)))
+
+
+def _settings(backend: Backend) -> dict[str, str]:
+    installation = backend.installation
+    return {} if isinstance(installation, Unsupported) else dict(installation.settings())
+
+
+def relevant(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that affect a framework on a GPU; paths are left out: they may name a user."""
+    return {
+        name: "(a path)" if os.sep in value else value
+        for name, value in sorted(environment.items())
+        if name.startswith(_PREFIXES)
+    }
+
+
+def _versions() -> list[tuple[str, str]]:
+    found = []
+    for name in _DISTRIBUTIONS:
+        for each in metadata.distributions(name=name):
+            found.append((name, each.version))
+            break
+    return found

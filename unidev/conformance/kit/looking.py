@@ -1,0 +1,58 @@
+"""Looking at devices in every way, and using them: what the checks of contexts and forks run."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING
+
+import unidev
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev.contract.device import Device
+
+
+def looks() -> dict[str, Callable[[], object]]:
+    """By name, all that asks for devices, or waits for those that nothing has used."""
+    return {
+        "list_devices()": unidev.list_devices,
+        "num_gpus()": unidev.num_gpus,
+        "try_gpu() and try_all_gpus()": lambda: (unidev.try_gpu(), unidev.try_all_gpus()),
+        "gpu(index)": lambda: [unidev.gpu(index) for index in range(unidev.num_gpus())],
+        "the spellings of devices": _spell,
+        "a device that is missing": _miss,
+        "synchronize()": unidev.synchronize,
+    }
+
+
+def look() -> list[Device]:
+    """Look in every way; returns the devices."""
+    for each in looks().values():
+        each()
+    return unidev.list_devices()
+
+
+def use(device: Device) -> list[float]:
+    """Make, copy and read a tensor there; returns its numbers, 1 and 2."""
+    x = unidev.array([1.0, 2.0], device=device)
+    y = unidev.copy_to(x, device)
+    unidev.synchronize(device)
+    found: list[float] = unidev.to_numpy(y).tolist()
+    return found
+
+
+def _spell() -> None:
+    for device in unidev.list_devices():
+        for spelling in (str(device), device.native_name, device.native, device):
+            assert unidev.as_device(spelling) is device
+        assert pickle.loads(pickle.dumps(device)) is device  # noqa: S301  ours
+        _ = repr(device), hash(device), device.is_simulated
+
+
+def _miss() -> None:
+    try:
+        unidev.gpu(4000)
+    except unidev.DeviceNotFoundError:
+        return
+    raise AssertionError("gpu(4000) raises nothing")

@@ -1,0 +1,111 @@
+"""A worker's end of the pipes to the process that called ``run``: bytes to and from the others."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from unidev.contract.launcher import Frame
+from unidev.distributed.frames import (
+    AGREED,
+    COMPARE,
+    DATA,
+    DIFFERS,
+    EVERYBODY,
+    FINISH,
+    ORDER,
+    PARENT,
+    Reader,
+    write_all,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Channel:
+    """Messages to the parent and, through it, to the other workers.
+
+    A thread reads. When the pipe ends, the parent has ended, and so does this process with all
+    that it has started.
+    """
+
+    def __init__(self, up: int, down: int) -> None:
+        self._up = up
+        self._reader = Reader(down)
+        self._writing = threading.Lock()
+        self._arrived = threading.Condition()
+        self._frames: dict[tuple[int, int], Frame] = {}
+        self._number = 0
+        threading.Thread(target=self._read, name="unidev-channel", daemon=True).start()
+
+    # -- with the parent -----------------------------------------------------------------------
+
+    def order(self) -> Any:
+        """What the parent sends first."""
+        return pickle.loads(self._take(PARENT, ORDER).body)  # noqa: S301  our own parent's
+
+    def report(self, kind: int, body: bytes) -> None:
+        """Send the parent a result or a failure."""
+        self._send(Frame(kind, PARENT, 0, body))
+
+    def wait_for_finish(self) -> None:
+        """Wait until all workers have returned."""
+        self._take(PARENT, FINISH)
+
+    def compare(self, number: int, description: tuple[str, Sequence[str]]) -> str | None:
+        """What the workers differ in at collective ``number``, or None; blocks for all of them."""
+        self._send(Frame(COMPARE, PARENT, number, pickle.dumps(description)))
+        reply = self._take(PARENT, _reply(number))
+        return bytes(reply.body).decode() if reply.kind == DIFFERS else None
+
+    # -- with the other workers, who call the same methods in the same order -------------------
+
+    def next_number(self) -> int:
+        """The tag of one more exchange."""
+        self._number += 1
+        return self._number
+
+    def post(self, peer: int, number: int, body: Any) -> None:
+        """Send bytes to a worker, or to ``EVERYBODY`` else."""
+        self._send(Frame(DATA, peer, number, body))
+
+    def receive(self, peer: int, number: int) -> bytearray:
+        """Wait for what ``peer`` posts under that number."""
+        body: bytearray = self._take(peer, number).body
+        return body
+
+    def _send(self, frame: Frame) -> None:
+        with self._writing, suppress(BrokenPipeError):  # then the parent is gone: see `_read`
+            write_all(self._up, frame)
+
+    def _take(self, peer: int, tag: int) -> Frame:
+        with self._arrived:
+            self._arrived.wait_for(lambda: (peer, tag) in self._frames)
+            return self._frames.pop((peer, tag))
+
+    def _read(self) -> None:
+        while (frames := self._reader.read()) is not None:
+            for frame in frames:
+                with self._arrived:
+                    self._frames[_key(frame)] = frame
+                    self._arrived.notify_all()
+        os.killpg(0, signal.SIGKILL)
+
+
+def _key(frame: Frame) -> tuple[int, int]:
+    if frame.kind == DATA:
+        return frame.peer, frame.tag
+    return PARENT, _reply(frame.tag) if frame.kind in (AGREED, DIFFERS) else frame.kind
+
+
+def _reply(number: int) -> int:
+    """The tag of a comparison's reply: apart from the kinds, which are tags of single messages."""
+    return number + 16
+
+
+__all__ = ["EVERYBODY", "Channel"]

@@ -1,0 +1,84 @@
+"""Structures of all workers, compared before the first exchange: none of them waits for ever."""
+
+from __future__ import annotations
+
+import pickle
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+from unidev.contract.launcher import Frame
+from unidev.distributed.board import OPERATIONS
+from unidev.distributed.frames import AGREED, DIFFERS, PARENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from unidev.contract.launcher import Progress
+
+    Description = tuple[str, Sequence[str]]
+    """What is called, such as ``all_reduce of sum``, and a line for each tensor."""
+
+
+class Comparisons:
+    """What the workers want to exchange, by the number of the collective."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._waiting: dict[int, dict[int, Description]] = {}
+
+    def add(self, rank: int, frame: Frame) -> None:
+        """Note what a worker wants to exchange."""
+        self._waiting.setdefault(frame.tag, {})[rank] = pickle.loads(frame.body)  # noqa: S301  our worker's
+
+    def replies(self) -> Iterator[tuple[int, Frame]]:
+        """The reply for each worker of a comparison that is complete."""
+        for number, given in list(self._waiting.items()):
+            if len(given) < self._size:
+                continue
+            del self._waiting[number]
+            problem = difference(given)
+            for rank in given:
+                kind = AGREED if problem is None else DIFFERS
+                yield rank, Frame(kind, PARENT, number, (problem or "").encode())
+
+    def passed(self, progress: Mapping[int, Progress]) -> tuple[int, str] | None:
+        """A worker that waits in vain, and why: another exchanges what it has exchanged before.
+
+        That one cannot be called back from its framework's engine, so the run has to end.
+        """
+        for number, given in self._waiting.items():
+            for other, there in progress.items():
+                if other not in given and _has_passed(there, number):
+                    rank = min(given)
+                    return rank, (
+                        f"calls {given[rank][0]} of a structure that is new, while worker {other} "
+                        f"calls {OPERATIONS[there.operation]} of one that was exchanged before: "
+                        "all workers must call the same ones, in the same order"
+                    )
+        return None
+
+
+def difference(given: Mapping[int, Description]) -> str | None:
+    """The first difference between two workers, in words, or None."""
+    first, *others = sorted(given)
+    for other in others:
+        if given[other] == given[first]:
+            continue
+        (call, lines), (other_call, other_lines) = given[first], given[other]
+        if call != other_call:
+            return (
+                f"worker {first} calls {call}, but worker {other} calls {other_call}: all workers "
+                "must call the same ones, in the same order."
+            )
+        pairs = zip_longest(lines, other_lines, fillvalue="no further tensor")
+        mine, others_own = next(pair for pair in pairs if pair[0] != pair[1])
+        return (
+            f"{call}: worker {first} has {mine}, but worker {other} has {others_own}. Structures, "
+            "shapes and dtypes must be the same on all workers."
+        )
+    return None
+
+
+def _has_passed(progress: Progress, number: int) -> bool:
+    is_there = progress.entered == number and bool(progress.is_exchanging)
+    return progress.entered > number or is_there

@@ -1,0 +1,109 @@
+"""``DataParallel`` over the workers of a run, and over the devices of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unidev.distributed.group import group
+from unidev.models.placing import backend_of_model
+from unidev.parallel import data_parallel
+from unidev.parallel.data_parallel import rows_of
+from unidev.parallel.packing import write
+from unidev.parallel.running_statistics import Statistics
+from unidev.parallel.twins import State
+from unidev.tensors.checks import device_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from unidev.devices.finding import DeviceLike
+
+
+class DataParallel(data_parallel.DataParallel):
+    """A model at work on several devices, in several processes, or both.
+
+    A handle, not a model: ``model`` stays the object that it is, trained by the optimizers that it
+    has. ``value_and_grad``, ``sgd``, ``parameters``, ``save_parameters``, ``load_parameters``,
+    ``device_of``, ``nn.train_mode`` and ``nn.eval_mode`` take it for that model:
+
+        net = unidev.DataParallel(net, unidev.try_all_gpus())
+        loss, gradients = unidev.value_and_grad(loss_of)(net, X, y)
+        unidev.sgd(net, gradients, lr=0.1)
+
+    ``value_and_grad`` splits the tensors in positional arguments by rows, as ``split_batch`` does,
+    and gives keyword arguments whole to each device. ``loss_of`` receives the model itself, which
+    computes on one device after the other. Losses and gradients are reduced to the first device and
+    look like those of the model. The replicas get the model's values before each use, packed into
+    few transfers, so nothing that changes the model leaves one behind. Fewer rows than devices use
+    fewer devices. With one device, nothing is copied.
+
+    In a worker of ``unidev.run``, losses and gradients are then reduced over the workers, which all
+    get the same bits. Each worker gives rows of its own: ``unidev.group().split_batch(batch)``, or
+    what a loader reads for its rank. The model begins with the values of worker 0, and stays the
+    same on all as long as all change it in the same way. Calling it exchanges nothing.
+
+    Batch normalisation normalises each share by itself, which is another computation than on one
+    device; its running statistics become the mean over the shares, weighted by rows. Other buffers
+    are those of the first device of each worker. Dropout draws other numbers on each device as far
+    as the framework's generators do. If anything raises, parameters and buffers are as they were.
+
+    Args:
+        model: as for ``place``, built. It is placed on the first device.
+        devices: different devices of the model's framework. None: this worker's own device,
+            ``unidev.group().device``; in a process that is not a worker, where the model is.
+        reduction: how the loss is made from those of the shares, with their gradients: "mean", for
+            a mean over rows, weights them by rows; "sum" adds them.
+
+    Attributes:
+        model: the model itself.
+        devices: a tuple of ``Device``.
+
+    Use it from one thread at a time.
+
+    Raises:
+        NotAModelError: ``model`` is not a model, or already in a DataParallel.
+        UnsupportedOperation: it is not built yet, or the framework cannot move it.
+        InvalidDataError: a device is listed twice; ``reduction`` is neither of the two; the models
+            of two workers differ.
+        DeviceError: there are no devices, or one is invalid or not available.
+        BackendMismatchError: a device is another framework's.
+        OutOfDeviceMemoryError: the model does not fit. It is then where it was.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        devices: Sequence[DeviceLike] | None = None,
+        *,
+        reduction: str = "mean",
+    ) -> None:
+        self._group = group()
+        if devices is None:
+            backend_of_model(model)  # raises if it is none
+            devices = [self._group.device if self._group.size > 1 else device_of(model)]
+        super().__init__(model, devices, reduction=reduction)
+        if self._group.size > 1:
+            tensors = list(State.of(model, self.backend).tensors.values())
+            write(self.backend, tensors, self._group.broadcast(tensors))
+
+    def value_and_grad(
+        self, evaluate: Callable[..., tuple[Any, Any]], arguments: Any, options: Any
+    ) -> tuple[Any, Any]:
+        """``evaluate(model, …)`` on each device of each worker; losses and gradients reduced."""
+        if self._group.size == 1:
+            return super().value_and_grad(evaluate, arguments, options)
+        rows = rows_of(arguments)
+        statistics = Statistics(self.model, self.backend)
+        with statistics.changed():
+            loss, gradients = super().value_and_grad(evaluate, arguments, options)
+        is_mean = self.reduction == "mean"
+        found = [loss, gradients, statistics.changes() if is_mean else []]
+        loss, gradients, changes = self._reduced_over_workers(found, rows if is_mean else None)
+        if not is_mean and statistics.changes():
+            changes = self._reduced_over_workers(statistics.changes(), rows)
+        statistics.add(changes)
+        return loss, gradients
+
+    def _reduced_over_workers(self, tree: Any, rows: int | None) -> Any:
+        op = "sum" if rows is None else "mean"
+        return self._group.all_reduce(tree, op, weights=rows)

@@ -1,0 +1,298 @@
+"""The collectives of a group: agreed with the other workers, packed, exchanged, unpacked."""
+
+from __future__ import annotations
+
+import pickle
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from unidev.contract.backend import Unsupported
+from unidev.distributed.board import OPERATIONS
+from unidev.distributed.frames import EVERYBODY
+from unidev.distributed.host_engine import HostEngine, LonelyEngine
+from unidev.distributed.plans import Plan, Stage, stages_of, weight_dtype
+from unidev.distributed.trees import Tree, signature
+from unidev.errors import BackendMismatchError, CollectiveError, InvalidDataError, UnidevError
+from unidev.parallel.packing import copied, unrecorded, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+    from unidev.contract.group_engine import GroupEngine
+    from unidev.distributed.membership import Membership
+
+    Tensor = Any
+    T = TypeVar("T")
+
+_NUMBERS = {name: number for number, name in enumerate(OPERATIONS)}
+_JOINING = _NUMBERS["joining the group"]
+
+
+class Exchange:
+    """What one worker exchanges with the others; all call the same methods in the same order."""
+
+    def __init__(self, own: Membership, device: Callable[[], Device]) -> None:
+        self._own = own
+        self._device = device
+        self._plans: dict[Hashable, Plan] = {}
+        self._engines: dict[str, list[GroupEngine]] = {}
+        self._joined: list[GroupEngine] = []
+
+    def all_reduce(
+        self, tree: Tree, op: str, factor: float | None, is_own_weight: bool, in_place: bool
+    ) -> Any:
+        """``op`` (sum, min, max) over all workers, of tensors times ``factor``.
+
+        With ``is_own_weight``, divided by the sum of all workers' factors.
+        """
+        call = f"all_reduce of {op}" + (", weighted" if is_own_weight else "")
+        with self._agreed("all_reduce", call, tree, op, has_weight=is_own_weight) as plan:
+            return self._all_reduce(tree, plan, op, factor, in_place=in_place)
+
+    def broadcast(self, tree: Tree, root: int) -> list[Tensor]:
+        """The tensors of the worker ``root``, in new memory."""
+        call = f"broadcast from worker {root}"
+        with self._agreed("broadcast", call, tree, "broadcast") as plan:
+            is_root = self._own.rank == root
+
+            def exchanged(stage: Stage, flat: Tensor) -> list[Tensor]:
+                return [self._run(stage.way.engine.broadcast, flat, root)]
+
+            return self._each(tree, plan, exchanged, keeps_input=is_root)[0]
+
+    def all_gather(self, tree: Tree) -> list[list[Tensor]]:
+        """The tensors of each worker, by rank, in new memory."""
+        with self._agreed("all_gather", "all_gather", tree, "gather") as plan:
+
+            def exchanged(stage: Stage, flat: Tensor) -> Sequence[Tensor]:
+                gathered: Sequence[Tensor] = self._run(stage.way.engine.all_gather, flat)
+                return gathered
+
+            return self._each(tree, plan, exchanged, count=self._own.size, keeps_input=True)
+
+    def barrier(self, operation: str = "barrier") -> None:
+        """Return when all workers have called it."""
+        mark = self._own.mark
+        number = mark.enter(_NUMBERS[operation], 0, is_exchanging=False)
+        self._compare(number, operation, [])
+        mark.leave()
+
+    def by_the_first(self, operation: str, call: str, work: Callable[[], T]) -> T:
+        """What ``work()`` returns or raises at rank 0, on every worker; ``call`` is compared."""
+        own = self._own
+        number = own.mark.enter(_NUMBERS[operation], 0, is_exchanging=False)
+        self._compare(number, call, [])
+        if own.channel is None:
+            return work()
+        tag = own.channel.next_number()
+        if own.rank:
+            result, error = pickle.loads(own.channel.receive(0, tag))  # noqa: S301  our own worker's
+        else:
+            result, error = _tried(work)
+            own.channel.post(EVERYBODY, tag, pickle.dumps((result, error)))
+        own.mark.leave()
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]
+
+    def leave(self) -> None:
+        """Close what was joined."""
+        while self._joined:
+            self._joined.pop().leave()
+
+    # -- agreeing ------------------------------------------------------------------------------
+
+    @contextmanager
+    def _agreed(
+        self, operation: str, call: str, tree: Tree, act: str, *, has_weight: bool = False
+    ) -> Iterator[Plan]:
+        """A collective; structures that are new are compared with those of the other workers."""
+        mark, number = self._own.mark, _NUMBERS[operation]
+        key = tree.key()
+        plan = None if key is None else self._plans.get((call, key))
+        if plan is None:
+            plan = self._compared(number, call, tree, act, has_weight=has_weight)
+            if key is not None:
+                self._plans[call, key] = plan
+        else:
+            mark.enter(number, plan.signature, is_exchanging=True)
+            for other in mark.differing():
+                raise InvalidDataError(
+                    f"this worker calls {call}, while another calls {OPERATIONS[other.operation]} "
+                    "of another structure: all must call the same ones, in the same order."
+                )
+        with unrecorded(tree.backend):
+            yield plan
+        mark.leave()
+
+    def _compared(self, number: int, call: str, tree: Tree, act: str, *, has_weight: bool) -> Plan:
+        own, lines = self._own, tree.lines()
+        agreed = signature(call, lines)
+        collective = own.mark.enter(number, agreed, is_exchanging=False)
+        self._compare(collective, call, lines)
+        own.mark.exchange()
+        extra = weight_dtype(tree.backend, tree.kinds) if has_weight else None
+        kinds = [*tree.kinds, type(tree.kinds[0])((), extra)] if has_weight else tree.kinds
+        return Plan(agreed, stages_of(tree.backend, kinds, act, self._of(tree.backend)), extra)
+
+    def _compare(self, number: int, call: str, lines: list[str]) -> None:
+        own = self._own
+        if own.channel is None:
+            return
+        problem = own.channel.compare(number, (call, lines))
+        if problem is not None:
+            own.mark.leave()
+            raise InvalidDataError(problem)
+
+    # -- engines -------------------------------------------------------------------------------
+
+    def _of(self, backend: Backend) -> list[GroupEngine]:
+        """The engines for the tensors of ``backend``, the preferred one first; joins it."""
+        if backend.name not in self._engines:
+            self._engines[backend.name] = self._made(backend)
+        return self._engines[backend.name]
+
+    def _made(self, backend: Backend) -> list[GroupEngine]:
+        own = self._own
+        if own.channel is None:
+            return [LonelyEngine(backend)]
+        host = HostEngine(backend, own.channel, own.rank, own.size)
+        if isinstance(backend.group_engine, Unsupported):
+            return [host]
+        if backend.name != own.backend:
+            raise BackendMismatchError(
+                f"this run exchanges tensors of {own.backend}, not of {backend.name}: "
+                f"unidev.run(…, backend={backend.name!r}).",
+                backend=backend.name,
+            )
+        engine = backend.group_engine
+        own.mark.doing(_JOINING)
+        self._run(engine.join, own.rank, own.meeting, self._device())
+        self._joined.append(engine)
+        return [engine, host]
+
+    def _run(self, method: Callable[..., Any], *arguments: Any) -> Any:
+        """Call an engine, whose errors are those of a collective."""
+        backend = method.__self__.backend  # type: ignore[attr-defined]  # a bound method
+        try:
+            return method(*arguments)
+        except UnidevError:
+            raise
+        except backend.framework_errors as error:
+            raise CollectiveError(
+                f"{OPERATIONS[self._own.mark.operation]} of worker {self._own.rank} broke off: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    # -- packing -------------------------------------------------------------------------------
+
+    def _all_reduce(
+        self, tree: Tree, plan: Plan, op: str, factor: float | None, *, in_place: bool
+    ) -> Any:
+        backend, tensors = tree.backend, list(tree.tensors)
+        scale = backend.collectives.scale
+        if plan.weight_dtype is not None:
+            tensors.append(backend.full((), 1.0, plan.weight_dtype, tree.device))
+        flats = []
+        for stage in plan.stages:
+            flat = self._outgoing(tree, stage, tensors, may_write=in_place)
+            flat = flat if factor is None else scale(flat, factor)
+            flat = self._run(stage.way.engine.all_reduce, flat, op)
+            flats.append(self._home(tree, stage, flat))
+        values: list[Tensor] = [None] * len(tensors)
+        if plan.weight_dtype is not None:
+            plan.stages[-1].bucket.unpack(backend, flats[-1], values)
+            total = float(backend.to_numpy(values[-1]))
+            flats = [scale(flat, 1.0 / total) for flat in flats]
+        for stage, flat in zip(plan.stages, flats, strict=True):
+            stage.bucket.unpack(backend, _narrowed(tree, stage, flat), values)
+        if in_place:
+            _write_back(tree, values)
+            return tree.tree
+        return tree.with_tensors(_with_empty_ones(tree, values))
+
+    def _each(
+        self,
+        tree: Tree,
+        plan: Plan,
+        exchanged: Callable[[Stage, Tensor], Sequence[Tensor]],
+        *,
+        count: int = 1,
+        keeps_input: bool,
+    ) -> list[list[Tensor]]:
+        """For each of ``count`` results, the tensors that ``exchanged`` gives for all stages."""
+        found: list[list[Tensor]] = [[None] * len(tree.tensors) for _ in range(count)]
+        for stage in plan.stages:
+            flat = self._outgoing(tree, stage, tree.tensors, may_write=keeps_input)
+            for values, result in zip(found, exchanged(stage, flat), strict=True):
+                back = _narrowed(tree, stage, self._home(tree, stage, result))
+                if any(back is x for x in tree.tensors):  # the root's own
+                    back = tree.backend.copy_to(back, tree.device, False)
+                stage.bucket.unpack(tree.backend, back, values)
+        return [_with_empty_ones(tree, values) for values in found]
+
+    def _outgoing(
+        self, tree: Tree, stage: Stage, tensors: Sequence[Tensor], *, may_write: bool
+    ) -> Tensor:
+        """The tensors of a stage as one: new memory, unless it ``may_write`` to the only one."""
+        backend, (bucket, way, _) = tree.backend, stage
+        if bucket.is_packed:
+            flat = backend.collectives.pack([tensors[position] for position in bucket.positions])
+        else:
+            flat = tensors[bucket.positions[0]]
+            if not may_write and way.wide is None and not self._goes_away(tree, way.engine):
+                flat = backend.copy_to(flat, tree.device, False)
+        if way.wide is not None:
+            flat = backend.cast(flat, way.wide, tree.device)
+        if self._goes_away(tree, way.engine):
+            flat = copied(backend, "all_reduce", flat, backend.cpu)
+        return flat
+
+    def _home(self, tree: Tree, stage: Stage, flat: Tensor) -> Tensor:
+        if self._goes_away(tree, stage.way.engine):
+            return copied(tree.backend, "all_reduce", flat, tree.device)
+        return flat
+
+    def _goes_away(self, tree: Tree, engine: GroupEngine) -> bool:
+        return engine.on_host and tree.device is not tree.backend.cpu
+
+
+def _tried(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    try:
+        return work(), None
+    except (UnidevError, OSError) as error:
+        return None, error
+
+
+def _narrowed(tree: Tree, stage: Stage, flat: Tensor) -> Tensor:
+    return flat if stage.way.wide is None else tree.backend.cast(flat, stage.dtype, tree.device)
+
+
+def _with_empty_ones(tree: Tree, values: Sequence[Tensor]) -> list[Tensor]:
+    """The values of the tree's own tensors; those that were not exchanged have no elements."""
+    return [
+        tree.backend.empty(kind.shape, kind.dtype, tree.device) if value is None else value
+        for kind, value in zip(tree.kinds, values, strict=False)
+    ]
+
+
+def _write_back(tree: Tree, values: Sequence[Tensor]) -> None:
+    """Write to the tree's tensors what was not exchanged in their own memory."""
+    pairs = [
+        (target, value)
+        for target, value in zip(tree.tensors, values, strict=False)
+        if value is not None and not _is_same_memory(target, value, tree.backend)
+    ]
+    if pairs:
+        targets, new = zip(*pairs, strict=True)
+        write(tree.backend, targets, new)
+
+
+def _is_same_memory(target: Tensor, value: Tensor, backend: Backend) -> bool:
+    if value is target:
+        return True
+    if isinstance(backend.extents, Unsupported):
+        return False
+    return bool(backend.extents(target) == backend.extents(value))

@@ -1,0 +1,114 @@
+"""Messages over pipes: written whole, read piece by piece."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import deque
+from typing import TYPE_CHECKING
+
+from unidev.contract.launcher import Frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ORDER, DATA, COMPARE, AGREED, DIFFERS, RESULT, FAILED, FINISH = range(8)
+"""The kinds of message."""
+PARENT = -1
+"""The peer that is the process that called ``run``."""
+EVERYBODY = -2
+"""The peer that is all other workers."""
+
+_HEADER = struct.Struct("<Biqq")
+_PIPE_BYTES = 1 << 20
+
+
+class Reader:
+    """Puts frames together from what a pipe gives; large bodies are read where they stay."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+        self._start(bytearray(_HEADER.size))
+        self._header: tuple[int, int, int, int] | None = None
+
+    def _start(self, target: bytearray) -> None:
+        self._target = target
+        self._left = memoryview(target)
+
+    def read(self) -> Iterator[Frame] | None:
+        """The frames that one read completes, or None at the end of the pipe."""
+        count = os.readv(self._pipe, [self._left])
+        if count == 0:
+            return None
+        self._left = self._left[count:]
+        return self._completed()
+
+    def _completed(self) -> Iterator[Frame]:
+        while not self._left:
+            if self._header is None:
+                self._header = _HEADER.unpack(self._target)
+                self._start(bytearray(self._header[3]))
+                continue
+            kind, peer, tag, _ = self._header
+            body = self._target
+            self._header = None
+            self._start(bytearray(_HEADER.size))
+            yield Frame(kind, peer, tag, body)
+
+
+class Writer:
+    """Frames that wait for a pipe, which is not waited for."""
+
+    def __init__(self, pipe: int) -> None:
+        os.set_blocking(pipe, False)
+        self._pipe = pipe
+        self._waiting: deque[memoryview] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, frame: Frame) -> None:
+        """Queue a frame."""
+        self._waiting.extend(pieces_of(frame))
+
+    def write(self) -> None:
+        """Write what the pipe takes now; drops everything if its reader is gone."""
+        try:
+            while self._waiting:
+                piece = self._waiting[0]
+                count = os.write(self._pipe, piece)
+                if count == len(piece):
+                    self._waiting.popleft()
+                else:
+                    self._waiting[0] = piece[count:]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:
+            self._waiting.clear()
+
+
+def pieces_of(frame: Frame) -> list[memoryview]:
+    """The bytes of a frame, without copying its body."""
+    body = memoryview(frame.body)
+    if body.nbytes:  # NumPy's arrays have other shapes and formats; no cast has a zero in a shape
+        body = body.cast("B")
+    header = _HEADER.pack(frame.kind, frame.peer, frame.tag, body.nbytes)
+    return [memoryview(header), body] if body.nbytes else [memoryview(header)]
+
+
+def write_all(pipe: int, frame: Frame) -> None:
+    """Write a frame, and wait until it is written."""
+    for piece in pieces_of(frame):
+        rest = piece
+        while rest:
+            rest = rest[os.write(pipe, rest) :]
+
+
+def widen(pipe: int) -> None:
+    """Let a pipe hold more, where the system can, so that large messages take few turns."""
+    try:
+        from fcntl import F_SETPIPE_SZ, fcntl
+
+        fcntl(pipe, F_SETPIPE_SZ, _PIPE_BYTES)
+    except (ImportError, PermissionError):  # not on macOS; or this user's pipes hold enough
+        return

@@ -1,0 +1,308 @@
+"""``group()``: the workers of a run, as each of them sees the others."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unidev.calls.boundary import call
+from unidev.contract.dtypes import portable_name
+from unidev.devices.finding import resolve_device
+from unidev.distributed import checkpoints, membership
+from unidev.distributed.board import Mark
+from unidev.distributed.exchanging import Exchange
+from unidev.distributed.membership import Membership
+from unidev.distributed.trees import Tree
+from unidev.errors import InvalidDataError, UnsupportedDtypeError, UnsupportedOperation
+from unidev.models.placing import backend_of_model
+from unidev.parallel.arguments import checked_weights
+from unidev.parallel.batches import rows_for
+from unidev.parallel.reducing import OPERATIONS, refusal
+from unidev.registry.loading import load_backend
+from unidev.registry.selection import active_backend
+from unidev.support.numbers import non_negative_integer, real_number
+from unidev.support.wording import shown
+from unidev.tensors.classify import model_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeVar
+
+    from unidev.contract.device import Device
+
+    T = TypeVar("T")
+
+_group: Group | None = None
+
+
+def group() -> Group:
+    """The workers of this run; in a process that is not a worker, a group of one.
+
+    Raises:
+        UnsupportedOperation: in another thread than the one that runs the function: the collectives
+            of all workers must come in one order.
+
+    >>> import unidev
+    >>> unidev.group().rank, unidev.group().size
+    (0, 1)
+    """
+    global _group  # noqa: PLW0603  one for each process
+    if _group is None:
+        _group = Group(membership.current or _alone())
+    _group.check_thread()
+    return _group
+
+
+def leave() -> None:
+    """Close what the group has opened, if there is one."""
+    if _group is not None:
+        _group.leave()
+
+
+class Group:
+    """The workers of one run. All call the same collectives in the same order.
+
+    A collective blocks until all workers have come to it. Structures, shapes and dtypes are
+    compared before the first exchange of each new structure: a difference is an error on every
+    worker. Tensors travel as in ``unidev.all_reduce``: packed by dtype, large ones by themselves.
+    All workers get the same bits. Autograd records none of it.
+
+    Attributes:
+        rank: this worker's number, from 0.
+        size: the number of workers.
+
+    Every collective raises:
+        InvalidDataError: the workers differ in what they call, in structure, shapes or dtypes.
+        CollectiveError: it broke off, usually because another worker has failed.
+        DeviceMismatchError: the tensors of the tree are on several devices.
+        NotATensorError, ContainerError: ``tree`` is not a tree of tensors.
+    """
+
+    def __init__(self, own: Membership) -> None:
+        self._own = own
+        self.rank = own.rank
+        self.size = own.size
+        self._exchange = Exchange(own, lambda: self.device)
+
+    def __repr__(self) -> str:
+        return f"<group of {self.size}, rank {self.rank}>"
+
+    @property
+    def device(self) -> Device:
+        """This worker's own device: its first GPU, or the CPU if the run has no GPUs."""
+        return self.devices[0]
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """All devices of this worker: its GPUs, or the CPU."""
+        own = self._own
+        backend = load_backend(own.backend) if own.backend else active_backend()
+        if own.gpus == 0:
+            return (backend.cpu,)
+        start = own.place * own.gpus
+        return tuple(
+            resolve_device(f"gpu:{index}", backend) for index in range(start, start + own.gpus)
+        )
+
+    def all_reduce(
+        self,
+        tree: T,
+        op: str = "sum",
+        *,
+        weights: float | Sequence[float] | None = None,
+        in_place: bool = False,
+    ) -> T:
+        """What stands at the same place in the trees of all workers, combined; on every worker.
+
+        Args:
+            tree: a tensor or a nested container of tensors, on one device; of the same structure on
+                each worker. Non-tensor leaves stay as they are.
+            op: ``sum``, ``mean``, ``min`` or ``max``. Sums and means of float16 and bfloat16 are
+                computed in float32.
+            weights: for ``mean``: this worker's own positive number, such as its rows; or a list
+                with one for each worker, the same on all.
+            in_place: write the results to the tensors of ``tree``, which stay the same objects.
+
+        Returns:
+            A tree in new memory on the same device; with ``in_place``, ``tree``.
+
+        Raises:
+            UnsupportedDtypeError: ``mean`` of integers, ``min`` or ``max`` of complex numbers,
+                bool.
+            UnsupportedOperation: ``in_place`` with immutable tensors.
+            InvalidDataError: also if ``op`` or ``weights`` are invalid.
+        """
+        self.check_thread()
+        given = Tree(tree)
+        if not isinstance(op, str) or op not in OPERATIONS:
+            raise InvalidDataError(f"op must be one of {', '.join(OPERATIONS)}, not {shown(op)}.")
+        factor, is_own = self._factor(op, weights)
+        _check_dtypes(given, op)
+        if in_place:
+            _check_writable(given)
+        combined = "sum" if op == "mean" else op
+        found: T = call(
+            given.backend, self._exchange.all_reduce, given, combined, factor, is_own, in_place,
+            doing="reducing tensors over the workers",
+            operation="all_reduce",
+        )  # fmt: skip
+        return found
+
+    def broadcast(self, tree: T, root: int = 0) -> T:
+        """The values that the worker ``root`` has in ``tree``, on every worker, in new memory.
+
+        The others give a tree of the same structure, whose values do not matter.
+        """
+        self.check_thread()
+        number = non_negative_integer(root, self.size - 1)
+        if number is None:
+            raise InvalidDataError(
+                f"root must be a rank from 0 to {self.size - 1}, not {shown(root)}."
+            )
+        given = Tree(tree)
+        found = call(
+            given.backend, self._exchange.broadcast, given, number,
+            doing="broadcasting tensors to the workers",
+            operation="broadcast",
+        )  # fmt: skip
+        return given.with_tensors(found)  # type: ignore[no-any-return]
+
+    def all_gather(self, tree: T) -> list[T]:
+        """The trees of all workers, by rank, in new memory on this worker's device of ``tree``."""
+        self.check_thread()
+        given = Tree(tree)
+        found = call(
+            given.backend, self._exchange.all_gather, given,
+            doing="gathering tensors from the workers",
+            operation="all_gather",
+        )  # fmt: skip
+        return [given.with_tensors(tensors) for tensors in found]
+
+    def barrier(self) -> None:
+        """Return when all workers have called it."""
+        self.check_thread()
+        self._exchange.barrier()
+
+    def split_batch(self, batch: T) -> T:
+        """This worker's rows of ``batch``, which is the same on every worker, on its device.
+
+        As ``unidev.split_batch`` with a device for each worker: in new memory, in order, numbers of
+        rows that differ by at most one. Exchanges nothing.
+
+        Raises:
+            InvalidDataError: a worker would get no row, or numbers of rows differ in ``batch``.
+        """
+        return rows_for(batch, self.device, self.rank, self.size)
+
+    def checkpoint(self, model: Any, step: int, optimizer: Any = None) -> None:
+        """Worker 0 writes the model, and the optimizer's state, into the run's ``checkpoints``.
+
+        A collective: returns once the checkpoint is on the disk. It is there as a whole or not at
+        all, and replaces the one before.
+
+        Args:
+            model: as for ``save_parameters``; the same on all workers, whatever trains it.
+            step: how far the training has come; the same positive integer on all workers.
+            optimizer: the framework's own.
+
+        Raises:
+            UnsupportedOperation: the run has no ``checkpoints``, or the framework does not show the
+                state of this optimizer.
+            OSError: the file cannot be written; on every worker. The last checkpoint is still
+                there.
+        """
+        self.check_thread()
+        number = non_negative_integer(step)
+        if not number:
+            raise InvalidDataError(f"step must be a positive integer, not {shown(step)}.")
+        folder, found = self._checkpoints(), model_of(model)
+        backend = backend_of_model(found)
+
+        def write() -> None:
+            checkpoints.write(folder, number, found, optimizer, backend)
+
+        self._exchange.by_the_first("checkpoint", f"checkpoint of step {number}", write)
+
+    def restore(self, model: Any, optimizer: Any = None) -> int:
+        """Load the last checkpoint, and return its step; 0 if there is none yet.
+
+        A collective, with the same result on every worker; only worker 0 reads the folder.
+
+        Raises:
+            CheckpointError: it is that of another model or optimizer, or damaged.
+            UnsupportedOperation: the run has no ``checkpoints``.
+        """
+        self.check_thread()
+        folder, found = self._checkpoints(), model_of(model)
+        step, files = self._exchange.by_the_first(
+            "restore", "restore", lambda: checkpoints.newest(folder)
+        )
+        if step:
+            with tempfile.TemporaryDirectory(prefix="unidev-restore-") as place:
+                backend = backend_of_model(found)
+                checkpoints.load(files, Path(place), found, optimizer, backend)
+        return int(step)
+
+    def _checkpoints(self) -> Path:
+        if self._own.checkpoints is None:
+            raise UnsupportedOperation(
+                "a checkpoint of this group",
+                "the run has no folder for it: unidev.run(…, checkpoints=folder)",
+            )
+        return Path(self._own.checkpoints)
+
+    def check_thread(self) -> None:
+        """Raise UnsupportedOperation in another thread than the one that runs the function."""
+        is_other = threading.current_thread() is not self._own.thread
+        if is_other and self._own.channel is not None:
+            raise UnsupportedOperation(
+                "unidev.group() in this thread",
+                "only the thread that runs the function may use it: the collectives of all workers "
+                "must come in one order",
+            )
+
+    def leave(self) -> None:
+        """Close what was opened; for the end of a worker."""
+        self._exchange.leave()
+
+    def _factor(self, op: str, weights: object) -> tuple[float | None, bool]:
+        """What to multiply by before the sum, and whether it is a weight that the others lack."""
+        if weights is None:
+            return (1 / self.size, False) if op == "mean" and self.size > 1 else (None, False)
+        if op != "mean":
+            raise InvalidDataError(f"weights are those of a mean; op is {op!r}.")
+        own = real_number(weights)
+        if own is not None:
+            (number,) = checked_weights([own], 1, "this worker") or []
+            return (float(number), True)
+        numbers = checked_weights(weights, self.size, "each worker") or []
+        return numbers[self.rank] / sum(numbers), False
+
+
+def _alone() -> Membership:
+    return Membership(
+        rank=0, size=1, place=0, gpus=0, backend="", meeting=None, timeout_s=0.0,
+        checkpoints=None, attempt=0, channel=None, mark=Mark.alone(),
+    )  # fmt: skip
+
+
+def _check_dtypes(tree: Tree, op: str) -> None:
+    for position, kind in enumerate(tree.kinds):
+        reason = refusal(portable_name(kind.dtype, tree.backend), op)
+        if reason is not None:
+            raise UnsupportedDtypeError(
+                f"all_reduce has no {op} of tree{tree.path(position)}, a {kind.dtype} tensor: "
+                f"{reason}."
+            )
+
+
+def _check_writable(tree: Tree) -> None:
+    for position, x in enumerate(tree.tensors):
+        if not tree.backend.collectives.is_writable(x):
+            raise UnsupportedOperation(
+                "all_reduce(in_place=True)",
+                f"tree{tree.path(position)} cannot be written to; nothing has been changed: use "
+                "the result instead",
+            )

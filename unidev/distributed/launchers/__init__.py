@@ -1,0 +1,1 @@
+"""Launchers: each starts the workers of a run in its own way."""

@@ -1,0 +1,99 @@
+"""The launcher ``processes``: workers on this machine, by the standard library."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from unidev.contract.launcher import Launcher
+from unidev.distributed.gpus import gpu_count
+from unidev.distributed.saying import say
+from unidev.distributed.workplace import Workplace
+from unidev.errors import DeviceNotFoundError
+from unidev.support.wording import count_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unidev.contract.group_engine import HelperProcess
+    from unidev.contract.launcher import Event, Frame, Job
+
+LOOPBACK = "127.0.0.1"
+
+
+class Processes(Launcher):
+    """Workers that are children of this process."""
+
+    def __init__(self, size: int, gpus: int | None, address: str | None) -> None:  # noqa: ARG002
+        self.hosts = (LOOPBACK,) * size
+        self._gpus = gpus
+        self._folder: str | None = None
+        self._place = Workplace()
+
+    def gpus_per_worker(self, backend: str) -> int:
+        """As requested; or one, if each worker can have its own."""
+        size = len(self.hosts)
+        if self._gpus == 0:
+            return 0
+        there = gpu_count(backend)
+        if self._gpus is None:
+            if 0 < there < size:
+                say(
+                    f"{count_text(there, 'GPU')} for {count_text(size, 'worker')}: all of them use "
+                    "the CPU."
+                )
+            return int(there >= size)
+        if self._gpus * size > there:
+            raise DeviceNotFoundError(
+                f"{count_text(size, 'worker')} with {count_text(self._gpus, 'GPU')} each need "
+                f"{self._gpus * size}, and this machine has {there}: use fewer workers, or "
+                "gpus_per_worker=0 for the CPU."
+            )
+        return self._gpus
+
+    def free_ports(self, counts: Sequence[int]) -> Sequence[Sequence[int]]:
+        """Ports of the loopback interface that were free a moment ago."""
+        return free_ports(counts)
+
+    def shared_folder(self) -> str | None:
+        """A folder of this run's own."""
+        if self._folder is None:
+            self._folder = tempfile.mkdtemp(prefix="unidev-run-")
+        return self._folder
+
+    def start(self, jobs: Sequence[Job], helpers: Sequence[HelperProcess]) -> None:
+        """Start all as children of this process."""
+        self._place.start(jobs, helpers)
+
+    def send(self, rank: int, frame: Frame) -> None:
+        """By the worker's pipe."""
+        self._place.send(rank, frame)
+
+    def events(self, timeout_s: float) -> Sequence[Event]:
+        """From the workers' pipes."""
+        return self._place.events(timeout_s)
+
+    def stack_of(self, rank: int) -> tuple[bool, str]:
+        """By the state of the process, and ``faulthandler``."""
+        return self._place.stack_of(rank)
+
+    def end(self) -> None:
+        """Kill the sessions of all workers and helpers."""
+        self._place.end()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def free_ports(counts: Sequence[int]) -> list[list[int]]:
+    """As many different ports of the loopback interface as ``counts`` asks for; none stays open."""
+    with ExitStack() as open_ones:
+        return [[_port(open_ones) for _ in range(count)] for count in counts]
+
+
+def _port(open_ones: ExitStack) -> int:
+    bound = open_ones.enter_context(socket.socket())
+    bound.bind((LOOPBACK, 0))
+    return int(bound.getsockname()[1])

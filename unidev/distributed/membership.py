@@ -1,0 +1,40 @@
+"""What a process knows of the run that it is a worker of."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from unidev.contract.group_engine import Meeting
+    from unidev.distributed.board import Mark
+    from unidev.distributed.channel import Channel
+
+
+@dataclass
+class Membership:
+    """One worker's part in a run."""
+
+    rank: int
+    size: int
+    place: int
+    """Its number among the workers of its host."""
+    gpus: int
+    """How many GPUs it has for itself; they are numbered from ``place * gpus``."""
+    backend: str
+    """Its name; "" is the active one."""
+    meeting: Meeting | None
+    timeout_s: float
+    checkpoints: str | None
+    attempt: int
+    channel: Channel | None
+    """None if there are no other workers."""
+    mark: Mark
+    thread: threading.Thread = field(default_factory=threading.current_thread)
+    """The one in which the function runs."""
+    is_importing_main: bool = False
+
+
+current: Membership | None = None
+"""None in a process that is not a worker."""

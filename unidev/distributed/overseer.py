@@ -1,0 +1,197 @@
+"""Watches the workers of a run: passes on their messages, and finds who failed first."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from unidev.contract.launcher import ENDED, MESSAGE, OUTPUT, PROGRESS, Event, Frame, Progress
+from unidev.distributed import failures
+from unidev.distributed.board import OPERATIONS
+from unidev.distributed.comparing import Comparisons
+from unidev.distributed.failures import CAUSE, SUSPECT, Failure
+from unidev.distributed.frames import COMPARE, DATA, EVERYBODY, FAILED, FINISH, PARENT, RESULT
+from unidev.support.child_processes import TAIL_LINES
+from unidev.support.wording import one_line, seconds_text
+
+if TYPE_CHECKING:
+    from unidev.contract.launcher import Launcher
+
+_TICK_S = 0.2
+_SETTLE_S = 0.3
+"""How long to wait after a failure for others that were noticed a little later."""
+_GRACE_S = 5.0
+"""How long to wait for the cause of a broken collective."""
+_EXIT_S = 10.0
+"""How long workers may take to exit once all have returned."""
+
+
+class Overseer:
+    """One run, from the first message to the last."""
+
+    def __init__(self, launcher: Launcher, timeout_s: float) -> None:
+        self._launcher = launcher
+        self._timeout_s = timeout_s
+        size = len(launcher.hosts)
+        self._progress = dict.fromkeys(range(size), Progress())
+        self._since = dict.fromkeys(range(size), time.monotonic())
+        self._results: dict[int, bytes] = {}
+        self._failures: dict[int, Failure] = {}
+        self._failed_at = 0.0
+        self._ended: set[int] = set()
+        self._output: dict[int, deque[str]] = {
+            rank: deque(maxlen=TAIL_LINES) for rank in range(size)
+        }
+        self._comparisons = Comparisons(size)
+
+    def results(self) -> list[bytes]:
+        """What each worker returned, once all have.
+
+        Raises:
+            WorkerFailedError: one failed.
+        """
+        size = len(self._progress)
+        while len(self._results) < size:
+            self._take(self._launcher.events(_TICK_S))
+            self._compare()
+            if not self._failures:
+                self._look_for_missing()
+            elif self._is_settled():
+                raise self._error()
+        for rank in range(size):
+            self._launcher.send(rank, Frame(FINISH, PARENT, 0, b""))
+        until = time.monotonic() + _EXIT_S
+        while len(self._ended) < size and time.monotonic() < until:
+            self._take(self._launcher.events(_TICK_S))
+        return [self._results[rank] for rank in range(size)]
+
+    # -- what is heard -------------------------------------------------------------------------
+
+    def _take(self, events: Any) -> None:
+        for event in events:
+            _HANDLERS[event.kind](self, event)
+
+    def _message(self, event: Event) -> None:
+        rank, frame = event.rank, event.content
+        if frame.kind == DATA:
+            everybody = [each for each in self._progress if each != rank]
+            for peer in everybody if frame.peer == EVERYBODY else [frame.peer]:
+                self._launcher.send(peer, frame._replace(peer=rank))
+        elif frame.kind == COMPARE:
+            self._comparisons.add(rank, frame)
+        elif frame.kind == RESULT:
+            self._results[rank] = bytes(frame.body)
+        elif frame.kind == FAILED:
+            self._fail(failures.raised(rank, pickle.loads(frame.body)))  # noqa: S301  our worker's
+
+    def _printed(self, event: Event) -> None:
+        stream, line = event.content
+        self._output[event.rank].append(one_line(line))
+        print(f"[{event.rank}] {line}", file=sys.stdout if stream == 1 else sys.stderr, flush=True)
+
+    def _moved(self, event: Event) -> None:
+        self._progress[event.rank] = event.content
+        self._since[event.rank] = time.monotonic()
+
+    def _gone(self, event: Event) -> None:
+        rank, (code, stack) = event.rank, event.content
+        self._ended.add(rank)
+        if rank not in self._results:
+            self._fail(failures.ended(rank, code, stack, is_inside=self._is_inside(rank)))
+
+    def _fail(self, failure: Failure) -> None:
+        if not self._failures:
+            self._failed_at = time.monotonic()
+        self._failures.setdefault(failure.rank, failure)
+
+    def _compare(self) -> None:
+        for rank, frame in self._comparisons.replies():
+            self._launcher.send(rank, frame)
+        passed = self._comparisons.passed(self._progress)
+        if passed is not None:
+            self._fail(Failure(CAUSE, *passed))
+
+    # -- who is missing ------------------------------------------------------------------------
+
+    def _is_inside(self, rank: int) -> bool:
+        progress = self._progress[rank]
+        return progress.entered > progress.left
+
+    def _look_for_missing(self) -> None:
+        """Note a worker that does not come to the collective in which others wait."""
+        inside = [rank for rank in self._progress if self._is_inside(rank)]
+        if not inside:
+            return
+        most = max(self._progress[rank].entered for rank in inside)
+        waiting = [rank for rank in inside if self._progress[rank].entered == most]
+        where = self._where(waiting[0])
+        for rank in self._results:
+            if self._progress[rank].entered < most:
+                count = self._progress[rank].entered
+                self._fail(Failure(
+                    CAUSE, rank,
+                    f"returned after {count} collectives, while worker {waiting[0]} waits in "
+                    f"{where}: all workers must call the same ones, in the same order",
+                ))  # fmt: skip
+                return
+        if time.monotonic() - min(self._since[rank] for rank in waiting) < self._timeout_s:
+            return
+        behind = self._behind(most)
+        if behind is None:
+            rank = waiting[0]
+            what = f"did not get out of {where}, where all workers are,"
+        else:
+            rank, what = behind, f"did not come to {where}, where worker {waiting[0]} waits,"
+        self._fail(self._looked_at(rank, f"{what} within {seconds_text(self._timeout_s)}"))
+
+    def _behind(self, most: int) -> int | None:
+        """A worker that has come to fewer collectives, and still runs."""
+        running = self._progress.keys() - self._results.keys() - self._ended
+        late = [rank for rank in running if self._progress[rank].entered < most]
+        return min(late, key=lambda rank: (self._progress[rank].entered, rank), default=None)
+
+    def _looked_at(self, rank: int, what: str) -> Failure:
+        is_stopped, stack = self._launcher.stack_of(rank)
+        if is_stopped:
+            what += ": it is stopped (SIGSTOP)"
+        return Failure(CAUSE, rank, what, stack)
+
+    def _where(self, rank: int) -> str:
+        progress = self._progress[rank]
+        return f"{OPERATIONS[progress.operation]} (its collective number {progress.entered})"
+
+    # -- who failed first ----------------------------------------------------------------------
+
+    def _is_settled(self) -> bool:
+        """Whether it is certain enough who failed first."""
+        age = time.monotonic() - self._failed_at
+        if failures.first([*self._failures.values()]).degree == CAUSE:
+            return age > _SETTLE_S
+        known = self._failures.keys() | self._results.keys()
+        return age > _GRACE_S or (age > _SETTLE_S and len(known) == len(self._progress))
+
+    def _error(self) -> Exception:
+        found = failures.first([*self._failures.values()])
+        if found.degree > SUSPECT:
+            most = max(progress.entered for progress in self._progress.values())
+            behind = self._behind(most)
+            if behind is not None:
+                found = self._looked_at(
+                    behind,
+                    f"did not come to a collective that broke off: worker {found.rank} "
+                    f"{found.what}",
+                )
+        return failures.error_of(
+            found, self._launcher.hosts[found.rank], list(self._output[found.rank])
+        )
+
+
+_HANDLERS = {
+    MESSAGE: Overseer._message,
+    OUTPUT: Overseer._printed,
+    PROGRESS: Overseer._moved,
+    ENDED: Overseer._gone,
+}

@@ -1,0 +1,81 @@
+"""How the tensors of a tree travel: which together, by which engine, in which dtype."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from unidev.contract.dtypes import portable_name
+from unidev.errors import UnsupportedDtypeError
+from unidev.parallel.packing import Bucket, Kind, buckets_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.group_engine import GroupEngine
+
+
+class Way(NamedTuple):
+    """How the tensors of one dtype travel."""
+
+    engine: GroupEngine
+    wide: Any
+    """The framework's dtype to which they are cast meanwhile; None: none."""
+
+
+class Stage(NamedTuple):
+    """One exchange."""
+
+    bucket: Bucket
+    way: Way
+    dtype: Any
+
+
+class Plan(NamedTuple):
+    """What was agreed for one structure."""
+
+    signature: int
+    stages: list[Stage]
+    weight_dtype: Any
+    """Of the tensor with this worker's weight, which travels last; None: it has none."""
+
+
+def stages_of(
+    backend: Backend, kinds: Sequence[Kind], act: str, engines: Sequence[GroupEngine]
+) -> list[Stage]:
+    """The exchanges for tensors of these kinds; the first of ``engines`` that can takes each.
+
+    ``act`` is one of the keys of ``GroupEngine.carries``.
+
+    Raises:
+        UnsupportedDtypeError: none can.
+    """
+    ways = {
+        dtype: _way(backend, dtype, act, engines)
+        for dtype in dict.fromkeys(kind.dtype for kind in kinds)
+    }
+    found = []
+    for bucket in buckets_of(backend, kinds):
+        dtype = kinds[bucket.positions[0]].dtype
+        found.append(Stage(bucket, ways[dtype], dtype))
+    return found
+
+
+def weight_dtype(backend: Backend, kinds: Sequence[Kind]) -> Any:
+    """The dtype for a weight that travels with tensors of these kinds, packed with some of them."""
+    names = {portable_name(kind.dtype, backend) for kind in kinds}
+    return backend.dtypes["float64" if names == {"float64"} else "float32"]
+
+
+def _way(backend: Backend, dtype: Any, act: str, engines: Sequence[GroupEngine]) -> Way:
+    name = portable_name(dtype, backend) or ""
+    for engine in engines:
+        carried = engine.carries.get(act, frozenset[str]())
+        wider = engine.wider.get(name)
+        if name in carried and (wider is None or act != "sum"):
+            return Way(engine, None)
+        if wider in carried and wider in backend.dtypes:
+            return Way(engine, backend.dtypes[wider])
+    raise UnsupportedDtypeError(
+        f"the workers cannot exchange {dtype} tensors: convert them to a dtype such as float32."
+    )

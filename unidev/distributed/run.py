@@ -1,0 +1,179 @@
+"""``run``: a function in several processes at once, and what each returned."""
+
+from __future__ import annotations
+
+import pickle
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unidev.contract.group_engine import Arrangement, Meeting
+from unidev.contract.launcher import Job
+from unidev.distributed import membership
+from unidev.distributed.launchers.finding import launcher_class
+from unidev.distributed.overseer import Overseer
+from unidev.distributed.packing_up import packed_call, preparation
+from unidev.distributed.saying import say
+from unidev.errors import InvalidDataError, UnsupportedOperation, WorkerFailedError
+from unidev.registry.discovery import backend_spec
+from unidev.registry.loading import group_setting
+from unidev.registry.selection import backend_choice
+from unidev.support.numbers import non_negative_integer, real_number
+from unidev.support.wording import shown
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+
+    from unidev.contract.group_engine import GroupSetting
+    from unidev.contract.launcher import Launcher
+
+MOST = 4096
+
+
+def run(  # noqa: PLR0913  each is an option of its own
+    function: Callable[..., Any],
+    /,
+    *args: Any,
+    workers: int = 2,
+    launcher: str | None = None,
+    address: str | None = None,
+    backend: str | None = None,
+    gpus_per_worker: int | None = None,
+    timeout: float = 600,
+    retries: int = 0,
+    checkpoints: str | os.PathLike[str] | None = None,
+) -> list[Any]:
+    """Call ``function(*args)`` in several new processes at once, and return what each returned.
+
+    Within ``function``, ``unidev.group()`` connects the workers. Blocks until all have returned.
+    What they print is shown line by line, with the worker's number.
+
+    Args:
+        function: must be importable: defined at the top of a module, or of the script, which calls
+            ``run`` under ``if __name__ == "__main__":``.
+        *args: for each worker the same; plain values and NumPy arrays, pickled.
+        workers: how many.
+        launcher: ``processes``, on this machine; ``ray``; or one that a plugin registers. None:
+            ``ray`` if there is an ``address``, else ``processes``.
+        address: of a Ray cluster: ``auto`` or ``host:port``.
+        backend: the backend of the tensors that workers exchange. None: as ``active_backend``
+            selects it; workers get it as UNIDEV_BACKEND.
+        gpus_per_worker: how many GPUs (or simulated ones) each worker has for itself. 0: the CPU.
+            None: one, if there are enough for all workers; else all use the CPU, which is reported.
+        timeout: how many seconds a worker may come to a collective after the others.
+        retries: how often the run starts again after a worker has failed, from the last checkpoint.
+        checkpoints: the folder for ``group().checkpoint``; made if it is missing.
+
+    Returns:
+        The results by rank; plain values and NumPy arrays.
+
+    Raises:
+        WorkerFailedError: a worker raised, was killed, ended, returned while others waited, or did
+            not come; the one that failed first. No worker is left.
+        InvalidDataError: an argument is invalid, or cannot be sent to a worker.
+        NotATensorError: an argument holds a tensor or a model: pass ``to_numpy(x)``.
+        DeviceNotFoundError: there are not as many GPUs.
+        UnsupportedOperation: this is a worker already, or the launcher is not available here.
+    """
+    if membership.current is not None:
+        raise UnsupportedOperation("unidev.run in a worker", _why_not_here(membership.current))
+    size = _integer(workers, "workers", 1)
+    gpus = None if gpus_per_worker is None else _integer(gpus_per_worker, "gpus_per_worker", 0)
+    attempts = 1 + _integer(retries, "retries", 0)
+    timeout_s = real_number(timeout)
+    if timeout_s is None or not 0 < timeout_s < inf:
+        raise InvalidDataError(
+            f"timeout must be a positive number of seconds, not {shown(timeout)}."
+        )
+    if attempts > 1 and checkpoints is None:
+        raise InvalidDataError(
+            "retries start again from the last checkpoint: pass checkpoints=…, a folder that all "
+            "workers can reach."
+        )
+    call = packed_call(function, args)
+    cls = launcher_class(launcher, address)
+    order = {
+        "size": size, "backend": backend or backend_choice().name, "timeout_s": timeout_s,
+        "checkpoints": _folder(checkpoints),
+    }  # fmt: skip
+    for attempt in range(attempts):
+        workers_of = cls(size, gpus, address)
+        try:
+            _start(workers_of, call, {**order, "attempt": attempt})
+            results = Overseer(workers_of, timeout_s).results()
+        except WorkerFailedError as error:
+            if attempt + 1 == attempts:
+                raise
+            say(f"{str(error).splitlines()[0]} Trying again ({attempt + 1} of {attempts - 1}).")
+        else:
+            return [pickle.loads(result) for result in results]  # noqa: S301  our workers'
+        finally:
+            workers_of.end()
+    raise AssertionError
+
+
+def _start(launcher: Launcher, call: bytes, order: Mapping[str, Any]) -> None:
+    """Start the workers, each with its ``Membership``."""
+    backend = order["backend"]
+    gpus = launcher.gpus_per_worker(backend)
+    setting = group_setting(backend_spec(backend))
+    meeting, arrangement = _arranged(launcher, setting, order["timeout_s"])
+    prepared = preparation(call)
+    jobs = []
+    for rank in range(len(launcher.hosts)):
+        own = {**order, "rank": rank, "gpus": gpus, "meeting": meeting}
+        message = pickle.dumps({"membership": own, "call": call, "preparation": prepared})
+        environment = {"UNIDEV_BACKEND": backend, **arrangement.environment[rank]}
+        jobs.append(Job(rank, environment, message))
+    launcher.start(jobs, arrangement.helpers)
+
+
+def _folder(checkpoints: str | os.PathLike[str] | None) -> str | None:
+    if checkpoints is None:
+        return None
+    folder = Path(checkpoints).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    return str(folder)
+
+
+def _arranged(
+    launcher: Launcher, setting: GroupSetting | None, timeout_s: float
+) -> tuple[Meeting, Arrangement]:
+    """Where the workers meet; ports are looked for only if the framework's engine needs some."""
+    size = len(launcher.hosts)
+    helper_ports = 0 if setting is None else setting.helper_ports
+    counts = [0 if setting is None else 1] * size
+    counts[0] += helper_ports
+    ports = launcher.free_ports(counts)
+    folder = None if setting is None else launcher.shared_folder()
+    meeting = Meeting(
+        launcher.hosts,
+        tuple(own[0] if own else 0 for own in ports),
+        tuple(ports[0][1:]),
+        None if folder is None else Path(folder),
+        timeout_s,
+    )
+    if setting is None:
+        return meeting, Arrangement(({},) * size)
+    if setting.listens is not None:
+        say(f"while the workers run, {setting.listens}.")
+    return meeting, setting.prepare(meeting)
+
+
+def _integer(value: object, name: str, least: int) -> int:
+    number = non_negative_integer(value, MOST)
+    if number is None or number < least:
+        raise InvalidDataError(
+            f"{name} must be an integer from {least} to {MOST}, not {shown(value)}."
+        )
+    return number
+
+
+def _why_not_here(own: membership.Membership) -> str:
+    if own.is_importing_main:
+        return (
+            "the script calls it while a worker imports it: put that call under "
+            '`if __name__ == "__main__":`'
+        )
+    return f"this is worker {own.rank} of a run; start all workers from one process"

@@ -1,0 +1,89 @@
+"""A worker's process: imports the function, runs it, reports, and leaves when all have finished."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import pickle
+import sys
+import traceback
+from typing import Any
+
+from unidev.distributed import membership
+from unidev.distributed.board import Board
+from unidev.distributed.channel import Channel
+from unidev.distributed.frames import FAILED, RESULT
+from unidev.distributed.guarding import end_with_parent
+from unidev.distributed.membership import Membership
+
+_LONGEST = 64 * 1024
+
+
+def main() -> None:
+    """The life of a worker; the arguments are numbers that ``Workplace`` passes."""
+    parent, down, up, board, crash, place, count = map(int, sys.argv[1:])
+    end_with_parent(parent)
+    for file in (down, up, board, crash):
+        os.set_inheritable(file, False)
+    faulthandler.enable(crash)
+    channel = Channel(up, down)
+    order = channel.order()
+    own = Membership(
+        **order["membership"],
+        place=place,
+        channel=channel,
+        mark=Board(board, count).mark(place),
+    )
+    membership.current = own
+    try:
+        _prepare(own, order["preparation"])
+        result = _result(own, order["call"])
+    except BaseException as error:  # noqa: BLE001  also Ctrl-C and sys.exit: the parent must hear it
+        sys.stdout.flush()
+        channel.report(FAILED, pickle.dumps(_described(error)))
+    else:
+        sys.stdout.flush()
+        channel.report(RESULT, result)
+    channel.wait_for_finish()  # of a failed worker, its end
+    from unidev.distributed import group
+
+    group.leave()
+
+
+def _prepare(own: Membership, preparation: dict[str, Any]) -> None:
+    from multiprocessing import spawn
+
+    own.is_importing_main = True
+    spawn.prepare(preparation)
+    own.is_importing_main = False
+
+
+def _result(own: Membership, call: bytes) -> bytes:
+    from unidev.distributed.packing_up import packed
+
+    function, arguments = (pickle.loads(part) for part in pickle.loads(call))  # noqa: S301
+    return packed(function(*arguments), f"the result of worker {own.rank}")
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    """An error for the parent, which need not be able to import its class."""
+    lines = "".join(traceback.format_exception(error))
+    return {
+        "error": f"{type(error).__name__}: {error}"[:_LONGEST].rstrip(": "),
+        "traceback": lines[-_LONGEST:],
+        "is_consequence": is_consequence(error),
+        "code": error.code if isinstance(error, SystemExit) else None,
+    }
+
+
+def is_consequence(error: BaseException | None) -> bool:
+    """Whether ``error`` is a broken collective, or was raised while one was handled."""
+    from unidev.errors import CollectiveError
+
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, CollectiveError):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False

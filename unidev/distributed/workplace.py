@@ -1,0 +1,252 @@
+"""The workers of a run that are on one host: started, heard, and ended together."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from unidev.contract.launcher import (
+    ENDED,
+    MESSAGE,
+    OUTPUT,
+    PROGRESS,
+    Ended,
+    Event,
+    Frame,
+    Progress,
+)
+from unidev.distributed.board import Board, board_bytes
+from unidev.distributed.frames import ORDER, PARENT, Reader, Writer, widen
+from unidev.errors import UnsupportedOperation
+from unidev.support.child_processes import end_group
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import IO
+
+    from unidev.contract.group_engine import HelperProcess
+    from unidev.contract.launcher import Job
+
+_ROOT = str(Path(__file__).parent.parent.parent)
+_TICK_S = 0.1
+_LINE_BYTES = 64 * 1024
+_STACK_BYTES = 16 * 1024
+_MOST_READS = 1000
+"""Of a pipe whose worker has ended: a child of it may write for ever."""
+
+
+class _Worker(NamedTuple):
+    rank: int
+    place: int
+    process: subprocess.Popen[bytes]
+    writer: Writer
+    crash: IO[bytes]
+    """Where ``faulthandler`` writes."""
+
+
+class Workplace:
+    """Worker processes on this host, each the leader of a session of its own."""
+
+    def __init__(self) -> None:
+        if sys.platform == "win32":
+            raise UnsupportedOperation("unidev.run", "its workers inherit pipes as POSIX has them")
+        self._selector = selectors.DefaultSelector()
+        self._workers: dict[int, _Worker] = {}
+        self._running: set[int] = set()
+        self._seen: dict[int, Progress] = {}
+        self._helpers: list[subprocess.Popen[bytes]] = []
+        self._files: list[int] = []
+        self._board: Board | None = None
+
+    def start(self, jobs: Sequence[Job], helpers: Sequence[HelperProcess]) -> None:
+        """Start the helpers, then the workers, and send each its order."""
+        with tempfile.TemporaryFile() as file:
+            file.truncate(board_bytes(len(jobs)))
+            self._board = Board(file.fileno(), len(jobs))
+            for helper in helpers:
+                self._helpers.append(_start_helper(helper))
+            for place, job in enumerate(jobs):
+                self._start_worker(job, place, len(jobs), file.fileno())
+
+    def send(self, rank: int, frame: Frame) -> None:
+        """Queue a message."""
+        worker = self._workers[rank]
+        if rank in self._running:
+            worker.writer.add(frame)
+            worker.writer.write()
+
+    def events(self, timeout_s: float) -> list[Event]:
+        """What has happened; waits up to ``timeout_s`` for the first."""
+        until, found = time.monotonic() + timeout_s, list[Event]()
+        while not found:
+            for worker in self._running_workers():
+                worker.writer.write()
+            is_writing = any(worker.writer for worker in self._running_workers())
+            wait_s = min(_TICK_S, max(0.0, until - time.monotonic()))
+            for key, _ in self._selector.select(0.001 if is_writing else wait_s):
+                source: _Messages | _Lines = key.data
+                events = source.read()
+                if events is None:
+                    self._selector.unregister(key.fd)
+                    os.close(key.fd)
+                    self._files.remove(key.fd)
+                else:
+                    found += events
+            found += self._ends()
+            found += self._news()
+            if time.monotonic() >= until:
+                break
+        return found
+
+    def stack_of(self, rank: int) -> tuple[bool, str]:
+        """Whether it is stopped, or else where it is, by ``faulthandler``, which ends it."""
+        import psutil
+
+        worker = self._workers[rank]
+        with suppress(psutil.NoSuchProcess):
+            if psutil.Process(worker.process.pid).status() == psutil.STATUS_STOPPED:
+                return True, ""
+        if worker.process.poll() is None:
+            worker.process.send_signal(signal.SIGABRT)
+            with suppress(subprocess.TimeoutExpired):
+                worker.process.wait(5)
+        return False, _stack(worker.crash)
+
+    def end(self) -> None:
+        """End all that was started here."""
+        for process in [worker.process for worker in self._workers.values()] + self._helpers:
+            end_group(process)
+        for fd in self._files:
+            os.close(fd)
+        for worker in self._workers.values():
+            worker.crash.close()
+        self._files.clear()
+        self._selector.close()
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _start_worker(self, job: Job, place: int, count: int, board: int) -> None:
+        crash = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
+        down, up, out, err = (os.pipe() for _ in range(4))
+        mine = [down[1], up[0], out[0], err[0]]
+        theirs = [down[0], up[1], board, crash.fileno()]
+        self._files += mine
+        words = [os.getpid(), *theirs, place, count]
+        program = "from unidev.distributed.worker import main; main()"
+        try:
+            process = subprocess.Popen(  # noqa: S603  our own interpreter
+                [sys.executable, "-c", f"import sys; sys.path.insert(0, {_ROOT!r}); {program}",
+                 *map(str, words)],
+                env={**os.environ, **job.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=out[1],
+                stderr=err[1],
+                pass_fds=theirs,
+                start_new_session=True,
+            )  # fmt: skip
+        finally:
+            for fd in (down[0], up[1], out[1], err[1]):
+                os.close(fd)
+        widen(up[0])
+        widen(down[1])
+        worker = _Worker(job.rank, place, process, Writer(down[1]), crash)
+        self._workers[job.rank] = worker
+        self._running.add(job.rank)
+        self._selector.register(up[0], selectors.EVENT_READ, _Messages(job.rank, up[0]))
+        for stream, pipe in ((1, out[0]), (2, err[0])):
+            self._selector.register(pipe, selectors.EVENT_READ, _Lines(job.rank, stream, pipe))
+        self.send(job.rank, Frame(ORDER, PARENT, 0, job.order))
+
+    def _running_workers(self) -> list[_Worker]:
+        return [self._workers[rank] for rank in sorted(self._running)]
+
+    def _ends(self) -> Iterator[Event]:
+        for worker in self._running_workers():
+            code = worker.process.poll()
+            if code is not None:
+                yield from self._rest_of(worker)
+                self._running.remove(worker.rank)
+                yield Event(ENDED, worker.rank, Ended(code, _stack(worker.crash)))
+
+    def _rest_of(self, worker: _Worker) -> Iterator[Event]:
+        """What an ended worker has still written; not what its own children write later."""
+        for key in list(self._selector.get_map().values()):
+            if key.data.rank == worker.rank:
+                for _ in range(_MOST_READS):
+                    events = key.data.read() if _has_data(key.fd) else None
+                    if events is None:
+                        break
+                    yield from events
+
+    def _news(self) -> Iterator[Event]:
+        for worker in self._workers.values():
+            assert self._board is not None
+            now = self._board.read(worker.place)
+            if now != self._seen.get(worker.rank):
+                self._seen[worker.rank] = now
+                yield Event(PROGRESS, worker.rank, now)
+
+
+class _Messages:
+    """What a worker sends."""
+
+    def __init__(self, rank: int, pipe: int) -> None:
+        self.rank = rank
+        self._reader = Reader(pipe)
+
+    def read(self) -> list[Event] | None:
+        """The messages that one read completes; None at the end."""
+        frames = self._reader.read()
+        return None if frames is None else [Event(MESSAGE, self.rank, frame) for frame in frames]
+
+
+class _Lines:
+    """What a worker prints, line by line."""
+
+    def __init__(self, rank: int, stream: int, pipe: int) -> None:
+        self.rank = rank
+        self._stream = stream
+        self._pipe = pipe
+        self._rest = b""
+
+    def read(self) -> list[Event] | None:
+        """The lines that one read completes; at the end, the last one, though it has no end."""
+        found = os.read(self._pipe, _LINE_BYTES)
+        if not found and not self._rest:
+            return None
+        *lines, self._rest = (self._rest + (found or b"\n")).split(b"\n")
+        if len(self._rest) > _LINE_BYTES:
+            lines, self._rest = [*lines, self._rest], b""
+        texts = [line.decode(errors="replace").rstrip("\r") for line in lines]
+        return [Event(OUTPUT, self.rank, (self._stream, text)) for text in texts]
+
+
+def _has_data(pipe: int) -> bool:
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        return bool(selector.select(0))
+
+
+def _stack(crash: IO[bytes]) -> str:
+    crash.seek(0)
+    return crash.read(_STACK_BYTES).decode(errors="replace").strip()
+
+
+def _start_helper(helper: HelperProcess) -> subprocess.Popen[bytes]:
+    program = "from unidev.distributed.guarding import main; main()"
+    return subprocess.Popen(  # noqa: S603  our own interpreter
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {_ROOT!r}); {program}",
+         str(os.getpid()), *helper.arguments],
+        env={**os.environ, **helper.environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )  # fmt: skip

@@ -1,0 +1,57 @@
+"""The GPUs on which this process has a CUDA context, read from CUDA's driver; creates none."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any
+
+from unidev.errors import UnsupportedOperation
+
+_OPERATION = "asking which GPUs have a context"
+_LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+_LINK = "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PRIMARY__CTX.html"
+
+
+def indices_with_context() -> list[int]:
+    """CUDA's own numbers of the devices whose primary context is active in this process.
+
+    Initialises the driver, which creates no context, but a process that is forked later cannot use
+    CUDA. All of CUDA's runtime, and so each framework, uses primary contexts.
+
+    Raises:
+        UnsupportedOperation: there is no driver, or it fails.
+    """
+    return _indices(_loaded())
+
+
+def _loaded() -> Any:
+    try:
+        return ctypes.CDLL(_LIBRARY)
+    except OSError as error:
+        raise UnsupportedOperation(
+            _OPERATION, f"only CUDA's driver reports that here, and there is none ({error})", _LINK
+        ) from error
+
+
+def _indices(driver: Any) -> list[int]:
+    _call(driver, "cuInit", 0)
+    count = ctypes.c_int()
+    _call(driver, "cuDeviceGetCount", ctypes.byref(count))
+    return [index for index in range(count.value) if _is_active(driver, index)]
+
+
+def _is_active(driver: Any, index: int) -> bool:
+    device, flags, active = ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
+    _call(driver, "cuDeviceGet", ctypes.byref(device), index)
+    _call(
+        driver, "cuDevicePrimaryCtxGetState",
+        device, ctypes.byref(flags), ctypes.byref(active),
+    )  # fmt: skip
+    return bool(active.value)
+
+
+def _call(driver: Any, name: str, *arguments: Any) -> None:
+    status = getattr(driver, name)(*arguments)
+    if status:
+        raise UnsupportedOperation(_OPERATION, f"CUDA's {name} failed with error {status}", _LINK)
