@@ -286,6 +286,13 @@ class Backend(ABC):
         with contextlib.suppress(UnsupportedOperation):  # symbolic: no memory yet
             self.device_of(x)
 
+    def have_memory(self, xs: Sequence[Tensor]) -> bool:  # noqa: ARG002
+        """Whether ``check_memory`` would certainly accept each of ``xs``; in doubt, False.
+
+        On the hot path of a training step: override it to look at all of them in fewer steps.
+        """
+        return False
+
     def cast(self, x: Tensor, dtype: Dtype, device: Device) -> Tensor:
         """``x`` converted to ``dtype``, in new memory on ``device``; may drop gradients."""
         return self.from_numpy(self.to_numpy(x), dtype, device)

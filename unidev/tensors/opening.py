@@ -113,8 +113,7 @@ def register_frameworks() -> None:
         cls, (flatten, unflatten) = new_containers.pop()
         if cls in _of_frameworks:
             continue
-        # With optree, since that takes apart some of them by itself, such as namedtuples; for those
-        # it warns that it will no longer.
+        # With optree, since it takes apart some of them by itself: of namedtuples it warns.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             optree.register_pytree_node(cls, flatten, unflatten, namespace=NAMESPACE)

@@ -28,8 +28,7 @@ _ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
 """Torch's types of the devices that unidev calls ``gpu``; PrivateUse1 devices count too."""
 
 
-# Looked up once: copy_to and try_gpu are hot paths, where each lookup is measurable.
-_clone = torch.clone
+# Looked up once: try_gpu is a hot path, where each lookup is measurable.
 _current_accelerator = torch.accelerator.current_accelerator
 
 
@@ -200,21 +199,28 @@ class TorchBackend(Backend):
 
     def copy_if_there(self, x: torch.Tensor, device: Device) -> torch.Tensor | None:
         """``clone`` of a contiguous tensor in a storage that covers it; or None, to look closer."""
-        if (
-            (x.is_cpu if device is self.cpu else self._devices[x.device] is device)
-            and x.is_contiguous()
-            and not x.storage_offset()
-            and x.untyped_storage().nbytes() >= x.nbytes
-        ):
-            copied = _clone(x)
-            if device is not self.cpu:
-                accelerator.keep_until_read(x)
+        if device is self.cpu:
+            # As `is_covered`, without its call.
+            if (
+                x.is_cpu
+                and x.nbytes <= len(x.untyped_storage())
+                and x.is_contiguous()
+                and not x.storage_offset()
+            ):
+                return x.clone()
+        elif self._devices[x.device] is device and tensors.is_covered(x):
+            copied = x.clone()
+            accelerator.keep_until_read(x)
             return copied
         return None
 
     def check_memory(self, x: torch.Tensor) -> None:
         """Compares the storage's length with the last element's offset."""
         tensors.check_memory(x)
+
+    def have_memory(self, xs: Sequence[torch.Tensor]) -> bool:
+        """Whether all are contiguous, and their storages cover them."""
+        return tensors.are_covered(xs)
 
     def from_numpy(
         self, array: np.ndarray[Any, Any], dtype: torch.dtype, device: Device
