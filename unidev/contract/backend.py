@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.device import Device
+from unidev.contract.memory import Memory
 from unidev.contract.optional import Unsupported, part, unsupported
 from unidev.errors import UnsupportedOperation
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from unidev.calls.driver_memory import DriverMemory
     from unidev.contract.autograd import Autograd
     from unidev.contract.collectives import Collectives
     from unidev.contract.group_engine import GroupEngine, GroupSetting
@@ -59,19 +59,6 @@ __all__ = [
 
 CONTRACT_VERSION = 1
 """A spec states the version it was written for; any other is refused with both numbers."""
-
-
-class Memory(NamedTuple):
-    """A device's memory in bytes, by the framework's count."""
-
-    used_bytes: int
-    free_bytes: int
-    total_bytes: int
-
-    @property
-    def driver(self) -> DriverMemory | None:
-        """The driver's count, which includes other processes; None if no driver reports one."""
-        return None
 
 
 class Extent(NamedTuple):
@@ -302,8 +289,19 @@ class Backend(ABC):
         return str(self.native_device(kind, index))
 
     def hardware_name(self, kind: str, index: int) -> str:
-        """The hardware's name, such as ``NVIDIA H200``; the native name if that is unknown."""
+        """The hardware's name, such as ``NVIDIA H200``; the native name if that is unknown.
+
+        unidev then asks NVIDIA's driver for the name of a real GPU.
+        """
         return self.native_name(kind, index)
+
+    def hardware_index(self, kind: str, index: int) -> int | None:  # noqa: ARG002
+        """The number by which CUDA, or another vendor's runtime, calls the device; None: unknown.
+
+        It counts what environment variables leave visible. Override it if the framework counts
+        otherwise. Creates no context.
+        """
+        return index
 
     def thread_settings(self) -> AbstractContextManager[Any]:
         """What a thread that works for this one enters as a ``with``, once.

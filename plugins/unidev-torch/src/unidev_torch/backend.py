@@ -161,7 +161,7 @@ class TorchBackend(Backend):
         return _grad_mode(torch.is_grad_enabled())
 
     def memory(self, device: Device) -> Memory:
-        """Bytes that torch's allocator holds in tensors; the driver's free and total bytes."""
+        """Bytes in tensors and in the allocator, by torch; free and total bytes, by the driver."""
         if device.kind == "cpu":
             raise UnsupportedOperation("memory", "torch keeps no allocator statistics for the CPU")
         module = torch.get_device_module(device.native)
@@ -170,7 +170,10 @@ class TorchBackend(Backend):
                 "memory", f"torch.{device.native.type} does not report how much memory is free"
             )
         free, total = module.mem_get_info(device.index)
-        return Memory(module.memory_allocated(device.index), free, total)
+        memory = Memory(module.memory_allocated(device.index), free, total)
+        if not hasattr(module, "memory_reserved"):
+            return memory
+        return memory.with_reserved(module.memory_reserved(device.index))
 
     # -- tensors ------------------------------------------------------------------------------
 
