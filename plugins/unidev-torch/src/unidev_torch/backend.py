@@ -125,7 +125,7 @@ class TorchBackend(Backend):
         return self._kind_and_index(spec) if isinstance(spec, torch.device) else None
 
     def hardware_name(self, kind: str, index: int) -> str:
-        """As the driver reports it; the query creates CUDA's context."""
+        """As the driver reports it; the query initialises CUDA, and creates no context."""
         if kind == "cpu":
             return platform.processor() or platform.machine()
         native = self.native_device(kind, index)
