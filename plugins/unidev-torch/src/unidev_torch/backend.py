@@ -77,6 +77,10 @@ class TorchBackend(Backend):
         """All that NumPy has, plus bfloat16."""
         return {name: getattr(torch, name) for name in tensors.NAMES}
 
+    def dtypes_on(self, device: Device) -> Sequence[str]:
+        """As torch reports it: on MPS no float64, on XPU only where the card has it."""
+        return tensors.NAMES if device.kind == "cpu" else tensors.names_on(device.native)
+
     # -- devices ------------------------------------------------------------------------------
 
     def device_count(self, kind: str) -> int:
@@ -122,7 +126,7 @@ class TorchBackend(Backend):
         return self._kind_and_index(spec) if isinstance(spec, torch.device) else None
 
     def hardware_name(self, kind: str, index: int) -> str:
-        """As the driver reports it; the query creates CUDA's context."""
+        """As the driver reports it; the query initialises CUDA, and creates no context."""
         if kind == "cpu":
             return platform.processor() or platform.machine()
         native = self.native_device(kind, index)
@@ -168,7 +172,7 @@ class TorchBackend(Backend):
         return _grad_mode(torch.is_grad_enabled())
 
     def memory(self, device: Device) -> Memory:
-        """Bytes that torch's allocator holds in tensors; the driver's free and total bytes."""
+        """Bytes in tensors and in the allocator, by torch; free and total bytes, by the driver."""
         if device.kind == "cpu":
             raise UnsupportedOperation("memory", "torch keeps no allocator statistics for the CPU")
         module = torch.get_device_module(device.native)
@@ -177,7 +181,10 @@ class TorchBackend(Backend):
                 "memory", f"torch.{device.native.type} does not report how much memory is free"
             )
         free, total = module.mem_get_info(device.index)
-        return Memory(module.memory_allocated(device.index), free, total)
+        memory = Memory(module.memory_allocated(device.index), free, total)
+        if not hasattr(module, "memory_reserved"):
+            return memory
+        return memory.with_reserved(module.memory_reserved(device.index))
 
     # -- tensors ------------------------------------------------------------------------------
 
