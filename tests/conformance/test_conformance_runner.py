@@ -229,6 +229,34 @@ def test_the_environment_of_a_child_is_neutral(monkeypatch, tmp_path) -> None:
     assert str(tmp_path / "rel") in kept["PYTHONPATH"].split(os.pathsep)
 
 
+@pytest.mark.parametrize("chosen", [None, "0.3"])
+def test_children_share_a_gpu_as_the_backend_says_or_the_user(
+    chosen: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Started(Exception):
+        pass
+
+    def start(_command: object, *, environment: dict[str, str], **_places: object) -> None:
+        raise Started(environment.get("FRAMEWORK_FRACTION"))
+
+    spec = dataclasses.replace(
+        numpy_plugin.unidev_register_backend(), sharing={"FRAMEWORK_FRACTION": "0.1"}
+    )
+    monkeypatch.setattr(plugins, "backend_spec", lambda _name: spec)
+    monkeypatch.setattr(child_processes, "start", start)
+    if chosen:
+        monkeypatch.setenv("FRAMEWORK_FRACTION", chosen)
+    order = child.Order(backend="numpy", profile="tensor", simulated=0)
+    with pytest.raises(Started, match=(chosen or "0.1")):
+        child.Child(order, tmp_path)
+
+
+def test_specs_can_be_told_apart_as_keys() -> None:
+    spec = numpy_plugin.unidev_register_backend()
+    assert hash(spec) == hash(dataclasses.replace(spec, sharing={"A": "1"}))
+    assert child.sharing("there is no such backend") == {}
+
+
 PROGRAM = """
 import sys
 sys.path.insert(0, {tests!r})

@@ -24,8 +24,8 @@ def _change_trees(change: Callable[[Any], Any]) -> None:
         return change(tree)
 
     @in_place_of(map_tensors)
-    def mapped(function: Any, tree: Any) -> Any:
-        moved = map_tensors(function, tree)
+    def mapped(function: Any, tree: Any, **how: Any) -> Any:
+        moved = map_tensors(function, tree, **how)
         return moved if moved is tree else walk(moved)
 
 
@@ -41,8 +41,8 @@ def only_the_first_level_moves(backend: Any) -> None:
     from unidev.tensors.containers import map_tensors
 
     @in_place_of(map_tensors)
-    def mapped(function: Any, tree: Any) -> Any:
-        moved = map_tensors(function, tree)
+    def mapped(function: Any, tree: Any, **how: Any) -> Any:
+        moved = map_tensors(function, tree, **how)
         if type(tree) is not dict:
             return moved
         return {key: tree[key] if type(tree[key]) in (dict, list, tuple) else value
@@ -89,8 +89,8 @@ def dataclass_skipped(backend: Any) -> None:
         return None if is_dataclass(leaf) else checked_leaf(leaf, *rest)
 
     @in_place_of(map_tensors)
-    def mapped(function: Any, tree: Any) -> Any:
-        return tree if is_dataclass(tree) else map_tensors(function, tree)
+    def mapped(function: Any, tree: Any, **how: Any) -> Any:
+        return tree if is_dataclass(tree) else map_tensors(function, tree, **how)
 
 
 @mutant("containers.shared_leaf_stays_shared")
@@ -100,12 +100,14 @@ def shared_leaf_duplicated(backend: Any) -> None:
     from unidev.tensors.walking import _flatten
 
     @in_place_of(map_tensors)
-    def mapped(function: Any, tree: Any) -> Any:
+    def mapped(function: Any, tree: Any, **how: Any) -> Any:
         import optree
 
         leaves, structure = _flatten(tree)
         # Each leaf in a list of its own, so that none is seen twice.
-        return optree.tree_unflatten(structure, [map_tensors(function, [x])[0] for x in leaves])
+        return optree.tree_unflatten(
+            structure, [map_tensors(function, [x], **how)[0] for x in leaves]
+        )
 
 
 @mutant("containers.non_tensors_untouched")
@@ -117,10 +119,10 @@ def numbers_become_tensors(backend: Any) -> None:
     from unidev.tensors.walking import _flatten
 
     @in_place_of(map_tensors)
-    def mapped(function: Any, tree: Any) -> Any:
+    def mapped(function: Any, tree: Any, **how: Any) -> Any:
         import optree
 
-        leaves, structure = _flatten(map_tensors(function, tree))
+        leaves, structure = _flatten(map_tensors(function, tree, **how))
         made = [np.asarray(x) if type(x) in (int, float) else x for x in leaves]
         return optree.tree_unflatten(structure, made)
 
@@ -150,9 +152,9 @@ def cycles_are_left_alone(backend: Any) -> None:
     from unidev.tensors.containers import map_tensors
 
     @in_place_of(map_tensors)
-    def mapped(function: Any, tree: Any) -> Any:
+    def mapped(function: Any, tree: Any, **how: Any) -> Any:
         try:
-            return map_tensors(function, tree)
+            return map_tensors(function, tree, **how)
         except CircularContainerError:
             return tree
 
@@ -303,3 +305,40 @@ def mappings_of_their_own_become_dicts(backend: Any) -> None:
     def build_of_contents(template: Any, children: Any) -> Any:
         made = build(template, children)
         return dict(made) if isinstance(made, dict) else made
+
+
+_OWN_TO = "containers.objects_that_move_themselves"
+
+
+@mutant(_OWN_TO)
+def objects_are_not_looked_at_again(backend: Any) -> None:
+    """What an object's ``to`` returns is believed: accelerate's and Fabric's transfers."""
+    from unidev.tensors.own_to import Movable
+
+    @replace(Movable)
+    def _check(self: Any, made: Any, device: Any) -> None: ...
+
+
+@mutant(_OWN_TO)
+def objects_are_moved_in_place(backend: Any) -> None:
+    """The object itself is moved, with no copy of it first: ``BatchEncoding.to``."""
+    from unidev.tensors import own_to
+
+    class Copying:
+        copy = staticmethod(lambda x: x)
+
+    replace_value(own_to, "copy", Copying)
+    replace_value(own_to.Movable, "_check", lambda self, made, device: None)
+
+
+@mutant(_OWN_TO)
+def objects_that_share_memory_pass(backend: Any) -> None:
+    """A copy on the same device is the same memory: ``x.to(device)``."""
+    from unidev.tensors.own_to import Movable
+
+    check = Movable._check
+
+    @replace(Movable)
+    def _check(self: Any, made: Any, device: Any) -> None:
+        self._is_copied = False
+        check(self, made, device)

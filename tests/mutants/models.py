@@ -89,9 +89,9 @@ def models_in_containers_are_passed_through(backend: Any) -> None:
     checked_leaf = walking._checked_leaf
 
     @in_place_of(checked_leaf)
-    def check(leaf: Any, kind: str, tree: Any, *rest: Any) -> Any:
-        passes = leaf is not tree and kind == MODEL
-        return None if passes else checked_leaf(leaf, kind, tree, *rest)
+    def check(leaf: Any, kind: str, place: Any, search: Any) -> Any:
+        passes = leaf is not search.tree and kind == MODEL
+        return None if passes else checked_leaf(leaf, kind, place, search)
 
 
 @mutant("models.what_is_no_model_is_refused", profile="train")

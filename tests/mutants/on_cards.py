@@ -13,22 +13,45 @@ if TYPE_CHECKING:
     from mutants.mutant import Breaks, Mutant
 
 
-def cards_mutant(*caught_by: str, result: str = "fail") -> Callable[[Breaks], Mutant]:
+def cards_mutant(
+    *caught_by: str, result: str = "fail", profile: str = "tensor"
+) -> Callable[[Breaks], Mutant]:
     """As ``mutant``, of a backend with GPUs that count as hardware."""
-    return mutant(*caught_by, result=result, simulated_count=0)
+    return mutant(*caught_by, result=result, profile=profile, simulated_count=0)
 
 
 @cards_mutant(
     "copy.non_blocking", "queued.read_at_once", "queued.source_changed_at_once",
     "queued.source_dropped_at_once", "queued.synchronized", "queued.side_stream",
     "current.device_and_stream_stay", "contexts.looking_makes_none", "contexts.fork_after_looking",
-    "statistics.memory", "statistics.peak", "statistics.first_use", "pinned.copies",
-    "pinned.pinned_once",
+    "statistics.memory", "statistics.peak", "statistics.first_use", "scarcity.every_verb",
+    "pinned.copies", "pinned.pinned_once",
     result="pass",
 )  # fmt: skip
 def cards_that_work(backend: Any) -> None:
     """Nothing is broken: two GPUs with contexts, streams, and memory that comes to an end."""
     put_cards_into(backend)
+
+
+@cards_mutant("failures.full_card", result="pass", profile="train")
+def cards_that_take_models(backend: Any) -> None:
+    """Nothing is broken: a model that does not fit stays whole where it was."""
+    put_cards_into(backend)
+
+
+@cards_mutant("failures.full_card", profile="train")
+def full_cards_keep_what_fitted(backend: Any) -> None:
+    """Each part is exchanged as soon as it has a twin: ``Module.to`` that runs out of memory."""
+    from unidev.numpy_backend.models import NumpyModels
+
+    put_cards_into(backend)
+    make = NumpyModels.twin
+
+    @replace(NumpyModels)
+    def twin(self: Any, part: Any, device: Any) -> Any:
+        made = make(self, part, device)
+        self.swap(part, made)
+        return made
 
 
 @cards_mutant("queued.read_at_once", "queued.synchronized")
@@ -275,3 +298,114 @@ def peaks_before_the_first_use_fail(backend: Any) -> None:
         card.peak = card.used
 
     _break_peaks(backend, restart=restart)
+
+
+@cards_mutant("scarcity.every_verb")
+def a_full_card_is_some_error(backend: Any) -> None:
+    """An error that nobody takes for a lack of memory: CUBLAS_STATUS_NOT_INITIALIZED."""
+    from mutants.cards import Card
+
+    put_cards_into(backend)
+    make = Card.empty
+
+    @replace(Card)
+    def empty(self: Any, shape: Any, dtype: Any) -> Any:
+        try:
+            return make(self, shape, dtype)
+        except RuntimeError as error:
+            raise RuntimeError("the handle is not initialized") from error
+
+
+@cards_mutant("scarcity.every_verb")
+def a_failed_allocation_stays_counted(backend: Any) -> None:
+    """The pool subtracts before it asks: from the first failure on, nothing fits any more."""
+    from mutants.cards import CAPACITY, Card
+
+    put_cards_into(backend)
+    make = Card.empty
+
+    @replace(Card)
+    def empty(self: Any, shape: Any, dtype: Any) -> Any:
+        try:
+            return make(self, shape, dtype)
+        except RuntimeError:
+            self.used = CAPACITY
+            raise
+
+
+@mutant("scarcity.every_verb")
+def copies_without_memory_stay_where_they_were(backend: Any) -> None:
+    """Where a copy does not fit, the source is the result: soft placement that goes too far."""
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        try:
+            return copy(self, x, device, non_blocking)
+        except MemoryError:
+            return x
+
+
+def _take_float64_away(backend: Any) -> None:
+    """Let the cards have no float64, and say so."""
+    from mutants.cards import Card
+
+    put_cards_into(backend)
+    make, names = Card.empty, backend.dtypes_on
+
+    @replace(Card)
+    def empty(self: Any, shape: Any, dtype: Any) -> Any:
+        if dtype == "float64":
+            raise TypeError("the framework doesn't support float64. Please use float32 instead.")
+        return make(self, shape, dtype)
+
+    @replace(backend)
+    def dtypes_on(self: Any, device: Any) -> Any:
+        found = names(self, device)
+        return found if device.kind == "cpu" else [name for name in found if name != "float64"]
+
+
+@cards_mutant(
+    "copy.values_bit_exact", "copy.disjoint_across_devices", "copy.dtype_kept",
+    "copy.float64_and_int64_not_narrowed", "create.on_each_device", "create.from_another_tensor",
+    "create.each_dtype_on_each_device", "errors.unsupported_dtype", "errors.dtypes_of_devices",
+    "values.tensors_convert_as_lists_do",
+    result="pass",
+)  # fmt: skip
+def cards_without_float64(backend: Any) -> None:
+    """Nothing is broken: cards such as MPS, and some of XPU, which refuse a dtype."""
+    _take_float64_away(backend)
+
+
+@cards_mutant("errors.dtypes_of_devices")
+def float64_is_narrowed_on_cards(backend: Any) -> None:
+    """What a device lacks is replaced by the next smaller: ``jax_enable_x64`` left off."""
+    import numpy as np
+
+    _take_float64_away(backend)
+    put = backend._on
+
+    @replace(backend)
+    def _on(self: Any, array: Any, device: Any) -> Any:
+        wide = array.dtype == "float64" and device.kind == "gpu"
+        return put(self, array.astype(np.float32) if wide else array, device)
+
+
+@cards_mutant("errors.dtypes_of_devices")
+def a_dtype_that_works_is_declared_missing(backend: Any) -> None:
+    """A suite that asks which dtypes there are is told of those that are easy."""
+    put_cards_into(backend)
+    names = backend.dtypes_on
+
+    @replace(backend)
+    def dtypes_on(self: Any, device: Any) -> Any:
+        return [name for name in names(self, device) if name != "float16"]
+
+
+@cards_mutant("errors.dtypes_of_devices")
+def a_missing_dtype_is_some_error(backend: Any) -> None:
+    """The framework's own error, with no word of the device: TypeError from the backend itself."""
+    _take_float64_away(backend)
+    from unidev.calls import framework_errors
+
+    replace_value(framework_errors, "_refused_dtype", lambda *_: None)

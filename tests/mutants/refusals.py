@@ -136,13 +136,13 @@ def half_moved_on_error(backend: Any) -> None:
     from unidev.tensors.containers import map_tensors
 
     @in_place_of(map_tensors)
-    def mapped(function: Any, tree: Any) -> Any:
+    def mapped(function: Any, tree: Any, **how: Any) -> Any:
         items = tree.items() if type(tree) is dict else enumerate(tree)
         for key, value in list(items) if type(tree) in (dict, list) else ():
             owner = backend_of_type(type(value))
             if owner is not None:
                 tree[key] = function(value, owner)
-        return map_tensors(function, tree)
+        return map_tensors(function, tree, **how)
 
 
 @mutant("errors.state_unchanged_after_error")

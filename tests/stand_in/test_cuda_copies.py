@@ -72,6 +72,23 @@ def test_a_source_from_a_side_stream_that_is_dropped_is_read_first(cuda: Runtime
     assert later.tolist() == [[7.0] * 3] * 2
 
 
+def test_tensors_of_every_kind_are_copied_between_gpus():
+    x = host().to("cuda:0")
+    sparse = torch.sparse_coo_tensor([[0], [1]], [2.0], (2, 2), check_invariants=False)
+    kinds = {
+        "view": x.T, "empty": x[:0], "parameter": torch.nn.Parameter(x.detach()),
+        "leaf": x.clone().requires_grad_(), "sparse": sparse.to("cuda:0"),
+    }  # fmt: skip
+    for name, each in kinds.items():
+        for device in ("gpu:0", "gpu:1"):
+            y = unidev.copy_to(each, device, non_blocking=True)
+            assert torch.equal(y.cpu().to_dense(), each.cpu().to_dense()), (name, device)
+    y = torch.vmap(lambda row: unidev.copy_to(row, "gpu:1"))(x)
+    assert (y.device.index, y.tolist()) == (1, host().tolist())
+    with torch.inference_mode():
+        assert unidev.copy_to(x.clone(), "gpu:1").is_inference()
+
+
 def test_memory_of_a_dropped_source_is_used_again_in_its_own_stream(cuda: Runtime):
     x = host().to("cuda:0")
     address = x.data_ptr()

@@ -46,9 +46,6 @@ class Data:
     def __init__(self, **items: Any) -> None:
         self.__dict__["_store"] = Storage(_parent=self, **items)
 
-    def to(self, device: Any) -> Data:
-        raise AssertionError("to was called")
-
 
 class DynamicLayer:
     def __init__(self, keys: Any) -> None:
@@ -231,7 +228,10 @@ HOLDING = {
     "inherited slots": (AttrsChild, "._Attrs__x"),
     "slots and a dict": (lambda x: Pydantic(fields={"a": (1, x)}), ".fields['a'][1]"),
     "a namespace": (lambda x: types.SimpleNamespace(x=x), ".x"),
-    "an object in an object": (lambda x: Movable_with(Movable_with(x)), ".held.held"),
+    "an object in an object": (
+        lambda x: types.SimpleNamespace(held=types.SimpleNamespace(held=x)),
+        ".held.held",
+    ),
     "one that says it is another": (lambda x: Fake(x=x), ".x"),
     "a lazy object": (Lazy, "._wrapped"),
     "one of a metaclass": (of_meta, ".x"),
@@ -239,12 +239,6 @@ HOLDING = {
     "a set in it": (lambda x: types.SimpleNamespace(p={Fake(x=x)}), ".p[0].x"),
     "a mock that was given one": (lambda x: mock.Mock(x=x), ".x"),
 }
-
-
-def Movable_with(held: Any) -> Movable:
-    made = Movable()
-    made.held = held  # type: ignore[attr-defined]
-    return made
 
 
 def circular() -> Any:

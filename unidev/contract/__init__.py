@@ -15,7 +15,6 @@ if TYPE_CHECKING:
         Backend,
         BackendSpec,
         Extent,
-        Memory,
         Simulator,
     )
     from unidev.contract.collectives import Collectives
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from unidev.contract.installation import Build, Installation, Wheel
     from unidev.contract.launcher import Ended, Event, Frame, Job, Launcher, LauncherSpec, Progress
     from unidev.contract.layers import Array, Functions, Layers, Model, Pair, Tensor
+    from unidev.contract.memory import Memory
     from unidev.contract.models import Models, Stored
     from unidev.contract.optional import Unsupported, part, unsupported
     from unidev.contract.peak_memory import PeakCounter
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "contract.autograd": "Autograd",
-    "contract.backend": "Backend BackendSpec CONTRACT_VERSION Extent Memory Simulator",
+    "contract.backend": "Backend BackendSpec CONTRACT_VERSION Extent Simulator",
     "contract.collectives": "Collectives",
     "contract.device": "Device",
     "contract.group_engine": "Arrangement GroupEngine GroupSetting HelperProcess Meeting",
@@ -64,6 +64,7 @@ _NAMES = {
     "contract.installation": "Build Installation Wheel",
     "contract.launcher": "Ended Event Frame Job Launcher LauncherSpec Progress",
     "contract.layers": "Functions Layers",
+    "contract.memory": "Memory",
     "contract.models": "Models Stored",
     "contract.optional": "Unsupported part unsupported",
     "contract.peak_memory": "PeakCounter",

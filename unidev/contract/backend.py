@@ -14,20 +14,21 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.device import Device
+from unidev.contract.memory import Memory
 from unidev.contract.optional import Unsupported, part, unsupported
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import numpy as np
 
-    from unidev.calls.driver_memory import DriverMemory
     from unidev.contract.autograd import Autograd
     from unidev.contract.collectives import Collectives
     from unidev.contract.group_engine import GroupEngine, GroupSetting
@@ -58,19 +59,6 @@ __all__ = [
 
 CONTRACT_VERSION = 1
 """A spec states the version it was written for; any other is refused with both numbers."""
-
-
-class Memory(NamedTuple):
-    """A device's memory in bytes, by the framework's count."""
-
-    used_bytes: int
-    free_bytes: int
-    total_bytes: int
-
-    @property
-    def driver(self) -> DriverMemory | None:
-        """The driver's count, which includes other processes; None if no driver reports one."""
-        return None
 
 
 class Extent(NamedTuple):
@@ -123,6 +111,12 @@ class BackendSpec:
 
     Must not import the framework.
     """
+    sharing: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Environment variables with which several processes share a GPU.
+
+    For a framework that otherwise takes nearly all of its memory at once. The conformance suite
+    sets them for its processes, unless the user has set them.
+    """
     namespaces: tuple[str, ...] = ()
     """More top-level modules whose types belong to this backend (``keras`` for TensorFlow)."""
 
@@ -155,6 +149,11 @@ class Backend(ABC):
     """
     model_types: tuple[type, ...] = ()
     """Classes of models, optimizers and the like, which the transfer verbs refuse."""
+    containers: Mapping[type, tuple[Callable[..., Any], Callable[..., Any]]] = MappingProxyType({})
+    """The framework's own containers, each with functions as for ``register_container``.
+
+    They are for its subclasses, too.
+    """
     optimizer_types: tuple[type, ...] = ()
     """Classes of optimizers that are not among ``model_types``: only ``place`` moves them."""
 
@@ -252,6 +251,14 @@ class Backend(ABC):
 
     # -- has a default that a backend may improve on -----------------------------------------------
 
+    def dtypes_on(self, device: Device) -> Collection[str]:  # noqa: ARG002
+        """The names, among those of ``dtypes``, that ``device`` carries: by default, all.
+
+        Where a tensor of another dtype would be made, the framework must fail: unidev then raises
+        ``UnsupportedDtypeError``. May start the framework's runtime.
+        """
+        return self.dtypes.keys()
+
     def zeros(self, shape: tuple[int, ...], dtype: Dtype, device: Device) -> Tensor:
         """A tensor of zeros, made on the device, without a transfer."""
         return self.full(shape, 0, dtype, device)
@@ -274,6 +281,13 @@ class Backend(ABC):
         with contextlib.suppress(UnsupportedOperation):  # symbolic: no memory yet
             self.device_of(x)
 
+    def have_memory(self, xs: Sequence[Tensor]) -> bool:  # noqa: ARG002
+        """Whether ``check_memory`` would certainly accept each of ``xs``; in doubt, False.
+
+        On the hot path of a training step: override it to look at all of them in fewer steps.
+        """
+        return False
+
     def cast(self, x: Tensor, dtype: Dtype, device: Device) -> Tensor:
         """``x`` converted to ``dtype``, in new memory on ``device``; may drop gradients."""
         return self.from_numpy(self.to_numpy(x), dtype, device)
@@ -283,8 +297,19 @@ class Backend(ABC):
         return str(self.native_device(kind, index))
 
     def hardware_name(self, kind: str, index: int) -> str:
-        """The hardware's name, such as ``NVIDIA H200``; the native name if that is unknown."""
+        """The hardware's name, such as ``NVIDIA H200``; the native name if that is unknown.
+
+        unidev then asks NVIDIA's driver for the name of a real GPU.
+        """
         return self.native_name(kind, index)
+
+    def hardware_index(self, kind: str, index: int) -> int | None:  # noqa: ARG002
+        """The number by which CUDA, or another vendor's runtime, calls the device; None: unknown.
+
+        It counts what environment variables leave visible. Override it if the framework counts
+        otherwise. Creates no context.
+        """
+        return index
 
     def thread_settings(self) -> AbstractContextManager[Any]:
         """What a thread that works for this one enters as a ``with``, once.

@@ -30,23 +30,32 @@ class Comparisons:
         """Note what a worker wants to exchange."""
         self._waiting.setdefault(frame.tag, {})[rank] = pickle.loads(frame.body)  # noqa: S301  our worker's
 
-    def replies(self, progress: Mapping[int, Progress]) -> Iterator[tuple[int, Frame]]:
-        """The reply for each worker whose comparison is decided."""
+    def replies(self) -> Iterator[tuple[int, Frame]]:
+        """The reply for each worker of a comparison that is complete."""
         for number, given in list(self._waiting.items()):
-            elsewhere = [
-                rank
-                for rank, each in progress.items()
-                if rank not in given and _has_passed(each, number)
-            ]
-            if len(given) < self._size and not elsewhere:
+            if len(given) < self._size:
                 continue
             del self._waiting[number]
             problem = difference(given)
-            if elsewhere:
-                problem = _passed(given, elsewhere[0], progress[elsewhere[0]])
             for rank in given:
                 kind = AGREED if problem is None else DIFFERS
                 yield rank, Frame(kind, PARENT, number, (problem or "").encode())
+
+    def passed(self, progress: Mapping[int, Progress]) -> tuple[int, str] | None:
+        """A worker that waits in vain, and why: another exchanges what it has exchanged before.
+
+        That one cannot be called back from its framework's engine, so the run has to end.
+        """
+        for number, given in self._waiting.items():
+            for other, there in progress.items():
+                if other not in given and _has_passed(there, number):
+                    rank = min(given)
+                    return rank, (
+                        f"calls {given[rank][0]} of a structure that is new, while worker {other} "
+                        f"calls {OPERATIONS[there.operation]} of one that was exchanged before: "
+                        "all workers must call the same ones, in the same order"
+                    )
+        return None
 
 
 def difference(given: Mapping[int, Description]) -> str | None:
@@ -73,13 +82,3 @@ def difference(given: Mapping[int, Description]) -> str | None:
 def _has_passed(progress: Progress, number: int) -> bool:
     is_there = progress.entered == number and bool(progress.is_exchanging)
     return progress.entered > number or is_there
-
-
-def _passed(given: Mapping[int, Description], other: int, progress: Progress) -> str:
-    rank = min(given)
-    call, lines = given[rank]
-    return (
-        f"worker {rank} calls {call} of a structure that is new ({len(lines)} tensors), but worker "
-        f"{other} calls {OPERATIONS[progress.operation]} of one that was exchanged before: all "
-        "workers must call the same ones, in the same order."
-    )

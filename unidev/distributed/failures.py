@@ -58,7 +58,7 @@ def first(failures: Sequence[Failure]) -> Failure:
 
 def error_of(failure: Failure, host: str, output: Sequence[str]) -> WorkerFailedError:
     """The error that ``run`` raises."""
-    message = f"worker {failure.rank} on {host} {failure.what}."
+    message = f"worker {failure.rank} on {host} {failure.what.rstrip('.')}."
     if failure.traceback:
         message += "\n" + _indented(failure.traceback)
     if output:

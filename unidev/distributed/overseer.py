@@ -108,8 +108,11 @@ class Overseer:
         self._failures.setdefault(failure.rank, failure)
 
     def _compare(self) -> None:
-        for rank, frame in self._comparisons.replies(self._progress):
+        for rank, frame in self._comparisons.replies():
             self._launcher.send(rank, frame)
+        passed = self._comparisons.passed(self._progress)
+        if passed is not None:
+            self._fail(Failure(CAUSE, *passed))
 
     # -- who is missing ------------------------------------------------------------------------
 

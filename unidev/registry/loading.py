@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 loaded_backends: dict[str, Backend] = {}
 """Our own table: an entry of ``sys.modules`` may be half initialised."""
 
+new_containers: list[tuple[type, tuple[Callable[..., Any], Callable[..., Any]]]] = []
+"""Of the backends that were loaded, until they are registered."""
+
 backends_by_type: dict[type, Backend] = {}
 """The backend of each tensor type seen so far.
 
@@ -60,6 +63,7 @@ def load_backend(name: str) -> Backend:
         with loading_lock:
             backend = loaded_backends.get(name) or _load(name)
             loaded_backends[name] = backend
+        new_containers.extend(backend.containers.items())
         for cls in backend.tensor_types:  # now: torch.compile could not follow it later
             backend_of_type(cls)
         if thread.recorder is not None:

@@ -82,11 +82,12 @@ def register_container(
     return cls
 
 
-def map_tensors(function: Callable[[Any, Backend], Any], tree: T) -> T:
+def map_tensors(function: Callable[[Any, Backend], Any], tree: T, *, own_to: str = "refused") -> T:
     """``tree`` with ``function(tensor, backend)`` in place of each tensor in it.
 
     A tensor that occurs twice is mapped once and stays one object. Non-tensor leaves pass through
-    unchanged. If no tensor changes, ``tree`` itself is returned.
+    unchanged. If no tensor changes, ``tree`` itself is returned. ``own_to`` is what is done with
+    objects that move themselves, as in the module of that name.
 
     Raises:
         NotATensorError: ``tree`` is neither a tensor nor a container, or contains a model.
@@ -94,33 +95,42 @@ def map_tensors(function: Callable[[Any, Backend], Any], tree: T) -> T:
             or a container that cannot be taken apart.
         CircularContainerError: it contains a container that contains itself.
     """
-    return _mapped(function, tree, looked_through(tree))
+    return _mapped(function, tree, looked_through(tree, own_to=own_to))
 
 
 def map_data(
     function_for: Callable[[list[tuple[Any, Backend | None]]], Callable[[Any, Any], Any]],
     tree: T,
     is_array: Callable[[object], bool],
+    own_to: str = "refused",
 ) -> T:
     """As ``map_tensors``, also for leaves that are ``is_array`` but not tensors: without a backend.
 
     ``function_for`` is given all of them and returns the function. NumPy's arrays in an object that
     is not registered are an error beside any framework's tensors.
     """
-    found = looked_through(tree, is_array=is_array)
-    function = function_for([(leaf, backend) for _, leaf, backend in found[2]])
+    from unidev.tensors.own_to import Movable
+
+    found = looked_through(tree, is_array=is_array, own_to=own_to)
+    tensors = [
+        (leaf.first if type(leaf) is Movable else leaf, backend) for _, leaf, backend in found[2]
+    ]
+    function = function_for(tensors)
     return _mapped(function, tree, found)
 
 
 def _mapped(function: Callable[[Any, Any], Any], tree: T, looked: LookedThrough) -> T:
+    from unidev.tensors.own_to import Movable
+
     leaves, structure, found = looked
     done: dict[int, Any] = {}
     changed = False
     for position, leaf, backend in found:
         if id(leaf) not in done:
-            done[id(leaf)] = function(leaf, backend)
+            is_movable = type(leaf) is Movable
+            done[id(leaf)] = leaf.mapped(function) if is_movable else function(leaf, backend)
         moved = done[id(leaf)]
-        if moved is not leaf:
+        if moved is not leaves[position]:
             # The old leaf stays alive in `tree`, so no other leaf can get its id.
             leaves[position] = moved
             changed = True
@@ -185,7 +195,7 @@ def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]
     Includes the tensors of models in ``tree``: ``model.encoder.weight``. Their gradients are left
     out: they are where their parameters are, or belong to those of another replica.
     """
-    _, structure, found = looked_through(tree, takes_models=True)
+    _, structure, found = looked_through(tree, takes_models=True, own_to="looked into")
     paths = paths_of(structure) if found else []
     for position, leaf, backend in found:
         path = name + paths[position]

@@ -86,7 +86,8 @@ def _put(operation: str, transfer: Callable[..., Any], tree: T, device: DeviceLi
 
         return put
 
-    return containers.map_data(function_for, tree, _has_array_interface)
+    own_to = "copied" if transfer is copied else "moved"
+    return containers.map_data(function_for, tree, _has_array_interface, own_to)
 
 
 def device_get(tree: Any) -> Any:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
+    from unidev.contract.backend import Backend
+
     Step = tuple[bool, object]
     """Whether it is an attribute, and its name; or else the key or the position of an item."""
     Link = tuple[Any, Step]
@@ -53,7 +55,12 @@ it: these cannot change. (The descriptors would keep the class alive.)"""
 
 
 def path_to_tensor(x: object, *, counts_numpy: bool) -> str | None:
-    """The path, such as ``.layers[0].keys``, to a tensor that ``x`` holds, or None.
+    """The path, such as ``.layers[0].keys``, to a tensor that ``x`` holds, or None."""
+    return next((path for path, *_ in tensors_within(x, counts_numpy=counts_numpy)), None)
+
+
+def tensors_within(x: object, *, counts_numpy: bool) -> Iterator[tuple[str, Any, Backend]]:
+    """Each tensor that ``x`` holds, with its path and backend.
 
     Looks through attributes, slots, dicts, lists, tuples, sets and the objects in them, the nearest
     first, as far as the limits above. Not through functions' closures, classes and modules.
@@ -68,7 +75,7 @@ def path_to_tensor(x: object, *, counts_numpy: bool) -> str | None:
             if id(holder) in seen or is_plain(type(holder)):
                 continue
             if len(seen) == _MOST_HOLDERS:
-                return None
+                return
             seen.add(id(holder))
             for step, value in islice(contents(holder, left), left):
                 left -= 1
@@ -80,9 +87,8 @@ def path_to_tensor(x: object, *, counts_numpy: bool) -> str | None:
                     others.add(cls)
                     following.append(((link, step), value))
                 elif counts_numpy or backend.spec.framework != "numpy":
-                    return _path((link, step))
+                    yield _path((link, step)), value, backend
         level = following
-    return None
 
 
 def is_plain(cls: type) -> bool:

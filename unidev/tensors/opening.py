@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import functools
+import warnings
 import weakref
 from collections import OrderedDict, defaultdict
 
+from unidev.registry.loading import new_containers
 from unidev.support.wording import type_name
 from unidev.tensors.classify import is_dataclass, is_lazy
 from unidev.tensors.objects import contents, is_opaque, path_entry
@@ -69,6 +71,16 @@ class Unpacked:
             return self.owner
         return self.opener.build(self.owner, children)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unpacked) and self._kind == other._kind
+
+    def __hash__(self) -> int:
+        return hash(self._kind)
+
+    @property
+    def _kind(self) -> tuple[Any, ...]:
+        return type(self.owner), *(entry for entry, _ in self.children)
+
 
 @functools.cache
 def _register() -> None:
@@ -90,6 +102,35 @@ def spelled_entry() -> type[Any]:
 _openers: weakref.WeakKeyDictionary[type, Opener | None] = weakref.WeakKeyDictionary()
 
 
+_of_frameworks: dict[type, Opener] = {}
+
+
+def register_frameworks() -> None:
+    """Register the containers of frameworks that were loaded since the last time."""
+    import optree
+
+    while new_containers:
+        cls, (flatten, unflatten) = new_containers.pop()
+        if cls in _of_frameworks:
+            continue
+        # With optree, since it takes apart some of them by itself: of namedtuples it warns.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            optree.register_pytree_node(cls, flatten, unflatten, namespace=NAMESPACE)
+        _of_frameworks[cls] = _by_functions(flatten, unflatten)
+        _openers.clear()
+
+
+def _by_functions(
+    flatten: Callable[[Any], tuple[Sequence[Any], Any]],
+    unflatten: Callable[[Any, Sequence[Any]], Any],
+) -> Opener:
+    def apart(x: Any) -> Children:
+        return [(f"[{number}]", child) for number, child in enumerate(flatten(x)[0])]
+
+    return Opener(apart, lambda x, children: unflatten(flatten(x)[1], children))
+
+
 def opener_of(cls: type) -> Opener | None:
     """How objects of ``cls`` are opened, or None if that is not known."""
     if cls not in _openers:
@@ -98,6 +139,9 @@ def opener_of(cls: type) -> Opener | None:
 
 
 def _find(cls: type) -> Opener | None:
+    for base in cls.__mro__:
+        if base in _of_frameworks:
+            return _of_frameworks[base]
     names = [type_name(base) for base in cls.__mro__]
     for name, make in _ADAPTERS.items():
         if name in names:

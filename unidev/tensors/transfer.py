@@ -146,7 +146,7 @@ def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T
         seen = backend
         return transfer(tensor, device, backend, non_blocking)
 
-    found = map_tensors(one, x)
+    found = map_tensors(one, x, own_to="copied" if transfer is _copy else "moved")
     if seen is None:
         as_device(device)  # `x` holds no tensor, so the device has not been checked yet
     return found

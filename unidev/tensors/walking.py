@@ -9,7 +9,7 @@ from unidev.errors import (
     UnidevError,
     UnsupportedContainerError,
 )
-from unidev.registry.loading import backend_of_namespace
+from unidev.registry.loading import backend_of_namespace, new_containers
 from unidev.support.wording import kind_of, shown
 from unidev.tensors.classify import (
     CONTAINER,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from unidev.tensors.opening import Opener, Unpacked
+    from unidev.tensors.own_to import Movable
 
     T = TypeVar("T")
     LookedThrough = tuple[list[Any], Any, list[tuple[int, Any, Any]]]
@@ -39,6 +40,10 @@ NAMESPACE = "unidev"
 def _flatten(tree: object) -> tuple[list[Any], Any]:
     import optree
 
+    if new_containers:
+        from unidev.tensors.opening import register_frameworks
+
+        register_frameworks()
     try:
         # None is a leaf like any other: at the root it is not an empty container.
         return optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)  # type: ignore[arg-type]
@@ -95,26 +100,32 @@ def looked_through(
     *,
     takes_models: bool = False,
     is_array: Callable[[object], bool] | None = None,
+    own_to: str = "refused",
 ) -> LookedThrough:
     """All leaves, the structure, and the tensors (and models) by position, once all are checked.
 
-    Also what else ``is_array``, with None in place of a backend.
+    Also what else ``is_array``, with None in place of a backend. ``own_to``, of the module of that
+    name, is what is done with objects that move themselves: those are found as ``Movable``.
     """
+    from unidev.tensors.own_to import Movable
+
     leaves, structure = _flatten(tree)
     above: Sequence[tuple[int, ...]] = [()] * len(leaves)
-    frameworks = set() if is_array is None else {"numpy"}
+    search = _Search(tree, own_to, set() if is_array is None else {"numpy"})
     while True:
         found, others = _sorted(leaves, tree, takes_models, is_array)
-        frameworks |= {"numpy" if each is None else each.spec.framework for *_, each in found}
-        opened = {}
+        search.frameworks |= {"numpy" if b is None else b.spec.framework for *_, b in found}
+        opened, movable = {}, []
         for position, leaf, kind in others:
-            opener = _checked_leaf(leaf, kind, tree, (structure, position), frameworks)
-            if opener is not None:
+            checked = _checked_leaf(leaf, kind, (structure, position), search)
+            if isinstance(checked, Movable):
+                movable.append((position, checked, checked.backend))
+            elif checked is not None:
                 if id(leaf) in above[position]:
                     raise _circular(tree)
-                opened[position] = opener.opened(leaf)
+                opened[position] = checked.opened(leaf)
         if not opened:
-            return leaves, structure, found
+            return leaves, structure, found + movable
         leaves, structure, above = _with_opened(leaves, structure, above, opened)
 
 
@@ -163,34 +174,61 @@ def _with_opened(
     return inner, optree.treespec_transform(structure, None, spec_of), holders
 
 
+class _Search:
+    """What is looked through, and how."""
+
+    __slots__ = ("frameworks", "own_to", "tree")
+
+    def __init__(self, tree: object, own_to: str, frameworks: set[str]) -> None:
+        self.tree = tree
+        self.own_to = own_to
+        self.frameworks = frameworks
+        """Those of the tensors that were found so far."""
+
+
 def _checked_leaf(
-    leaf: object, kind: str, tree: object, place: tuple[Any, int], frameworks: set[str]
-) -> Opener | None:
-    """How to open this leaf of this kind, if it holds a tensor; raise if that is not known.
+    leaf: object, kind: str, place: tuple[Any, int], search: _Search
+) -> Opener | Movable | None:
+    """How to open or move this leaf of this kind, if it holds a tensor; raise if that is not known.
 
     None if it may pass through unchanged, beside tensors of these frameworks; NumPy is added where
     the leaf is the first that holds a tensor, and that is NumPy's.
     """
     from unidev.tensors.objects import is_opaque, is_plain, path_to_tensor
     from unidev.tensors.opening import opener_of
+    from unidev.tensors.own_to import (
+        COPIED,
+        LOOKED_INTO,
+        REFUSED,
+        Movable,
+        has_own_to,
+        looking_opener,
+    )
 
     cls, is_container = type(leaf), kind == CONTAINER
-    if kind == MODEL or (leaf is tree and is_plain(cls)):
+    if kind == MODEL or (leaf is search.tree and is_plain(cls)):
         raise not_a_tensor(leaf)
-    hidden = None
+    hidden, counts_numpy = None, False
     if not is_plain(cls) and not is_lazy(cls):
         # Arrays beside another framework's tensors are data, as numbers are: they stay.
-        may_move = is_container or leaf is tree
-        counts_numpy = "numpy" in frameworks or (may_move and not frameworks)
+        may_move = is_container or leaf is search.tree
+        counts_numpy = "numpy" in search.frameworks or (may_move and not search.frameworks)
         hidden = path_to_tensor(leaf, counts_numpy=counts_numpy)
-    if hidden is not None or (is_container and (leaf is tree or is_lazy(cls) or is_opaque(cls))):
+    if hidden is not None or (
+        is_container and (leaf is search.tree or is_lazy(cls) or is_opaque(cls))
+    ):
         opener = opener_of(cls)
         if opener is not None:
-            if hidden and not frameworks and not path_to_tensor(leaf, counts_numpy=False):
-                frameworks.add("numpy")  # for the objects in this one
+            if hidden and not search.frameworks and not path_to_tensor(leaf, counts_numpy=False):
+                search.frameworks.add("numpy")  # for the objects in this one
             return opener
-        raise _left_behind(leaf, paths_of(place[0])[place[1]], hidden)
-    if leaf is tree:
+        at = paths_of(place[0])[place[1]]
+        if hidden and search.own_to != REFUSED and has_own_to(cls):
+            if search.own_to == LOOKED_INTO:
+                return looking_opener(counts_numpy=counts_numpy)
+            return Movable(leaf, at, is_copied=search.own_to == COPIED, counts_numpy=counts_numpy)
+        raise _left_behind(leaf, at, hidden)
+    if leaf is search.tree:
         raise not_a_tensor(leaf)
     return None
 

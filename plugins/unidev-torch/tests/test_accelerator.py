@@ -61,22 +61,21 @@ def test_a_gpu_without_a_context_is_not_waited_for(monkeypatch: Any) -> None:
     assert waited == [torch.device("cuda", 1)]
 
 
-class Streamed:
-    """A tensor on CUDA, as far as ``keep_until_read`` looks."""
+class Streamed(torch.Tensor):
+    """A tensor that says that it is on CUDA."""
 
+    is_cuda = True
     device = torch.device("cuda", 0)
-    layout, is_nested = torch.strided, False
 
-    def __init__(self) -> None:
-        self.streams: list[str] = []
+    def record_stream(self, stream: object) -> None:
+        streams.append(stream)
 
-    def record_stream(self, stream: str) -> None:
-        self.streams.append(stream)
+
+streams: list[object] = []
 
 
 def test_a_tensor_is_kept_for_the_stream_that_reads_it(monkeypatch: Any) -> None:
-    monkeypatch.setattr(torch.accelerator, "current_stream", lambda device: f"stream of {device}")
-    x: Any = Streamed()
-    accelerator.keep_until_read(x)
-    assert x.streams == ["stream of cuda:0"]
+    monkeypatch.setattr(torch.accelerator, "current_stream", lambda index: f"stream of {index}")
+    accelerator.keep_until_read(torch.ones(3).as_subclass(Streamed))
     accelerator.keep_until_read(torch.ones(3))  # the CPU has no streams
+    assert streams == ["stream of 0"]

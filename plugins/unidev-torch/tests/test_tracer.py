@@ -131,6 +131,23 @@ def test_a_result_as_long_as_its_values_decide_reads_the_length(
     assert rest == ["gpu:0", "cpu:0", 8, ()]
 
 
+@pytest.mark.parametrize(
+    ("choose", "moved"),
+    [
+        (lambda x: torch.where(x > 0, x, torch.tensor(2.0)), [4]),
+        (lambda x: torch.where(x > 0, torch.tensor(1), torch.tensor(2.0)), [4, 4]),
+        (lambda x: torch.where(torch.tensor(True), x, x), [1]),
+        (lambda x: torch.where(x > 0, x, 2.0), []),
+        (lambda x: x + torch.tensor(2.0), []),  # travels with the call
+    ],
+)
+def test_where_moves_a_number_of_the_hosts(
+    choose: Callable[[torch.Tensor], object], moved: list[int]
+) -> None:
+    found = recorded_of(choose, torch.ones(3, device=A))
+    assert [each[1:4] for each in found] == [("cpu:0", "gpu:0", nbytes) for nbytes in moved]
+
+
 def test_printing_is_told_once_with_the_values_that_are_shown() -> None:
     long = torch.arange(5000.0, device=A)
     assert recorded_of(repr, matrix()) == reading("Tensor.__repr__", 24, (2, 3))

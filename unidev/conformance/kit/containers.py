@@ -138,9 +138,39 @@ class Holder:
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(f"the attribute {name} was asked for")
 
+
+class Mover(Holder):
+    """One with a ``to`` that fails: that it has it does not say that it holds a tensor."""
+
     def to(self, *_arguments: Any) -> Any:
-        """Fails: that an object has it does not say that it holds a tensor."""
+        """Fails."""
         raise RuntimeError("to was called")
+
+
+class SelfMoving:
+    """An object with a ``to`` that works in place and returns the object, as is usual."""
+
+    def __init__(self, x: Any, rest: Any = None) -> None:
+        self.x = x
+        self.rest = rest
+
+    def to(self, device: Any) -> SelfMoving:
+        """Move ``x``."""
+        self.x = unidev.as_in_device(self.x, device)
+        return self
+
+
+class ForgetsOne(SelfMoving):
+    """Its ``to`` moves ``x``, and leaves ``rest`` behind."""
+
+
+class ChangesSource(SelfMoving):
+    """Its ``to`` changes the list that it shares with the object that it was copied from."""
+
+    def to(self, device: Any) -> ChangesSource:
+        """Move what is in ``x``, in place."""
+        self.x[:] = unidev.as_in_device(self.x, device)
+        return self
 
 
 class Slotted:
@@ -176,6 +206,6 @@ def objects_without(x: Any) -> list[Any]:
     circular.__dict__["self"] = [circular]
     return [
         PurePosixPath("image.png"), datetime(2026, 1, 1), Color.RED, lambda: x, type(x),
-        Holder(), Holder(data=[1, {"a": "b"}]), Slotted(2), circular, SimpleNamespace(a=1),
+        Holder(), Mover(data=[1, {"a": "b"}]), Slotted(2), circular, SimpleNamespace(a=1),
         Lock(), Random(0), Mock(), getLogger(__name__),  # noqa: S311  no secret is made with it
     ]  # fmt: skip

@@ -13,8 +13,13 @@ import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from unidev.conformance.judging.outcomes import InconclusiveError, NotApplicableError
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from unidev.conformance.kit.workbench import Workbench
+    from unidev.contract.device import Device
 
 TIMEOUT_S = 100
 """Shorter than the timeout of the suite's parent, so that the check reports what hung."""
@@ -65,3 +70,46 @@ def run_fresh(
             f"{'an' if answers else 'no'} answer: {done.stderr[-1500:].strip()}"
         )
     return json.loads(answers[-1].removeprefix(_MARK))
+
+
+def check_fresh(
+    bench: Workbench, function: Callable[[Workbench, Device], None], device: Device
+) -> None:
+    """Run a check of one device in a fresh interpreter; its outcome and evidence are as here.
+
+    Args:
+        bench: of the check that calls this.
+        function: of the top level of a module; gets a workbench of that process.
+        device: the device.
+
+    Raises:
+        AssertionError: the function did, or something else happened to the process.
+        NotApplicableError: the function did.
+        InconclusiveError: the function did.
+    """
+    named = (function.__module__, function.__name__, str(device))
+    found = run_fresh(_CHECK, backend=bench.backend.name, arguments=named)
+    for key, value in found["evidence"].items():
+        bench.evidence.add(key, value)
+    how, message = found["outcome"]
+    if how != "pass":
+        raise _OUTCOMES[how](message)
+
+
+_OUTCOMES = {
+    each.__name__: each for each in (AssertionError, NotApplicableError, InconclusiveError)
+}
+_CHECK = f"""
+import importlib
+import unidev
+from unidev.conformance.judging.outcomes import InconclusiveError, NotApplicableError
+from unidev.conformance.kit.workbench import Workbench
+
+bench, outcome = Workbench(unidev.active_backend()), ("pass", "")
+try:
+    check = getattr(importlib.import_module(sys.argv[1]), sys.argv[2])
+    check(bench, unidev.as_device(sys.argv[3]))
+except ({", ".join(_OUTCOMES)}) as error:
+    outcome = (type(error).__name__, str(error))
+answer({{"outcome": outcome, "evidence": bench.evidence.as_dict()}})
+"""

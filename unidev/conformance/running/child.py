@@ -85,7 +85,7 @@ class Child:
         self._reader = EventReader(events)
         self._process = child_processes.start(
             command(order, ini=ini, root=empty, events=events),
-            environment=environment(order.simulated, os.environ),
+            environment=environment(order.simulated, {**sharing(order.backend), **os.environ}),
             folder=empty,
             out=self._out,
             err=self._err,
@@ -166,6 +166,17 @@ def command(order: Order, *, ini: Path, root: Path, events: Path) -> Sequence[st
         *(["--unidev-only", ",".join(order.only)] if order.only is not None else []),
         *(["--unidev-exclude", ",".join(order.exclude)] if order.exclude else []),
     ]  # fmt: skip
+
+
+def sharing(backend: str) -> Mapping[str, str]:
+    """What lets the judge, and the processes that checks start, use one GPU side by side."""
+    from unidev.errors import BackendError
+    from unidev.registry.discovery import backend_spec
+
+    try:
+        return backend_spec(backend).sharing
+    except BackendError:  # the child reports it
+        return {}
 
 
 def environment(simulated: int, given: Mapping[str, str]) -> dict[str, str]:

@@ -6,6 +6,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._C._functorch import get_unwrapped as unwrapped
+from torch._C._functorch import is_functorch_wrapped_tensor as is_wrapped
 
 from unidev.contract import driver_cuda_version
 from unidev_torch.tensors import parts_of
@@ -52,7 +54,14 @@ def keep_until_read(x: torch.Tensor) -> None:
     The allocator would give it to the next tensor of the stream in which ``x`` was created, though
     the copy runs in the current stream. Does nothing where they are the same one.
     """
-    if x.device.type in STREAM_ORDERED and not torch.compiler.is_compiling():
-        stream = torch.accelerator.current_stream(x.device)
-        for part in parts_of(x) or (x,):
-            part.record_stream(stream)
+    if not (x.is_cuda or x.is_xpu) or torch.compiler.is_compiling():
+        return
+    while is_wrapped(x):  # by torch.vmap, torch.func.grad and the like
+        x = unwrapped(x)
+    stream = torch.accelerator.current_stream(x.device.index)
+    for part in (x,) if type(x) is torch.Tensor and _is_dense(x) else parts_of(x) or (x,):
+        part.record_stream(stream)
+
+
+def _is_dense(x: torch.Tensor) -> bool:
+    return x.layout is torch.strided and not x.is_nested

@@ -11,12 +11,15 @@ from hypothesis import strategies as st
 import unidev
 from unidev.conformance.kit.containers import (
     Batch,
+    ChangesSource,
     Custom,
+    ForgetsOne,
     Frozen,
     Longer,
     Output,
     Point,
     Rows,
+    SelfMoving,
     kinds_with,
     objects_with,
     objects_without,
@@ -174,6 +177,28 @@ def test_objects_with_tensors_are_refused(bench: Workbench, source: Device, targ
             error = bench.expect(unidev.UnsupportedContainerError, call, *arguments)
             wanted = f"['odd'][0]{path}"
             assert wanted in str(error), f"{call.__name__}: no {wanted!r} in: {error}"
+
+
+@check(required=True, over="all_pairs")
+def test_objects_that_move_themselves(bench: Workbench, source: Device, target: Device) -> None:
+    """An object's own ``to`` is called on a copy of the object, and what it did is looked at."""
+    x, y, where = bench.matrix(source), bench.matrix(source), f"{source} to {target}"
+    mine = SelfMoving(x, "rest")
+    assert unidev.device_of([x, mine]) is source, f"{where}: not looked into"
+    moved = unidev.as_in_device({"x": x, "m": mine}, target)["m"]
+    assert mine.x is x, f"{where}: the source was changed"
+    if source is target:
+        assert moved is mine, f"{where}: it was there, and is new"
+        error = bench.expect(unidev.UnsupportedContainerError, unidev.copy_to, [x, mine], target)
+        assert "copied nothing" in str(error), f"{where}: {error}"
+        return
+    assert type(moved) is SelfMoving, f"{where}: it became {type(moved).__name__}"
+    bench.oracle.check_copy(x, moved.x, target, where)
+    for odd, said in ((ForgetsOne(x, y), "left .rest"), (ChangesSource([x]), "changed the object")):
+        error = bench.expect(
+            unidev.UnsupportedContainerError, unidev.as_in_device, [x, odd], target
+        )
+        assert said in str(error), f"{where}: {error}"
 
 
 @check(required=True, over="all_pairs")

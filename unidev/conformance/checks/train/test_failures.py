@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import unidev
+from unidev.conformance.kit.fresh import check_fresh
+from unidev.conformance.kit.lacking import check_place
 from unidev.conformance.kit.oracle import shown
 from unidev.conformance.kit.sample_models import Sample
 from unidev.conformance.kit.spying import Calls, failing_at
@@ -81,6 +83,12 @@ def check_whole(
         assert extents == after[name], (
             f"{where}: {name} was on {shown(extents)}, and is on {shown(after[name])}"
         )
+
+
+@check(required=True, needs=("layers", "models"))
+def test_full_card(bench: Workbench) -> None:
+    """``place`` on a GPU that is full leaves the model where it was, intact; then there is room."""
+    check_fresh(bench, check_place, bench.real_gpus()[-1])
 
 
 @check(required=True, needs=_BOTH, over="neighbours")

@@ -137,6 +137,18 @@ def _number(_: torch.Tensor, *rest: Any) -> Sequence[Move]:
     return (_scalar(rest[-1]),)
 
 
+def _where(*operands: torch.Tensor, **_: object) -> Sequence[Move]:
+    """A number on the CPU is moved to the other operands first, unlike those of other operators."""
+    device = next((each.device for each in operands if each.device != CPU), CPU)
+    condition, *values = operands
+    dtypes = (condition.dtype, *(torch.result_type(*values),) * 2)
+    return [
+        Move(each.device, device, dtype.itemsize, ())
+        for each, dtype in zip(operands, dtypes, strict=True)
+        if each.dim() == 0 and each.device != device
+    ]
+
+
 def _index(
     x: torch.Tensor, indices: Sequence[torch.Tensor | None], *_: object, **__: object
 ) -> Sequence[Move]:
@@ -198,6 +210,7 @@ def _readers() -> Mapping[Any, Callable[..., Sequence[Move]]]:
             aten.fill_.Tensor, aten.fill.Tensor, aten.masked_fill_.Tensor, aten.masked_fill.Tensor,
         ),
         _number: (aten.index_fill_.int_Tensor, aten.index_fill.int_Tensor),
+        _where: (aten.where.self, aten.where.self_out),
         _index: (aten.index.Tensor, aten.index.Tensor_out, aten._unsafe_index.Tensor),
         _index_put: (
             aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default,

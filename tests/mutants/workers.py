@@ -1,0 +1,157 @@
+"""Exchanges between processes, and who failed first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mutants.mutant import TORCH, in_place_of, replace
+from mutants.parallel import multi_mutant
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from unidev.contract.launcher import Event
+
+
+@multi_mutant("workers.bits")
+def sums_in_order_of_arrival(backend: Any) -> None:
+    """Each worker begins with what it has itself: parameter servers add what comes first."""
+    from unidev.distributed.host_engine import _UFUNCS, HostEngine
+
+    @replace(HostEngine)
+    def all_reduce(self: Any, flat: Any, op: str) -> Any:
+        everybody = [self._read(x) for x in self.all_gather(flat)]
+        total = everybody.pop(self._rank)
+        for other in everybody:
+            _UFUNCS[op](total, other, out=total)
+        return self._made(total, flat)
+
+
+@multi_mutant("workers.values")
+def only_worker_0_gets_the_result(backend: Any) -> None:
+    """A ``reduce`` in place of an ``all_reduce``."""
+    from unidev.distributed.host_engine import HostEngine
+
+    sound = HostEngine.all_reduce
+
+    @replace(HostEngine)
+    def all_reduce(self: Any, flat: Any, op: str) -> Any:
+        own = self.backend.copy_to(flat, self.backend.device_of(flat), False)
+        result = sound(self, flat, op)
+        return own if self._rank else result
+
+
+@multi_mutant("workers.weights")
+def weights_of_workers_are_forgotten(backend: Any) -> None:
+    """A mean over workers, whatever rows each has: DistributedDataParallel's own."""
+    from unidev.distributed.group import Group
+
+    sound = Group._factor
+
+    @replace(Group)
+    def _factor(self: Any, op: str, weights: Any) -> Any:
+        return sound(self, op, None)
+
+
+@multi_mutant("workers.moved")
+def all_broadcast_from_worker_0(backend: Any) -> None:
+    """The argument ``root`` is not passed on."""
+    from unidev.distributed.host_engine import HostEngine
+
+    sound = HostEngine.broadcast
+
+    @replace(HostEngine)
+    def broadcast(self: Any, flat: Any, root: int) -> Any:
+        return sound(self, flat, 0)
+
+
+@multi_mutant("workers.in_place")
+def results_are_not_written_back(backend: Any) -> None:
+    """The results are in a buffer that is thrown away."""
+    from unidev.distributed import exchanging
+
+    @in_place_of(exchanging._write_back)
+    def write_back(tree: Any, values: Any) -> None:
+        return None
+
+
+@multi_mutant("workers.differences")
+def structures_are_not_compared(backend: Any) -> None:
+    """Every engine's own way: sizes that differ hang, crash, or are added as they come."""
+    from unidev.distributed import comparing
+
+    @in_place_of(comparing.difference)
+    def difference(given: Any) -> None:
+        return None
+
+
+@multi_mutant("workers.killed", "workers.raising")
+def the_survivor_is_blamed(backend: Any) -> None:
+    """The error is that of a worker that waited for the one that failed."""
+    from unidev.distributed.overseer import Overseer
+
+    sound = Overseer._fail
+
+    @replace(Overseer)
+    def _fail(self: Any, failure: Any) -> None:
+        sound(self, failure._replace(rank=(failure.rank + 1) % len(self._progress)))
+
+
+@multi_mutant("workers.raising")
+def the_workers_traceback_is_lost(backend: Any) -> None:
+    """All that is left of an error is that there was one: a process pool's ``exit code 1``."""
+    from unidev.distributed import failures
+
+    @in_place_of(failures.raised)
+    def raised(rank: int, described: Any) -> Any:
+        return failures.ended(rank, 1, "", is_inside=False)
+
+
+@multi_mutant("workers.early")
+def a_return_is_no_failure(backend: Any) -> None:
+    """Whoever has returned is done, and the others are what does not get on."""
+    from unidev.distributed.overseer import Overseer
+
+    sound = Overseer._take
+
+    @replace(Overseer)
+    def _take(self: Any, events: list[Event]) -> None:
+        sound(self, events)
+        for rank in self._results:
+            self._progress[rank] = self._progress[rank]._replace(entered=1 << 40)
+
+
+@multi_mutant("workers.stopped")
+def a_stopped_worker_is_only_late(backend: Any) -> None:
+    """Nothing says why it did not come."""
+    from unidev.distributed.workplace import Workplace
+
+    sound = Workplace.stack_of
+
+    @replace(Workplace)
+    def stack_of(self: Any, rank: int) -> tuple[bool, str]:
+        return False, sound(self, rank)[1]
+
+
+@multi_mutant("workers.checkpoints")
+def checkpoints_are_written_where_they_are_read(backend: Any) -> None:
+    """A worker that is killed leaves half of a file: ``torch.save`` to the final name."""
+    from unidev.distributed import checkpoints
+
+    @in_place_of(checkpoints.write)
+    def write(folder: Path, step: int, model: Any, *others: Any) -> None:
+        target = folder / f"step-{step}"
+        target.mkdir(exist_ok=True)
+        checkpoints.save_parameters(model, target / "model.safetensors")
+
+
+@multi_mutant("workers.data_parallel", plugin=TORCH)
+def workers_count_the_same_whatever_their_rows(backend: Any) -> None:
+    """DistributedDataParallel's mean over workers, with batches that differ in size."""
+    from unidev.distributed.data_parallel import DataParallel
+
+    sound = DataParallel._reduced_over_workers
+
+    @replace(DataParallel)
+    def _reduced_over_workers(self: Any, tree: Any, rows: int | None) -> Any:
+        return sound(self, tree, None if rows is None else 1)

@@ -1,0 +1,81 @@
+"""Objects of no known kind that hold tensors and move themselves, by a ``to`` of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import unidev
+
+
+class Graph:
+    """Moves in place and returns itself, as torch_geometric's and transformers' objects do."""
+
+    def __init__(self, x: Any, note: str = "") -> None:
+        self.x = x
+        self.note = note
+        self.asked: list[Any] = []
+
+    def to(self, device: Any) -> Any:
+        self.asked.append(device)
+        self.x = unidev.as_in_device(self.x, device)
+        return self
+
+
+class Odd(Graph):
+    def __init__(self, x: Any, returned: Any) -> None:
+        super().__init__(x)
+        self.returned = returned
+
+    def to(self, device: Any) -> Any:
+        return self.returned(self)
+
+
+def raises(odd: Odd) -> Any:
+    raise KeyError("no device of that name")
+
+
+def test_it_is_moved_by_its_own_to_on_a_copy(two_gpus: None) -> None:
+    x = unidev.ones(2)
+    graph = Graph(x, "first")
+    for moved in (unidev.as_in_device(graph, "gpu:1"), unidev.copy_to([graph, x], "gpu:1")[0]):
+        assert type(moved) is Graph
+        assert moved is not graph
+        assert unidev.device_of(moved) is unidev.gpu(1)
+        assert moved.note == "first"
+        assert graph.x is x
+    assert unidev.as_in_device([graph, x], "cpu")[0] is graph
+    assert unidev.device_put({"g": graph, "n": np.ones(1)}, "gpu:0")["g"].x is not x
+    with pytest.raises(unidev.DeviceMismatchError) as caught:
+        unidev.check_same_device(g=graph, x=unidev.ones(1, device="gpu:0"))
+    assert set(caught.value.devices) == {"g.x", "x"}
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"),
+    [
+        (raises, "raised KeyError"), (lambda odd: None, "returned an object without tensors"),
+        (lambda odd: odd, r"left \.x on cpu:0"),
+    ],
+)  # fmt: skip
+def test_a_to_that_does_something_else_is_refused(returned: Any, said: str, two_gpus: None) -> None:
+    tree = {"x": unidev.ones(1), "odd": [Odd(unidev.ones(1), returned)]}
+    with pytest.raises(unidev.UnsupportedContainerError, match=said) as caught:
+        unidev.copy_to(tree, "gpu:1")
+    assert "Odd at ['odd'][0] holds a tensor, at ['odd'][0].x" in str(caught.value)
+
+
+def test_a_copy_where_it_is_must_be_one() -> None:
+    with pytest.raises(unidev.UnsupportedContainerError, match=r"copied nothing: \.x has the mem"):
+        unidev.copy_to(Graph(unidev.ones(2)), "cpu")
+
+
+def test_only_transfers_call_it(two_gpus: None) -> None:
+    graph = Graph(unidev.ones(2))
+    with pytest.raises(unidev.UnsupportedContainerError, match="is not registered"):
+        unidev.map_tensors(lambda x: x + x, graph)
+    with pytest.raises(unidev.UnsupportedContainerError, match="is not registered"):
+        unidev.device_get(graph)
+    assert graph.asked == []

@@ -1,0 +1,174 @@
+"""``unidev.run``: the same exchanges between processes, and who failed first."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import unidev
+from unidev.conformance.kit import in_workers
+from unidev.conformance.kit.in_workers import OPERATIONS, PRIMES, SHAPES
+from unidev.conformance.running.catalog import check
+from unidev.contract.backend import Unsupported
+
+if TYPE_CHECKING:
+    from unidev.conformance.kit.workbench import Workbench
+
+_NEEDS = ("collectives",)
+_TRAINS = (*_NEEDS, "models", "layers", "autograd")
+_EXCHANGES = (
+    "reductions", "sums_by_bits", "weighted", "moved", "in_place", "structures_that_differ",
+)  # fmt: skip
+_SIZE = 3
+_LATE_S = 60
+_NUMPY: dict[str, Any] = dict(zip(OPERATIONS, (np.sum, np.min, np.max, np.mean), strict=True))
+
+
+@functools.cache
+def _run(backend: str, names: tuple[str, ...]) -> list[dict[str, tuple[bool, Any]]]:
+    return unidev.run(in_workers.several, *names, workers=_SIZE, backend=backend, timeout=_LATE_S)
+
+
+def _found(bench: Workbench, name: str) -> list[Any]:
+    """What that function of ``in_workers`` returned, by rank."""
+    trains = not any(isinstance(getattr(bench.backend, each), Unsupported) for each in _TRAINS)
+    names = (*_EXCHANGES, "gradients") if trains else _EXCHANGES
+    found = [own[name] for own in bench.works(_run, bench.backend.name, names)]
+    for rank, (has_failed, said) in enumerate(found):
+        assert not has_failed, f"worker {rank}: {said}"
+    bench.evidence.touch(*bench.devices)
+    return [own for _, own in found]
+
+
+@check(required=True, needs=_NEEDS)
+def test_values(bench: Workbench) -> None:
+    """Every operation gives the right numbers on each worker, of the dtype, on its own device."""
+    found = _found(bench, "reductions")
+    primes = np.array(PRIMES[:_SIZE], "float64")
+    for own in found:
+        calls = own.keys() - {"device"}
+        assert any(call.startswith("mean") for call in calls), f"only {sorted(calls)} were tried"
+        for call in calls:
+            values, _, devices = own[call]
+            assert devices == {own["device"]}, f"{call} is on {devices}, not on {own['device']}"
+            for at, value in enumerate(values):
+                expected = np.full(SHAPES[at], _NUMPY[call.partition(" ")[0]](primes + at))
+                assert value.shape == expected.shape, f"{call}: shape {value.shape}"
+                assert np.allclose(value, expected, rtol=1e-2 if "16" in call else 1e-6), (
+                    f"{call}, shape {SHAPES[at]}: {value.tolist()}, not {expected.tolist()}"
+                )
+
+
+@check(required=True, needs=_NEEDS)
+def test_bits(bench: Workbench) -> None:
+    """All workers get the same bits, whatever the order in which they come."""
+    for own in zip(*_found(bench, "sums_by_bits"), strict=True):
+        assert len(set(own)) == 1, "two workers got different bits of one mean"
+    reduced = _found(bench, "reductions")
+    for call in reduced[0].keys() - {"device"}:
+        assert all(own[call][1] == reduced[0][call][1] for own in reduced), f"{call}: other bits"
+
+
+@check(required=True, needs=_NEEDS)
+def test_weights(bench: Workbench) -> None:
+    """A mean is weighted, by each worker's own number or by a list of all."""
+    weights = [4.0] * (_SIZE - 1) + [1.0]
+    expected = np.average(PRIMES[:_SIZE], weights=weights)
+    for own in _found(bench, "weighted"):
+        assert np.allclose(own, expected, rtol=1e-6), f"weights {weights}: {own}, not {expected}"
+
+
+@check(required=True, needs=_NEEDS)
+def test_moved(bench: Workbench) -> None:
+    """``broadcast`` and ``all_gather`` bring the bits of others, of each dtype."""
+    found = _found(bench, "moved")
+    for dtype in found[0]:
+        own = [worker[dtype][1][rank] for rank, worker in enumerate(found)]
+        for rank, worker in enumerate(found):
+            last, gathered = worker[dtype]
+            assert gathered == own, f"all_gather of {dtype} on worker {rank} has other bits"
+            assert last == own[-1], f"broadcast of {dtype} to worker {rank} has other bits"
+        assert len({each[0] for each in own}) > 1, f"{dtype}: all workers had the same"
+
+
+@check(required=True, needs=_NEEDS)
+def test_in_place(bench: Workbench) -> None:
+    """``in_place`` writes to the tensors themselves, or says that they are immutable."""
+    for own in _found(bench, "in_place"):
+        assert own == (True, float(sum(PRIMES[:_SIZE]))), f"the same object, its value: {own}"
+
+
+@check(required=True, needs=_NEEDS)
+def test_differences(bench: Workbench) -> None:
+    """A tree or a call that differs on one worker is an error on each, and no worker waits."""
+    first, *others = _found(bench, "structures_that_differ")
+    for heard in first:
+        assert "worker 0" in heard, f"a difference was not noticed: {first}"
+    for other in others:
+        assert other == first, f"workers heard different things: {other} and {first}"
+
+
+def _check_blame(
+    bench: Workbench, how: str, rank: int, words: str, *, timeout_s: float = _LATE_S
+) -> None:
+    bench.several(2)  # without devices to share out it is the same: once is enough
+    error = bench.expect(
+        unidev.WorkerFailedError, unidev.run, in_workers.failing, how, rank,
+        workers=2, backend=bench.backend.name, timeout=timeout_s,
+    )  # fmt: skip
+    said = f"worker {rank} {how}, and the error says: {error}"
+    assert error.rank == rank, said
+    assert words in str(error), said
+    bench.evidence.touch(*bench.devices)
+
+
+@check(required=True, needs=_NEEDS)
+def test_killed(bench: Workbench) -> None:
+    """A worker that is killed is named, not the one whose collective breaks off."""
+    for rank in (1, 0):
+        _check_blame(bench, "killed", rank, "SIGKILL")
+
+
+@check(required=True, needs=_NEEDS)
+def test_raising(bench: Workbench) -> None:
+    """A worker that raises is named, with its own traceback."""
+    _check_blame(bench, "raises", 1, "this worker is the one that failed")
+
+
+@check(required=True, needs=_NEEDS)
+def test_early(bench: Workbench) -> None:
+    """A worker that returns while another waits is named."""
+    _check_blame(bench, "returns", 1, "returned after 2 collectives")
+
+
+@check(required=True, needs=_NEEDS)
+def test_stopped(bench: Workbench) -> None:
+    """A worker that is stopped is named after ``timeout`` seconds."""
+    _check_blame(bench, "stopped", 1, "it is stopped", timeout_s=_LATE_S / 3)
+
+
+@check(required=True, needs=(*_NEEDS, "models", "layers"))
+def test_checkpoints(bench: Workbench) -> None:
+    """A checkpoint is there as a whole or not at all, and a run begins again from the last one."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = bench.works(
+            unidev.run, in_workers.checkpoints, folder, workers=2, backend=bench.backend.name,
+            timeout=_LATE_S, retries=1, checkpoints=Path(folder) / "points",
+        )  # fmt: skip
+    assert found == [(2, 4.0)] * 2, f"it began again at, and ended with: {found}"
+    bench.evidence.touch(*bench.devices)
+
+
+@check(required=True, needs=_TRAINS)
+def test_data_parallel(bench: Workbench) -> None:
+    """The gradients of all workers are those of the whole batch, and their models stay the same."""
+    found = _found(bench, "gradients")
+    for own in found:
+        for name, x in own["found"].items():
+            whole = own["whole"][name]
+            assert np.allclose(x, whole, rtol=1e-4, atol=1e-6), f"{name}: {x}, not {whole}"
+        assert own["after"] == found[0]["after"], "the workers' models have come apart"

@@ -1,0 +1,25 @@
+"""Lack of memory: one error in every verb, nothing changed, and the device works on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unidev.conformance.kit.fresh import check_fresh
+from unidev.conformance.kit.lacking import Trial, check_card
+from unidev.conformance.running.catalog import check
+
+if TYPE_CHECKING:
+    from unidev.conformance.kit.workbench import Workbench
+
+
+@check(required=True)
+def test_every_verb(bench: Workbench) -> None:
+    """A verb that finds no memory raises OutOfDeviceMemoryError; after it, the device works."""
+    *others, last = bench.devices
+    if last.kind == "gpu" and not last.is_simulated:
+        check_fresh(bench, check_card, last)  # allocators keep what they once had
+        return
+    trial = Trial(bench)
+    trial.check_verbs(last)
+    for device in others:
+        trial.check_copies(device)
