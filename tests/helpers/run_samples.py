@@ -205,3 +205,10 @@ def children_and_wait() -> None:
     unidev.group().barrier()
     print("all there", flush=True)
     time.sleep(3600)
+
+
+def node_and_sum() -> tuple[str, float]:
+    """The node of a Ray cluster on which the worker is, and a sum over all."""
+    group = unidev.group()
+    total = group.all_reduce(unidev.full(1, group.rank + 1.0))
+    return os.environ["RAY_NODE_ID"], float(unidev.to_numpy(total)[0])
