@@ -107,7 +107,9 @@ def test_the_end_of_the_parent_ends_all_and_its_session_is_swept(mark: str) -> N
     again = (
         "import run_samples, unidev; unidev.run(run_samples.ranks, backend='numpy', launcher='ray')"
     )
-    assert in_a_process(again).wait(LIMIT_S) == 0
+    process = in_a_process(again)
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0
     assert not [each for each in sessions() if f"-{parent.pid}-" in each.name]
 
 
@@ -135,33 +137,29 @@ def listening_beyond_loopback(value: str) -> list[Any]:
     return found
 
 
+CLUSTER = """
+from ray.cluster_utils import Cluster
+
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+cluster.add_node(num_cpus=1)
+print(cluster.address)
+input()
+cluster.shutdown()
+"""
+
+
 @pytest.fixture
-def cluster(tmp_path: Path, mark: str) -> Iterator[str]:
+def cluster(mark: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a cluster of two nodes, each with a place for one worker."""
-    port = "46379"
-    ray = str(Path(sys.executable).with_name("ray"))
-    environment = {
-        **os.environ,
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "PYTHONPATH": os.pathsep.join(each for each in sys.path if each),
-    }
-    folder = tempfile.mkdtemp(prefix="rc-")  # short: Ray's sockets are in it
-    common = ["--num-cpus=1", "--node-ip-address=127.0.0.1", "--disable-usage-stats"]
-    head = [
-        "--head", f"--port={port}", f"--temp-dir={folder}", "--include-dashboard=false",
-    ]  # fmt: skip
-    try:
-        for words in (head, [f"--address=127.0.0.1:{port}"]):
-            subprocess.run(
-                [ray, "start", *common, *words], env=environment, check=True, capture_output=True
-            )
-        yield f"127.0.0.1:{port}"
-    finally:
-        for process in of_test(mark):
-            with suppress(psutil.Error):
-                process.kill()
-        subprocess.run(["rm", "-rf", folder], check=True)
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    with in_a_process(CLUSTER, stdin=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.communicate("\n", timeout=LIMIT_S)
+    for left in of_test(mark):  # Ray's own helpers take their time
+        with suppress(psutil.Error):
+            left.kill()
 
 
 @pytest.mark.usefixtures("_ray")
