@@ -24,13 +24,14 @@ from unidev.contract.optional import Unsupported, part, unsupported
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import numpy as np
 
     from unidev.contract.autograd import Autograd
     from unidev.contract.collectives import Collectives
+    from unidev.contract.copy_stream import CopyStream
     from unidev.contract.group_engine import GroupEngine, GroupSetting
     from unidev.contract.installation import Installation
     from unidev.contract.layers import Functions, Layers
@@ -251,6 +252,14 @@ class Backend(ABC):
 
     # -- has a default that a backend may improve on -----------------------------------------------
 
+    def dtypes_on(self, device: Device) -> Collection[str]:  # noqa: ARG002
+        """The names, among those of ``dtypes``, that ``device`` carries: by default, all.
+
+        Where a tensor of another dtype would be made, the framework must fail: unidev then raises
+        ``UnsupportedDtypeError``. May start the framework's runtime.
+        """
+        return self.dtypes.keys()
+
     def zeros(self, shape: tuple[int, ...], dtype: Dtype, device: Device) -> Tensor:
         """A tensor of zeros, made on the device, without a transfer."""
         return self.full(shape, 0, dtype, device)
@@ -294,6 +303,13 @@ class Backend(ABC):
         unidev then asks NVIDIA's driver for the name of a real GPU.
         """
         return self.native_name(kind, index)
+
+    def copy_stream(self, device: Device) -> CopyStream | None:  # noqa: ARG002
+        """A queue of copies to ``device`` beside the framework's work, for ``prefetch``.
+
+        None, as by default, where the framework's copies need no other: the ordinary ones are made.
+        """
+        return None
 
     def hardware_index(self, kind: str, index: int) -> int | None:  # noqa: ARG002
         """The number by which CUDA, or another vendor's runtime, calls the device; None: unknown.

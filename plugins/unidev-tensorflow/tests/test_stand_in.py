@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from mutants.naive import judge
+from plugin_suite import judge
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -232,5 +232,6 @@ def test_the_suite_counts_what_stays_with_a_source(
         instead_of="tensorflow",
         simulated=0,
         folder=tmp_path,
+        is_fresh=True,
     )
     assert found == {RELEASED: kept, GROWS: kept, LANDS: "pass"}

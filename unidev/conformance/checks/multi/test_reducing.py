@@ -29,7 +29,7 @@ _OPERATIONS = {"sum": np.sum, "min": np.min, "max": np.max, "mean": np.mean}
 def _dtypes(bench: Workbench) -> list[str]:
     """What everybody can reduce, as far as the backend has it."""
     wanted = ("int8", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64")
-    return [name for name in wanted if name in bench.backend.dtypes]
+    return [name for name in wanted if name in bench.dtypes(*bench.devices)]
 
 
 def _read(x: Any) -> Array:
@@ -84,7 +84,7 @@ def test_means(bench: Workbench) -> None:
     for y in unidev.all_reduce(xs, "mean", weights=rows):
         found = unidev.to_numpy(y)
         assert np.allclose(found, expected, rtol=1e-6), f"weights {rows}: {found}, not {expected}"
-    if "float16" in bench.backend.dtypes:
+    if "float16" in _dtypes(bench):
         high = [bench.make(np.full(3, 60_000, "float16"), device) for device in devices]
         for y in unidev.all_reduce(high, "mean"):
             found = unidev.to_numpy(y)
