@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Simulator,
     )
     from unidev.contract.collectives import Collectives
+    from unidev.contract.copy_stream import CopyStream
     from unidev.contract.device import Device
     from unidev.contract.group_engine import (
         Arrangement,
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 
     __all__ = [
         "CONTRACT_VERSION", "Arrangement", "Array", "Autograd", "AutogradProbe", "Backend",
-        "BackendSpec", "Build", "Collectives", "Device", "Ended", "Event", "Extent", "Frame",
-        "Functions", "GroupEngine", "GroupSetting", "HelperProcess", "Installation", "Job",
+        "BackendSpec", "Build", "Collectives", "CopyStream", "Device", "Ended", "Event", "Extent",
+        "Frame", "Functions", "GroupEngine", "GroupSetting", "HelperProcess", "Installation", "Job",
         "Launcher", "LauncherSpec", "Layers", "Meeting", "Memory", "Model", "ModelProbe", "Models",
         "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe", "Progress", "Recording",
         "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel", "build_once",
@@ -58,6 +59,7 @@ _NAMES = {
     "contract.autograd": "Autograd",
     "contract.backend": "Backend BackendSpec CONTRACT_VERSION Extent Simulator",
     "contract.collectives": "Collectives",
+    "contract.copy_stream": "CopyStream",
     "contract.device": "Device",
     "contract.group_engine": "Arrangement GroupEngine GroupSetting HelperProcess Meeting",
     "contract.hookspecs": "hookimpl",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.autograd import Autograd
     from unidev.contract.collectives import Collectives
+    from unidev.contract.copy_stream import CopyStream
     from unidev.contract.group_engine import GroupEngine, GroupSetting
     from unidev.contract.installation import Installation
     from unidev.contract.layers import Functions, Layers
@@ -302,6 +303,13 @@ class Backend(ABC):
         unidev then asks NVIDIA's driver for the name of a real GPU.
         """
         return self.native_name(kind, index)
+
+    def copy_stream(self, device: Device) -> CopyStream | None:  # noqa: ARG002
+        """A queue of copies to ``device`` beside the framework's work, for ``prefetch``.
+
+        None, as by default, where the framework's copies need no other: the ordinary ones are made.
+        """
+        return None
 
     def hardware_index(self, kind: str, index: int) -> int | None:  # noqa: ARG002
         """The number by which CUDA, or another vendor's runtime, calls the device; None: unknown.

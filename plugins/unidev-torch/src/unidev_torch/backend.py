@@ -15,6 +15,7 @@ from torch.utils._device import DeviceContext
 from unidev.contract import Backend, Extent, Memory, part
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_torch import accelerator, mode_stacks, tensors
+from unidev_torch.copy_stream import TorchCopyStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from unidev.contract import BackendSpec, Device
+    from unidev.contract import BackendSpec, CopyStream, Device
 
 _ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
 """Torch's types of the devices that unidev calls ``gpu``; PrivateUse1 devices count too."""
@@ -159,6 +160,12 @@ class TorchBackend(Backend):
             yield
         finally:
             mode_stacks.remove_call_mode(mode)
+
+    def copy_stream(self, device: Device) -> CopyStream | None:
+        """A stream of its own on CUDA and XPU."""
+        if device is self.cpu or device.native.type not in accelerator.STREAM_ORDERED:
+            return None
+        return TorchCopyStream(device.native)
 
     def thread_settings(self) -> AbstractContextManager[None]:
         """Whether autograd records, which PyTorch keeps for each thread."""

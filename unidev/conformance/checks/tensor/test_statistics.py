@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
-_BYTES = 12 * 2**20
-"""A size that no other check frees, so that no allocator has it in stock; whole pages of 2 MiB."""
+_BYTES = 16 * 2**20
+"""A size that no other check frees, so that no allocator has it in stock. A power of two, since
+allocators that grow by those count all of a larger block (TensorFlow's: 16 MiB for 11; PyTorch's
+12 MiB)."""
 _ATTEMPTS = 3
 """Others use a card too, and frameworks release what they used for themselves when they like."""
 
