@@ -51,3 +51,39 @@ def training_looks_at_no_memory(backend: Any) -> None:
     )
     replace_value(TorchFunctions, "relu", lambda _, x: x)
     replace_value(TorchAutograd, "descend", lambda _, parameters, *__: parameters)
+
+
+@torch_mutant("values.deleted_tensors_do_not_train")
+def the_quick_look_at_training_sees_nothing(backend: Any) -> None:
+    """Looking at many tensors at once finds the memory of each, and a gradient that fits."""
+    import torch
+
+    from unidev_torch.autograd import TorchAutograd
+    from unidev_torch.probe import TorchProbe
+
+    class Unshown(torch.Tensor):
+        """pytest shows the tensor when the check fails, and a plain one would not survive it."""
+
+        def __repr__(self, **_: Any) -> str:
+            return "deleted"
+
+    def deleted(self: Any, device: Any) -> Any:
+        x = torch.ones(4, device=device.native)
+        x.untyped_storage().resize_(0)
+        return x.as_subclass(Unshown)
+
+    replace_value(TorchProbe, "deleted", deleted)
+    replace_value(backend, "have_memory", lambda *_: True)
+    replace_value(TorchAutograd, "match", lambda *_: True)
+    replace_value(TorchAutograd, "descend", lambda _, parameters, *__: parameters)
+    replace_value(
+        TorchAutograd, "gradients", lambda _, __, leaves: (leaves[0].new_zeros(()), [None])
+    )
+
+
+@torch_mutant("value_and_grad.sgd_refuses_what_does_not_fit")
+def the_quick_look_sees_no_shapes(backend: Any) -> None:
+    """A gradient of another shape, which PyTorch would broadcast, passes for one that fits."""
+    from unidev_torch.autograd import TorchAutograd
+
+    replace_value(TorchAutograd, "match", lambda *_: True)

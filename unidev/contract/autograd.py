@@ -44,6 +44,14 @@ class Autograd(ABC):
     def no_grad(self) -> AbstractContextManager[Any]:
         """A scope in which autograd records nothing in this thread."""
 
+    def match(self, parameters: Sequence[Tensor], gradients: Sequence[Any]) -> bool:  # noqa: ARG002
+        """Whether ``descend`` can certainly take these; in doubt, False: unidev then looks closer.
+
+        If so, each gradient is a tensor of this framework on its parameter's device, of the same
+        shape, and both have memory. On the hot path of a training step.
+        """
+        return False
+
     @abstractmethod
     def descend(
         self, parameters: Sequence[Tensor], gradients: Sequence[Tensor], lr: float

@@ -74,13 +74,11 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
             if not named:
                 raise NotATensorError(f"this {kind_of(parameters)} has no trainable parameters.")
             leaves = list(named.values())
-            for x in leaves:
-                backend.check_memory(x)
+            _check_memory(backend, leaves)
             loss, found = _gradients(backend, leaves, function, parameters, *arguments, **options)
             return loss, dict(zip(named, found, strict=True))
         unique, backend = _unique(parameters)
-        for x in unique.values():
-            backend.check_memory(x)
+        _check_memory(backend, list(unique.values()))
         given = {key: backend.autograd.leaf(x) for key, x in unique.items()}
         for x in unique.values():  # after `leaf`, so that a framework's own error comes first
             _check_differentiable(x, backend)
@@ -245,14 +243,25 @@ def _in_order(parameters: Any, gradients: Any) -> list[tuple[Any, Any]]:
     return [(x, gradient) for (x, _), (gradient, _) in zip(xs, found, strict=True)]
 
 
+def _check_memory(backend: Backend, xs: Sequence[Any]) -> None:
+    if not backend.have_memory(xs):
+        for x in xs:
+            backend.check_memory(x)
+
+
 def _descend(backend: Backend, xs: list[Any], gradients: list[Any], lr: float) -> Sequence[Any]:
+    if not backend.autograd.match(xs, gradients):
+        _check_pairs(backend, xs, gradients)
+    return call(backend, backend.autograd.descend, xs, gradients, lr, doing="taking an sgd step")
+
+
+def _check_pairs(backend: Backend, xs: list[Any], gradients: list[Any]) -> None:
     device_of = backend.device_of
     for x, gradient in zip(xs, gradients, strict=True):
         if backend_of_type(type(gradient)) is not backend:
             raise NotATensorError(f"a gradient must be a tensor, not {kind_of(gradient)}.")
-        backend.check_memory(
-            x
-        )  # first: MXNet ends the process when such a tensor is asked anything
+        # First: MXNet ends the process when such a tensor is asked anything.
+        backend.check_memory(x)
         backend.check_memory(gradient)
         if x.shape != gradient.shape and shape_of(x) != shape_of(gradient):
             raise InvalidDataError(
@@ -262,4 +271,3 @@ def _descend(backend: Backend, xs: list[Any], gradients: list[Any], lr: float) -
             raise InvalidDataError(
                 f"a parameter is on {device_of(x)}, but its gradient on {device_of(gradient)}."
             )
-    return call(backend, backend.autograd.descend, xs, gradients, lr, doing="taking an sgd step")

@@ -14,7 +14,7 @@ from unidev.calls.framework_errors import framework_error
 from unidev.contract.dtypes import portable_name
 from unidev.errors import InvalidDataError, NotATensorError, UnsupportedOperation
 from unidev.nn.arguments import pair
-from unidev.registry.loading import backend_of_type
+from unidev.registry.loading import backend_of_type, device_getters
 from unidev.support.wording import kind_of
 from unidev.tensors.checks import check_same_device
 from unidev.tensors.classify import backend_of_tensor, shape_unknown
@@ -42,6 +42,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
     ``weight`` is ``(outputs, inputs)``, ``bias`` ``(outputs,)``.
     """
+    _check_memory(x)
     if len(_shape(weight)) != 2:
         raise InvalidDataError(f"a weight must be (outputs, inputs), not {_shape(weight)}.")
     _check_bias(bias, weight)
@@ -93,11 +94,13 @@ def flatten(x: Tensor) -> Tensor:
 
 def relu(x: Tensor) -> Tensor:
     """``max(x, 0)``."""
+    _check_memory(x)
     return _call("relu", {"x": x})
 
 
 def tanh(x: Tensor) -> Tensor:
     """``tanh(x)``."""
+    _check_memory(x)
     return _call("tanh", {"x": x})
 
 
@@ -139,12 +142,10 @@ def _pooled(name: str, x: Tensor, kernel_size: Pair, stride: Pair | None) -> Ten
 
 
 def _call(name: str, tensors: dict[str, Tensor], *options: Any) -> Tensor:
+    # The memory of each tensor has been checked, by `_shape` where its shape was of interest.
     backend = backend_of_tensor(next(iter(tensors.values())))
     if len(tensors) > 1:
         _check_together(tensors)
-    for x in tensors.values():
-        if x is not None:
-            backend.check_memory(x)
     try:
         return call(
             backend, getattr(backend.functions, name), *tensors.values(), *options,
@@ -164,15 +165,16 @@ def _doing(name: str, tensors: dict[str, Tensor]) -> str:
 
 
 def _check_together(tensors: dict[str, Tensor]) -> None:
-    home = None
     try:
-        for x in tensors.values():
-            device = home if x is None else backend_of_tensor(x).device_of(x)
-            if device is not home and home is not None:
-                check_same_device(**_given(tensors))  # raises, with a detailed message
-            home = device
+        devices = {device_getters[type(x)](x) for x in tensors.values() if x is not None}
+    except KeyError:  # one of them is no tensor
+        for x in _given(tensors).values():
+            backend_of_tensor(x)
+        raise
     except UnsupportedOperation:
-        pass  # while a graph is traced, tensors have no device yet
+        return  # while a graph is traced, tensors have no device yet
+    if len(devices) > 1:
+        check_same_device(**_given(tensors))  # raises, with a detailed message
 
 
 def _check_window(
@@ -194,9 +196,7 @@ def _check_bias(bias: Tensor | None, weight: Tensor) -> None:
 
 def _shape(x: Tensor) -> tuple[Any, ...]:
     """The shape; None for a size that is unknown while a graph is traced (-1 in Paddle)."""
-    backend = backend_of_type(type(x))
-    if backend is not None:
-        backend.check_memory(x)  # before anything else is asked of it
+    _check_memory(x)
     try:
         shape = tuple(x.shape)
         return tuple(None if size == -1 else size for size in shape) if -1 in shape else shape
@@ -204,6 +204,13 @@ def _shape(x: Tensor) -> tuple[Any, ...]:
         raise NotATensorError(f"a tensor is required, not {kind_of(x)}.") from error
     except ValueError as error:
         raise shape_unknown() from error
+
+
+def _check_memory(x: Tensor) -> None:
+    """Before anything else is asked of ``x``, which may be no tensor at all."""
+    backend = backend_of_type(type(x))
+    if backend is not None:
+        backend.check_memory(x)
 
 
 def _shape_of_images(x: Tensor) -> tuple[Any, ...]:

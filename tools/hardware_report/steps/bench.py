@@ -126,12 +126,7 @@ def _cuda_memcpy() -> Callable[[int, int, int, int], None]:
     Raises:
         NotRunError: there is none, as in builds that contain it.
     """
-    loaded = Path("/proc/self/maps")
-    lines = loaded.read_text(encoding="utf-8").splitlines() if loaded.exists() else []
-    names = sorted({line.split()[-1] for line in lines if "libcudart" in line})
-    if not names:
-        raise NotRunError("the framework has loaded no CUDA runtime of its own (libcudart)")
-    function = ctypes.CDLL(names[0]).cudaMemcpy
+    function = _runtime().cudaMemcpy
     function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     function.restype = ctypes.c_int
 
@@ -141,3 +136,16 @@ def _cuda_memcpy() -> Callable[[int, int, int, int], None]:
             raise RuntimeError(f"cudaMemcpy failed with code {code}")
 
     return memcpy
+
+
+def _runtime() -> ctypes.CDLL:
+    """The CUDA runtime that is in the process's own scope, or else the one that was loaded."""
+    own = ctypes.CDLL(None)
+    if hasattr(own, "cudaMemcpy"):
+        return own
+    loaded = Path("/proc/self/maps")
+    lines = loaded.read_text(encoding="utf-8").splitlines() if loaded.exists() else []
+    names = sorted({line.split()[-1] for line in lines if "libcudart" in line})
+    if not names:
+        raise NotRunError("the framework has loaded no CUDA runtime of its own (libcudart)")
+    return ctypes.CDLL(names[0])

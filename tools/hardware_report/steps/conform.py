@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LIMIT_S = 1750.0
 _NEEDED = ("pytest", "hypothesis", "click", "rich")
 _BAD = ("fail", "error", "crash", "timeout", "xpass", "not-run")
-_SHORT = "devices.,smoke."
+_SHORT = "devices,smoke"
 """Groups that show which devices there are."""
 
 
@@ -85,10 +85,10 @@ def _conform(
         environment={"CUDA_VISIBLE_DEVICES": visible[0]} if visible else None,
     )  # fmt: skip
     found = Findings()
-    found.expect(ended.code == 0, f"unidev conform: {ended.briefly}")
     if not file.exists():
-        found.expect(False, "unidev conform wrote no report")
+        found.expect(False, f"unidev conform wrote no report: {ended.briefly}")
         return found.outcome()
+    found.expect(ended.code == 0, f"unidev conform: {ended.how}")
     report = from_document(read_document(file.read_text(encoding="utf-8")))
     if visible is not None:
         value, count = visible

@@ -9,6 +9,7 @@ import torch
 
 from unidev.contract import Autograd
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
+from unidev_torch import tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,6 +53,17 @@ class TorchAutograd(Autograd):
         """``torch.no_grad``."""
         return torch.no_grad()
 
+    def match(self, parameters: Sequence[torch.Tensor], gradients: Sequence[Any]) -> bool:
+        """Whether all are contiguous and in storages that cover them, and the pairs fit."""
+        for x, gradient in zip(parameters, gradients, strict=True):
+            if (
+                type(gradient) is not torch.Tensor
+                or x.shape != gradient.shape
+                or x.device != gradient.device
+            ):
+                return False
+        return tensors.are_covered(parameters) and tensors.are_covered(gradients)
+
     def descend(
         self, parameters: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor], lr: float
     ) -> Sequence[torch.Tensor]:
@@ -63,7 +75,7 @@ class TorchAutograd(Autograd):
 
 
 def _check_recorded(xs: Sequence[torch.Tensor]) -> None:
-    if any(x.is_inference() for x in xs):
+    if True in map(torch.is_inference, xs):
         raise UnsupportedOperation(
             "a gradient with respect to a tensor made in torch.inference_mode",
             "torch records nothing for it: make it, or clone it, outside of that mode",
@@ -84,7 +96,7 @@ def _each_its_own(gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor
         x = gradient
         if x is not None and x.layout is torch.strided:
             address = x.untyped_storage().data_ptr()
-            if (address and address in seen) or 0 in x.stride():
+            if (address and address in seen) or (not x.is_contiguous() and 0 in x.stride()):
                 x = x.clone(memory_format=torch.contiguous_format)
                 address = x.untyped_storage().data_ptr()
             seen.add(address)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
@@ -11,12 +11,19 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from unidev.contract import Extent
 from unidev.errors import DeletedTensorError, UnsupportedDtypeError, UnsupportedOperation
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 NAMES = (
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
 )  # fmt: skip
 _NUMPY_NAMES = {getattr(torch, name): name for name in NAMES if name != "bfloat16"}
 
+_NOT_ON_MPS = frozenset({"float64", "complex128"})
+"""For a torch that does not report dtypes."""
+
+_PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _LAZY = (UninitializedBuffer, UninitializedParameter)
 
 _PARTS: dict[torch.layout, tuple[str, ...]] = {
@@ -28,6 +35,15 @@ _PARTS: dict[torch.layout, tuple[str, ...]] = {
 }
 
 
+def names_on(native: torch.device) -> Sequence[str]:
+    """The dtypes of which torch can make tensors on an accelerator."""
+    try:
+        carried = torch.accelerator.get_device_capability(native)["supported_dtypes"]
+    except (AttributeError, RuntimeError):  # torch 2.9; CUDA, of which torch reports none
+        return [name for name in NAMES if native.type != "mps" or name not in _NOT_ON_MPS]
+    return [name for name in NAMES if getattr(torch, name) in carried]
+
+
 def check_memory(x: torch.Tensor) -> None:
     """Refuse tensors on which torch would crash or read out of bounds, or that have no shape yet.
 
@@ -37,10 +53,15 @@ def check_memory(x: torch.Tensor) -> None:
         DeletedTensorError: the tensor's storage ends before its last element.
         UnsupportedOperation: it is a lazy parameter.
     """
+    if type(x) in _PLAIN:
+        try:
+            if is_covered(x):
+                return  # the usual case, in a third of the time
+        except (RuntimeError, NotImplementedError):  # no storage of its own
+            pass
     if torch.compiler.is_compiling():
         return
-    # The type first: on a parameter's class, isinstance takes a slow path through Python.
-    if type(x) is not torch.Tensor and isinstance(x, _LAZY):
+    if isinstance(x, _LAZY):
         raise UnsupportedOperation(
             "the values of a lazy parameter", "it has no shape yet: run the model once"
         )
@@ -49,8 +70,6 @@ def check_memory(x: torch.Tensor) -> None:
             check_memory(part)
         return
     try:
-        if is_covered(x):
-            return  # the usual case, in a third of the time
         held = len(x.untyped_storage())
     except (RuntimeError, NotImplementedError):
         return  # a wrapper without a storage of its own, such as those of torch.func
@@ -69,6 +88,26 @@ def is_covered(x: torch.Tensor) -> bool:
     # Each of these calls counts, as this is asked of every tensor that is read: `len` is faster
     # than `nbytes()`.
     return x.nbytes <= len(x.untyped_storage()) and x.is_contiguous() and not x.storage_offset()
+
+
+def are_covered(xs: Sequence[torch.Tensor]) -> bool:
+    """Whether ``is_covered`` holds of all of ``xs``; False if in doubt."""
+    try:
+        for x in xs:
+            if x.nbytes > len(x.untyped_storage()) or not x.is_contiguous() or x.storage_offset():
+                return False
+    except (RuntimeError, NotImplementedError, ValueError):  # no storage; lazy: no shape
+        return False
+    return True
+
+
+def _no_addresses(_: object) -> bool:
+    """In place of the two above while torch.compile follows, which knows no addresses."""
+    return True
+
+
+check_memory._torchdynamo_inline = _no_addresses  # type: ignore[attr-defined]
+are_covered._torchdynamo_inline = _no_addresses  # type: ignore[attr-defined]
 
 
 def parts_of(x: torch.Tensor) -> list[torch.Tensor]:

@@ -108,11 +108,19 @@ def named_parameters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Same as ``model.named_parameters()``, but faster: it runs in every training step."""
     found: dict[str, torch.Tensor] = {}
     seen: set[int] = set()
-    for prefix, module in modules_of(model):
+    todo: list[tuple[str, torch.nn.Module | None]] = [("", model)]
+    while todo:
+        prefix, module = todo.pop()
+        if module is None or id(module) in seen:
+            continue
+        seen.add(id(module))
         for key, x in module._parameters.items():
             if x is not None and id(x) not in seen:
                 seen.add(id(x))
                 found[prefix + key] = x
+        children = module._modules
+        if children:
+            todo += [(f"{prefix}{key}.", child) for key, child in children.items()][::-1]
     return found
 
 
