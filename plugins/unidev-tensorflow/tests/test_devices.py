@@ -29,7 +29,7 @@ def test_a_physical_device_means_the_first_of_its_logical_ones():
 
 
 @pytest.mark.parametrize("spec", ["/TPU:0", "cuda:0", "/GPU:x", "/job:worker/GPU:0", "", "/",
-                                  "/task:1/GPU:0", "/physical_device:GPU:0", 3, None])  # fmt: skip
+                                  "/task:1/GPU:0", "/physical_device:GPU:0", 3.5, None])  # fmt: skip
 def test_what_means_no_device_is_refused(spec):
     with pytest.raises(unidev.DeviceSpecError):
         unidev.as_device(spec)
@@ -73,6 +73,29 @@ def test_a_scope_is_one_threads_and_ends_on_an_exception():
 def test_a_scope_inside_tensorflows_own_wins():
     with tf.device("/job:localhost/CPU:3"), unidev.gpu(0):
         assert str(unidev.device_of(tf.ones(3))) == "gpu:0"
+
+
+def test_a_scope_left_before_a_scope_of_tensorflow_within_it_says_so():
+    def suspended():
+        with unidev.gpu(0):
+            yield
+
+    generator = suspended()
+
+    def in_its_own_thread():  # where TensorFlow keeps the device that it was left with
+        next(generator)
+        with tf.device("/CPU:2"), unidev.gpu(3):
+            with pytest.raises(unidev.ScopeError, match=r"exit from `with gpu:0:` while a `tf.dev"):
+                generator.close()
+            found.append(str(unidev.device_of(unidev.ones(1))))
+            found.append(str(unidev.device_of(tf.ones(1))))
+        found.append(str(unidev.device_of(unidev.ones(1))))
+
+    found = []
+    thread = threading.Thread(target=in_its_own_thread)
+    thread.start()
+    thread.join()
+    assert found == ["gpu:3", "gpu:3", "cpu:0"]
 
 
 def test_an_identity_on_another_device_counts_as_there_and_its_copy_is_a_copy():
