@@ -177,15 +177,17 @@ def together(session: nox.Session) -> None:
 
 
 LIBRARIES = (
-    "arrow", "attrs", "lightning", "pandas", "pillow", "pint", "pydantic", "scipy", "tokenizers",
-    "torch_geometric", "torchmetrics", "transformers",
+    "arrow", "attrs", "lightning", "pandas", "pillow", "pint", "scipy", "tokenizers",
+    "torchmetrics",
+    # Those that are taken apart, in the versions that it was tried with.
+    "pydantic==2.14.3", "tensordict==0.15.3", "torch_geometric==2.8.1", "transformers==5.23.0",
 )  # fmt: skip
 """Those whose objects stand in batches; the other sessions have stand-ins of the same shape."""
 
 
 @nox.session(default=False, venv_backend=WITH_TORCH)
 def libraries(session: nox.Session) -> None:
-    """Objects of other libraries in batches of PyTorch tensors; not part of the tests."""
+    """Objects of other libraries in batches of PyTorch tensors."""
     install(session, "torch")
     session.install(*LIBRARIES)
     required = {**IN_TESTS, "LIBRARIES_REQUIRED": "1"}  # what is missing is an error, no skip

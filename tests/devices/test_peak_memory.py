@@ -226,6 +226,18 @@ def test_memory_of_a_gpu_has_the_frameworks_count_and_the_drivers(with_driver: N
     assert used + free < total
 
 
+def test_what_the_frameworks_allocator_keeps_stays_beside_the_drivers_count(
+    with_driver: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert unidev.memory("gpu:0").reserved_bytes is None
+    counted = Memory(300, 400, 1000).with_reserved(350)
+    monkeypatch.setattr(type(load_backend("numpy")), "memory", lambda self, device: counted)
+    memory = pickle.loads(pickle.dumps(unidev.memory("gpu:0")))
+    assert memory == (300, 400, 1000)
+    assert (memory.reserved_bytes, memory.driver) == (350, memory_of(GPUS[0]))
+    assert unidev.memory("cpu").reserved_bytes == 350
+
+
 def test_memory_of_a_cpu_or_without_a_driver_has_none(with_driver: None, monkeypatch) -> None:
     assert unidev.memory("cpu").driver is None
     monkeypatch.setattr(driver_memory, "ask_nvml", lambda *_: Driver("cuda", "no library"))
@@ -233,6 +245,41 @@ def test_memory_of_a_cpu_or_without_a_driver_has_none(with_driver: None, monkeyp
     monkeypatch.setattr(Cuda, "build", lambda self: Build(accelerator="rocm"))
     monkeypatch.setattr(driver_memory, "ask_nvml", lambda *_: pytest.fail("NVIDIA was asked"))
     assert unidev.memory("gpu:0").driver is None
+
+
+def test_the_driver_is_asked_for_the_card_that_the_framework_has_renumbered(
+    with_driver: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cls = type(load_backend("numpy"))
+    assert load_backend("numpy").hardware_index("gpu", 1) == 1
+    monkeypatch.setattr(cls, "hardware_index", lambda self, kind, index: 1 - index)
+    assert unidev.memory("gpu:0").driver == memory_of(GPUS[1])
+    assert unidev.memory("gpu:1").driver == memory_of(GPUS[0])
+    monkeypatch.setattr(cls, "hardware_index", lambda self, kind, index: None)
+    assert unidev.memory("gpu:0").driver is None
+
+
+def test_a_card_that_the_framework_does_not_name_has_the_drivers_name(
+    with_driver: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cls = type(load_backend("numpy"))
+    monkeypatch.setattr(cls, "hardware_name", lambda self, kind, index: f"{kind}:{index}")
+    assert unidev.gpu(1).name == "NVIDIA H200"
+    assert unidev.cpu().name == "cpu:0"
+    monkeypatch.setattr(cls, "hardware_name", lambda self, kind, index: "a card")
+    assert unidev.gpu(1).name == "a card"
+    monkeypatch.setattr(cls, "hardware_name", lambda self, kind, index: f"{kind}:{index}")
+    monkeypatch.setattr(driver_memory, "ask_nvml", lambda *_: Driver("cuda", "no library"))
+    assert unidev.gpu(1).name == "gpu:1"
+
+
+def test_a_simulated_gpu_does_not_have_the_name_of_a_real_one(
+    two_gpus: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cls = type(load_backend("numpy"))
+    monkeypatch.setattr(cls, "hardware_name", lambda self, kind, index: f"{kind}:{index}")
+    monkeypatch.setattr(driver_memory, "ask_nvml", lambda *_: pytest.fail("NVIDIA was asked"))
+    assert unidev.gpu(1).name == "gpu:1"
 
 
 def test_memory_that_ran_out_on_a_gpu_is_told_with_who_holds_it(with_driver, monkeypatch) -> None:

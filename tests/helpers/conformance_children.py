@@ -125,14 +125,15 @@ def judge(order: Order, variables: Mapping[str, str], folder: Path) -> None:
     os.dup2(output, 2)
     os.environ.clear()
     os.environ.update(variables)
-    sys.exit(pytest.main(arguments(order, folder)))
+    words = arguments(order, folder)
+    os.chdir(folder / "cwd")
+    sys.exit(pytest.main(words))
 
 
 def arguments(order: Order, folder: Path) -> list[str]:
-    """pytest's, for a run in an empty folder inside ``folder``, which becomes the current one."""
+    """pytest's, for a run in ``folder / "cwd"``, which is made, and empty."""
     root = folder / "cwd"
     root.mkdir(parents=True)
-    os.chdir(root)
     ini = folder / "neutral.ini"
     ini.write_text("[pytest]\naddopts =\n", encoding="utf-8")
     _python, _m, _pytest, *words = command(

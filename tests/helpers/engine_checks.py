@@ -3,26 +3,63 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
 from engine_runs import started
 
+import unidev
 from unidev.registry.loading import load_backend
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def check_exchange(
-    backend: str, size: int, folder: Path, device: str = "cpu", **environment: str
-) -> set[str]:
-    """Exact, and the same bits on all ranks; returns the operations and dtypes exchanged."""
-    with started(backend, "exchange", size, folder, device=device, **environment) as run:
+class Found(NamedTuple):
+    """What is left to judge for a plugin."""
+
+    exchanged: set[str]
+    """``sum of float32`` and the like."""
+    listens: list[set[str]]
+    """The addresses on which each rank listens, and after them each helper."""
+    helpers: list[int | None]
+    """Their exit statuses soon after all workers have left; None for one that is still there."""
+
+
+def check_engine(
+    backend: str,
+    size: int,
+    folder: Path,
+    device: str = "cpu",
+    *,
+    has_folder: bool = True,
+    **environment: str,
+) -> Found:
+    """Exact values of all that it carries, the same bits on all ranks; ``leave`` does not wait.
+
+    Many exchanges one after another, of sizes that come again, do not mix.
+    """
+    with started(
+        backend, "everything", size, folder, device=device, has_folder=has_folder, **environment
+    ) as run:
+        run.wait_for(0)
+        assert [each.poll() for each in run.workers[1:]] == [None] * (size - 1), run.output()
+        helpers = [addresses(each.pid) for each in run.helpers]
+        (folder / "go").touch()
         found = run.answers()
+        time.sleep(1 if run.helpers else 0)
+        statuses = [each.poll() for each in run.helpers]
     assert not any(each["wrong"] for each in found), found[0]["wrong"][:9]
+    assert not any(each["mixed"] for each in found), found[0]["mixed"][:9]
     assert all(each["digests"] == found[0]["digests"] for each in found)
-    return {what.partition(" (")[0] for what in found[0]["digests"]}
+    exchanged = {what.partition(" (")[0] for what in found[0]["digests"]}
+    return Found(exchanged, [set(each["listens"]) for each in found] + helpers, statuses)
+
+
+def addresses(pid: int) -> set[str]:
+    """Those on which the process listens."""
+    found = psutil.Process(pid).net_connections("tcp")
+    return {each.laddr.ip for each in found if each.status == psutil.CONN_LISTEN}
 
 
 def not_carried(backend: str) -> dict[str, set[str]]:
@@ -41,40 +78,29 @@ def not_carried(backend: str) -> dict[str, set[str]]:
     return found
 
 
-def check_repeated(backend: str, size: int, folder: Path) -> None:
-    """Many exchanges one after another, of sizes that come again, do not mix."""
-    with started(backend, "repeat", size, folder, UNIDEV_SIMULATE="0") as run:
-        assert run.answers() == [{}] * size
+def check_run(backend: str, engine: str) -> None:
+    """``unidev.run`` of two workers exchanges by this engine."""
+    import engine_samples
+
+    for found in unidev.run(engine_samples.exchanged, workers=2, backend=backend):
+        assert found == {
+            "engines": [engine],
+            "sum": [[3.0, 3.0], [1, 4], []],
+            "half": [450.0, 450.0],
+            "large": [3.0],
+            "broadcast": [1.0, 1.0],
+            "gathered": [[False], [True]],
+        }
 
 
-def listened_on(backend: str, folder: Path, *, has_folder: bool = True) -> list[set[str]]:
-    """The addresses on which each rank listens, and after them each helper."""
-    with started(backend, "listen", 2, folder, has_folder=has_folder, UNIDEV_SIMULATE="0") as run:
-        answers = run.answers()
-        helpers = [psutil.Process(each.pid).net_connections("tcp") for each in run.helpers]
-    found = [set(each) for each in answers]
-    return found + [
-        {each.laddr.ip for each in connections if each.status == psutil.CONN_LISTEN}
-        for connections in helpers
-    ]
-
-
-def check_leaving(backend: str, folder: Path) -> None:
-    """``leave`` waits for no worker: rank 0 has ended before the others leave."""
-    with started(backend, "leave_first", 3, folder, UNIDEV_SIMULATE="0") as run:
-        run.workers[0].wait(60)
-        assert [each.poll() for each in run.workers[1:]] == [None, None], run.output()
-        assert run.answers() == ["left"] * 3
-
-
-def after_a_death(backend: str, folder: Path, limit_s: float = 90) -> tuple[str | None, list[int]]:
+def after_a_death(backend: str, folder: Path, wait_s: float = 90) -> tuple[str | None, list[int]]:
     """What rank 0 answered after rank 1 was killed, or ``joined``; statuses of the helpers.
 
     Those are None for one that is still there.
     """
     with started(backend, "be_killed", 2, folder, timeout_s=20, UNIDEV_SIMULATE="0") as run:
-        run.workers[1].wait(limit_s)
-        end = time.monotonic() + limit_s
+        run.wait_for(1)
+        end = time.monotonic() + wait_s
         while run.workers[0].poll() is None and time.monotonic() < end:
             time.sleep(0.1)
         return run.answer(0), [each.poll() for each in run.helpers]

@@ -37,13 +37,17 @@ class EngineRun:
     def answers(self, limit_s: float = LIMIT_S) -> list[Any]:
         """What each worker answered, once all have ended well; their output if one did not."""
         end = time.monotonic() + limit_s
-        for rank, worker in enumerate(self.workers):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                worker.wait(max(0.1, end - time.monotonic()))
-            assert worker.poll() is not None, f"rank {rank} did not end:\n{self.output()}"
+        for rank in range(len(self.workers)):
+            self.wait_for(rank, max(0.1, end - time.monotonic()))
         codes = [worker.returncode for worker in self.workers]
         assert not any(codes), f"exit statuses {codes}:\n{self.output()}"
         return [self.answer(rank) for rank in range(len(self.workers))]
+
+    def wait_for(self, rank: int, limit_s: float = LIMIT_S) -> None:
+        """Until the worker has ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.workers[rank].wait(limit_s)
+        assert self.workers[rank].poll() is not None, f"rank {rank} is there:\n{self.output()}"
 
     def answer(self, rank: int) -> Any:
         """What the worker has answered by now, or None."""

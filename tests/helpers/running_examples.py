@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from warm_programs import LIMIT_S, run_program
+import warm_programs
+from warm_programs import run_fresh, run_program
 
 from unidev.registry.discovery import backend_specs
+
+if TYPE_CHECKING:
+    import subprocess
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
@@ -30,9 +33,9 @@ def run_example(
 ) -> subprocess.CompletedProcess[str]:
     """Run ``examples/NAME.py`` in ``folder`` on ``count`` simulated GPUs, its output in pipes."""
     return run_program(
-        backend,
-        EXAMPLES / f"{name}.py",
-        options,
+        [str(EXAMPLES / f"{name}.py"), *map(str, options)],
+        backend=backend,
+        also=warm_programs.EXAMPLES,
         environment=environment(backend, count),
         folder=folder,
     )
@@ -42,8 +45,5 @@ def run_fresh_example(
     folder: Path, name: str, *options: object, backend: str = "", count: int = 0
 ) -> subprocess.CompletedProcess[str]:
     """The same in a fresh interpreter, in which nothing is imported yet."""
-    return subprocess.run(
-        [sys.executable, EXAMPLES / f"{name}.py", *map(str, options)],
-        env=environment(backend, count), cwd=folder, capture_output=True, text=True,
-        timeout=LIMIT_S,
-    )  # fmt: skip
+    words = [str(EXAMPLES / f"{name}.py"), *map(str, options)]
+    return run_fresh(words, environment=environment(backend, count), folder=folder)

@@ -21,8 +21,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,41 +31,62 @@ if TYPE_CHECKING:
 LIMIT_S = 300.0
 IMPORTED_LATER = ("paddle",)
 """Paddle looks for simulated devices while it is imported, so each program imports it by itself."""
-ALSO = ("rich.progress", "matplotlib.figure", "matplotlib.backends.backend_agg", "sklearn.datasets")
-"""What the examples import besides."""
+EXAMPLES = (
+    "rich.progress", "matplotlib.figure", "matplotlib.backends.backend_agg", "sklearn.datasets"
+)  # fmt: skip
+"""What the examples import besides, where it is installed."""
+SUITE = ("conformance_warm",)
+"""What imports all that the suite imports besides."""
 
 
 def run_program(
-    backend: str,
-    script: Path,
-    options: Sequence[object] = (),
+    words: Sequence[str],
     *,
+    backend: str,
+    also: Sequence[str],
     environment: Mapping[str, str],
     folder: Path,
 ) -> subprocess.CompletedProcess[str]:
-    """As ``subprocess.run([sys.executable, script, *options])``, in a copy of a warm process."""
-    words = [str(script), *map(str, options)]
+    """As ``subprocess.run([sys.executable, *words])``, in a copy of a warm process.
+
+    Args:
+        words: a script, ``-m`` and a module, or ``-c`` and a program, and its options; before them
+            may stand ``-W`` and an action.
+        backend: the backend whose framework is imported already.
+        also: modules that are imported already, too.
+        environment: of the program.
+        folder: in which it runs.
+    """
     if sys.platform != "linux":
-        return subprocess.run(
-            [sys.executable, *words], env=dict(environment), cwd=folder,
-            capture_output=True, text=True, timeout=LIMIT_S,
-        )  # fmt: skip
+        return run_fresh(words, environment=environment, folder=folder)
     with tempfile.TemporaryDirectory() as kept:
         out, err = Path(kept, "out"), Path(kept, "err")
-        code = _warm(backend).run(
-            {"words": words, "environment": dict(environment), "folder": str(folder),
+        code = _warm(backend, *also).run(
+            {"words": list(words), "environment": dict(environment), "folder": str(folder),
              "outputs": [str(out), str(err)]}
         )  # fmt: skip
-        return subprocess.CompletedProcess(words, code, out.read_text(), err.read_text())
+        return subprocess.CompletedProcess(list(words), code, out.read_text(), err.read_text())
+
+
+def run_fresh(
+    words: Sequence[str], *, environment: Mapping[str, str], folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """The same in a fresh interpreter, in which nothing is imported yet."""
+    return subprocess.run(
+        [sys.executable, *words], env=dict(environment), cwd=folder,
+        capture_output=True, text=True, timeout=LIMIT_S,
+    )  # fmt: skip
 
 
 class Warm:
     """A process that waits for programs, and copies itself for each."""
 
-    def __init__(self, backend: str) -> None:
+    def __init__(self, backend: str, *also: str) -> None:
         own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
+        own["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # what is imported is there
+        own["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
         self._process = subprocess.Popen(
-            [sys.executable, __file__, backend], env=own, stdin=subprocess.PIPE,
+            [sys.executable, __file__, backend, *also], env=own, stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
         )  # fmt: skip
         atexit.register(self.end)
@@ -88,31 +110,46 @@ class Warm:
 _warm = functools.cache(Warm)
 
 
-def import_all(backend: str) -> None:
-    """Import the framework and what the examples import, as far as they are here."""
+def import_all(backend: str, *also: str) -> None:
+    """Import the framework and these modules, as far as they are here."""
     from unidev.registry.discovery import backend_specs
     from unidev.registry.loading import load_class
 
     spec = backend_specs().get(backend)
     if spec is not None and backend not in IMPORTED_LATER:
         load_class(spec)
-    for name in ALSO:
+    for name in also:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
 
 
-def become(order: dict[str, object], nothing: int) -> list[str]:
-    """Be a process that was started with this order; what it has to run."""
-    outputs = [os.open(str(path), os.O_WRONLY | os.O_CREAT) for path in order["outputs"]]  # type: ignore[attr-defined]
+def become(order: dict[str, Any], nothing: int) -> None:
+    """Be a process that was started with this order."""
+    outputs = [os.open(path, os.O_WRONLY | os.O_CREAT) for path in order["outputs"]]
     for number, to in enumerate([nothing, *outputs]):
         os.dup2(to, number)
     os.environ.clear()
-    os.environ.update(order["environment"])  # type: ignore[arg-type]
-    os.chdir(str(order["folder"]))
-    words = [str(word) for word in order["words"]]  # type: ignore[attr-defined]
-    sys.argv = words
-    sys.path[0] = str(Path(words[0]).parent)
-    return words
+    os.environ.update(order["environment"])
+    os.chdir(order["folder"])
+    sys.argv = order["words"]
+
+
+def run(words: list[str]) -> None:
+    """As ``python`` followed by ``words`` does."""
+    if words[0] == "-W":
+        warnings.simplefilter(words[1])  # type: ignore[arg-type]
+        run(words[2:])
+    elif words[0] == "-c":
+        sys.path[0] = ""
+        sys.argv = ["-c", *words[2:]]
+        exec(compile(words[1], "<string>", "exec"), {"__name__": "__main__"})
+    elif words[0] == "-m":
+        sys.path[0] = os.getcwd()
+        sys.argv = words[1:]
+        runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+    else:
+        sys.path[0] = str(Path(words[0]).parent)
+        runpy.run_path(words[0], run_name="__main__")
 
 
 def main() -> None:
@@ -120,13 +157,14 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what an import prints is no answer
     nothing = os.open(os.devnull, os.O_RDONLY)
-    import_all(sys.argv[1])
+    import_all(*sys.argv[1:])
     gc.freeze()
     for line in sys.stdin:
         child = os.fork()
         if not child:
-            words = become(json.loads(line), nothing)
-            runpy.run_path(words[0], run_name="__main__")
+            answers.close()
+            become(json.loads(line), nothing)
+            run(sys.argv)
             return
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), file=answers, flush=True)

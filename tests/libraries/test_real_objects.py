@@ -23,6 +23,10 @@ def library(name: str) -> Any:
 
 
 torch: Any = library("torch")
+os.environ.update(UNIDEV_BACKEND="torch", UNIDEV_SIMULATE="2")
+unidev.active_backend()  # before anything moves
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # of libraries
 
 
 def passing() -> list[tuple[str, Any]]:
@@ -57,53 +61,104 @@ def test_what_holds_no_tensor_passes(name: str, make: Any) -> None:
     assert unidev.device_of([x, inside]) is unidev.cpu()
 
 
-def holding() -> list[tuple[str, Any, str]]:
-    def data(geometric: Any) -> Any:
-        return geometric.data.Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))
-
-    def cache(transformers: Any) -> Any:
-        made = transformers.DynamicCache()
-        made.update(torch.ones(1, 1, 1, 1), torch.ones(1, 1, 1, 1), 0)
-        return made
-
-    def cell(pydantic: Any) -> Any:
-        return pydantic.create_model("Batch", x=(Any, ...))(x=torch.ones(1))
-
-    return [
-        ("torch_geometric", data, "._store._mapping['x']"),
-        (
-            "torch_geometric",
-            lambda geometric: geometric.data.Batch.from_data_list([data(geometric)]),
-            "._store._mapping[",
-        ),
-        ("transformers", cache, ".layers[0].keys"),
-        (
-            "transformers",
-            lambda transformers: transformers.BatchEncoding({"ids": torch.ones(1)}),
-            ".data['ids']",
-        ),
-        ("pydantic", cell, ".x"),
-        ("attrs", lambda attrs: attrs.make_class("Slots", ["a"], slots=True)(torch.ones(1)), ".a"),
-        ("torchmetrics", lambda metrics: [metrics.MeanMetric()], ""),
-    ]  # fmt: skip
+def graph(geometric: Any, x: Any) -> Any:
+    return geometric.data.Data(x=x, edge_index=torch.tensor([[0], [1]]), note="a")
 
 
-@pytest.mark.parametrize(("name", "make", "path"), holding(), ids=lambda value: str(value)[:14])
-def test_what_holds_a_tensor_is_refused(name: str, make: Any, path: str) -> None:
-    tree = {"y": torch.ones(1), "odd": make(library(name))}
-    if not path:  # a module
-        with pytest.raises(unidev.NotATensorError):
-            unidev.copy_to(tree, "cpu")
-        return
-    for verb in (lambda tree: unidev.copy_to(tree, "cpu"), unidev.device_of):
-        with pytest.raises(unidev.UnsupportedContainerError) as caught:
-            verb(tree)
-        assert f"['odd']{path}" in str(caught.value)
+def several_kinds(geometric: Any, x: Any) -> Any:
+    made = geometric.data.HeteroData()
+    made["a"].x = x
+    made["a", "to", "a"].edge_index = torch.tensor([[0], [1]])
+    return made
+
+
+def cache(transformers: Any, x: Any) -> Any:
+    made = transformers.DynamicCache()
+    made.update(x.reshape(1, 1, 2, 1), x.reshape(1, 1, 2, 1), 0)
+    return made
+
+
+def model_of(pydantic: Any, x: Any) -> Any:
+    return pydantic.create_model("Batch", x=(Any, ...), n=(int, 3))(x=x)
+
+
+def output(transformers: Any, x: Any) -> Any:
+    return importlib.import_module("transformers.modeling_outputs").BaseModelOutput(x)
+
+
+HOLDING = {
+    "BatchEncoding": ("transformers", lambda lib, x: lib.BatchEncoding({"x": x}), "x"),
+    "BatchFeature": ("transformers", lambda lib, x: lib.BatchFeature({"x": x, "n": 3}), "x"),
+    "ModelOutput": ("transformers", output, "last_hidden_state"),
+    "DynamicCache": ("transformers", cache, ".layers[0].keys"),
+    "Data": ("torch_geometric", graph, "x"),
+    "HeteroData": ("torch_geometric", several_kinds, "a.x"),
+    "Batch": (
+        "torch_geometric",
+        lambda lib, x: lib.data.Batch.from_data_list([graph(lib, x), graph(lib, x)]),
+        "x",
+    ),
+    "TensorDict": (
+        "tensordict", lambda lib, x: lib.TensorDict({"x": x, "in": {"y": x}}, batch_size=[2]), "x",
+    ),
+    "TensorDict on a device": (
+        "tensordict", lambda lib, x: lib.TensorDict({"x": x}, batch_size=[2], device="cpu"), "x",
+    ),
+    "a model of pydantic": ("pydantic", model_of, ".x"),
+    "attrs": ("attrs", lambda lib, x: lib.make_class("Slots", ["x"], slots=True)(x), ".x"),
+    "attrs, frozen": ("attrs", lambda lib, x: lib.make_class("F", ["x"], frozen=True)(x), ".x"),
+}  # fmt: skip
+
+
+def read(tree: Any, path: str) -> Any:
+    if path.startswith(".layers"):
+        return tree.layers[0].keys
+    if path.startswith("."):
+        return getattr(tree, path[1:])
+    for key in path.split("."):
+        tree = tree[key]
+    return tree
+
+
+@pytest.mark.parametrize(("name", "make", "path"), HOLDING.values(), ids=HOLDING)
+def test_what_holds_tensors_is_moved_and_stays_what_it_is(name: str, make: Any, path: str) -> None:
+    made = make(library(name), torch.tensor([[1.0], [2.0]]))
+    old = read(made, path)
+    for device in map(unidev.as_device, ("gpu:1", "cpu")):
+        tree = {"batch": [made], "y": torch.ones(1)}
+        for moved in (unidev.copy_to(made, device), unidev.copy_to(tree, device)["batch"][0]):
+            assert type(moved) is type(made)
+            new = read(moved, path)
+            assert new.device == device.native
+            assert torch.equal(new.cpu(), old.cpu())
+            assert not unidev.shares_memory(new, old)
+            assert unidev.device_of(moved) is device
+            assert unidev.as_in_device(moved, device) is moved
+        assert read(made, path) is old
+        assert unidev.device_of(made) is unidev.cpu()
+    unidev.check_same_device(batch=made, y=torch.ones(1))
+
+
+def test_graphs_and_tensordicts_keep_what_else_they_hold() -> None:
+    geometric, tensordict = library("torch_geometric"), library("tensordict")
+    both = geometric.data.Batch.from_data_list([graph(geometric, torch.ones(2, 1))] * 2)
+    moved = unidev.copy_to(both, "gpu:1")
+    assert moved.num_graphs == 2
+    assert moved._store._parent() is moved
+    assert moved.to_data_list()[1].note == "a"
+    there = tensordict.TensorDict({"x": torch.ones(2)}, batch_size=[2], device="cpu")
+    assert unidev.copy_to(there, "gpu:1").device == unidev.gpu(1).native
+    assert unidev.copy_to(there, "cpu").batch_size == there.batch_size
+
+
+def test_a_module_among_tensors_is_refused() -> None:
+    metric = library("torchmetrics").MeanMetric()
+    with pytest.raises(unidev.NotATensorError):
+        unidev.copy_to({"y": torch.ones(1), "metric": [metric]}, "cpu")
 
 
 def test_outputs_of_transformers_are_one_thing() -> None:
     outputs: Any = library("transformers.modeling_outputs")
-    unidev.register_container(outputs.BaseModelOutput)
 
     @dataclasses.dataclass
     class Own(outputs.BaseModelOutput):  # type: ignore[misc]

@@ -40,7 +40,7 @@ def arrays_beside_tensors_stay(backend: Any) -> None:
     made = containers.map_data
 
     @replace(containers)
-    def map_data(function_for: Any, tree: Any, is_array: Any) -> Any:
+    def map_data(function_for: Any, tree: Any, *rest: Any) -> Any:
         def stays(x: Any) -> bool:
             return type(x).__module__ == "numpy"
 
@@ -49,15 +49,16 @@ def arrays_beside_tensors_stay(backend: Any) -> None:
             has_others = not all(stays(x) for x, _ in found)
             return lambda x, owner: x if has_others and stays(x) else put(x, owner)
 
-        return made(chosen, tree, is_array)
+        return made(chosen, tree, *rest)
 
 
 @mutant("host_data.put_tensors")
 def tensors_that_are_there_are_copied(backend: Any) -> None:
     """A tensor that is on the device already is copied once more: ``torch.tensor(x)``."""
     from unidev.tensors import host_data
+    from unidev.tensors.transfer import copied
 
-    replace_value(host_data, "moved", host_data.copied)
+    replace_value(host_data, "moved", copied)
 
 
 @mutant("host_data.get")

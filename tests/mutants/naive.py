@@ -1,7 +1,7 @@
 """Naive backends: a real framework's, where a copy is the call that most people would write.
 
 For the tests of plugins, which show that the suite sees through it. A module on the import path
-makes one, and ``judge`` runs checks on it in a child process::
+makes one, and ``plugin_suite.judge`` runs checks on it in a child process::
 
     to = NaiveBackend("to", unidev_torch, lambda x, device: x.to(device))
 """
@@ -9,17 +9,13 @@ makes one, and ``judge`` runs checks on it in a child process::
 from __future__ import annotations
 
 import dataclasses
-import os
-import sys
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 from unidev.contract.hookspecs import hookimpl
 from unidev.registry.loading import load_class
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable
 
     from unidev.contract.backend import Backend, BackendSpec
 
@@ -56,41 +52,3 @@ class NaiveBackend:
                 return copy(x, device) if self.device_of(x) is device else None
 
         return Naive
-
-
-def judge(
-    plugin: str, checks: tuple[str, ...], *, instead_of: str, simulated: int, folder: Path
-) -> Mapping[str, str]:
-    """What each of ``checks`` comes to for ``plugin``, run in child processes.
-
-    Args:
-        plugin: ``module:attribute`` of a ``NaiveBackend``; the module can be imported here.
-        checks: ids.
-        instead_of: the entry point of the plugin that it is made of, which is switched off.
-        simulated: how many simulated GPUs there are.
-        folder: for the files of the child processes.
-
-    Returns:
-        The results by check; ``crash`` and ``timeout`` are among them.
-    """
-    from unidev.conformance.running.configuration_run import ConfigurationRun
-    from unidev.support.child_processes import Interruption
-
-    run = ConfigurationRun(
-        name="naive",
-        backend=f"naive_{plugin.rpartition(':')[2]}",
-        profile="tensor",
-        simulated=simulated,
-        only=checks,
-        timeout_s=120,
-        on_progress=lambda progress: None,
-    )
-    variables = {
-        "UNIDEV_PLUGINS": plugin,
-        "UNIDEV_DISABLED_PLUGINS": instead_of,
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),  # what is imported here is there
-    }
-    with mock.patch.dict(os.environ, variables):
-        run.run(folder, Interruption())
-    broken = {check: how for check, (how, *_) in run.broken.items()}
-    return {check: end.result for check, end in run.ends.items()} | broken

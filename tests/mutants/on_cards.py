@@ -21,8 +21,9 @@ def cards_mutant(
 
 
 @cards_mutant(
-    "copy.non_blocking", "queued.read_at_once", "queued.source_changed_at_once",
-    "queued.source_dropped_at_once", "queued.synchronized", "queued.side_stream",
+    "copy.non_blocking", "queued.read_at_once", "queued.behind_queued_work",
+    "queued.source_changed_at_once", "queued.source_dropped_at_once", "queued.synchronized",
+    "queued.side_stream",
     "current.device_and_stream_stay", "contexts.looking_makes_none", "contexts.fork_after_looking",
     "statistics.memory", "statistics.peak", "statistics.first_use", "scarcity.every_verb",
     "pinned.copies", "pinned.pinned_once",
@@ -33,7 +34,15 @@ def cards_that_work(backend: Any) -> None:
     put_cards_into(backend)
 
 
-@cards_mutant("failures.full_card", result="pass", profile="train")
+@cards_mutant("reducing.current_device_stays", result="pass", profile="multi")
+def cards_side_by_side(backend: Any) -> None:
+    """Nothing is broken: two cards and the host at work on one batch."""
+    put_cards_into(backend)
+
+
+@cards_mutant(
+    "failures.full_card", "placing.current_device_stays", result="pass", profile="train"
+)  # fmt: skip
 def cards_that_take_models(backend: Any) -> None:
     """Nothing is broken: a model that does not fit stays whole where it was."""
     put_cards_into(backend)
@@ -161,9 +170,8 @@ def synchronize_waits_for_the_usual_stream(backend: Any) -> None:
             card.flush(0)
 
 
-@cards_mutant("current.device_and_stream_stay")
-def copies_change_the_current_device(backend: Any) -> None:
-    """``cudaSetDevice`` without a guard: a later ``device="cuda"`` means another GPU."""
+def _change_the_current_device(backend: Any) -> None:
+    """Let copies make their target the current device, and leave it so."""
     cards = put_cards_into(backend)
     copy = backend.copy_to
 
@@ -172,6 +180,24 @@ def copies_change_the_current_device(backend: Any) -> None:
         if device.kind == "gpu":
             cards.current.index = device.index
         return copy(self, x, device, non_blocking)
+
+
+@cards_mutant("current.device_and_stream_stay")
+def copies_change_the_current_device(backend: Any) -> None:
+    """``cudaSetDevice`` without a guard: a later ``device="cuda"`` means another GPU."""
+    _change_the_current_device(backend)
+
+
+@cards_mutant("placing.current_device_stays", profile="train")
+def placing_changes_the_current_device(backend: Any) -> None:
+    """A model that goes to a GPU takes the thread with it: ``torch.cuda.set_device`` in scripts."""
+    _change_the_current_device(backend)
+
+
+@cards_mutant("reducing.current_device_stays", profile="multi")
+def reducing_changes_the_current_device(backend: Any) -> None:
+    """A loop over devices that ends with the last one current: NCCL's examples."""
+    _change_the_current_device(backend)
 
 
 @cards_mutant("current.device_and_stream_stay")
@@ -344,3 +370,92 @@ def copies_without_memory_stay_where_they_were(backend: Any) -> None:
             return copy(self, x, device, non_blocking)
         except MemoryError:
             return x
+
+
+def _take_float64_away(backend: Any) -> None:
+    """Let the cards have no float64, and say so."""
+    from mutants.cards import Card
+
+    put_cards_into(backend)
+    make, names = Card.empty, backend.dtypes_on
+
+    @replace(Card)
+    def empty(self: Any, shape: Any, dtype: Any) -> Any:
+        if dtype == "float64":
+            raise TypeError("the framework doesn't support float64. Please use float32 instead.")
+        return make(self, shape, dtype)
+
+    @replace(backend)
+    def dtypes_on(self: Any, device: Any) -> Any:
+        found = names(self, device)
+        return found if device.kind == "cpu" else [name for name in found if name != "float64"]
+
+
+@cards_mutant(
+    "copy.values_bit_exact", "copy.disjoint_across_devices", "copy.dtype_kept",
+    "copy.float64_and_int64_not_narrowed", "create.on_each_device", "create.from_another_tensor",
+    "create.each_dtype_on_each_device", "errors.unsupported_dtype", "errors.dtypes_of_devices",
+    "values.tensors_convert_as_lists_do",
+    result="pass",
+)  # fmt: skip
+def cards_without_float64(backend: Any) -> None:
+    """Nothing is broken: cards such as MPS, and some of XPU, which refuse a dtype."""
+    _take_float64_away(backend)
+
+
+@cards_mutant("errors.dtypes_of_devices")
+def float64_is_narrowed_on_cards(backend: Any) -> None:
+    """What a device lacks is replaced by the next smaller: ``jax_enable_x64`` left off."""
+    import numpy as np
+
+    _take_float64_away(backend)
+    put = backend._on
+
+    @replace(backend)
+    def _on(self: Any, array: Any, device: Any) -> Any:
+        wide = array.dtype == "float64" and device.kind == "gpu"
+        return put(self, array.astype(np.float32) if wide else array, device)
+
+
+@cards_mutant("errors.dtypes_of_devices")
+def a_dtype_that_works_is_declared_missing(backend: Any) -> None:
+    """A suite that asks which dtypes there are is told of those that are easy."""
+    put_cards_into(backend)
+    names = backend.dtypes_on
+
+    @replace(backend)
+    def dtypes_on(self: Any, device: Any) -> Any:
+        return [name for name in names(self, device) if name != "float16"]
+
+
+@cards_mutant("errors.dtypes_of_devices")
+def a_missing_dtype_is_some_error(backend: Any) -> None:
+    """The framework's own error, with no word of the device: TypeError from the backend itself."""
+    _take_float64_away(backend)
+    from unidev.calls import framework_errors
+
+    replace_value(framework_errors, "_refused_dtype", lambda *_: None)
+
+
+@mutant("queued.behind_queued_work")
+def results_wait_for_nothing(backend: Any) -> None:
+    """What is computed is there when it is read, and not when it is copied: two queues."""
+    import numpy as np
+
+    from unidev.numpy_backend import simulated_array
+
+    compute, copy = simulated_array._on_one_device, backend.copy_to
+    results: list[Any] = []
+
+    def remember(function: Any, args: Any, options: Any, name: str) -> Any:
+        results.append(compute(function, args, options, name))
+        return results[-1]
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        made = copy(self, x, device, non_blocking)
+        if non_blocking and any(x is each for each in results):
+            made.view(np.ndarray)[...] = 0
+        return made
+
+    replace_value(simulated_array, "_on_one_device", remember)

@@ -28,25 +28,29 @@ def batches_out_of_order(backend: Any) -> None:
 @mutant("prefetch.in_order_on_the_device")
 def tensors_that_are_there_are_passed_on(backend: Any) -> None:
     """A tensor on the device is handed out as it is, while the loader may overwrite it."""
-    from unidev.tensors import host_data
+    from unidev.data import uploads
+    from unidev.tensors.transfer import moved
 
-    replace_value(host_data, "copied", host_data.moved)
+    replace_value(uploads, "copied", moved)
 
 
 @mutant("prefetch.overwritten_buffers")
 def buffer_read_when_it_is_used(backend: Any) -> None:
     """The host's array is read once the batch is used: a copy that did not wait for its bytes."""
-    from unidev.data import reader
+    from unidev.data.uploads import Uploads
 
-    put, following = reader.put_copies, reader.Reader.__next__
+    put_now = Uploads.put
 
-    @replace(reader)
-    def put_copies(*arguments: Any) -> Any:
-        return (arguments,)
+    class Later:
+        def __init__(self, uploads: Any, batch: Any) -> None:
+            self.arguments = uploads, batch
 
-    @replace(reader.Reader)
-    def __next__(self: Any) -> Any:
-        return put(*following(self))[0]
+        def handed_out(self) -> Any:
+            return put_now(*self.arguments).handed_out()
+
+    @replace(Uploads)
+    def put(self: Any, batch: Any) -> Any:
+        return Later(self, batch)
 
 
 @mutant("prefetch.errors_and_early_ends")

@@ -32,6 +32,11 @@ def test_looking_creates_no_context_and_spoils_no_fork(cuda: Runtime):
     assert os.waitpid(child, 0)[1] == 0
 
 
+def test_the_name_of_a_card_needs_no_context_either(cuda: Runtime):
+    assert unidev.gpu(1).name == "Stand-in GPU"
+    assert cuda.counts()["contexts"] == 0
+
+
 def test_synchronize_passes_over_gpus_that_this_process_does_not_use(cuda: Runtime):
     x = torch.arange(3.0).to("cuda:1")
     pinned = torch.zeros(3, pin_memory=True)
@@ -86,3 +91,11 @@ def test_a_scope_moves_neither_the_current_device_nor_the_current_stream(cuda: R
         unidev.copy_to(x, "gpu:1")
     assert torch.cuda.current_device() == 0
     assert torch.cuda.current_stream() == torch.cuda.default_stream()
+
+
+def test_a_lost_card_is_an_error_and_the_others_work(cuda: Runtime):
+    cuda.lose(1)
+    assert unidev.num_gpus() == 2
+    with pytest.raises(unidev.FrameworkError, match="unknown error"):
+        unidev.copy_to(torch.ones(1), "gpu:1")
+    assert unidev.copy_to(torch.ones(1), "gpu:0").tolist() == [1]

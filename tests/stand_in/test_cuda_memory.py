@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,3 +42,13 @@ def test_the_memory_of_a_device_is_what_the_driver_and_torch_count(cuda: Runtime
     assert found.driver is not None
     assert [holder.used_bytes for holder in found.driver.holders] == [total - free]
     assert cuda.contexts() == [False, True]
+
+
+def test_a_lack_of_memory_says_what_was_asked_what_is_free_and_who_holds_it(cuda: Runtime):
+    kept = unidev.zeros(64 * MIB, device="gpu:1")
+    with pytest.raises(unidev.OutOfDeviceMemoryError) as caught:
+        unidev.zeros(256 * MIB, device="gpu:1")
+    message = str(caught.value)
+    assert "Requested: 1 GiB. Free on gpu:1: 640 MiB of 1 GiB." in message
+    assert f"Held by process {os.getpid()} (this process): 384 MiB." in message
+    assert unidev.memory("gpu:1").used_bytes == kept.nbytes

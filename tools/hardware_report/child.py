@@ -1,7 +1,7 @@
 """Runs one step in this process: ``python -m hardware_report.child STEP BACKEND FOLDER``.
 
-A step that raises something else than ``NotRunError`` ends this process with a traceback, which
-the parent reports.
+What a backend does not support is the reason why a step did not run. Any other error ends this
+process with a traceback, which the parent reports.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from hardware_report.outcome import NOT_RUN, NotRunError, Outcome
 from hardware_report.plan import step_named
 from hardware_report.setting import Setting
+from unidev.errors import UnsupportedOperation
 from unidev.support.atomic_file import write_whole
 
 ANSWER = "outcome.json"
@@ -26,7 +27,7 @@ def main(name: str, backend: str, folder: Path, *, is_short: bool) -> None:
     work.mkdir()
     try:
         outcome = step.function()(Setting(backend, is_short, work), **step.options)
-    except NotRunError as error:
+    except (NotRunError, UnsupportedOperation) as error:
         outcome = Outcome(NOT_RUN, str(error))
     write_whole(folder / ANSWER, json.dumps(dataclasses.asdict(outcome)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from unidev.contract.backend import Memory, Unsupported
+from unidev.contract.backend import Unsupported
 from unidev.hardware.facts import MemoryHolder
 from unidev.hardware.nvml import ask_in_time, ask_nvml, import_nvml
 from unidev.hardware.processes import describe_process
@@ -13,7 +13,7 @@ from unidev.hardware.processes import describe_process
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from unidev.contract.backend import Backend
+    from unidev.contract.backend import Backend, Memory
     from unidev.contract.device import Device
     from unidev.hardware.facts import Gpu
 
@@ -30,34 +30,27 @@ class DriverMemory(NamedTuple):
     """The processes that hold it, largest first."""
 
 
-class MemoryWithDriver(Memory):
-    """The framework's count, and the driver's."""
-
-    _driver: DriverMemory | None = None
-
-    @property
-    def driver(self) -> DriverMemory | None:
-        """The driver's count."""
-        return self._driver
-
-
 def with_driver(memory: Memory, device: Device, backend: Backend) -> Memory:
     """``memory`` with the driver's count added, or ``memory`` itself if no driver reports one."""
     driver = driver_memory(device, backend)
-    if driver is None:
-        return memory
-    both = MemoryWithDriver(*memory)
-    both._driver = driver
-    return both
+    return memory if driver is None else memory.with_driver(driver)
 
 
 def driver_memory(device: Device, backend: Backend) -> DriverMemory | None:
     """What NVIDIA's driver reports for a real GPU; None if it is not NVIDIA's, or unknown."""
+    gpu = driver_gpu(device, backend)
+    return None if gpu is None else memory_of(gpu)
+
+
+def driver_gpu(device: Device, backend: Backend) -> Gpu | None:
+    """The card of a real GPU, as NVIDIA's driver has it; None if it is not NVIDIA's, or unknown."""
     if device.kind != "gpu" or device.is_simulated or not _is_cuda(backend):
         return None
+    index = backend.hardware_index(device.kind, device.index)
+    if index is None:
+        return None
     driver = ask_in_time(lambda: ask_nvml(import_nvml(), describe_process), _WAIT_S)
-    gpu = gpu_meant(device.index, os.environ, driver.gpus)
-    return None if gpu is None else memory_of(gpu)
+    return gpu_meant(index, os.environ, driver.gpus)
 
 
 def memory_of(gpu: Gpu) -> DriverMemory | None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from unidev.errors import FrameworkError, OutOfDeviceMemoryError
+from unidev.contract.dtypes import portable_name
+from unidev.errors import FrameworkError, OutOfDeviceMemoryError, UnsupportedDtypeError
 from unidev.registry.loading import loaded_backends
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from unidev.contract.backend import Backend
     from unidev.contract.device import Device
 
     Making = tuple[tuple[int, ...], object]
@@ -31,14 +33,18 @@ def framework_error(
     doing: str,
     device: Device | None = None,
     made: Making | None = None,
-) -> FrameworkError:
+) -> FrameworkError | UnsupportedDtypeError:
     """The error to raise for one that the framework raised while ``doing`` something.
 
     ``doing`` completes "while …": "making a tensor". ``made`` is the shape and dtype of the tensor
-    that was being made, if any.
+    that was being made, if any: the error may be that the device does not carry the dtype.
     """
     cause = f"{type(error).__name__}: {error}".strip()
     if not is_lack_of_memory(error, backend):
+        if device is not None and made is not None:
+            refusal = _refused_dtype(made[1], device, loaded_backends.get(backend), cause)
+            if refusal is not None:
+                return refusal
         return FrameworkError(f"{backend} failed while {doing}. {cause}")
     try:
         from unidev.calls.out_of_memory import out_of_memory
@@ -46,6 +52,21 @@ def framework_error(
         return out_of_memory(cause, backend, doing, device, made)
     except Exception:  # noqa: BLE001  however little memory is left, this error must be raised
         return OutOfDeviceMemoryError(f"{backend} ran out of memory while {doing}. {cause}")
+
+
+def _refused_dtype(
+    dtype: object, device: Device, backend: Backend | None, cause: str
+) -> UnsupportedDtypeError | None:
+    name = None if backend is None else portable_name(dtype, backend)
+    if backend is None or name is None:
+        return None
+    carried = backend.dtypes_on(device)
+    if name in carried:
+        return None
+    return UnsupportedDtypeError(
+        f"{device} has no {name}; it has {', '.join(carried)}. Convert the tensor before it goes "
+        f"there: unidev.array(x, dtype='float32'). {cause}"
+    )
 
 
 def is_lack_of_memory(error: Exception, backend: str) -> bool:

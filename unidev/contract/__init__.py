@@ -15,10 +15,10 @@ if TYPE_CHECKING:
         Backend,
         BackendSpec,
         Extent,
-        Memory,
         Simulator,
     )
     from unidev.contract.collectives import Collectives
+    from unidev.contract.copy_stream import CopyStream
     from unidev.contract.device import Device
     from unidev.contract.group_engine import (
         Arrangement,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from unidev.contract.installation import Build, Installation, Wheel
     from unidev.contract.launcher import Ended, Event, Frame, Job, Launcher, LauncherSpec, Progress
     from unidev.contract.layers import Array, Functions, Layers, Model, Pair, Tensor
+    from unidev.contract.memory import Memory
     from unidev.contract.models import Models, Stored
     from unidev.contract.optional import Unsupported, part, unsupported
     from unidev.contract.peak_memory import PeakCounter
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 
     __all__ = [
         "CONTRACT_VERSION", "Arrangement", "Array", "Autograd", "AutogradProbe", "Backend",
-        "BackendSpec", "Build", "Collectives", "Device", "Ended", "Event", "Extent", "Frame",
-        "Functions", "GroupEngine", "GroupSetting", "HelperProcess", "Installation", "Job",
+        "BackendSpec", "Build", "Collectives", "CopyStream", "Device", "Ended", "Event", "Extent",
+        "Frame", "Functions", "GroupEngine", "GroupSetting", "HelperProcess", "Installation", "Job",
         "Launcher", "LauncherSpec", "Layers", "Meeting", "Memory", "Model", "ModelProbe", "Models",
         "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe", "Progress", "Recording",
         "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel", "build_once",
@@ -56,15 +57,18 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "contract.autograd": "Autograd",
-    "contract.backend": "Backend BackendSpec CONTRACT_VERSION Extent Memory Simulator",
+    "contract.backend": "Backend BackendSpec CONTRACT_VERSION Extent Simulator",
     "contract.collectives": "Collectives",
+    "contract.copy_stream": "CopyStream",
     "contract.device": "Device",
     "contract.group_engine": "Arrangement GroupEngine GroupSetting HelperProcess Meeting",
     "contract.hookspecs": "hookimpl",
     "contract.installation": "Build Installation Wheel",
     "contract.launcher": "Ended Event Frame Job Launcher LauncherSpec Progress",
     "contract.layers": "Functions Layers",
+    "contract.memory": "Memory",
     "contract.models": "Models Stored",
+    "contract.optimizer_states": "check_state",
     "contract.optional": "Unsupported part unsupported",
     "contract.peak_memory": "PeakCounter",
     "contract.probe": "Probe",

@@ -19,18 +19,19 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.device import Device
+from unidev.contract.memory import Memory
 from unidev.contract.optional import Unsupported, part, unsupported
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import numpy as np
 
-    from unidev.calls.driver_memory import DriverMemory
     from unidev.contract.autograd import Autograd
     from unidev.contract.collectives import Collectives
+    from unidev.contract.copy_stream import CopyStream
     from unidev.contract.group_engine import GroupEngine, GroupSetting
     from unidev.contract.installation import Installation
     from unidev.contract.layers import Functions, Layers
@@ -59,19 +60,6 @@ __all__ = [
 
 CONTRACT_VERSION = 1
 """A spec states the version it was written for; any other is refused with both numbers."""
-
-
-class Memory(NamedTuple):
-    """A device's memory in bytes, by the framework's count."""
-
-    used_bytes: int
-    free_bytes: int
-    total_bytes: int
-
-    @property
-    def driver(self) -> DriverMemory | None:
-        """The driver's count, which includes other processes; None if no driver reports one."""
-        return None
 
 
 class Extent(NamedTuple):
@@ -264,6 +252,14 @@ class Backend(ABC):
 
     # -- has a default that a backend may improve on -----------------------------------------------
 
+    def dtypes_on(self, device: Device) -> Collection[str]:  # noqa: ARG002
+        """The names, among those of ``dtypes``, that ``device`` carries: by default, all.
+
+        Where a tensor of another dtype would be made, the framework must fail: unidev then raises
+        ``UnsupportedDtypeError``. May start the framework's runtime.
+        """
+        return self.dtypes.keys()
+
     def zeros(self, shape: tuple[int, ...], dtype: Dtype, device: Device) -> Tensor:
         """A tensor of zeros, made on the device, without a transfer."""
         return self.full(shape, 0, dtype, device)
@@ -302,8 +298,26 @@ class Backend(ABC):
         return str(self.native_device(kind, index))
 
     def hardware_name(self, kind: str, index: int) -> str:
-        """The hardware's name, such as ``NVIDIA H200``; the native name if that is unknown."""
+        """The hardware's name, such as ``NVIDIA H200``; the native name if that is unknown.
+
+        unidev then asks NVIDIA's driver for the name of a real GPU.
+        """
         return self.native_name(kind, index)
+
+    def copy_stream(self, device: Device) -> CopyStream | None:  # noqa: ARG002
+        """A queue of copies to ``device`` beside the framework's work, for ``prefetch``.
+
+        None, as by default, where the framework's copies need no other: the ordinary ones are made.
+        """
+        return None
+
+    def hardware_index(self, kind: str, index: int) -> int | None:  # noqa: ARG002
+        """The number by which CUDA, or another vendor's runtime, calls the device; None: unknown.
+
+        It counts what environment variables leave visible. Override it if the framework counts
+        otherwise. Creates no context.
+        """
+        return index
 
     def thread_settings(self) -> AbstractContextManager[Any]:
         """What a thread that works for this one enters as a ``with``, once.

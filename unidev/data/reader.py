@@ -8,9 +8,9 @@ from collections import deque
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unidev.data.uploads import Ahead, Uploads
 from unidev.registry.loading import loaded_backends
 from unidev.registry.scopes import inherited
-from unidev.tensors.host_data import put_copies
 from unidev.tracing.lending import Loan
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Batch(NamedTuple):
-    value: Any
+    ahead: Ahead
 
 
 class _Failure(NamedTuple):
@@ -57,7 +57,7 @@ class Reader:
             self._close()
             raise
         if isinstance(found, _Batch):
-            return found.value
+            return found.ahead.handed_out()
         self._close()
         if isinstance(found, _Failure):
             raise found.error
@@ -135,14 +135,14 @@ def _read(shelf: _Shelf, device: DeviceLike, surroundings: _Surroundings) -> Non
 def _fill(shelf: _Shelf, device: DeviceLike) -> None:
     batches = shelf.batches
     assert batches is not None
+    uploads = Uploads(device)
     while shelf.wait_for_room():
         try:
             batch = next(batches)
         except StopIteration:
             shelf.put(_End())
             return
-        # In a tuple, since a batch may be a string, say, which is no tree.
-        (there,) = put_copies("prefetch", (batch,), device)
+        there = uploads.put(batch)
         del batch
         shelf.put(_Batch(there))
         del there

@@ -141,7 +141,8 @@ def memory(device: DeviceLike) -> Memory:
 
     Returns:
         ``(used_bytes, free_bytes, total_bytes)`` as the framework counts them; ``used_bytes`` is
-        that of its own tensors where it reports them. For a real NVIDIA GPU, ``.driver`` has the
+        that of its own tensors where it reports them. ``.reserved_bytes`` is what its allocator
+        holds, in tensors and in reserve, or None. For a real NVIDIA GPU, ``.driver`` has the
         driver's counts for all processes, and ``.driver.holders`` lists the processes; otherwise
         ``.driver`` is None.
 
@@ -299,7 +300,13 @@ def _listed(backend: Backend) -> str:
 def _hardware_name(device: Device) -> str:
     backend = load_backend(device.backend)
     with errors_of(backend, f"reading the name of {device}"):
-        return backend.hardware_name(device.kind, device.index)
+        name = backend.hardware_name(device.kind, device.index)
+        if name != backend.native_name(device.kind, device.index):
+            return name
+    from unidev.calls.driver_memory import driver_gpu
+
+    card = driver_gpu(device, backend)
+    return name if card is None else card.name
 
 
 registry.check_device = check_device

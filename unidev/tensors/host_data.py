@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from unidev.devices.finding import as_device, resolve_device
 from unidev.errors import BackendMismatchError, InvalidDataError
-from unidev.registry.loading import backend_of_type
+from unidev.registry.loading import backend_of_type, load_backend
 from unidev.support.wording import shown
 from unidev.tensors import containers
 from unidev.tensors.creating import array_of_data, read
 from unidev.tensors.python_data import refuse_masked
-from unidev.tensors.transfer import copied, moved
+from unidev.tensors.transfer import moved
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
     from unidev.devices.finding import DeviceLike
 
     T = TypeVar("T")
@@ -63,31 +64,47 @@ def device_put(tree: Any, device: DeviceLike) -> Any:
     >>> str(unidev.device_of(moved)), moved["names"], unidev.shares_memory(moved["x"], batch["x"])
     ('cpu:0', ['a', 'b'], False)
     """
-    return _put("device_put", moved, tree, device)
+    return _put(_moved, _uploaded, tree, device, own_to="moved")
 
 
-def put_copies(operation: str, tree: T, device: DeviceLike) -> T:
-    """As ``device_put``, but tensors that are on ``device`` are copied, too."""
-    return _put(operation, copied, tree, device)
+def put_copies(tree: T, device: DeviceLike, copy: Callable[..., Any]) -> T:
+    """As ``device_put``, but in new memory also what is on ``device`` already.
+
+    By ``copy(x, target, backend)``, for tensors and, with a NumPy array as ``x``, for host arrays.
+    """
+    return _put(copy, copy, tree, device, own_to="copied")
 
 
-def _put(operation: str, transfer: Callable[..., Any], tree: T, device: DeviceLike) -> T:
+def _put(
+    transfer: Callable[..., Any],
+    upload: Callable[..., Any],
+    tree: T,
+    device: DeviceLike,
+    *,
+    own_to: str,
+) -> T:
     def function_for(found: list[tuple[Any, Backend | None]]) -> Callable[[Any, Any], Any]:
         owner = _owner(found)
         target = as_device(device) if owner is None else resolve_device(device, owner)
+        framework = load_backend(target.backend)
 
         def put(x: Any, backend: Backend | None) -> Any:
-            if backend is not None and not _is_host_array(x, backend):
-                return transfer(operation, x, target, backend)
+            if backend is not None and not is_host_array(x, backend):
+                return transfer(x, target, backend)
             values = _as_array(x)
-            if values.dtype.kind in _NO_NUMBERS:
-                return x
-            return array_of_data(operation, values, None, target)
+            return x if values.dtype.kind in _NO_NUMBERS else upload(values, target, framework)
 
         return put
 
-    own_to = "copied" if transfer is copied else "moved"
     return containers.map_data(function_for, tree, _has_array_interface, own_to)
+
+
+def _moved(x: Any, target: Device, backend: Backend) -> Any:
+    return moved("device_put", x, target, backend)
+
+
+def _uploaded(values: np.ndarray[Any, Any], target: Device, _backend: Backend) -> Any:
+    return array_of_data("device_put", values, None, target)
 
 
 def device_get(tree: Any) -> Any:
@@ -161,7 +178,7 @@ def _owner(found: list[tuple[Any, Backend | None]]) -> Backend | None:
     """The backend of the tensors among these, without host arrays, or None if there are none."""
     owner = None
     for x, backend in found:
-        if backend is None or backend is owner or _is_host_array(x, backend):
+        if backend is None or backend is owner or is_host_array(x, backend):
             continue
         if owner is not None:
             raise BackendMismatchError(
@@ -173,7 +190,7 @@ def _owner(found: list[tuple[Any, Backend | None]]) -> Backend | None:
     return owner
 
 
-def _is_host_array(x: Any, backend: Backend) -> bool:
+def is_host_array(x: Any, backend: Backend) -> bool:
     """Whether a tensor is an array on the host, which every framework can read."""
     return backend.spec.framework == "numpy" and backend.device_of(x) is backend.cpu
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import warnings
 import weakref
 from collections import OrderedDict, defaultdict
 
@@ -112,8 +113,10 @@ def register_frameworks() -> None:
         cls, (flatten, unflatten) = new_containers.pop()
         if cls in _of_frameworks:
             continue
-        # With optree, since that takes apart some of them by itself, such as namedtuples.
-        optree.register_pytree_node(cls, flatten, unflatten, namespace=NAMESPACE)
+        # With optree, since it takes apart some of them by itself: of namedtuples it warns.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            optree.register_pytree_node(cls, flatten, unflatten, namespace=NAMESPACE)
         _of_frameworks[cls] = _by_functions(flatten, unflatten)
         _openers.clear()
 

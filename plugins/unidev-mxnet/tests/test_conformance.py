@@ -1,22 +1,13 @@
 """The conformance suite, on the machine's own devices and on simulated ones."""
 
-import os
-import subprocess
-import sys
 from itertools import product
 
 import pytest
+from plugin_suite import check_conforms
 
 
 @pytest.mark.parametrize(
     ("profile", "count"), [*product(["tensor", "train"], [0, 1, 4]), ("multi", 3)]
 )
 def test_the_backend_conforms(profile, count, tmp_path):
-    suite = ["-m", "pytest", "--pyargs", "unidev.conformance", "-p", "no:cacheprovider"]
-    options = ["--unidev-backend", "mxnet", "--unidev-simulate", str(count)]
-    options += ["--unidev-profile", profile]
-    own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
-    done = subprocess.run(
-        [sys.executable, *suite, *options], cwd=tmp_path, capture_output=True, text=True, env=own
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    check_conforms("mxnet", profile, count, tmp_path)

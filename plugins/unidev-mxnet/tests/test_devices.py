@@ -9,6 +9,10 @@ import pytest
 
 import unidev
 from unidev import DeletedTensorError, DeviceNotFoundError, DeviceSpecError, UnsupportedOperation
+from unidev.calls import driver_memory
+from unidev.contract import Build
+from unidev.hardware.facts import NO_LIBRARY, WORKS, Driver, Gpu
+from unidev_mxnet.installation import MxnetInstallation
 
 
 def current():
@@ -167,3 +171,15 @@ def test_memory_of_a_cpu_is_unsupported_with_the_reason():
     with pytest.raises(UnsupportedOperation, match="does not count"):
         unidev.memory("cpu")
     unidev.synchronize()
+
+
+def test_a_card_has_the_drivers_name_as_mxnet_has_none(monkeypatch):
+    backend, device = unidev.active_backend(), unidev.gpu(0)
+    card = Gpu("cuda", 0, "NVIDIA H200")
+    monkeypatch.setattr(backend, "simulated_count", 0)
+    monkeypatch.setattr(MxnetInstallation, "build", lambda self: Build(accelerator="cuda"))
+    monkeypatch.setattr(driver_memory, "ask_nvml", lambda *_: Driver("cuda", WORKS, gpus=(card,)))
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert device.name == "NVIDIA H200"
+    monkeypatch.setattr(driver_memory, "ask_nvml", lambda *_: Driver("cuda", NO_LIBRARY))
+    assert device.name == backend.native_name("gpu", 0) == "gpu(0)"

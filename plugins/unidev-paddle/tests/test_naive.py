@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from mutants.naive import judge
+from plugin_suite import judge
 
 if TYPE_CHECKING:
     from pathlib import Path

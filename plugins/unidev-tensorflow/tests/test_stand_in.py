@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from mutants.naive import judge
+from plugin_suite import judge
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,6 +103,27 @@ for name, x in made.items():
                 if hosted and type(y) is type(z) and "CPU" in y.backing_device:
                     assert not unidev.shares_memory(z, y), (name, way)
             y = z
+"""
+    )
+
+
+def test_addresses_of_the_memory_of_a_gpu(on_stand_in):
+    on_stand_in(
+        BEGIN
+        + """
+small = tf.constant([1, 2, 3], dtype=tf.int8)
+for made in (small, tf.bitcast(small, tf.qint8), tf.constant([1.0, 2.0])):
+    x = unidev.copy_to(made, "gpu:1")
+    y = unidev.copy_to(x, "gpu:1")
+    assert unidev.shares_memory(x, x) and not unidev.shares_memory(x, y), made.dtype
+x = tf.cast(tf.constant([1.0, 2.0]), tf.dtypes.experimental.float8_e5m2)
+x = unidev.copy_to(x, "gpu:1")
+try:
+    unidev.shares_memory(x, x)
+except unidev.UnsupportedOperation as refusal:
+    assert "float8_e5m2" in str(refusal)
+else:
+    raise AssertionError("an address that TensorFlow does not give")
 """
     )
 
@@ -211,5 +232,6 @@ def test_the_suite_counts_what_stays_with_a_source(
         instead_of="tensorflow",
         simulated=0,
         folder=tmp_path,
+        is_fresh=True,
     )
     assert found == {RELEASED: kept, GROWS: kept, LANDS: "pass"}

@@ -29,7 +29,9 @@ def judge(only: tuple[str, ...], profile: str, folder: Path) -> None:
     for table in (loading.backends_by_type, loading.device_getters, loading.copiers):
         table.clear()  # they hold methods that may have been replaced
     order = Order(backend="torch", profile=profile, simulated=2, only=only)
-    pytest.main(arguments(order, folder))
+    words = arguments(order, folder)
+    os.chdir(folder / "cwd")
+    pytest.main(words)
 
 
 def judge_mutant(name: str, folder: Path) -> None:

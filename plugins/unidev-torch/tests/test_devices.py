@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import unidev
+from unidev_torch import tensors
 
 if TYPE_CHECKING:
     from conftest import Python
@@ -147,3 +148,47 @@ def test_a_device_survives_spawn(python: Python) -> None:
         f"import pickle; print(pickle.loads(bytes.fromhex('{text}')).native)", UNIDEV_SIMULATE="2"
     )
     assert (done.stdout, done.stderr) == ("sim:1\n", "")
+
+
+class Reporting:
+    """torch.accelerator, which reports the dtypes of an accelerator; older ones do not."""
+
+    def __init__(self, *dtypes: torch.dtype) -> None:
+        self.dtypes = dtypes
+
+    def get_device_capability(self, native: torch.device) -> dict[str, set[torch.dtype]]:
+        assert native == torch.device("mps", 0)
+        return {"supported_dtypes": {*self.dtypes, torch.float8_e5m2}}
+
+
+class Silent:
+    """torch.accelerator of a build for CUDA."""
+
+    def get_device_capability(self, native: torch.device) -> None:
+        raise RuntimeError("Backend doesn't support getting device capabilities.")
+
+
+def test_an_accelerator_carries_the_dtypes_that_torch_reports(monkeypatch):
+    native = torch.device("mps", 0)
+    monkeypatch.setattr(torch, "accelerator", Reporting(torch.float32, torch.bool))
+    assert tensors.names_on(native) == ["bool", "float32"]
+    for silent in (object(), Silent()):
+        monkeypatch.setattr(torch, "accelerator", silent)
+        lacking = set(tensors.NAMES) - set(tensors.names_on(native))
+        assert lacking == {"float64", "complex128"}
+        assert list(tensors.NAMES) == tensors.names_on(torch.device("cuda", 0))
+
+
+def test_a_dtype_that_the_device_lacks_is_refused_with_those_it_has(monkeypatch):
+    backend = unidev.active_backend()
+    x = unidev.ones(3, dtype="float64")
+    monkeypatch.setattr(tensors, "names_on", lambda native: ["bool", "float32"])
+
+    def refuse(self, x, device, non_blocking):
+        raise TypeError("Cannot convert a MPS Tensor to float64 dtype")
+
+    monkeypatch.setattr(type(backend), "copy_to", refuse)
+    with pytest.raises(unidev.UnsupportedDtypeError, match=r"gpu:1 has no float64; it has bool, "):
+        unidev.copy_to(x, "gpu:1")
+    with pytest.raises(unidev.FrameworkError, match="Cannot convert"):
+        unidev.copy_to(unidev.ones(3), "gpu:1")

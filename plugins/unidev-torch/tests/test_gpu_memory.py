@@ -70,3 +70,19 @@ def test_without_an_accelerator_nothing_is_pinned(monkeypatch):
     backend = unidev.active_backend()
     monkeypatch.setattr(backend, "device_count", lambda kind: kind == "cpu")
     assert isinstance(pinning_of(backend), Unsupported)
+
+
+def test_what_the_allocator_keeps_is_told_apart_from_what_tensors_use(monkeypatch):
+    class Cuda(Counters):
+        def mem_get_info(self, index):
+            return 3000, 9000
+
+        def memory_reserved(self, index):
+            return 700 + index
+
+    monkeypatch.setattr(torch, "get_device_module", lambda native: Cuda())
+    memory = unidev.active_backend().memory(unidev.gpu(1))
+    assert memory == (101, 3000, 9000)
+    assert memory.reserved_bytes == 701
+    monkeypatch.delattr(Cuda, "memory_reserved")
+    assert unidev.active_backend().memory(unidev.gpu(1)).reserved_bytes is None

@@ -55,3 +55,15 @@ def test_tensors_beside_arrays_choose_the_framework() -> None:
     assert put["x"].device == put["y"].device == unidev.gpu(0).native
     with pytest.raises(unidev.BackendMismatchError, match=r"unidev\.device_put\(tree, device\)"):
         unidev.copy_to({"x": np.ones(2), "y": torch.zeros(2)}, "gpu:0")
+
+
+def test_the_sizes_of_a_packed_sequence_stay_on_the_host() -> None:
+    packed = torch.nn.utils.rnn.pack_sequence([torch.ones(3, 1), torch.ones(2, 1)])
+    moved = unidev.copy_to({"sequence": packed}, "gpu:1")["sequence"]
+    assert moved.data.device == unidev.gpu(1).native
+    assert moved.batch_sizes is packed.batch_sizes
+    assert unidev.device_of(moved) is unidev.gpu(1)
+    assert unidev.as_in_device(moved, "gpu:1") is moved
+    ordered = torch.nn.utils.rnn.pack_sequence([torch.ones(1), torch.ones(2)], enforce_sorted=False)
+    moved = unidev.copy_to(ordered, "gpu:1")
+    assert moved.sorted_indices.device == moved.unsorted_indices.device == unidev.gpu(1).native

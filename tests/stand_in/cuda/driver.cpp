@@ -88,6 +88,9 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, 
       {"cuDevicePrimaryCtxGetState", reinterpret_cast<void*>(cuDevicePrimaryCtxGetState)},
   };
   const auto found = table.find(name);
+  if (found == table.end()) {
+    note("the driver's %s is not in the stand-in", name);
+  }
   *function = found == table.end() ? reinterpret_cast<void*>(not_supported) : found->second;
   if (outcome != nullptr) {
     *outcome = cudaDriverEntryPointSuccess;

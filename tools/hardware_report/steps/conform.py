@@ -11,6 +11,7 @@ from hardware_report.outcome import Findings, NotRunError, Outcome
 from hardware_report.setting import need
 from unidev.conformance.reports.report import counts, from_document, read_document
 from unidev.hardware.machine import read_machine
+from unidev.support.wording import count_text
 
 if TYPE_CHECKING:
     from hardware_report.setting import Setting
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 LIMIT_S = 1750.0
 _NEEDED = ("pytest", "hypothesis", "click", "rich")
 _BAD = ("fail", "error", "crash", "timeout", "xpass", "not-run")
-_SHORT = "devices.,smoke."
+_SHORT = "devices,smoke"
 """Groups that show which devices there are."""
 
 
@@ -74,6 +75,7 @@ def _conform(
     """Judge; ``visible`` is a value of ``CUDA_VISIBLE_DEVICES``, and how many GPUs it shows."""
     need(*_NEEDED)
     file = setting.folder / "report.json"
+    file.unlink(missing_ok=True)
     ended = children.run(
         [
             sys.executable, "-m", "unidev", "conform", setting.name, "--profile", profile,
@@ -85,16 +87,18 @@ def _conform(
         environment={"CUDA_VISIBLE_DEVICES": visible[0]} if visible else None,
     )  # fmt: skip
     found = Findings()
-    found.expect(ended.code == 0, f"unidev conform: {ended.briefly}")
     if not file.exists():
-        found.expect(False, "unidev conform wrote no report")
+        found.expect(False, f"unidev conform wrote no report: {ended.briefly}")
         return found.outcome()
+    found.expect(ended.code == 0, f"unidev conform: {ended.how}")
     report = from_document(read_document(file.read_text(encoding="utf-8")))
     if visible is not None:
         value, count = visible
         found.remark(f"with CUDA_VISIBLE_DEVICES={value!r}")
         there = [each for each in _devices(report) if each.startswith("gpu")]
-        found.expect(len(there) == count, f"{count} GPUs are visible, but {there} were judged")
+        found.expect(
+            len(there) == count, f"{count_text(count, 'GPU')} should be visible; judged: {there}"
+        )
     _show(found, report)
     return found.outcome()
 

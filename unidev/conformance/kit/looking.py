@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import unidev
 
@@ -31,6 +31,15 @@ def look() -> list[Device]:
     for each in looks().values():
         each()
     return unidev.list_devices()
+
+
+def tried() -> dict[str, Any]:
+    """What ``try_gpu()`` and ``try_all_gpus()`` give, and how many GPUs there are."""
+    return {
+        "count": unidev.num_gpus(),
+        "all": [str(device) for device in unidev.try_all_gpus()],
+        "first": str(unidev.try_gpu()),
+    }
 
 
 def use(device: Device) -> list[float]:

@@ -163,10 +163,15 @@ class Workbench:
             return self.make(samples.telling_bits(dtype), device)
         return unidev.array([0.0, -0.0, 1.5, -2.0, float("inf")], dtype=dtype, device=device)
 
+    def dtypes(self, *devices: Device) -> list[str]:
+        """The names of the dtypes that each of these devices carries."""
+        carried = [frozenset(self.backend.dtypes_on(device)) for device in devices]
+        return [name for name in self.backend.dtypes if all(name in each for each in carried)]
+
     def drawn(self, *devices: Device, is_large: bool = True) -> Iterator[Drawn]:
         """Tensors drawn for these devices; without the largest, unless ``is_large``."""
         seed = ", ".join(map(str, devices))
-        found = drawing.drawn(tuple(self.backend.dtypes), self.devices, seed)
+        found = drawing.drawn(self.dtypes(*devices), self.devices, seed)
         return (each for each in found if is_large or each.values.nbytes <= drawing.MIB)
 
     # -- errors -----------------------------------------------------------------------------------

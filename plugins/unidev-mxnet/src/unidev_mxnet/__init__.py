@@ -14,4 +14,5 @@ def unidev_register_backend() -> BackendSpec:
         install="pip install './plugins/unidev-mxnet[framework]'",
         load=load_backend,
         simulator="unidev_mxnet.simulator:MxnetSimulator",
+        group_setting="unidev_mxnet.group.setting:MxnetSetting",
     )

@@ -58,6 +58,7 @@ class MxnetBackend(Backend):
     layers = part("unidev_mxnet.nn.layers:MxnetLayers")
     functions = part("unidev_mxnet.nn.functions:MxnetFunctions")
     collectives = part("unidev_mxnet.collectives:MxnetCollectives")
+    group_engine = part("unidev_mxnet.group.engine:MxnetEngine")
     installation = part("unidev_mxnet.installation:MxnetInstallation")
     tracer = part("unidev_mxnet.tracer:MxnetTracer")
     memory = part("unidev_mxnet.memory:memory_of")

@@ -47,6 +47,7 @@ class PaddleBackend(Backend):
     layers = part("unidev_paddle.nn.layers:PaddleLayers")
     functions = part("unidev_paddle.nn.functions:PaddleFunctions")
     collectives = part("unidev_paddle.collectives:PaddleCollectives")
+    group_engine = part("unidev_paddle.group.engine:PaddleEngine")
     installation = part("unidev_paddle.installation:PaddleInstallation")
     peaks = part("unidev_paddle.memory:PaddlePeaks")
     tracer = part("unidev_paddle.tracer:PaddleTracer")
@@ -113,7 +114,16 @@ class PaddleBackend(Backend):
         accelerator = self._accelerators[index]
         if accelerator.device_type == "gpu":
             return str(paddle.device.cuda.get_device_name(accelerator.device_id))
+        if accelerator.device_type == "xpu":  # Paddle knows the generation alone
+            return f"Kunlun {core.get_xpu_device_version(accelerator.device_id).name}"
         return str(accelerator)
+
+    def hardware_index(self, kind: str, index: int) -> int | None:
+        """CUDA's number of its own GPUs; None for other accelerators, which CUDA does not count."""
+        if kind == "cpu" or self.simulated_count:
+            return index
+        accelerator = self._accelerators[index]
+        return accelerator.device_id if accelerator.device_type == "gpu" else None
 
     def parse_native(self, spec: object) -> tuple[str, int] | None:
         """``cuda:1``, ``xpu:0``, ``npu:0``, ``sim:1``; or a place. Pinned memory is none."""

@@ -26,15 +26,24 @@ def of_simulated(index: int) -> Memory:
 
 
 def of_real(accelerator: Accelerator) -> Memory:
-    """In use by Paddle's tensors, and in total; Paddle does not see other processes' use."""
-    if accelerator.device_type != "gpu":
-        raise UnsupportedOperation(
-            "memory", f"Paddle reports what is in use on {accelerator}, but not its size"
-        )
-    used = int(paddle.device.cuda.memory_allocated(accelerator.device_id))
-    properties = paddle.device.cuda.get_device_properties(accelerator.device_id)
-    total = int(properties.total_memory)
-    return Memory(used, total - used, total)
+    """In use by Paddle's tensors; free and total, as the vendor's driver counts them."""
+    index = accelerator.device_id
+    if accelerator.device_type == "gpu":
+        if not hasattr(paddle.cuda, "mem_get_info"):
+            raise UnsupportedOperation(
+                "memory",
+                f"this Paddle reports what it uses on {accelerator}, but not what is free; "
+                "Paddle 3.3 reports both",
+            )
+        free, total = paddle.cuda.mem_get_info(index)
+        return Memory(int(paddle.device.cuda.memory_allocated(index)), int(free), int(total))
+    if accelerator.device_type == "xpu":
+        xpu = paddle.device.xpu
+        total = int(xpu.memory_total(index))
+        return Memory(int(xpu.memory_allocated(index)), total - int(xpu.memory_used(index)), total)
+    raise UnsupportedOperation(
+        "memory", f"Paddle reports what is in use on {accelerator}, but not its size"
+    )
 
 
 def _of_host(used: int) -> Memory:

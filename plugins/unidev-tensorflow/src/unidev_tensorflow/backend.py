@@ -51,6 +51,7 @@ class TensorFlowBackend(Backend):
     layers = part("unidev_tensorflow.nn.keras_there:make_layers")
     functions = part("unidev_tensorflow.nn.functions:TensorFlowFunctions")
     collectives = part("unidev_tensorflow.collectives:TensorFlowCollectives")
+    group_engine = part("unidev_tensorflow.group.engine:TensorFlowEngine")
     tracer = part("unidev_tensorflow.tracer:TensorFlowTracer")
     installation = part("unidev_tensorflow.installation:TensorFlowInstallation")
     memory = part("unidev_tensorflow.memory:memory_of")
@@ -111,6 +112,14 @@ class TensorFlowBackend(Backend):
             return self.native_name(kind, index)
         details = tf.config.experimental.get_device_details(physical)
         return str(details.get("device_name") or self.native_name(kind, index))
+
+    def hardware_index(self, kind: str, index: int) -> int | None:
+        """CUDA's number of a GPU, which TensorFlow renumbers if some are hidden or split."""
+        return self._devices.hardware_index(index) if kind == "gpu" else index
+
+    def full_name(self, device: Device) -> str:
+        """Such as ``/job:localhost/replica:0/task:0/device:GPU:1``; starts the runtime."""
+        return self._devices.full_name(device)
 
     def parse_native(self, spec: object) -> tuple[str, int] | None:
         """``/GPU:1`` and its longer forms, ``tf.DeviceSpec``, logical and physical devices."""

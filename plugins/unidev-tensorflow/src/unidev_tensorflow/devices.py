@@ -104,11 +104,19 @@ class LocalDevices:
 
     def physical(self, index: int) -> Any:
         """The physical GPU behind ``gpu:index``, or None."""
-        for physical in tf.config.get_visible_devices("GPU"):
+        for physical in _visible("GPU"):
             index -= _logical_count(physical)
             if index < 0:
                 return physical
         return None
+
+    def hardware_index(self, index: int) -> int | None:
+        """CUDA's number of the card behind ``gpu:index``; None if it is no card.
+
+        TensorFlow numbers its physical devices as CUDA does, and its logical ones anew.
+        """
+        physical = self.physical(index)
+        return None if physical is None else tf.config.list_physical_devices("GPU").index(physical)
 
     def _parse_type(self, device_type: str | None, index: int) -> tuple[str, int] | None:
         if device_type == "GPU":
@@ -120,11 +128,20 @@ class LocalDevices:
     def _parse_physical(self, spec: Any) -> tuple[str, int] | None:
         """The first of the logical devices into which the physical one is split."""
         index = 0
-        for physical in tf.config.get_visible_devices(spec.device_type):
+        for physical in _visible(spec.device_type):
             if physical == spec:
                 return self._parse_type(spec.device_type, index)
             index += _logical_count(physical)
         return None
+
+
+def _visible(device_type: str) -> list[Any]:
+    """The visible physical devices, in the order in which TensorFlow numbers their logical ones.
+
+    That is the order of the hardware; ``get_visible_devices`` has the order in which they were set.
+    """
+    visible = tf.config.get_visible_devices(device_type)
+    return [each for each in tf.config.list_physical_devices(device_type) if each in visible]
 
 
 def _logical_count(physical: Any) -> int:

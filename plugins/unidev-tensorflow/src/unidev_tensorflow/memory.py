@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
@@ -11,16 +12,17 @@ from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
     from unidev.contract import Backend, Device
+    from unidev_tensorflow.backend import TensorFlowBackend
 
 _LINK = "https://www.tensorflow.org/api_docs/python/tf/config/experimental/get_memory_info"
 
 
-def memory_of(backend: Backend) -> Any:
+def memory_of(backend: TensorFlowBackend) -> Any:
     """From the allocators of real GPUs; CPUs and simulated GPUs have no statistics."""
     if backend.simulated_count or not backend.device_count("gpu"):
         reason = "TensorFlow reports neither the limit of a CPU's allocator nor how much is free"
         return unsupported(reason, _LINK)
-    return gpu_memory
+    return partial(gpu_memory, backend)
 
 
 def peaks_of(backend: Backend) -> Any:
@@ -31,7 +33,7 @@ def peaks_of(backend: Backend) -> Any:
     return TensorflowPeaks(backend)
 
 
-def gpu_memory(device: Device) -> Memory:
+def gpu_memory(backend: TensorFlowBackend, device: Device) -> Memory:
     """From ``get_memory_info``, within the allocator's limit. Starts the runtime.
 
     Raises:
@@ -41,15 +43,32 @@ def gpu_memory(device: Device) -> Memory:
         raise UnsupportedOperation(
             f"memory of {device}", "TensorFlow reports no limit of a CPU's allocator"
         )
-    # Not public, but no public API reports the limit.
-    from tensorflow.python.client import device_lib  # type: ignore[import-untyped]
-
-    used = int(tf.config.experimental.get_memory_info(f"GPU:{device.index}")["current"])
-    name = f"/device:GPU:{device.index}"
-    total = next(
-        int(local.memory_limit) for local in device_lib.list_local_devices() if local.name == name
-    )
+    total = limit_of(backend.full_name(device))
+    used = int(tf.config.experimental.get_memory_info(_counted(device))["current"])
     return Memory(used, max(total - used, 0), total)
+
+
+def limit_of(name: str) -> int:
+    """The bytes that TensorFlow's allocator for the device with this full name may take.
+
+    From the devices that this process has. ``list_local_devices`` makes others, by the default
+    configuration: contexts on GPUs that the program has hidden, or an error.
+    """
+    # Not public, but no public API reports the limit.
+    from tensorflow.python import pywrap_tfe  # type: ignore[import-untyped]
+    from tensorflow.python.client import pywrap_tf_session  # type: ignore[import-untyped]
+    from tensorflow.python.eager import context  # type: ignore[import-untyped]
+
+    running = context.context()
+    running.ensure_initialized()
+    devices = pywrap_tfe.TFE_ContextListDevices(running._handle)
+    try:
+        for place in range(pywrap_tfe.TF_DeviceListCount(devices)):
+            if pywrap_tfe.TF_DeviceListName(devices, place) == name:
+                return int(pywrap_tf_session.TF_DeviceListMemoryBytes(devices, place))
+    finally:
+        pywrap_tfe.TF_DeleteDeviceList(devices)
+    raise UnsupportedOperation(f"memory of {name}", "TensorFlow does not list this device")
 
 
 class TensorflowPeaks(PeakCounter):

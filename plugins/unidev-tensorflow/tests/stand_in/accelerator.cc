@@ -36,6 +36,7 @@ struct Card {
   std::unordered_map<void*, uint64_t> held;
   int64_t used = 0;
   Counts to_device, to_host;
+  std::atomic<int64_t> streams{0};
 };
 
 Card cards[kMostDevices];
@@ -112,7 +113,8 @@ void drop(T made) {
   delete reinterpret_cast<char*>(made);
 }
 
-void create_stream(const SP_Device*, SP_Stream* stream, TF_Status* status) {
+void create_stream(const SP_Device* device, SP_Stream* stream, TF_Status* status) {
+  ++card_of(device).streams;
   *stream = some<SP_Stream>();
   done(status);
 }
@@ -351,6 +353,10 @@ __attribute__((visibility("default"))) void TF_InitKernel() {
 // What the tests read.
 __attribute__((visibility("default"))) int64_t stand_in_moved_bytes(int device) {
   return cards[device].to_device.bytes + cards[device].to_host.bytes;
+}
+// More than none once TensorFlow has made a device of the card: on hardware, a context.
+__attribute__((visibility("default"))) int64_t stand_in_streams(int device) {
+  return cards[device].streams;
 }
 __attribute__((visibility("default"))) int64_t stand_in_transfers(int device) {
   return cards[device].to_device.copies + cards[device].to_host.copies;

@@ -8,7 +8,7 @@ import os
 import tensorflow as tf
 
 _library = ctypes.CDLL(os.environ["TF_PLUGGABLE_DEVICE_LIBRARY_PATH"])
-for _name in ("moved_bytes", "transfers"):
+for _name in ("moved_bytes", "transfers", "streams"):
     getattr(_library, f"stand_in_{_name}").restype = ctypes.c_int64
 
 
@@ -20,6 +20,11 @@ def moved_bytes(gpu: int = 0) -> int:
 def transfers(gpu: int = 0) -> int:
     """Their number."""
     return int(_library.stand_in_transfers(gpu))
+
+
+def is_touched(card: int) -> bool:
+    """Whether TensorFlow has made a device of the card: on hardware, that is a context."""
+    return int(_library.stand_in_streams(card)) > 0
 
 
 def used_bytes(gpu: int = 0) -> int:

@@ -15,6 +15,7 @@ from torch.utils._device import DeviceContext
 from unidev.contract import Backend, Extent, Memory, part
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_torch import accelerator, mode_stacks, tensors
+from unidev_torch.copy_stream import TorchCopyStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from unidev.contract import BackendSpec, Device
+    from unidev.contract import BackendSpec, CopyStream, Device
 
 _ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
 """Torch's types of the devices that unidev calls ``gpu``; PrivateUse1 devices count too."""
@@ -76,6 +77,10 @@ class TorchBackend(Backend):
         """All that NumPy has, plus bfloat16."""
         return {name: getattr(torch, name) for name in tensors.NAMES}
 
+    def dtypes_on(self, device: Device) -> Sequence[str]:
+        """As torch reports it: on MPS no float64, on XPU only where the card has it."""
+        return tensors.NAMES if device.kind == "cpu" else tensors.names_on(device.native)
+
     # -- devices ------------------------------------------------------------------------------
 
     def device_count(self, kind: str) -> int:
@@ -121,7 +126,7 @@ class TorchBackend(Backend):
         return self._kind_and_index(spec) if isinstance(spec, torch.device) else None
 
     def hardware_name(self, kind: str, index: int) -> str:
-        """As the driver reports it; the query creates CUDA's context."""
+        """As the driver reports it; the query initialises CUDA, and creates no context."""
         if kind == "cpu":
             return platform.processor() or platform.machine()
         native = self.native_device(kind, index)
@@ -156,12 +161,18 @@ class TorchBackend(Backend):
         finally:
             mode_stacks.remove_call_mode(mode)
 
+    def copy_stream(self, device: Device) -> CopyStream | None:
+        """A stream of its own on CUDA and XPU."""
+        if device is self.cpu or device.native.type not in accelerator.STREAM_ORDERED:
+            return None
+        return TorchCopyStream(device.native)
+
     def thread_settings(self) -> AbstractContextManager[None]:
         """Whether autograd records, which PyTorch keeps for each thread."""
         return _grad_mode(torch.is_grad_enabled())
 
     def memory(self, device: Device) -> Memory:
-        """Bytes that torch's allocator holds in tensors; the driver's free and total bytes."""
+        """Bytes in tensors and in the allocator, by torch; free and total bytes, by the driver."""
         if device.kind == "cpu":
             raise UnsupportedOperation("memory", "torch keeps no allocator statistics for the CPU")
         module = torch.get_device_module(device.native)
@@ -170,7 +181,10 @@ class TorchBackend(Backend):
                 "memory", f"torch.{device.native.type} does not report how much memory is free"
             )
         free, total = module.mem_get_info(device.index)
-        return Memory(module.memory_allocated(device.index), free, total)
+        memory = Memory(module.memory_allocated(device.index), free, total)
+        if not hasattr(module, "memory_reserved"):
+            return memory
+        return memory.with_reserved(module.memory_reserved(device.index))
 
     # -- tensors ------------------------------------------------------------------------------
 

@@ -20,6 +20,9 @@ NAMES = (
 )  # fmt: skip
 _NUMPY_NAMES = {getattr(torch, name): name for name in NAMES if name != "bfloat16"}
 
+_NOT_ON_MPS = frozenset({"float64", "complex128"})
+"""For a torch that does not report dtypes."""
+
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _LAZY = (UninitializedBuffer, UninitializedParameter)
 
@@ -30,6 +33,15 @@ _PARTS: dict[torch.layout, tuple[str, ...]] = {
     torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
     torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
 }
+
+
+def names_on(native: torch.device) -> Sequence[str]:
+    """The dtypes of which torch can make tensors on an accelerator."""
+    try:
+        carried = torch.accelerator.get_device_capability(native)["supported_dtypes"]
+    except (AttributeError, RuntimeError):  # torch 2.9; CUDA, of which torch reports none
+        return [name for name in NAMES if native.type != "mps" or name not in _NOT_ON_MPS]
+    return [name for name in NAMES if getattr(torch, name) in carried]
 
 
 def check_memory(x: torch.Tensor) -> None:

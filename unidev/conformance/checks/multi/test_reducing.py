@@ -9,6 +9,7 @@ import numpy as np
 
 import unidev
 from unidev.conformance.kit import samples
+from unidev.conformance.kit.current import check_stays
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 
@@ -29,7 +30,7 @@ _OPERATIONS = {"sum": np.sum, "min": np.min, "max": np.max, "mean": np.mean}
 def _dtypes(bench: Workbench) -> list[str]:
     """What everybody can reduce, as far as the backend has it."""
     wanted = ("int8", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64")
-    return [name for name in wanted if name in bench.backend.dtypes]
+    return [name for name in wanted if name in bench.dtypes(*bench.devices)]
 
 
 def _read(x: Any) -> Array:
@@ -84,7 +85,7 @@ def test_means(bench: Workbench) -> None:
     for y in unidev.all_reduce(xs, "mean", weights=rows):
         found = unidev.to_numpy(y)
         assert np.allclose(found, expected, rtol=1e-6), f"weights {rows}: {found}, not {expected}"
-    if "float16" in bench.backend.dtypes:
+    if "float16" in _dtypes(bench):
         high = [bench.make(np.full(3, 60_000, "float16"), device) for device in devices]
         for y in unidev.all_reduce(high, "mean"):
             found = unidev.to_numpy(y)
@@ -221,3 +222,17 @@ def test_refusals(bench: Workbench) -> None:
     bench.expect(unidev.UnsupportedDtypeError, of, [flag, flag])
     bench.expect(unidev.ContainerError, of, {"w": x})
     bench.expect(unidev.ContainerError, of, (each for each in (x, y)))
+
+
+@check(required=True, needs=(*_NEEDS, "probe.current"), over="gpus")
+def test_current_device_stays(bench: Workbench, device: Device) -> None:
+    """Splitting, broadcasting and reducing change neither the current device nor the stream."""
+    devices = bench.several(2)
+    x = bench.make(samples.counting((len(devices), 3)), bench.cpu)
+    calls = {
+        "split_batch": lambda: unidev.split_batch(x, devices),
+        "broadcast": lambda: unidev.broadcast(x, devices),
+        "all_reduce": lambda: unidev.all_reduce(unidev.broadcast(x, devices), "sum"),
+        "gather": lambda: unidev.gather(unidev.split_batch(x, devices), bench.cpu),
+    }
+    check_stays(bench, device, calls.items())

@@ -73,7 +73,7 @@ def _check_filled(bench: Workbench, device: Device) -> None:
 @check(required=True, over="devices")
 def test_from_another_tensor(bench: Workbench, device: Device) -> None:
     """``array`` of a tensor in another dtype has the same numbers, however many, in new memory."""
-    names = [n for n in bench.backend.dtypes if samples.is_numpy_dtype(n) and n != "bool"]
+    names = [n for n in bench.dtypes(device) if samples.is_numpy_dtype(n) and n != "bool"]
     names.sort(key=lambda name: "iufc".index(np.dtype(name).kind))
     wider = dict(pairwise(names))
     for case in bench.drawn(device, is_large=False):
@@ -98,7 +98,7 @@ def test_from_a_list(bench: Workbench, device: Device) -> None:
         ([1.5, -2.0], "float32"), ([1, 2**53 + 1], "int64"), ([True, False], "bool"),
         ([[1.5], [2.5]], "float32"), (((1, 2), (3, 4)), "int64"), (1.5, "float32"),
     ):  # fmt: skip
-        if name not in dtypes:
+        if name not in bench.dtypes(device):
             bench.expect(unidev.UnsupportedDtypeError, unidev.array, data, device=device)
             continue
         x = unidev.array(data, device=device)
@@ -173,10 +173,10 @@ def test_zero_size(bench: Workbench, device: Device) -> None:
 
 @check()
 def test_each_dtype_on_each_device(bench: Workbench) -> None:
-    """Every dtype of the backend can be made on every device, bit by bit."""
+    """Every dtype that a device carries can be made on it, bit by bit."""
     for device in bench.devices:
-        for name, dtype in bench.backend.dtypes.items():
-            where = f"{name} on {device}"
+        for name in bench.dtypes(device):
+            dtype, where = bench.backend.dtypes[name], f"{name} on {device}"
             for make in ("zeros", "ones", "empty"):
                 x = getattr(unidev, make)((2, 3), dtype=name, device=device)
                 assert x.dtype == dtype, f"{make} of {where}: dtype {x.dtype}"
@@ -214,13 +214,11 @@ def test_scope_restores(bench: Workbench, device: Device) -> None:
 @check(required=True, needs=("native_scope",), over="gpus")
 def test_scope_is_the_frameworks_too(bench: Workbench, device: Device) -> None:
     """Inside ``with device:`` the framework's own default device is that one, not any other."""
-    outside = dict(bench.probe.global_state())
-    for other in bench.devices:
+    for other in bench.devices:  # outside, it may be this device too: TensorFlow's first GPU
         with device:
             inside = dict(bench.probe.global_state())
         with other:
             elsewhere = dict(bench.probe.global_state())
-        assert inside != outside, f"`with {device}` changes none of the framework's defaults"
         same = inside == elsewhere
         assert same is (other is device), f"the defaults in {device} and {other} agree: {same}"
 

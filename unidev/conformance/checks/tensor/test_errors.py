@@ -15,6 +15,8 @@ from unidev.contract.backend import Unsupported
 from unidev.registry.simulation import MOST
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
@@ -156,7 +158,9 @@ _NUMBERS = (
 
 def _check_kept_or_refused(bench: Workbench, name: str, device: Device) -> None:
     values = samples.telling_bits(name)
-    if name not in bench.backend.dtypes:
+    if name not in bench.dtypes(device):
+        if name in bench.backend.dtypes:
+            return  # `dtypes_of_devices` checks it
         bench.expect(unidev.UnsupportedDtypeError, unidev.array, values, device=device)
         bench.expect(unidev.UnsupportedDtypeError, unidev.zeros, 3, dtype=name, device=device)
         bench.evidence.add("refused", name)
@@ -164,6 +168,65 @@ def _check_kept_or_refused(bench: Workbench, name: str, device: Device) -> None:
     x = unidev.array(values, device=device)
     assert x.dtype == bench.backend.dtypes[name], f"{name} on {device} became {x.dtype}"
     bench.oracle.check_bytes(x, values.tobytes(), f"{name} on {device}")
+
+
+@check(required=True, over="devices")
+def test_dtypes_of_devices(bench: Workbench, device: Device) -> None:
+    """A dtype that a device lacks is refused there, or kept, and never replaced by another."""
+    carried = list(bench.backend.dtypes_on(device))
+    strange = [name for name in carried if name not in bench.backend.dtypes]
+    assert not strange, f"{device} carries {strange}, which the backend does not have"
+    for name in _EVERYWHERE:
+        if name in bench.backend.dtypes:
+            assert name in carried, f"{device} does not carry {name}, but only {carried}"
+    for name in bench.backend.dtypes:
+        if name not in carried:
+            _check_lacking(bench, name, device)
+    bench.evidence.add("carried", f"{device}: {', '.join(carried)}")
+
+
+_EVERYWHERE = ("bool", "int64", "float32")
+"""What ``array`` makes of Python's numbers."""
+
+
+def _check_lacking(bench: Workbench, name: str, device: Device) -> None:
+    makers: dict[str, Callable[[], Any]] = {
+        "zeros": lambda: unidev.zeros(3, dtype=name, device=device),
+        "full": lambda: unidev.full(3, 1, dtype=name, device=device),
+        "array of a tensor": lambda: unidev.array(x, dtype=name, device=device),
+    }
+    x = bench.matrix(device)
+    if name in bench.dtypes(bench.cpu):
+        there = bench.of_dtype(name, bench.cpu)
+        makers |= {
+            "copy_to": lambda: unidev.copy_to(there, device),
+            "as_in_device": lambda: unidev.as_in_device(there, device),
+        }
+    refused = [each for each in makers if _is_refused(bench, each, makers[each], name, device)]
+    assert refused, f"{device} does not carry {name}, but {', '.join(makers)} make it there"
+    bench.evidence.add("refused", f"{name} on {device}: {', '.join(refused)}")
+
+
+def _is_refused(
+    bench: Workbench, verb: str, make: Callable[[], Any], name: str, device: Device
+) -> bool:
+    try:
+        made = bench.works(_or_refusal, make)
+    except AssertionError as error:
+        raise AssertionError(f"{verb}, {name} on {device}: {error}") from error
+    if isinstance(made, unidev.UnsupportedDtypeError):
+        _check_says(made, name, str(device), "float32")
+        return True
+    found = made.dtype
+    assert found == bench.backend.dtypes[name], f"{verb}, {name} on {device}: it became {found}"
+    return False
+
+
+def _or_refusal(make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except unidev.UnsupportedDtypeError as refusal:
+        return refusal
 
 
 @check(required=True)

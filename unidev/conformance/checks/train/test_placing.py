@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import unidev
 from unidev.conformance.judging.outcomes import NotApplicableError
+from unidev.conformance.kit.current import check_stays
 from unidev.conformance.kit.oracle import overlapping_bytes, shown
 from unidev.conformance.kit.sample_models import INPUT, Sample
 from unidev.conformance.kit.spying import Calls
@@ -254,3 +255,17 @@ def test_gradient_of_an_embedding(bench: Workbench, device: Device) -> None:
     bench.oracle.check_device(gradient, device, f"on {device}: the gradient")
     found = bench.works(unidev.device_of, {"weight": weight, "gradient": gradient})
     assert found is device, f"unidev finds the weight and its gradient on {found}, not {device}"
+
+
+@check(required=True, needs=("layers", "models", "probe.current"), over="gpus")
+def test_current_device_stays(bench: Workbench, device: Device) -> None:
+    """Making, placing and calling a model changes neither the current device nor the stream."""
+
+    def run(target: Device) -> None:
+        net = unidev.nn.sequential(unidev.nn.dense(4, 4), unidev.nn.relu())
+        unidev.place(net, target)
+        with target:
+            net(bench.make(INPUT, target))
+        unidev.place(net, bench.cpu)
+
+    check_stays(bench, device, ((f"a model on {d}", partial(run, d)) for d in bench.devices))

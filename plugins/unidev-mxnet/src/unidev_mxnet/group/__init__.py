@@ -1,0 +1,1 @@
+"""MXNet's collectives between processes."""

@@ -1,0 +1,40 @@
+"""What MXNet's kvstore needs from the launcher. Imports no framework."""
+
+from __future__ import annotations
+
+from unidev.contract import Arrangement, GroupSetting, HelperProcess, Meeting
+
+_PROGRAM = "import numpy; numpy.bool = numpy.bool_; import mxnet"
+"""MXNet reads its role when it is imported, serves, and ends the process. It needs the name that
+NumPy 1.24 removed; with the plugin, or through unidev, it would do so while a plugin is loaded."""
+
+_HELPERS = {"scheduler": "MXNet's scheduler", "server": "MXNet's server"}
+
+
+class MxnetSetting(GroupSetting):
+    """A scheduler and a server beside the workers, all on the addresses of their hosts."""
+
+    helper_ports = 1
+
+    def prepare(self, meeting: Meeting) -> Arrangement:
+        """The scheduler has the helpers' port; the others' are MXNet's choice."""
+        shared = {
+            "DMLC_PS_ROOT_URI": meeting.hosts[0],
+            "DMLC_PS_ROOT_PORT": str(meeting.helper_ports[0]),
+            "DMLC_NUM_WORKER": str(meeting.size),
+            "DMLC_NUM_SERVER": "1",
+        }
+
+        def variables(role: str, host: str) -> dict[str, str]:
+            # Without its host's address, each would listen on all interfaces.
+            return {**shared, "DMLC_ROLE": role, "DMLC_NODE_HOST": host}
+
+        return Arrangement(
+            environment=tuple(variables("worker", host) for host in meeting.hosts),
+            helpers=tuple(
+                HelperProcess(
+                    f"MXNet's {role}", ("-c", _PROGRAM), variables(role, meeting.hosts[0])
+                )
+                for role in ("scheduler", "server")
+            ),
+        )

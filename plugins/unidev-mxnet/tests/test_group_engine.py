@@ -1,0 +1,44 @@
+"""MXNet's ``dist_sync`` kvstore behind unidev's groups, in real processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from engine_checks import after_a_death, check_engine, check_run, not_carried
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("size", [2, 3])  # two are added by the server, three here
+def test_workers_get_the_exact_result_on_loopback_alone(size: int, tmp_path: Path) -> None:
+    found = check_engine("mxnet", size, tmp_path, UNIDEV_SIMULATE="0")
+    assert {"sum of int64", "gather of bool", "max of float16"} <= found.exchanged
+    assert found.listens == [{"127.0.0.1"}] * (size + 2)
+    assert found.helpers == [None, None]  # the launcher ends them
+
+
+def test_simulated_devices_travel_as_they_are(tmp_path: Path) -> None:
+    found = check_engine("mxnet", 2, tmp_path, "gpu:1", UNIDEV_SIMULATE="2")
+    assert "sum of float32" in found.exchanged
+
+
+def test_what_does_not_travel_by_it() -> None:
+    assert not_carried("mxnet") == {
+        "sum": {"bool"},
+        "min": {"bool"},
+        "max": {"bool"},
+        "broadcast": set(),
+        "gather": set(),
+    }
+
+
+def test_after_the_death_of_a_worker_the_others_wait(tmp_path: Path) -> None:
+    answer, helpers = after_a_death("mxnet", tmp_path, wait_s=10)
+    assert answer == "joined"
+    assert helpers == [None, None]
+
+
+def test_a_run_exchanges_by_it() -> None:
+    check_run("mxnet", "MxnetEngine")

@@ -1,0 +1,1 @@
+"""Paddle's collectives between processes."""

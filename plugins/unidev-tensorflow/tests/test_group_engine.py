@@ -1,0 +1,60 @@
+"""TensorFlow's collectives behind unidev's groups, in real processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from engine_checks import after_a_death, check_engine, check_run, not_carried
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Python
+
+
+def test_three_workers_get_the_exact_result(tmp_path: Path) -> None:
+    found = check_engine("tensorflow", 3, tmp_path, UNIDEV_SIMULATE="0")
+    exchanged = {"sum of complex64", "sum of uint64", "gather of bfloat16", "max of float16"}
+    assert exchanged <= found.exchanged
+    assert found.listens == [{"::"}] * 3  # as GroupSetting.listens says
+
+
+def test_simulated_devices_travel_through_the_host(tmp_path: Path) -> None:
+    found = check_engine("tensorflow", 2, tmp_path, "gpu:1", UNIDEV_SIMULATE="2")
+    assert "sum of float32" in found.exchanged
+
+
+def test_what_does_not_travel_by_it() -> None:
+    unordered = {"bool", "complex64", "complex128", "uint64"}
+    assert not_carried("tensorflow") == {
+        "sum": {"bool"},
+        "min": unordered,
+        "max": unordered,
+        "broadcast": set(),
+        "gather": set(),
+    }
+
+
+def test_it_cannot_join_once_the_runtime_has_started(python: Python) -> None:
+    done = python("""
+import unidev
+x = unidev.ones(3)
+meeting = unidev.contract.Meeting(("127.0.0.1",) * 2, (1, 2), (), None, 5.0)
+try:
+    unidev.active_backend().group_engine.join(0, meeting, unidev.cpu())
+except unidev.UnsupportedOperation as error:
+    assert "before the first tensor" in str(error), error
+    assert (x + 1).numpy().tolist() == [2, 2, 2]
+    print("refused")
+""")
+    assert done.stdout == "refused\n", done.stderr
+
+
+def test_the_death_of_a_worker_is_an_error_of_the_framework(tmp_path: Path) -> None:
+    answer, _ = after_a_death("tensorflow", tmp_path)
+    assert answer is not None
+    assert "Error: " in answer, answer
+
+
+def test_a_run_exchanges_by_it() -> None:
+    check_run("tensorflow", "TensorFlowEngine")

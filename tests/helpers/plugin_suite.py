@@ -1,0 +1,63 @@
+"""The conformance suite on a plugin's backend, and on naive ones that are made of it.
+
+Each run has a process of its own, a copy of one that has imported the framework and the checks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from conformance_children import arguments, told_in
+from warm_programs import SUITE, run_fresh, run_program
+
+from unidev.conformance.running.child import Order, environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def check_conforms(backend: str, profile: str, simulated: int, folder: Path) -> None:
+    """The backend passes the checks of the profile, in a process of its own."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
+    words = ["-m", "pytest", "--pyargs", "unidev.conformance", "-p", "no:cacheprovider"]
+    words += ["--unidev-backend", backend, "--unidev-simulate", str(simulated)]
+    words += ["--unidev-profile", profile]
+    done = run_program(words, backend=backend, also=SUITE, environment=own, folder=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def judge(
+    plugin: str,
+    checks: tuple[str, ...],
+    *,
+    instead_of: str,
+    simulated: int,
+    folder: Path,
+    is_fresh: bool = False,
+) -> dict[str, str]:
+    """What each of ``checks`` comes to for ``plugin``; one that did not end is ``unfinished``.
+
+    Args:
+        plugin: ``module:attribute`` of a ``NaiveBackend``; the module can be imported here.
+        checks: ids.
+        instead_of: the backend that it is made of, whose plugin is switched off.
+        simulated: how many simulated GPUs there are.
+        folder: for the files of the run.
+        is_fresh: the framework may not be imported yet, as it asks for what is set here.
+    """
+    name = f"naive_{plugin.rpartition(':')[2]}"
+    order = Order(backend=name, profile="tensor", simulated=simulated, only=checks)
+    variables = {
+        "UNIDEV_PLUGINS": plugin,
+        "UNIDEV_DISABLED_PLUGINS": instead_of,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),  # what is imported here is there
+    }
+    words = ["-m", "pytest", *arguments(order, folder)]
+    own = environment(simulated, {**os.environ, **variables})
+    if is_fresh:
+        run_fresh(words, environment=own, folder=folder / "cwd")
+    else:
+        run_program(words, backend=instead_of, also=SUITE, environment=own, folder=folder / "cwd")
+    return told_in(folder).results
