@@ -298,7 +298,7 @@ def without(given: Bench, device: str, *sizes: int) -> Bench:
     return replace(
         given,
         results=tuple(
-            replace(each, summary=None, reason="out of time: --full allows more")
+            replace(each, summary=None, reason="out of time: --limit allows more")
             if (each.subject, each.device) == (PRODUCT, device) and each.size in sizes
             else each
             for each in given.results

@@ -56,7 +56,7 @@ def test_a_simulated_device_is_named_and_never_timed(two_gpus: None, brief: None
 def test_what_time_is_too_short_for_is_left_out_and_says_so(brief: None, monkeypatch) -> None:
     monkeypatch.setattr(running, "QUICK_S", -1.0)
     bench = run(load_backend("numpy"), is_full=False, progress=silent)
-    assert {each.reason for each in bench.results} == {"out of time: --full allows more"}
+    assert {each.reason for each in bench.results} == {"out of time: --limit allows more"}
 
 
 def test_what_a_framework_fails_at_is_a_reason_and_the_rest_goes_on(brief, monkeypatch) -> None:
@@ -129,6 +129,11 @@ def test_each_device_has_a_time_of_its_own(two_gpus: None, monkeypatch) -> None:
     assert all(late["gpu:0"][3:])
     assert not any(late["gpu:1"])
     assert not any(late["cpu:0"])
+
+
+def test_the_time_of_each_device_can_be_given(brief: None) -> None:
+    bench = run(load_backend("numpy"), is_full=True, limit_s=-1.0, progress=silent)
+    assert {each.reason for each in bench.results} == {"out of time: --limit allows more"}
 
 
 def test_the_data_is_random_and_differs_from_tensor_to_tensor(host: Host) -> None:

@@ -6,21 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import run_samples
+from marked_processes import LIMIT_S, all_gone, marked
 
 import unidev
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-LIMIT_S = 90.0
-"""Generous: the machine may be busy."""
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks processes up in /proc")
 
@@ -31,25 +28,7 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     value = uuid.uuid4().hex
     monkeypatch.setenv("RUN_MARK", value)
     yield value
-    until = time.monotonic() + LIMIT_S
-    while marked(value) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert marked(value) == []
-
-
-def marked(value: str) -> list[str]:
-    """The command lines of the other living processes with that mark."""
-    folders = (folder for folder in Path("/proc").glob("[0-9]*") if int(folder.name) != os.getpid())
-    return [command for folder in folders if (command := command_if_marked(folder, value))]
-
-
-def command_if_marked(folder: Path, value: str) -> str:
-    try:
-        if value.encode() in (folder / "environ").read_bytes():
-            return (folder / "cmdline").read_text(errors="replace")  # empty for a zombie
-    except OSError:  # it has ended, or is another user's
-        pass
-    return ""
+    assert all_gone(value), marked(value)
 
 
 def failure(how: str, rank: int, **options: float) -> unidev.WorkerFailedError:

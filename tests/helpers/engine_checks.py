@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import psutil
 from engine_runs import started
 
+import unidev
 from unidev.registry.loading import load_backend
 
 if TYPE_CHECKING:
@@ -75,6 +76,21 @@ def not_carried(backend: str) -> dict[str, set[str]]:
     }
     assert set(found) == {"sum", "min", "max", "broadcast", "gather"}
     return found
+
+
+def check_run(backend: str, engine: str) -> None:
+    """``unidev.run`` of two workers exchanges by this engine."""
+    import engine_samples
+
+    for found in unidev.run(engine_samples.exchanged, workers=2, backend=backend):
+        assert found == {
+            "engines": [engine],
+            "sum": [[3.0, 3.0], [1, 4], []],
+            "half": [450.0, 450.0],
+            "large": [3.0],
+            "broadcast": [1.0, 1.0],
+            "gathered": [[False], [True]],
+        }
 
 
 def after_a_death(backend: str, folder: Path, wait_s: float = 90) -> tuple[str | None, list[int]]:

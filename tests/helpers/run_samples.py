@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 import numpy as np
+import psutil
 
 import unidev
 
@@ -205,3 +206,10 @@ def children_and_wait() -> None:
     unidev.group().barrier()
     print("all there", flush=True)
     time.sleep(3600)
+
+
+def node_and_sum() -> tuple[int, float]:
+    """The daemon of the Ray node that has started this worker's actor, and a sum over all."""
+    group = unidev.group()
+    total = group.all_reduce(unidev.full(1, group.rank + 1.0))
+    return psutil.Process(os.getppid()).ppid(), float(unidev.to_numpy(total)[0])

@@ -21,8 +21,9 @@ def cards_mutant(
 
 
 @cards_mutant(
-    "copy.non_blocking", "queued.read_at_once", "queued.source_changed_at_once",
-    "queued.source_dropped_at_once", "queued.synchronized", "queued.side_stream",
+    "copy.non_blocking", "queued.read_at_once", "queued.behind_queued_work",
+    "queued.source_changed_at_once", "queued.source_dropped_at_once", "queued.synchronized",
+    "queued.side_stream",
     "current.device_and_stream_stay", "contexts.looking_makes_none", "contexts.fork_after_looking",
     "statistics.memory", "statistics.peak", "statistics.first_use", "scarcity.every_verb",
     "pinned.copies", "pinned.pinned_once",
@@ -33,7 +34,15 @@ def cards_that_work(backend: Any) -> None:
     put_cards_into(backend)
 
 
-@cards_mutant("failures.full_card", result="pass", profile="train")
+@cards_mutant("reducing.current_device_stays", result="pass", profile="multi")
+def cards_side_by_side(backend: Any) -> None:
+    """Nothing is broken: two cards and the host at work on one batch."""
+    put_cards_into(backend)
+
+
+@cards_mutant(
+    "failures.full_card", "placing.current_device_stays", result="pass", profile="train"
+)  # fmt: skip
 def cards_that_take_models(backend: Any) -> None:
     """Nothing is broken: a model that does not fit stays whole where it was."""
     put_cards_into(backend)
@@ -161,9 +170,8 @@ def synchronize_waits_for_the_usual_stream(backend: Any) -> None:
             card.flush(0)
 
 
-@cards_mutant("current.device_and_stream_stay")
-def copies_change_the_current_device(backend: Any) -> None:
-    """``cudaSetDevice`` without a guard: a later ``device="cuda"`` means another GPU."""
+def _change_the_current_device(backend: Any) -> None:
+    """Let copies make their target the current device, and leave it so."""
     cards = put_cards_into(backend)
     copy = backend.copy_to
 
@@ -172,6 +180,24 @@ def copies_change_the_current_device(backend: Any) -> None:
         if device.kind == "gpu":
             cards.current.index = device.index
         return copy(self, x, device, non_blocking)
+
+
+@cards_mutant("current.device_and_stream_stay")
+def copies_change_the_current_device(backend: Any) -> None:
+    """``cudaSetDevice`` without a guard: a later ``device="cuda"`` means another GPU."""
+    _change_the_current_device(backend)
+
+
+@cards_mutant("placing.current_device_stays", profile="train")
+def placing_changes_the_current_device(backend: Any) -> None:
+    """A model that goes to a GPU takes the thread with it: ``torch.cuda.set_device`` in scripts."""
+    _change_the_current_device(backend)
+
+
+@cards_mutant("reducing.current_device_stays", profile="multi")
+def reducing_changes_the_current_device(backend: Any) -> None:
+    """A loop over devices that ends with the last one current: NCCL's examples."""
+    _change_the_current_device(backend)
 
 
 @cards_mutant("current.device_and_stream_stay")
@@ -409,3 +435,27 @@ def a_missing_dtype_is_some_error(backend: Any) -> None:
     from unidev.calls import framework_errors
 
     replace_value(framework_errors, "_refused_dtype", lambda *_: None)
+
+
+@mutant("queued.behind_queued_work")
+def results_wait_for_nothing(backend: Any) -> None:
+    """What is computed is there when it is read, and not when it is copied: two queues."""
+    import numpy as np
+
+    from unidev.numpy_backend import simulated_array
+
+    compute, copy = simulated_array._on_one_device, backend.copy_to
+    results: list[Any] = []
+
+    def remember(function: Any, args: Any, options: Any, name: str) -> Any:
+        results.append(compute(function, args, options, name))
+        return results[-1]
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        made = copy(self, x, device, non_blocking)
+        if non_blocking and any(x is each for each in results):
+            made.view(np.ndarray)[...] = 0
+        return made
+
+    replace_value(simulated_array, "_on_one_device", remember)

@@ -312,7 +312,7 @@ def test_the_suite_is_judged_by_its_own_verdict_and_devices(setting, monkeypatch
     assert outcome.verdict == PASS, text(outcome)
     assert any(each.startswith("host: cpu:0") for each in outcome.remarks)
     outcome = conform._conform(setting, "tensor", simulated=0, only="smoke", visible=("0", 1))
-    assert outcome.reason == "1 GPUs are visible, but [] were judged"
+    assert outcome.reason == "1 GPU should be visible; judged: []"
     outcome = conform._conform(setting, "tensor", simulated=0, only="no.such_check")
     assert "wrote no report: exit code 2" in text(outcome)
 

@@ -119,7 +119,7 @@ STEPS = (
     *_examples(),
     Step("bench.cuda", "copy_to against cudaMemcpy", "bench:against_cuda", 300.0),
     *_conform(),
-    Step("bench.table", "unidev bench", "bench:table", 2000.0, is_in_short=False),
+    Step("bench.table", "unidev bench", "bench:table", 3600.0, is_in_short=False),
     *_benchmarks(),
 )  # fmt: skip
 

@@ -35,19 +35,25 @@ QUICK_S, FULL_S = 80.0, 1800.0
 """For each device: after this many seconds on it, no further task of it is started."""
 
 
-def run(backend: Backend, *, is_full: bool, progress: Progress) -> Bench:
-    """Measure everything on ``backend``. Simulated devices are listed but never timed."""
+def run(
+    backend: Backend, *, is_full: bool, progress: Progress, limit_s: float | None = None
+) -> Bench:
+    """Measure everything on ``backend``. Simulated devices are listed but never timed.
+
+    ``limit_s`` replaces the seconds for each device.
+    """
     devices, load = devices_of(backend), _load()
     tasks = list(all_tasks(Host(backend, [each for each in devices if not each.is_simulated])))
     before = read_states() if any(each.kind == "gpu" for each in devices) else ()
     began = time.monotonic()
-    budget = FULL_S if is_full else QUICK_S
+    default_s = FULL_S if is_full else QUICK_S
+    budget_s = default_s if limit_s is None else limit_s
     spent = dict.fromkeys(devices, 0.0)
     results = []
     for done, task in enumerate(tasks):
         progress(done, len(tasks), task)
         start = time.monotonic()
-        is_late = spent[task.payer] > budget
+        is_late = spent[task.payer] > budget_s
         results.append(_result(task, backend, is_full=is_full, is_late=is_late))
         spent[task.payer] += time.monotonic() - start
     return Bench(
@@ -105,7 +111,7 @@ def _result(task: Task, backend: Backend, *, is_full: bool, is_late: bool) -> Re
         size=task.size,
     )  # fmt: skip
     if is_late:
-        return replace(empty, reason="out of time: --full allows more")
+        return replace(empty, reason="out of time: --limit allows more")
     try:
         with errors_of(backend, f"running {task.what} on {task.device}"), task.scope:
             return replace(empty, summary=measure(task.prepare(), FULL if is_full else QUICK))

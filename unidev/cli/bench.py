@@ -54,15 +54,27 @@ Examples:
     "--output", "folder", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
     help="The folder for the files.  [default: unidev-bench; none with --json]",
 )  # fmt: skip
+@click.option(
+    "--limit", "limit_s", type=click.FloatRange(min=0, min_open=True), metavar="S",
+    help="Seconds for each device, after which no measurement starts.  [default: 80; with --full, "
+         "1800]",
+)  # fmt: skip
 @click.option("--json", "is_json", is_flag=True, help="Print JSON instead of the table.")
-def command(*, backend: str | None, is_full: bool, folder: Path | None, is_json: bool) -> int:
+def command(
+    *,
+    backend: str | None,
+    is_full: bool,
+    folder: Path | None,
+    limit_s: float | None,
+    is_json: bool,
+) -> int:
     """Measure, then report."""
     if folder is None and not is_json:
         folder = _FOLDER
     chosen = _select(backend)
     if folder is not None:
         _check(folder)
-    return _report(_measure(chosen, is_full=is_full), folder, is_json=is_json)
+    return _report(_measure(chosen, limit_s, is_full=is_full), folder, is_json=is_json)
 
 
 def _check(folder: Path) -> None:
@@ -83,7 +95,7 @@ def _select(name: str | None) -> Backend:
     return unidev.active_backend()
 
 
-def _measure(backend: Backend, *, is_full: bool) -> Bench:
+def _measure(backend: Backend, limit_s: float | None, *, is_full: bool) -> Bench:
     from unidev.bench.running import run
     from unidev.support.progress import progress
 
@@ -92,7 +104,7 @@ def _measure(backend: Backend, *, is_full: bool) -> Bench:
         step(f"{done} of {of}: {task.what}{size} on {task.device}")
 
     with progress(f"measuring {backend.name}") as step:
-        return run(backend, is_full=is_full, progress=report)
+        return run(backend, is_full=is_full, limit_s=limit_s, progress=report)
 
 
 def _report(bench: Bench, folder: Path | None, *, is_json: bool) -> int:

@@ -67,6 +67,8 @@ class GroupSetting(ABC):
 
     helper_ports: int = 0
     """How many ports on the host of rank 0 the helpers need."""
+    joins_first: bool = False
+    """Whether a worker must join before the framework computes anything, even at import."""
     listens: str | None = None
     """What the engine listens on beyond loopback, for the user, or None."""
 

@@ -97,6 +97,13 @@ class Exchange:
             raise error
         return result  # type: ignore[no-any-return]
 
+    def join(self, backend: Backend) -> None:
+        """Join the engine for the tensors of ``backend``; a collective."""
+        number = self._own.mark.enter(_JOINING, 0, is_exchanging=False)
+        self._compare(number, OPERATIONS[_JOINING], [])
+        self._of(backend)
+        self._own.mark.leave()
+
     def leave(self) -> None:
         """Close what was joined."""
         while self._joined:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypeVar
 
+    from unidev.contract.backend import Backend
     from unidev.contract.device import Device
 
     T = TypeVar("T")
@@ -97,8 +98,7 @@ class Group:
     @property
     def devices(self) -> tuple[Device, ...]:
         """All devices of this worker: its GPUs, or the CPU."""
-        own = self._own
-        backend = load_backend(own.backend) if own.backend else active_backend()
+        own, backend = self._own, self._backend()
         if own.gpus == 0:
             return (backend.cpu,)
         start = own.place * own.gpus
@@ -263,9 +263,16 @@ class Group:
                 "must come in one order",
             )
 
+    def join(self) -> None:
+        """Join the engine of this worker's backend now; else the first exchange does."""
+        self._exchange.join(self._backend())
+
     def leave(self) -> None:
         """Close what was opened; for the end of a worker."""
         self._exchange.leave()
+
+    def _backend(self) -> Backend:
+        return load_backend(self._own.backend) if self._own.backend else active_backend()
 
     def _factor(self, op: str, weights: object) -> tuple[float | None, bool]:
         """What to multiply by before the sum, and whether it is a weight that the others lack."""

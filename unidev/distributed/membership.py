@@ -31,6 +31,8 @@ class Membership:
     channel: Channel | None
     """None if there are no other workers."""
     mark: Mark
+    joins_first: bool = False
+    """Whether it joins before anything else, not at its first exchange."""
     thread: threading.Thread = field(default_factory=threading.current_thread)
     """The one in which the function runs."""
     is_importing_main: bool = False

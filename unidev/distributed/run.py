@@ -122,7 +122,10 @@ def _start(launcher: Launcher, call: bytes, order: Mapping[str, Any]) -> None:
     prepared = preparation(call)
     jobs = []
     for rank in range(len(launcher.hosts)):
-        own = {**order, "rank": rank, "gpus": gpus, "meeting": meeting}
+        own = {
+            **order, "rank": rank, "gpus": gpus, "meeting": meeting,
+            "joins_first": setting is not None and setting.joins_first,
+        }  # fmt: skip
         message = pickle.dumps({"membership": own, "call": call, "preparation": prepared})
         environment = {"UNIDEV_BACKEND": backend, **arrangement.environment[rank]}
         jobs.append(Job(rank, environment, message))

@@ -36,6 +36,8 @@ def main() -> None:
     )
     membership.current = own
     try:
+        if own.joins_first:
+            _join()
         _prepare(own, order["preparation"])
         result = _result(own, order["call"])
     except BaseException as error:  # noqa: BLE001  also Ctrl-C and sys.exit: the parent must hear it
@@ -48,6 +50,12 @@ def main() -> None:
     from unidev.distributed import group
 
     group.leave()
+
+
+def _join() -> None:
+    from unidev.distributed.group import group
+
+    group().join()
 
 
 def _prepare(own: Membership, preparation: dict[str, Any]) -> None:

@@ -65,16 +65,29 @@ class Workplace:
         self._helpers: list[subprocess.Popen[bytes]] = []
         self._files: list[int] = []
         self._board: Board | None = None
+        bell, self._alarm = os.pipe()
+        os.set_blocking(self._alarm, False)
+        self._files += [bell, self._alarm]
+        self._bell = _Bell(bell)
+        self._selector.register(bell, selectors.EVENT_READ, self._bell)
 
     def start(self, jobs: Sequence[Job], helpers: Sequence[HelperProcess]) -> None:
         """Start the helpers, then the workers, and send each its order."""
         with tempfile.TemporaryFile() as file:
             file.truncate(board_bytes(len(jobs)))
             self._board = Board(file.fileno(), len(jobs))
-            for helper in helpers:
-                self._helpers.append(_start_helper(helper))
+            self.start_helpers(helpers)
             for place, job in enumerate(jobs):
                 self._start_worker(job, place, len(jobs), file.fileno())
+
+    def start_helpers(self, helpers: Sequence[HelperProcess]) -> None:
+        """Start processes beside the workers."""
+        for helper in helpers:
+            self._helpers.append(_start_helper(helper))
+
+    def wake(self) -> None:
+        """Let ``events`` return, which waits in another thread."""
+        os.write(self._alarm, b"\0")
 
     def send(self, rank: int, frame: Frame) -> None:
         """Queue a message."""
@@ -92,7 +105,7 @@ class Workplace:
             is_writing = any(worker.writer for worker in self._running_workers())
             wait_s = min(_TICK_S, max(0.0, until - time.monotonic()))
             for key, _ in self._selector.select(0.001 if is_writing else wait_s):
-                source: _Messages | _Lines = key.data
+                source: _Messages | _Lines | _Bell = key.data
                 events = source.read()
                 if events is None:
                     self._selector.unregister(key.fd)
@@ -102,7 +115,7 @@ class Workplace:
                     found += events
             found += self._ends()
             found += self._news()
-            if time.monotonic() >= until:
+            if time.monotonic() >= until or self._bell.has_rung():
                 break
         return found
 
@@ -193,6 +206,27 @@ class Workplace:
             if now != self._seen.get(worker.rank):
                 self._seen[worker.rank] = now
                 yield Event(PROGRESS, worker.rank, now)
+
+
+class _Bell:
+    """Rung by another thread."""
+
+    rank = -1
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+        self._is_rung = False
+
+    def read(self) -> list[Event]:
+        """Note that it has rung."""
+        os.read(self._pipe, _LINE_BYTES)
+        self._is_rung = True
+        return []
+
+    def has_rung(self) -> bool:
+        """Whether it has rung since the last question."""
+        is_rung, self._is_rung = self._is_rung, False
+        return is_rung
 
 
 class _Messages:

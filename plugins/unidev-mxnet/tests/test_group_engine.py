@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from engine_checks import after_a_death, check_engine, not_carried
+from engine_checks import after_a_death, check_engine, check_run, not_carried
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,3 +38,7 @@ def test_after_the_death_of_a_worker_the_others_wait(tmp_path: Path) -> None:
     answer, helpers = after_a_death("mxnet", tmp_path, wait_s=10)
     assert answer == "joined"
     assert helpers == [None, None]
+
+
+def test_a_run_exchanges_by_it() -> None:
+    check_run("mxnet", "MxnetEngine")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine_checks import after_a_death, check_engine, not_carried
+from engine_checks import after_a_death, check_engine, check_run, not_carried
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,3 +37,7 @@ def test_one_that_does_not_come_is_an_error_in_time(tmp_path: Path) -> None:
     answer, _ = after_a_death("paddle", tmp_path)
     assert answer is not None
     assert "Error: " in answer, answer
+
+
+def test_a_run_exchanges_by_it() -> None:
+    check_run("paddle", "PaddleEngine")

@@ -107,6 +107,27 @@ for name, x in made.items():
     )
 
 
+def test_addresses_of_the_memory_of_a_gpu(on_stand_in):
+    on_stand_in(
+        BEGIN
+        + """
+small = tf.constant([1, 2, 3], dtype=tf.int8)
+for made in (small, tf.bitcast(small, tf.qint8), tf.constant([1.0, 2.0])):
+    x = unidev.copy_to(made, "gpu:1")
+    y = unidev.copy_to(x, "gpu:1")
+    assert unidev.shares_memory(x, x) and not unidev.shares_memory(x, y), made.dtype
+x = tf.cast(tf.constant([1.0, 2.0]), tf.dtypes.experimental.float8_e5m2)
+x = unidev.copy_to(x, "gpu:1")
+try:
+    unidev.shares_memory(x, x)
+except unidev.UnsupportedOperation as refusal:
+    assert "float8_e5m2" in str(refusal)
+else:
+    raise AssertionError("an address that TensorFlow does not give")
+"""
+    )
+
+
 def test_every_verb_works_under_the_policy_explicit(on_stand_in):
     on_stand_in(
         BEGIN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine_checks import after_a_death, check_engine, not_carried
+from engine_checks import after_a_death, check_engine, check_run, not_carried
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,3 +42,7 @@ def test_the_death_of_a_worker_is_an_error_of_the_framework(tmp_path: Path) -> N
     answer, _ = after_a_death("torch", tmp_path)
     assert answer is not None
     assert answer.startswith("RuntimeError: "), answer
+
+
+def test_a_run_exchanges_by_it() -> None:
+    check_run("torch", "TorchEngine")

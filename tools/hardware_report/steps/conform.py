@@ -11,6 +11,7 @@ from hardware_report.outcome import Findings, NotRunError, Outcome
 from hardware_report.setting import need
 from unidev.conformance.reports.report import counts, from_document, read_document
 from unidev.hardware.machine import read_machine
+from unidev.support.wording import count_text
 
 if TYPE_CHECKING:
     from hardware_report.setting import Setting
@@ -74,6 +75,7 @@ def _conform(
     """Judge; ``visible`` is a value of ``CUDA_VISIBLE_DEVICES``, and how many GPUs it shows."""
     need(*_NEEDED)
     file = setting.folder / "report.json"
+    file.unlink(missing_ok=True)
     ended = children.run(
         [
             sys.executable, "-m", "unidev", "conform", setting.name, "--profile", profile,
@@ -94,7 +96,9 @@ def _conform(
         value, count = visible
         found.remark(f"with CUDA_VISIBLE_DEVICES={value!r}")
         there = [each for each in _devices(report) if each.startswith("gpu")]
-        found.expect(len(there) == count, f"{count} GPUs are visible, but {there} were judged")
+        found.expect(
+            len(there) == count, f"{count_text(count, 'GPU')} should be visible; judged: {there}"
+        )
     _show(found, report)
     return found.outcome()
 

@@ -38,7 +38,8 @@ def _check_special(bench: Workbench, x: Any, device: Device, where: str) -> None
     bench.oracle.check_bytes(y, content, where)
     bench.oracle.check_device(y, device, where)
     try:
-        bench.probe.extents(x)
+        for each in (x, y):  # which may be on different devices, whatever their scope
+            bench.probe.extents(each)
     except UnsupportedOperation as refusal:
         # The memory of strings cannot always be probed; values and identity remain.
         bench.evidence.add("no address", f"{where}: {refusal.reason}")

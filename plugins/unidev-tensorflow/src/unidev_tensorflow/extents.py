@@ -10,6 +10,7 @@ import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.contract import Extent
 from unidev.errors import UnsupportedOperation
+from unidev_tensorflow.deep_copy.eager import DTYPES
 
 if TYPE_CHECKING:
     from unidev.contract import Array
@@ -19,12 +20,16 @@ _get_pointer.restype = ctypes.c_void_p
 _get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
+_PLAIN = {1: tf.uint8, 2: tf.uint16, 4: tf.uint32}
+"""Numbers by their size."""
+
+
 def extents(x: Any, *, on_host: bool) -> list[Extent]:
     """The address of the eager tensor ``x``, and its length.
 
     Raises:
         UnsupportedOperation: its elements are strings, each with memory of its own, or
-        handles.
+        handles; or it is on a GPU, and has 8-bit floating-point numbers or the like.
     """
     if x.dtype in (tf.string, tf.resource, tf.variant):
         raise UnsupportedOperation(
@@ -48,6 +53,14 @@ def host_array(x: Any) -> Array:
 
 
 def _dlpack_address(x: Any) -> int:
+    if x.dtype.is_quantized:  # DLPack has no such numbers; a bitcast shares the memory
+        with tf.device(x.device):
+            x = tf.bitcast(x, _PLAIN[x.dtype.size])
+    elif x.dtype not in DTYPES:
+        raise UnsupportedOperation(
+            f"the address of a {x.dtype.name} tensor",
+            "TensorFlow exports no memory of a GPU with such numbers",
+        )
     # A DLManagedTensor begins with its data pointer; TensorFlow's has no offset besides.
     # Nobody consumes the capsule: it frees what it holds when it is collected.
     capsule = tf.experimental.dlpack.to_dlpack(x)

@@ -21,7 +21,7 @@ NAMES = (
 _NUMPY_NAMES = {getattr(torch, name): name for name in NAMES if name != "bfloat16"}
 
 _NOT_ON_MPS = frozenset({"float64", "complex128"})
-"""For torch before 2.10, which does not report dtypes."""
+"""For a torch that does not report dtypes."""
 
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _LAZY = (UninitializedBuffer, UninitializedParameter)
@@ -37,10 +37,10 @@ _PARTS: dict[torch.layout, tuple[str, ...]] = {
 
 def names_on(native: torch.device) -> Sequence[str]:
     """The dtypes of which torch can make tensors on an accelerator."""
-    query = getattr(torch.accelerator, "get_device_capability", None)
-    if query is None:
+    try:
+        carried = torch.accelerator.get_device_capability(native)["supported_dtypes"]
+    except (AttributeError, RuntimeError):  # torch 2.9; CUDA, of which torch reports none
         return [name for name in NAMES if native.type != "mps" or name not in _NOT_ON_MPS]
-    carried = query(native)["supported_dtypes"]
     return [name for name in NAMES if getattr(torch, name) in carried]
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 import unidev
 from unidev.conformance.kit import samples
+from unidev.conformance.kit.current import check_stays
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 
@@ -221,3 +222,17 @@ def test_refusals(bench: Workbench) -> None:
     bench.expect(unidev.UnsupportedDtypeError, of, [flag, flag])
     bench.expect(unidev.ContainerError, of, {"w": x})
     bench.expect(unidev.ContainerError, of, (each for each in (x, y)))
+
+
+@check(required=True, needs=(*_NEEDS, "probe.current"), over="gpus")
+def test_current_device_stays(bench: Workbench, device: Device) -> None:
+    """Splitting, broadcasting and reducing change neither the current device nor the stream."""
+    devices = bench.several(2)
+    x = bench.make(samples.counting((len(devices), 3)), bench.cpu)
+    calls = {
+        "split_batch": lambda: unidev.split_batch(x, devices),
+        "broadcast": lambda: unidev.broadcast(x, devices),
+        "all_reduce": lambda: unidev.all_reduce(unidev.broadcast(x, devices), "sum"),
+        "gather": lambda: unidev.gather(unidev.split_batch(x, devices), bench.cpu),
+    }
+    check_stays(bench, device, calls.items())

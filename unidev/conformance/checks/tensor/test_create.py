@@ -214,13 +214,11 @@ def test_scope_restores(bench: Workbench, device: Device) -> None:
 @check(required=True, needs=("native_scope",), over="gpus")
 def test_scope_is_the_frameworks_too(bench: Workbench, device: Device) -> None:
     """Inside ``with device:`` the framework's own default device is that one, not any other."""
-    outside = dict(bench.probe.global_state())
-    for other in bench.devices:
+    for other in bench.devices:  # outside, it may be this device too: TensorFlow's first GPU
         with device:
             inside = dict(bench.probe.global_state())
         with other:
             elsewhere = dict(bench.probe.global_state())
-        assert inside != outside, f"`with {device}` changes none of the framework's defaults"
         same = inside == elsewhere
         assert same is (other is device), f"the defaults in {device} and {other} agree: {same}"
 

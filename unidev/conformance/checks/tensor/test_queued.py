@@ -38,10 +38,6 @@ def test_read_at_once(bench: Workbench, source: Device, target: Device) -> None:
         bench.oracle.check_memory(y, target, content, f"{where}, in host memory at once")
     moved = unidev.as_in_device([x, x], target, non_blocking=True)
     bench.oracle.check_bytes(moved[0], content, f"as_in_device, {where}")
-    with source:
-        computed = x + x
-    y = _queued(computed, target)
-    bench.oracle.check_bytes(y, (values + values).tobytes(), f"{where}, of a result")
 
 
 def _readers(bench: Workbench, source: Device, target: Device) -> dict[str, Callable[[Any], bytes]]:
@@ -54,6 +50,21 @@ def _readers(bench: Workbench, source: Device, target: Device) -> dict[str, Call
         f"a copy of it on {target}": lambda y: read(unidev.copy_to(y, target)),
         "array of it": lambda y: read(unidev.array(y, device=target)),
     }
+
+
+@check(required=True, over="ring")
+def test_behind_queued_work(bench: Workbench, source: Device, target: Device) -> None:
+    """A copy of what is still being computed has the result, and work on a copy has its values."""
+    values = samples.counting(_SHAPE)
+    x = bench.make(values, source)
+    with source:
+        doubled = x + x
+    y = _queued(doubled, target)
+    with target:
+        doubled_again = y + y
+    where = f"{source} to {target}, non_blocking"
+    bench.oracle.check_bytes(y, (2 * values).tobytes(), f"{where}, of a result")
+    bench.oracle.check_bytes(doubled_again, (4 * values).tobytes(), f"{where}, and computed with")
 
 
 @check(required=True, needs=("probe.write",), over="ring")

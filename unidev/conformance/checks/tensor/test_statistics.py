@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
-_BYTES = 14 * 2**20
-"""A size that no other check frees, so that no allocator has it in stock; and that none rounds:
-PyTorch's gives more than 10 MiB in steps of 2 MiB."""
+_BYTES = 16 * 2**20
+"""A size that no other check frees, so that no allocator has it in stock. A power of two, since
+allocators that grow by those count all of a larger block (TensorFlow's: 16 MiB for 11; PyTorch's
+12 MiB)."""
 _ATTEMPTS = 3
 """Others use a card too, and frameworks release what they used for themselves when they like."""
 
@@ -82,8 +83,11 @@ def _check_peak(device: Device) -> None:
             unidev.synchronize(device)
         with unidev.track_memory(device) as nothing:
             pass
-    _check_near(outer.added_bytes, 2 * _BYTES, f"{device}: two tensors for a moment")
-    _check_near(inner.added_bytes, _BYTES, f"{device}: one, in a block within the block")
+    times = 1 if device.kind == "cpu" or device.is_simulated else 2
+    where = f"{device}: two tensors for a moment"
+    _check_near(outer.added_bytes, 2 * _BYTES, where, most=times * 2 * _BYTES)
+    where = f"{device}: one, in a block within the block"
+    _check_near(inner.added_bytes, _BYTES, where, most=times * _BYTES)
     _check_near(nothing.added_bytes, 0, f"{device}: none, in another block within it")
     assert outer.start_bytes >= _BYTES - TOLERANCE_BYTES, (
         f"{device}: {outer.start_bytes} bytes at the start, where one of {_BYTES} was held"
@@ -101,8 +105,10 @@ def _check_apart(device: Device, other: Device) -> None:
     _check_near(peak.added_bytes, 0, f"{device}: a tensor on {other}")
 
 
-def _check_near(found: int, expected: int, where: str) -> None:
-    assert abs(found - expected) <= TOLERANCE_BYTES, (
+def _check_near(found: int, expected: int, where: str, *, most: int | None = None) -> None:
+    """Allocators of hardware may count a larger block than was asked for: twice as much."""
+    limit = (expected if most is None else most) + TOLERANCE_BYTES
+    assert expected - TOLERANCE_BYTES <= found <= limit, (
         f"{where}: track_memory added {found} bytes, not {expected}"
     )
 
@@ -142,7 +148,7 @@ def test_first_use(bench: Workbench) -> None:
         assert "error" not in found, f"{where} raises {found['error']}"
         assert found["read"] == [1.0, 2.0], f"after {where}, a tensor there reads {found['read']}"
         if "added" in found:
-            _check_near(found["added"], _BYTES, where)
+            _check_near(found["added"], _BYTES, where, most=2 * _BYTES)
         bench.evidence.add("first", f"{where}: {found}")
 
 

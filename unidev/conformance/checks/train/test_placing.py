@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import unidev
 from unidev.conformance.judging.outcomes import NotApplicableError
+from unidev.conformance.kit.current import check_stays
 from unidev.conformance.kit.oracle import overlapping_bytes, shown
 from unidev.conformance.kit.sample_models import INPUT, Sample
 from unidev.conformance.kit.spying import Calls
@@ -233,3 +234,17 @@ def test_spread_is_refused(bench: Workbench, device: Device) -> None:
     model = bench.probe.models.spread()
     bench.expect(unidev.UnsupportedOperation, unidev.place, model, device)
     bench.expect(unidev.UnidevError, unidev.device_of, model)  # it has no one device
+
+
+@check(required=True, needs=("layers", "models", "probe.current"), over="gpus")
+def test_current_device_stays(bench: Workbench, device: Device) -> None:
+    """Making, placing and calling a model changes neither the current device nor the stream."""
+
+    def run(target: Device) -> None:
+        net = unidev.nn.sequential(unidev.nn.dense(4, 4), unidev.nn.relu())
+        unidev.place(net, target)
+        with target:
+            net(bench.make(INPUT, target))
+        unidev.place(net, bench.cpu)
+
+    check_stays(bench, device, ((f"a model on {d}", partial(run, d)) for d in bench.devices))

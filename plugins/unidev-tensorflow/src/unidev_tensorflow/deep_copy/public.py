@@ -59,8 +59,11 @@ def _copied_there(x: Any, name: str) -> Any:
 def _brought(x: Any, name: str) -> Any:
     """``x`` on the device called ``name``: by an identity, whose input keeps what it brought over.
 
-    So it brings over another handle of the same memory, which is dropped.
+    So it brings over another handle of the same memory, which is dropped. GPUs have no identity of
+    quantized and 8-bit floating-point numbers: ``_copy`` takes them, and is not public.
     """
+    if x.dtype not in CPU_COPIED:
+        return x._copy(device_name=name)
     return _identity(_identity(x, x.backing_device), name)
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
 from unidev.contract import Arrangement, GroupSetting, Meeting
+
+_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
 
 class TensorFlowSetting(GroupSetting):
     """Nothing but a port for each worker; TensorFlow's servers cannot be bound to an address."""
 
+    joins_first = True
     listens = "each worker's TensorFlow server listens on all interfaces of its host"
 
     def prepare(self, meeting: Meeting) -> Arrangement:
-        """No variables: the engine reads the addresses from ``meeting``."""
-        return Arrangement(({},) * meeting.size)
+        """The engine reads the addresses from ``meeting``; TensorFlow logs each connection."""
+        quiet = {_LOG_LEVEL: os.environ.get(_LOG_LEVEL, "1")}
+        return Arrangement((quiet,) * meeting.size)

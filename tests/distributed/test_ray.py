@@ -1,0 +1,194 @@
+"""The launcher ``ray``: a Ray of the run's own, and a cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+import run_samples
+from marked_processes import LIMIT_S, all_gone, marked
+
+import unidev
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def _ray() -> None:
+    pytest.importorskip("ray", reason="the extra `distributed` is not installed")
+
+
+@pytest.fixture
+def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A variable that all processes of the test inherit; none with it is left afterwards."""
+    value = uuid.uuid4().hex
+    monkeypatch.setenv("RUN_MARK", value)
+    yield value
+    assert all_gone(value), marked(value)
+
+
+def in_a_process(program: str, **options: Any) -> subprocess.Popen[str]:
+    """A program of its own: Ray takes over signals, threads and the end of its process."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
+    return subprocess.Popen(
+        [sys.executable, "-u", "-c", program],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **options,
+    )  # fmt: skip
+
+
+def sessions() -> list[Path]:
+    return list(Path(tempfile.gettempdir()).glob("unidev-ray-*"))
+
+
+@pytest.mark.usefixtures("_ray")
+def test_a_ray_of_its_own_gives_the_same_and_is_gone_afterwards(mark: str) -> None:
+    program = """
+import os, run_samples, unidev
+before = dict(os.environ)
+found = unidev.run(run_samples.everything, backend="numpy", launcher="ray")
+same = unidev.run(run_samples.everything, backend="numpy")
+print(str(found) == str(same), before == dict(os.environ))
+"""
+    process = in_a_process(program)
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert out == "True True\n", err
+    assert not [each for each in sessions() if f"-{process.pid}-" in each.name]
+
+
+@pytest.mark.usefixtures("_ray")
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("raises", "worker 1 on 127.0.0.1 raised KeyError"),
+        ("killed", "worker 1 on 127.0.0.1 was killed by SIGKILL"),
+        ("stopped", "it is stopped (SIGSTOP)"),
+        ("early", "worker 1 on 127.0.0.1 returned after 3 collectives"),
+    ],
+)
+def test_the_worker_that_failed_first_is_named(how: str, words: str, mark: str) -> None:
+    program = f"""
+import run_samples, unidev
+try:
+    unidev.run(run_samples.failing, {how!r}, 1, backend="numpy", launcher="ray", timeout=10)
+except unidev.WorkerFailedError as error:
+    print(error.rank, error)
+"""
+    out, err = in_a_process(program).communicate(timeout=LIMIT_S)
+    lines = [line for line in out.splitlines() if not line.startswith("[")]
+    assert lines, err
+    assert lines[0].startswith("1 ")
+    assert words in lines[0]
+
+
+@pytest.mark.usefixtures("_ray")
+def test_the_end_of_the_parent_ends_all_and_its_session_is_swept(mark: str) -> None:
+    wait = (
+        "import run_samples, unidev; "
+        "unidev.run(run_samples.children_and_wait, backend='numpy', launcher='ray')"
+    )
+    parent = in_a_process(wait)
+    assert parent.stdout is not None
+    assert "all there" in parent.stdout.readline()
+    assert listening_beyond_loopback(mark) == []
+    parent.send_signal(signal.SIGKILL)
+    parent.communicate(timeout=LIMIT_S)
+    assert all_gone(mark), marked(mark)
+    assert [each for each in sessions() if f"-{parent.pid}-" in each.name]
+    again = (
+        "import run_samples, unidev; unidev.run(run_samples.ranks, backend='numpy', launcher='ray')"
+    )
+    process = in_a_process(again)
+    process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 0
+    assert not [each for each in sessions() if f"-{parent.pid}-" in each.name]
+
+
+def of_test(value: str) -> list[psutil.Process]:
+    """The other processes with that mark."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get("RUN_MARK") == value and process.pid != os.getpid():
+                found.append(process)
+    return found
+
+
+def listening_beyond_loopback(value: str) -> list[Any]:
+    """What marked processes listen on that other machines can reach."""
+    found = []
+    for process in of_test(value):
+        with suppress(psutil.Error):
+            found += [
+                each.laddr
+                for each in process.net_connections()
+                if each.status == psutil.CONN_LISTEN
+                and each.laddr.ip not in ("127.0.0.1", "::1", "::ffff:127.0.0.1")
+            ]
+    return found
+
+
+CLUSTER = """
+from ray.cluster_utils import Cluster
+
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+cluster.add_node(num_cpus=1)
+print(cluster.address)
+input()
+cluster.shutdown()
+"""
+
+
+@pytest.fixture
+def cluster(mark: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a cluster of two nodes, each with a place for one worker."""
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    with in_a_process(CLUSTER, stdin=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.communicate("\n", timeout=LIMIT_S)
+    for left in of_test(mark):  # Ray's own helpers take their time
+        with suppress(psutil.Error):
+            left.kill()
+
+
+@pytest.mark.usefixtures("_ray")
+def test_a_cluster_of_two_nodes_has_a_worker_on_each(cluster: str) -> None:
+    program = f"""
+import run_samples, unidev
+found = unidev.run(run_samples.node_and_sum, backend="numpy", address={cluster!r})
+print(len({{node for node, _ in found}}), [total for _, total in found])
+"""
+    out, err = in_a_process(program).communicate(timeout=LIMIT_S)
+    assert out == "2 [3.0, 3.0]\n", err
+
+
+@pytest.mark.usefixtures("_ray")
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("127.0.0.1:1", "nothing answers at address='127.0.0.1:1'"),
+        ("somewhere", 'address must be "auto" or "host:port"'),
+    ],
+)
+def test_an_address_without_a_cluster_is_named(address: str, words: str) -> None:
+    with pytest.raises(unidev.InvalidDataError) as caught:
+        unidev.run(run_samples.ranks, backend="numpy", address=address)
+    assert words in str(caught.value)
+
+
+def test_the_command_that_installs_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    with pytest.raises(unidev.UnsupportedOperation, match=r"pip install '\.\[distributed\]'"):
+        unidev.run(run_samples.ranks, backend="numpy", launcher="ray")

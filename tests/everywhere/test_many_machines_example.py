@@ -1,0 +1,44 @@
+"""The example of several processes, on every framework that is installed here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from running_examples import EXAMPLES, HERE, run_example
+
+FIRST_LOSS = pytest.approx(0.80, abs=0.02)
+"""As of ``multi_gpu.py``."""
+
+
+@pytest.mark.parametrize("backend", HERE)
+def test_several_processes_learn_what_several_devices_do(backend, tmp_path):
+    options = ("--workers", 2, "--epochs", 1, "--json", "found.json")
+    done = run_example(tmp_path, "many_machines", *options, backend=backend)
+    if backend == "numpy":
+        assert done.returncode == 1
+        assert "is not supported" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["workers"] == 2
+    assert found["losses"] == [FIRST_LOSS]
+    assert found["accuracies"][0] > 0.7
+
+
+@pytest.mark.parametrize("backend", [name for name in HERE if name != "numpy"])
+def test_the_same_program_runs_under_launch(backend, tmp_path):
+    words = ["launch", "--workers", "2", str(EXAMPLES / "many_machines.py"), "--epochs", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "unidev", *words],
+        cwd=tmp_path,
+        env={**os.environ, "UNIDEV_BACKEND": backend},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    (line,) = [each for each in done.stdout.splitlines() if "epoch" in each]
+    assert line.startswith("[0] 2 workers, epoch  1: loss 0.")

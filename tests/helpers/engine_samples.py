@@ -1,0 +1,31 @@
+"""A function that tests of engines give to ``unidev.run``; importing it computes something."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import unidev
+
+FIRST = unidev.ones(2)
+
+
+def exchanged(_: Any = None) -> dict[str, Any]:
+    """Each collective, by the engine of the framework."""
+    group = unidev.group()
+    rank = group.rank
+    large = unidev.full((2, 1 << 20), 1.0 + rank)
+    found = group.all_reduce(
+        {"a": FIRST * (rank + 1), "b": unidev.array([rank, 2]), "empty": unidev.zeros((0, 2))}
+    )
+    half = group.all_reduce(unidev.full(2, 300.0 * (rank + 1), dtype="float16"), "mean")
+    group.barrier()
+    return {
+        "engines": [type(engine).__name__ for engine in group._exchange._joined],
+        "sum": [unidev.to_numpy(found[name]).tolist() for name in ("a", "b", "empty")],
+        "half": unidev.to_numpy(half).tolist(),
+        "large": sorted(set(unidev.to_numpy(group.all_reduce(large)).ravel().tolist())),
+        "broadcast": unidev.to_numpy(group.broadcast(unidev.full(2, float(rank)), 1)).tolist(),
+        "gathered": [
+            unidev.to_numpy(x).tolist() for x in group.all_gather(unidev.array([rank == 1]))
+        ],
+    }

@@ -1,0 +1,282 @@
+"""The launcher ``ray``: workers on the machines of a Ray cluster, or of a Ray of the run's own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import sys
+import tempfile
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unidev.contract.launcher import ENDED, Ended, Event, Launcher
+from unidev.distributed.launchers.ray_place import RayPlace
+from unidev.distributed.saying import say
+from unidev.errors import DeviceNotFoundError, InvalidDataError, UnsupportedOperation
+from unidev.registry.simulation import simulated_count
+from unidev.support.wording import count_text, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from unidev.contract.group_engine import HelperProcess
+    from unidev.contract.launcher import Frame, Job
+
+_PREFIX = "unidev-ray-"
+_POLL_S = 1.0
+_REACH_S = 10.0
+_PLACE_S = 60.0
+_END_S = 15.0
+_LOOPBACK = "127.0.0.1"
+
+
+class RayLauncher(Launcher):
+    """An actor for each worker, whose process it starts, hears and ends."""
+
+    takes_address = True
+
+    def __init__(self, size: int, gpus: int | None, address: str | None) -> None:
+        self._scope = ExitStack()
+        self._actors: list[Any] = []
+        self._polls: dict[Any, int] = {}
+        self._folder: str | None = None
+        try:
+            if address is None:
+                self._folder = self._scope.enter_context(_own_folder())
+                self._scope.enter_context(_variables(_of_own_ray()))
+            self._ray = _imported()
+            self._connect(address, size)
+            self._gpus = self._affordable(size, gpus)
+            self._place(size, is_local=address is None)
+        except BaseException:
+            self.end()
+            raise
+
+    def gpus_per_worker(self, backend: str) -> int:  # noqa: ARG002  Ray counts them
+        """As requested; or one, if there are enough. Each worker sees its own only."""
+        return self._gpus
+
+    def free_ports(self, counts: Sequence[int]) -> Sequence[Sequence[int]]:
+        """Ports of each worker's host that were free a moment ago."""
+        pairs = zip(self._actors, counts, strict=True)
+        found = self._ray.get([actor.free_ports.remote(count) for actor, count in pairs])
+        return [list(ports) for ports in found]
+
+    def shared_folder(self) -> str | None:
+        """Of a Ray of the run's own."""
+        if self._folder is None:
+            return None
+        return tempfile.mkdtemp(prefix="run-", dir=self._folder)
+
+    def start(self, jobs: Sequence[Job], helpers: Sequence[HelperProcess]) -> None:
+        """Have each actor start its worker."""
+        ours = {name: value for name, value in os.environ.items() if name.startswith("UNIDEV_")}
+        jobs = [job._replace(environment={**ours, **job.environment}) for job in jobs]
+        if helpers:
+            self._ray.get(self._actors[0].start_helpers.remote(list(helpers)))
+        pairs = zip(self._actors, jobs, strict=True)
+        self._ray.get([actor.start.remote(job) for actor, job in pairs])
+        self._polls = {
+            actor.events.remote(_POLL_S): rank for rank, actor in enumerate(self._actors)
+        }
+
+    def send(self, rank: int, frame: Frame) -> None:
+        """By Ray's object store."""
+        if rank in self._polls.values():
+            self._actors[rank].send.remote(rank, frame._replace(body=bytes(frame.body)))
+
+    def events(self, timeout_s: float) -> Sequence[Event]:
+        """What the actors report."""
+        if not self._polls:
+            return []
+        ray, found = self._ray, list[Event]()
+        ray.wait(list(self._polls), timeout=timeout_s)
+        ready, _ = ray.wait(list(self._polls), num_returns=len(self._polls), timeout=0)
+        for poll in ready:
+            rank = self._polls.pop(poll)
+            try:
+                found += ray.get(poll)
+            except ray.exceptions.RayActorError as error:  # its machine is gone, or it was killed
+                found.append(Event(ENDED, rank, Ended(-9, f"Ray: {error}")))
+            else:
+                self._polls[self._actors[rank].events.remote(_POLL_S)] = rank
+        return found
+
+    def stack_of(self, rank: int) -> tuple[bool, str]:
+        """By the actor."""
+        with suppress(self._ray.exceptions.RayError):
+            is_stopped, stack = self._ray.get(
+                self._actors[rank].stack_of.remote(rank), timeout=_END_S
+            )
+            return bool(is_stopped), str(stack)
+        return False, ""
+
+    def end(self) -> None:
+        """End the workers by their actors, the actors, and a Ray of the run's own."""
+        actors, self._actors, self._polls = self._actors, [], {}
+        if actors:
+            with suppress(self._ray.exceptions.RayError):
+                self._ray.get([actor.end.remote() for actor in actors], timeout=_END_S)
+        for actor in actors:
+            self._ray.kill(actor)
+        self._scope.close()
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _connect(self, address: str | None, size: int) -> None:
+        if self._ray.is_initialized():
+            if address is None:
+                raise UnsupportedOperation(
+                    "a Ray of the run's own",
+                    "this process is connected to a Ray already: pass address=…, such as "
+                    f'"{self._ray.get_runtime_context().gcs_address}"',
+                )
+            return
+        quiet = {"logging_level": "ERROR", "log_to_driver": False}
+        if address is None:
+            self._scope.callback(self._ray.shutdown)
+            self._ray.init(
+                address="local", include_dashboard=False, num_cpus=size, _temp_dir=self._folder,
+                _node_ip_address=_LOOPBACK, **quiet,
+            )  # fmt: skip
+            return
+        _check_reachable(address)
+        self._scope.callback(self._ray.shutdown)
+        try:
+            self._ray.init(address=address, **quiet)
+        except ConnectionError as error:
+            raise InvalidDataError(
+                f"no Ray cluster was found at address={shown(address)}: start one with `ray start "
+                "--head`, and pass its HOST:PORT."
+            ) from error
+
+    def _affordable(self, size: int, gpus: int | None) -> int:
+        """How many GPUs each worker gets, of those that the cluster has."""
+        if gpus == 0:
+            return 0
+        if simulated_count():
+            there = simulated_count() * size  # each process has its own
+        else:
+            there = int(self._ray.cluster_resources().get("GPU", 0))
+        if gpus is None:
+            if 0 < there < size:
+                say(
+                    f"{count_text(there, 'GPU')} for {count_text(size, 'worker')}: all of them use "
+                    "the CPU."
+                )
+            return int(there >= size)
+        if gpus * size > there:
+            raise DeviceNotFoundError(
+                f"{count_text(size, 'worker')} with {count_text(gpus, 'GPU')} each need "
+                f"{gpus * size}, and the Ray cluster has {there}: use fewer workers, or "
+                "gpus_per_worker=0 for the CPU."
+            )
+        return gpus
+
+    def _place(self, size: int, *, is_local: bool) -> None:
+        ray = self._ray
+        reserved = 0 if simulated_count() else self._gpus
+        cls = ray.remote(RayPlace).options(
+            num_cpus=1, num_gpus=reserved, max_concurrency=3, scheduling_strategy="SPREAD"
+        )
+        self._actors = [cls.remote() for _ in range(size)]
+        try:
+            hosts = ray.get([actor.host.remote() for actor in self._actors], timeout=_PLACE_S)
+        except ray.exceptions.GetTimeoutError as error:
+            there = int(ray.cluster_resources().get("CPU", 0))
+            raise InvalidDataError(
+                f"{count_text(size, 'worker')} found no place within {_PLACE_S:g} s: the Ray "
+                f"cluster has {count_text(there, 'CPU')}, and each worker needs one."
+            ) from error
+        self.hosts = (_LOOPBACK,) * size if is_local else tuple(hosts)
+
+
+def _imported() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise UnsupportedOperation(
+            'unidev.run(launcher="ray")',
+            "Ray is not installed. Install it in unidev's repository with: pip install "
+            "'.[distributed]'",
+        ) from error
+    return ray
+
+
+_token: str | None = None
+"""Ray reads it once for each process, when it is imported."""
+
+
+def _of_own_ray() -> dict[str, str]:
+    """Variables of a Ray that no one else can use: it listens on loopback, and has a token.
+
+    Raises:
+        UnsupportedOperation: it is too late for a token.
+    """
+    global _token  # noqa: PLW0603  one for each process
+    own = {
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    }
+    if os.environ.get("RAY_AUTH_MODE") == "token":  # the user's own
+        return own
+    if _token is None:
+        if "ray" in sys.modules:
+            raise UnsupportedOperation(
+                "a Ray of the run's own",
+                "this program has imported ray before, without a token: set RAY_AUTH_MODE=token "
+                "and RAY_AUTH_TOKEN, import ray later, or pass the address of a cluster",
+            )
+        _token = secrets.token_hex(32)
+    return {**own, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token}
+
+
+@contextmanager
+def _variables(values: dict[str, str]) -> Iterator[None]:
+    """A block with these variables; Ray sets others, which go with them."""
+    before = dict(os.environ)
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name in os.environ.keys() | before.keys():
+            if name in before:
+                os.environ[name] = before[name]
+            elif name.startswith("RAY_") or name == "PYTHONBREAKPOINT":
+                del os.environ[name]
+
+
+@contextmanager
+def _own_folder() -> Iterator[str]:
+    """A folder for the session of a Ray of the run's own; deletes those that were left behind."""
+    import psutil
+
+    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        owner = left.name.removeprefix(_PREFIX).partition("-")[0]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself would try for minutes."""
+    if address == "auto":
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise InvalidDataError(f'address must be "auto" or "host:port", not {shown(address)}.')
+    try:
+        socket.create_connection((host, int(port)), timeout=_REACH_S).close()
+    except OSError as error:
+        raise InvalidDataError(
+            f"nothing answers at address={shown(address)}: {error}. `ray start --head` prints the "
+            "address of a cluster."
+        ) from error
