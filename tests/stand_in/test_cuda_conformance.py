@@ -20,10 +20,11 @@ NEED_KERNELS = {
     "copy.gradient_reaches_the_source", "copy.writing_one_leaves_the_other",
     "create.each_dtype_on_each_device", "create.from_another_tensor", "create.on_each_device",
     "create.zero_d", "devices.each_listed_device_is_usable", "devices.survives_spawn",
-    "queued.read_at_once", "smoke.probe_calibrated", "tracer.begin_comes_before_the_bytes_move",
+    "queued.behind_queued_work", "smoke.probe_calibrated", "tracer.begin_comes_before_the_bytes_move",
     "values.tensors_convert_as_lists_do",
 }  # fmt: skip
-"""They fill, convert or add on the GPU, or copy what is not contiguous there."""
+"""They fill, convert or add on the GPU, or copy what is not contiguous there. A new check that does
+so, and nothing else to the GPU, belongs here, too."""
 
 
 def test_every_check_of_tensors_that_needs_no_kernel_passes(tmp_path: Path):
