@@ -21,6 +21,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,8 @@ def run_program(
     """As ``subprocess.run([sys.executable, *words])``, in a copy of a warm process.
 
     Args:
-        words: a script, or ``-m`` and a module, and its options.
+        words: a script, ``-m`` and a module, or ``-c`` and a program, and its options; before them
+            may stand ``-W`` and an action.
         backend: the backend whose framework is imported already.
         also: modules that are imported already, too.
         environment: of the program.
@@ -134,7 +136,14 @@ def become(order: dict[str, Any], nothing: int) -> None:
 
 def run(words: list[str]) -> None:
     """As ``python`` followed by ``words`` does."""
-    if words[0] == "-m":
+    if words[0] == "-W":
+        warnings.simplefilter(words[1])  # type: ignore[arg-type]
+        run(words[2:])
+    elif words[0] == "-c":
+        sys.path[0] = ""
+        sys.argv = ["-c", *words[2:]]
+        exec(compile(words[1], "<string>", "exec"), {"__name__": "__main__"})
+    elif words[0] == "-m":
         sys.path[0] = os.getcwd()
         sys.argv = words[1:]
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
@@ -153,6 +162,7 @@ def main() -> None:
     for line in sys.stdin:
         child = os.fork()
         if not child:
+            answers.close()
             become(json.loads(line), nothing)
             run(sys.argv)
             return

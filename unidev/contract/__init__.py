@@ -68,6 +68,7 @@ _NAMES = {
     "contract.layers": "Functions Layers",
     "contract.memory": "Memory",
     "contract.models": "Models Stored",
+    "contract.optimizer_states": "check_state",
     "contract.optional": "Unsupported part unsupported",
     "contract.peak_memory": "PeakCounter",
     "contract.probe": "Probe",

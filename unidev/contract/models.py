@@ -223,10 +223,10 @@ class Models(ABC):
         UnsupportedOperation: some of its state cannot be saved; names it.
     """
 
-    load_optimizer_state: Callable[[Any, Mapping[str, Array]], None] = unsupported(
+    load_optimizer_state: Callable[[Model, Any, Mapping[str, Array]], None] = unsupported(
         "the backend does not write the state of optimizers", operation="loading an optimizer"
     )
-    """``load_optimizer_state(optimizer, state)``: the inverse of ``optimizer_state``.
+    """``load_optimizer_state(model, optimizer, state)``: the inverse of ``optimizer_state``.
 
     The optimizer may be new, or have made steps; its model is loaded already, on any device.
 

@@ -79,7 +79,7 @@ def load(
         )
     load_parameters(model, place / _MODEL)
     if has_state:
-        load_optimizer(optimizer, str(place / _OPTIMIZER), backend)
+        load_optimizer(model, optimizer, str(place / _OPTIMIZER), backend)
 
 
 def _all(folder: Path) -> list[tuple[int, Path]]:

@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from warm_programs import SUITE, run_program
 
 os.environ["UNIDEV_SIMULATE"] = "4"
 os.environ["UNIDEV_BACKEND"] = "torch"
@@ -19,6 +20,7 @@ unidev.active_backend()  # so that torch knows `sim` when test files name it
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     Python = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -29,15 +31,31 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def merged(environment: dict[str, str | None]) -> dict[str, str]:
+    given = {**os.environ, "UNIDEV_SIMULATE": "0", **environment}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+@pytest.fixture
+def with_torch(tmp_path: Path) -> Python:
+    """Runs a program in a process that has imported torch, and no more, with warnings as errors."""
+
+    def run(program: str, **environment: str | None) -> subprocess.CompletedProcess[str]:
+        words = ["-W", "error", "-c", program]
+        own = merged(environment)
+        return run_program(words, backend="torch", also=SUITE, environment=own, folder=tmp_path)
+
+    return run
+
+
 @pytest.fixture
 def python() -> Python:
     """Runs a program in a new interpreter, with warnings as errors."""
 
     def run(program: str, **environment: str | None) -> subprocess.CompletedProcess[str]:
-        merged = {**os.environ, "UNIDEV_SIMULATE": "0", **environment}
         return subprocess.run(
             [sys.executable, "-W", "error", "-c", program],
-            env={name: value for name, value in merged.items() if value is not None},
+            env=merged(environment),
             capture_output=True,
             text=True,
             timeout=300,

@@ -62,7 +62,7 @@ def test_one_that_goes_on_from_its_state_gives_the_bits_of_an_undisturbed_one(
     if device == "cpu":  # one that has made steps, too
         step(other, again, 7)
     other.load_state_dict(weights)
-    models.load_optimizer_state(again, state)
+    models.load_optimizer_state(other, again, state)
     for number in range(3, 6):
         step(other, again, number)
     for a, b in zip(net.parameters(), other.parameters(), strict=True):
@@ -84,7 +84,7 @@ def test_state_of_another_optimizer_is_refused_and_changes_nothing() -> None:
     ]
     for each in wrong:
         with pytest.raises(unidev.CheckpointError) as raised:
-            models.load_optimizer_state(adam, each)
+            models.load_optimizer_state(net, adam, each)
         assert raised.value.problems
         assert str(adam.state_dict()) == before
 

@@ -21,8 +21,8 @@ COUNT = "import unidev; print(len(unidev.try_all_gpus()), unidev.try_all_gpus()[
 
 
 @pytest.mark.parametrize("count", [1, 3, 64])
-def test_any_number_of_devices_can_be_had(python: Python, count: int) -> None:
-    done = python(COUNT, UNIDEV_SIMULATE=str(count))
+def test_any_number_of_devices_can_be_had(with_torch: Python, count: int) -> None:
+    done = with_torch(COUNT, UNIDEV_SIMULATE=str(count))
     assert (done.stdout, done.stderr) == (f"{count} sim:{count - 1}\n", "")
 
 
@@ -34,8 +34,8 @@ def test_nothing_is_simulated_unless_asked_for(python: Python) -> None:
     assert (done.stdout, done.stderr) == ("True False\n", "")
 
 
-def test_after_a_backward_pass_it_is_too_late(python: Python) -> None:
-    done = python(
+def test_after_a_backward_pass_it_is_too_late(with_torch: Python) -> None:
+    done = with_torch(
         "import torch, unidev\n"
         "torch.ones(1, requires_grad=True).sum().backward()\n"
         "unidev.simulate(2)\n"
@@ -48,8 +48,10 @@ def test_after_a_backward_pass_it_is_too_late(python: Python) -> None:
     assert done.stdout.endswith(" None\n") or "cuda" in done.stdout
 
 
-def test_computing_without_a_backward_pass_does_not_make_it_too_late(python: Python) -> None:
-    done = python(
+def test_computing_without_a_backward_pass_does_not_make_it_too_late(
+    with_torch: Python,
+) -> None:
+    done = with_torch(
         "import torch, unidev\n"
         "(torch.ones(3, requires_grad=True) * 2).sum()\n"
         "unidev.simulate(2)\n"
@@ -60,10 +62,12 @@ def test_computing_without_a_backward_pass_does_not_make_it_too_late(python: Pyt
     assert (done.stdout, done.stderr) == ("sim:1\n", "")
 
 
-def test_a_process_that_ends_right_after_a_backward_pass_ends_well(python: Python) -> None:
+def test_a_process_that_ends_right_after_a_backward_pass_ends_well(
+    with_torch: Python,
+) -> None:
     # One in eight was killed by autograd's threads, which still wanted Python's lock.
     for _ in range(6):
-        done = python(
+        done = with_torch(
             "import torch, unidev\n"
             "x = torch.ones(3, device=unidev.gpu(1).native, requires_grad=True)\n"
             "x.sum().backward()\n",
@@ -72,8 +76,8 @@ def test_a_process_that_ends_right_after_a_backward_pass_ends_well(python: Pytho
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_forked_child_computes_and_ends_well(python: Python) -> None:
-    done = python(
+def test_a_forked_child_computes_and_ends_well(with_torch: Python) -> None:
+    done = with_torch(
         "import os, sys, torch, unidev\n"
         "x = torch.ones(3, device=unidev.gpu(1).native)\n"
         "if os.fork() == 0:\n"
@@ -102,8 +106,8 @@ def test_threads_that_wait_do_not_spin(python: Python, given: dict[str, str], sp
     assert done.stdout == f"{set(given) or set()}\n"
 
 
-def test_another_privateuse1_backend_is_not_pushed_out(python: Python) -> None:
-    done = python(
+def test_another_privateuse1_backend_is_not_pushed_out(with_torch: Python) -> None:
+    done = with_torch(
         "import torch, unidev\n"
         "from torch.utils.backend_registration import rename_privateuse1_backend\n"
         "rename_privateuse1_backend('npu')\n"

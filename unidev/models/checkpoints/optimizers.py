@@ -41,8 +41,8 @@ def save_optimizer(optimizer: Any, path: str, backend: Backend) -> None:
         write_checkpoint(file, entries, lambda entry: arrays[entry.name], metadata)
 
 
-def load_optimizer(optimizer: Any, path: str, backend: Backend) -> None:
-    """Give the optimizer the state in a file that ``save_optimizer`` has written.
+def load_optimizer(model: Any, optimizer: Any, path: str, backend: Backend) -> None:
+    """Give the optimizer of ``model`` the state in a file that ``save_optimizer`` has written.
 
     Raises:
         CheckpointError: the file is damaged, or that of another optimizer, which is unchanged.
@@ -55,4 +55,4 @@ def load_optimizer(optimizer: Any, path: str, backend: Backend) -> None:
             for name, entry in file.entries.items()
         }
     with errors_of(backend, f"loading a {kind_of(optimizer)}"):
-        backend.models.load_optimizer_state(optimizer, state)
+        backend.models.load_optimizer_state(model, optimizer, state)

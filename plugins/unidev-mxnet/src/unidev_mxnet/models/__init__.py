@@ -10,6 +10,7 @@ from mxnet.gluon import Block, HybridBlock, Parameter  # type: ignore[import-unt
 
 from unidev import UnsupportedOperation
 from unidev.contract import Models, Stored
+from unidev_mxnet.models import optimizer_state
 from unidev_mxnet.models.optimizers import (
     TrainerPart,
     TrainerTwin,
@@ -207,6 +208,19 @@ class MxnetModels(Models):
             and (gradients is None or device_of(gradients[0]) is device)
             and parameter._ctx_list == [device.native]
         )
+
+    def optimizer_state(self, optimizer: Any) -> Mapping[str, Array]:
+        """What a Trainer's updater keeps."""
+        return optimizer_state.state_of(optimizer)
+
+    def load_optimizer_state(
+        self,
+        model: Model,  # noqa: ARG002
+        optimizer: Any,
+        state: Mapping[str, Array],
+    ) -> None:
+        """Creates the states that are missing, and writes to them."""
+        optimizer_state.load_state(optimizer, state)
 
 
 def _all_parameters(model: Model) -> Iterator[tuple[str, Parameter]]:

@@ -9,6 +9,7 @@ import numpy as np
 from unidev.contract import Models, Stored
 from unidev.errors import UnsupportedOperation
 from unidev_paddle.framework import paddle
+from unidev_paddle.models import optimizer_state
 from unidev_paddle.models.optimizers import state_of
 from unidev_paddle.models.swap import Part, Twin, parts_of, swap
 from unidev_paddle.models.tree import (
@@ -150,6 +151,19 @@ class PaddleModels(Models):
         else:
             x.copy_(paddle.to_tensor(values, place=paddle.CPUPlace()), True)
         x._bump_inplace_version()  # a backward that needs the old values then fails
+
+    def optimizer_state(self, optimizer: Any) -> Mapping[str, Array]:
+        """Accumulators, master weights and the learning rate."""
+        return optimizer_state.state_of(optimizer)
+
+    def load_optimizer_state(
+        self,
+        model: Layer,  # noqa: ARG002
+        optimizer: Any,
+        state: Mapping[str, Array],
+    ) -> None:
+        """Creates the accumulators that are missing, and writes to them."""
+        optimizer_state.load_state(optimizer, state)
 
 
 def _check_single(model: Layer) -> None:

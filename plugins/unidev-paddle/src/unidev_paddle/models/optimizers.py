@@ -28,7 +28,7 @@ def state_of(optimizer: Any, names: Set[str]) -> Iterator[Tensor]:
             f"placing a {kind_of(optimizer)} with a model",
             "it is not a paddle.optimizer.Optimizer; pass the optimizer that it wraps",
         )
-    trained = {x.name for x in _parameters_of(optimizer)}
+    trained = {x.name for x in parameters_of(optimizer)}
     if not trained & names:
         raise UnsupportedOperation(
             f"placing this {type(optimizer).__name__} with this model",
@@ -49,7 +49,8 @@ def state_of(optimizer: Any, names: Set[str]) -> Iterator[Tensor]:
         yield from state_of(inner, names)
 
 
-def _parameters_of(optimizer: Any) -> Iterator[Tensor]:
+def parameters_of(optimizer: Any) -> Iterator[Tensor]:
+    """What it trains, in its own order."""
     for item in optimizer._parameter_list:
         if isinstance(item, dict):  # a parameter group
             yield from item["params"]

@@ -14,6 +14,7 @@ from unidev.contract import Models, Stored, kind_of
 from unidev.errors import UnsupportedOperation
 from unidev_tensorflow.deep_copy.eager import HOSTED
 from unidev_tensorflow.extents import host_array
+from unidev_tensorflow.models import optimizer_state
 from unidev_tensorflow.models.optimizers import forget_traces, variables_beside
 from unidev_tensorflow.models.swap import native_variable, swap_handles
 from unidev_tensorflow.models.traces import Traces, traces_of
@@ -154,6 +155,14 @@ class TensorFlowModels(Models):
             new = self.backend.from_numpy(values, variable.dtype, device)
             with self.backend.native_scope(device):
                 variable.assign(new, read_value=False)
+
+    def optimizer_state(self, optimizer: Any) -> Mapping[str, Array]:
+        """The variables of a Keras optimizer."""
+        return optimizer_state.state_of(optimizer)
+
+    def load_optimizer_state(self, model: Any, optimizer: Any, state: Mapping[str, Array]) -> None:
+        """By ``assign``; builds a new optimizer."""
+        optimizer_state.load_state(model, optimizer, state)
 
 
 def _once(found: Any) -> dict[str, Any]:

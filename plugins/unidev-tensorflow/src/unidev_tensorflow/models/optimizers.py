@@ -17,8 +17,8 @@ def variables_beside(model: Any, optimizer: Any) -> list[Any]:
     found = []
     for layer in keras_layers(model):
         found += layer.metrics_variables
-        found += _variables_of(getattr(layer, "optimizer", None))
-    return found + _variables_of(optimizer)
+        found += variables_of(getattr(layer, "optimizer", None))
+    return found + variables_of(optimizer)
 
 
 def forget_traces(model: Any) -> None:
@@ -32,7 +32,12 @@ def forget_traces(model: Any) -> None:
                 setattr(layer, name, None)
 
 
-def _variables_of(optimizer: Any) -> list[Any]:
+def variables_of(optimizer: Any) -> list[Any]:
+    """All that the optimizer keeps, and one that it wraps; none if it is None.
+
+    Raises:
+        UnsupportedOperation: it is not one of Keras's.
+    """
     if optimizer is None:
         return []
     keras = sys.modules.get("keras")
@@ -42,4 +47,4 @@ def _variables_of(optimizer: Any) -> list[Any]:
             "on TensorFlow an optimizer must be one of keras.optimizers",
         )
     inner = getattr(optimizer, "inner_optimizer", None)  # LossScaleOptimizer has one
-    return [*optimizer.variables, *_variables_of(inner)]
+    return [*optimizer.variables, *variables_of(inner)]

@@ -129,7 +129,10 @@ class TorchModels(Models):
         return optimizer_state.state_of(optimizer)
 
     def load_optimizer_state(
-        self, optimizer: torch.optim.Optimizer, state: Mapping[str, Array]
+        self,
+        model: torch.nn.Module,  # noqa: ARG002
+        optimizer: torch.optim.Optimizer,
+        state: Mapping[str, Array],
     ) -> None:
         """By ``load_state_dict``."""
         optimizer_state.load_state(optimizer, state)

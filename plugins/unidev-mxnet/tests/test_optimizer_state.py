@@ -1,0 +1,78 @@
+"""The state of Gluon optimizers in a checkpoint: continued, they give the same bits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import mxnet as mx
+import numpy as np
+import pytest
+from optimizer_checks import check_continued, check_refused
+
+import unidev
+from unidev_mxnet.scopes import numpy_semantics
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+OPTIMIZERS = {
+    "adam": lambda: mx.optimizer.Adam(learning_rate=0.1),
+    "sgd": lambda: mx.optimizer.SGD(learning_rate=0.1, momentum=0.9),
+    "plain sgd": lambda: mx.optimizer.SGD(learning_rate=0.1),
+    "schedule": lambda: mx.optimizer.Adam(
+        lr_scheduler=mx.lr_scheduler.FactorScheduler(2, 0.5, base_lr=0.1)
+    ),
+}
+
+
+def made(name: str, device: str) -> tuple[Any, Any]:
+    net = unidev.nn.sequential(unidev.nn.dense(4, 3), unidev.nn.relu(), unidev.nn.dense(3, 2))
+    unidev.place(net, device)
+    for number, x in enumerate(unidev.parameters(net).values()):
+        x[:] = mx.np.array(np.linspace(-1, 1 + number, x.size).reshape(x.shape), ctx=x.ctx)
+    with numpy_semantics():
+        return net, mx.gluon.Trainer(net.collect_params(), OPTIMIZERS[name]())
+
+
+def step(net: Any, trainer: Any, number: int) -> None:
+    values = np.linspace(-1, number, 20, dtype=np.float32).reshape(5, 4)
+    x = unidev.array(values, device=unidev.device_of(net))
+    with numpy_semantics():
+        with mx.autograd.record():
+            loss = (net(x) ** 2).sum()
+        loss.backward()
+        trainer.step(1)
+    if trainer._optimizer.lr_scheduler is None:
+        trainer.set_learning_rate(trainer.learning_rate * 0.9)
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_one_that_goes_on_gives_the_bits_of_an_undisturbed_one(
+    name: str, device: str, tmp_path: Path
+) -> None:
+    check_continued(lambda: made(name, device), step, tmp_path)
+
+
+def test_state_of_another_optimizer_is_refused_and_changes_nothing() -> None:
+    net, adam = made("adam", "cpu")
+    step(net, adam, 1)
+    models = unidev.active_backend().models
+    state = dict(models.optimizer_state(adam))
+    name = next(name for name, values in state.items() if values.ndim == 2)
+    check_refused(
+        net,
+        adam,
+        [
+            models.optimizer_state(made("sgd", "cpu")[1]),
+            {key: values for key, values in state.items() if key != name},
+            {**state, "Adam.states.99.0": np.zeros(3)},
+            {**state, name: np.zeros((5, 4), np.float32)},
+        ],
+    )
+
+
+def test_what_is_not_a_trainer_of_one_device_is_refused() -> None:
+    models = unidev.active_backend().models
+    with pytest.raises(unidev.UnsupportedOperation, match="Trainer"):
+        models.optimizer_state(mx.optimizer.Adam())
