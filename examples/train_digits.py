@@ -7,7 +7,7 @@ A small LeNet learns the 1,797 images of 8 by 8 pixels that come with scikit-lea
 The backend is torch, tensorflow, paddle or mxnet; NumPy has no gradients. It trains on the first
 GPU if there is one (with UNIDEV_SIMULATE=1, a simulated one), prints loss and accuracy after each
 epoch, and draws both into digits.png. After the same seed, the nets of all frameworks start from
-the same weights and see the same batches.
+the same weights and see the same batches, each from the framework's own loader, read ahead.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+from own_loaders import loader_of
 
 import unidev
 from unidev import nn
@@ -75,12 +76,12 @@ def loss_of(net, X, y):
 def train_epoch(net, data, seed, step_done):
     """Train once on each image, and return the mean loss."""
     device = unidev.device_of(net)
+    loader = loader_of(device.backend, data, seed, BATCH_SIZE)
     total = 0.0
-    for images, labels in batches(data, seed):
-        X, y = unidev.array(images, device=device), unidev.array(labels, device=device)
+    for X, y in unidev.prefetch(loader, device):
         loss, gradients = unidev.value_and_grad(loss_of)(net, X, y)
         unidev.sgd(net, gradients, lr=LEARNING_RATE)
-        total += unidev.to_numpy(loss).item() * len(labels)
+        total += unidev.to_numpy(loss).item() * len(y)
         step_done()
     return total / len(data[0])
 

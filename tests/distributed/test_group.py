@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import run_samples
 
 import unidev
+
+if TYPE_CHECKING:
+    from conftest import RunPython
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3])
@@ -133,3 +136,15 @@ def test_a_process_that_is_no_worker_is_a_group_of_one() -> None:
 def test_bad_input_is_named(call: Any, error: str, words: str) -> None:
     with pytest.raises(getattr(unidev, error), match=words):
         call(unidev.group())
+
+
+def test_what_torchrun_has_started_is_not_taken_for_a_group_of_one(run_python: RunPython) -> None:
+    program = """
+        import unidev
+        try:
+            unidev.group()
+        except unidev.UnsupportedOperation as error:
+            print(error)
+    """
+    given = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    assert "start them by `unidev launch`" in run_python(program, UNIDEV_BACKEND="numpy", **given)

@@ -39,7 +39,7 @@ def check_drawn(path):
 
 
 @pytest.mark.parametrize("backend", HERE)
-def test_train_digits_reads_97_percent_in_a_minute(backend, tmp_path):
+def test_train_digits_reads_97_percent(backend, tmp_path):
     done = run_example(tmp_path, "train_digits", "--json", "digits.json", backend=backend)
     if backend == "numpy":
         check_refused(done, "train_digits")
@@ -53,7 +53,6 @@ def test_train_digits_reads_97_percent_in_a_minute(backend, tmp_path):
     assert found["losses"][-1] < 0.1
     assert len(found["losses"]) == len(found["accuracies"]) == 15
     assert found["accuracies"][-1] >= 0.97
-    assert found["seconds"] < 60
     check_drawn(tmp_path / "digits.png")
 
 

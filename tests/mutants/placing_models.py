@@ -281,3 +281,24 @@ def old_memory_is_kept(backend: Any) -> None:
     def swap(self: Any, part: Any, twin: Any) -> None:
         exchange(self, part, twin)
         kept.append(twin)
+
+
+@torch_mutant("placing.remembered_device_follows")
+def remembered_devices_are_stale(backend: Any) -> None:
+    """Only tensors move: a Lightning module's ``device`` names the one that it came from."""
+    from unidev_torch.models import tree
+
+    in_place_of(tree.move_what_else)(lambda model, native: None)
+
+
+@torch_mutant("placing.gradient_of_an_embedding")
+def gradients_of_embeddings_stay_on_the_host(backend: Any) -> None:
+    """The gradient is where a fallback computed it: Paddle's, on devices without the kernel."""
+    from unidev_torch.probe.models import TorchModelProbe
+
+    stored = TorchModelProbe.embedding
+
+    @replace(TorchModelProbe)
+    def embedding(self: Any, device: Any) -> Any:
+        weight, gradient = stored(self, device)
+        return weight, gradient.cpu()

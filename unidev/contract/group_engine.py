@@ -99,6 +99,12 @@ class GroupEngine(ABC):
     ``join`` may set it, as it depends on the device.
     """
 
+    joins_by_environment: bool = False
+    """Whether ``join`` needs no more than RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+
+    Then it also joins what torchrun has started; ``Meeting.folder`` is None there.
+    """
+
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
@@ -108,7 +114,11 @@ class GroupEngine(ABC):
 
     @abstractmethod
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:
-        """The sum, minimum or maximum over all workers; may write to ``flat`` and return it."""
+        """The sum, minimum or maximum over all workers; may write to ``flat`` and return it.
+
+        Small tensors are packed into a flat one; a large one comes as it is, of any shape and any
+        strides.
+        """
 
     @abstractmethod
     def broadcast(self, flat: Tensor, root: int) -> Tensor:

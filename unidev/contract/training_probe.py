@@ -137,3 +137,13 @@ class ModelProbe(ABC):
 
     compiled: Callable[[], Model] = unsupported("the framework compiles no models")
     """A model of the shapes above, built and on the CPU, of which the framework compiles all."""
+
+    remembering: Callable[[], tuple[Model, Callable[[], object]]] = unsupported(
+        "the framework's models keep no device beside their tensors"
+    )
+    """A model on the CPU that keeps its native device in an attribute, and what reads that."""
+
+    embedding: Callable[[Device], tuple[Tensor, Tensor]] = unsupported(
+        "the framework stores no gradients in the parameters"
+    )
+    """The weight of an embedding on the device, looked up twice, and its gradient, stored so."""

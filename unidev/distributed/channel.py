@@ -7,7 +7,7 @@ import pickle
 import signal
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from unidev.contract.launcher import Frame
 from unidev.distributed.frames import (
@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+class Link(Protocol):
+    """How a worker agrees with the others."""
+
+    def compare(self, number: int, description: tuple[str, Sequence[str]]) -> str | None:
+        """What the workers differ in at collective ``number``, or None; blocks for all of them."""
+
+    def shared(self, content: bytes) -> bytes:
+        """What worker 0 has given, on every worker."""
+
+
 class Channel:
     """Messages to the parent and, through it, to the other workers.
 
@@ -35,6 +45,8 @@ class Channel:
     """
 
     def __init__(self, up: int, down: int) -> None:
+        self.rank = 0
+        """Known once the order has come."""
         self._up = up
         self._reader = Reader(down)
         self._writing = threading.Lock()
@@ -73,6 +85,14 @@ class Channel:
     def post(self, peer: int, number: int, body: Any) -> None:
         """Send bytes to a worker, or to ``EVERYBODY`` else."""
         self._send(Frame(DATA, peer, number, body))
+
+    def shared(self, content: bytes) -> bytes:
+        """What worker 0 has given, on every worker."""
+        number = self.next_number()
+        if self.rank:
+            return bytes(self.receive(0, number))
+        self.post(EVERYBODY, number, content)
+        return content
 
     def receive(self, peer: int, number: int) -> bytearray:
         """Wait for what ``peer`` posts under that number."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from unidev.contract.backend import Unsupported
 from unidev.distributed.board import OPERATIONS
-from unidev.distributed.frames import EVERYBODY
+from unidev.distributed.channel import Channel
 from unidev.distributed.host_engine import HostEngine, LonelyEngine
 from unidev.distributed.plans import Plan, Stage, stages_of, weight_dtype
 from unidev.distributed.trees import Tree, signature
@@ -86,12 +86,8 @@ class Exchange:
         self._compare(number, call, [])
         if own.channel is None:
             return work()
-        tag = own.channel.next_number()
-        if own.rank:
-            result, error = pickle.loads(own.channel.receive(0, tag))  # noqa: S301  our own worker's
-        else:
-            result, error = _tried(work)
-            own.channel.post(EVERYBODY, tag, pickle.dumps((result, error)))
+        done = b"" if own.rank else pickle.dumps(_tried(work))
+        result, error = pickle.loads(own.channel.shared(done))  # noqa: S301  our own worker's
         own.mark.leave()
         if error is not None:
             raise error
@@ -165,6 +161,8 @@ class Exchange:
         own = self._own
         if own.channel is None:
             return [LonelyEngine(backend)]
+        if not isinstance(own.channel, Channel):  # not a run of ours: nothing else is there
+            return [backend.group_engine]
         host = HostEngine(backend, own.channel, own.rank, own.size)
         if isinstance(backend.group_engine, Unsupported):
             return [host]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unidev.calls.boundary import call
 from unidev.contract.dtypes import portable_name
 from unidev.devices.finding import resolve_device
-from unidev.distributed import checkpoints, membership
+from unidev.distributed import checkpoints, membership, torchrun
 from unidev.distributed.board import Mark
 from unidev.distributed.exchanging import Exchange
 from unidev.distributed.membership import Membership
@@ -41,8 +41,12 @@ _group: Group | None = None
 def group() -> Group:
     """The workers of this run; in a process that is not a worker, a group of one.
 
+    On PyTorch, in a process that torchrun or ``accelerate launch`` has started, those that it has
+    started; joins them, and blocks until all have come.
+
     Raises:
-        UnsupportedOperation: in another thread than the one that runs the function: the collectives
+        UnsupportedOperation: torchrun has started this process, and the framework cannot join; or
+            in another thread than the one that runs the function: the collectives
             of all workers must come in one order.
 
     >>> import unidev
@@ -51,7 +55,7 @@ def group() -> Group:
     """
     global _group  # noqa: PLW0603  one for each process
     if _group is None:
-        _group = Group(membership.current or _alone())
+        _group = Group(membership.current or _outside_a_run())
     _group.check_thread()
     return _group
 
@@ -288,7 +292,9 @@ class Group:
         return numbers[self.rank] / sum(numbers), False
 
 
-def _alone() -> Membership:
+def _outside_a_run() -> Membership:
+    if torchrun.is_started_by_another():
+        return torchrun.joined()
     return Membership(
         rank=0, size=1, place=0, gpus=0, backend="", meeting=None, timeout_s=0.0,
         checkpoints=None, attempt=0, channel=None, mark=Mark.alone(),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from unidev.contract.group_engine import Meeting
     from unidev.distributed.board import Mark
-    from unidev.distributed.channel import Channel
+    from unidev.distributed.channel import Link
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Membership:
     timeout_s: float
     checkpoints: str | None
     attempt: int
-    channel: Channel | None
+    channel: Link | None
     """None if there are no other workers."""
     mark: Mark
     joins_first: bool = False

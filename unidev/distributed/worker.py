@@ -28,6 +28,7 @@ def main() -> None:
     faulthandler.enable(crash)
     channel = Channel(up, down)
     order = channel.order()
+    channel.rank = order["membership"]["rank"]
     own = Membership(
         **order["membership"],
         place=place,

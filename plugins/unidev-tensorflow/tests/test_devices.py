@@ -75,6 +75,29 @@ def test_a_scope_inside_tensorflows_own_wins():
         assert str(unidev.device_of(tf.ones(3))) == "gpu:0"
 
 
+def test_a_scope_left_before_a_scope_of_tensorflow_within_it_says_so():
+    def suspended():
+        with unidev.gpu(0):
+            yield
+
+    generator = suspended()
+
+    def in_its_own_thread():  # where TensorFlow keeps the device that it was left with
+        next(generator)
+        with tf.device("/CPU:2"), unidev.gpu(3):
+            with pytest.raises(unidev.ScopeError, match=r"exit from `with gpu:0:` while a `tf.dev"):
+                generator.close()
+            found.append(str(unidev.device_of(unidev.ones(1))))
+            found.append(str(unidev.device_of(tf.ones(1))))
+        found.append(str(unidev.device_of(unidev.ones(1))))
+
+    found = []
+    thread = threading.Thread(target=in_its_own_thread)
+    thread.start()
+    thread.join()
+    assert found == ["gpu:3", "gpu:3", "cpu:0"]
+
+
 def test_an_identity_on_another_device_counts_as_there_and_its_copy_is_a_copy():
     x = unidev.ones((2, 3), device="gpu:0")
     with unidev.gpu(1):

@@ -69,6 +69,8 @@ _TRIALS: dict[str, Trial] = {
     "probe.models.unbuilt": lambda _, call: call(),
     "probe.models.spread": lambda _, call: call(),
     "probe.models.compiled": lambda _, call: call(),
+    "probe.models.remembering": lambda _, call: call(),
+    "probe.models.embedding": lambda backend, call: call(backend.cpu),
 }  # fmt: skip
 """Each ability with a meaningful call of it; for a part, a call of one of its methods."""
 

@@ -16,6 +16,7 @@ from unidev_tensorflow.deep_copy.gradient import register_gradient
 from unidev_tensorflow.deep_copy.public import copied
 from unidev_tensorflow.devices import LocalDevices
 from unidev_tensorflow.extents import extents, host_array
+from unidev_tensorflow.scopes import NativeScope
 from unidev_tensorflow.tensors import (
     COMPOSITES,
     DISTRIBUTED,
@@ -221,8 +222,7 @@ class TensorFlowBackend(Backend):
 
     def native_scope(self, device: Device) -> AbstractContextManager[Any]:
         """``tf.device``, which applies to one thread."""
-        scope: AbstractContextManager[Any] = tf.device(self._devices.full_name(device))
-        return scope
+        return NativeScope(self._devices.full_name(device), device)
 
     def extents(self, x: Any) -> Sequence[Extent]:
         """The tensor's own bytes: TensorFlow does not report which buffer a slice belongs to."""

@@ -152,7 +152,7 @@ def test_first_use(bench: Workbench) -> None:
         bench.evidence.add("first", f"{where}: {found}")
 
 
-_FIRST_CALLS = ("memory(device)", "track(device)", "synchronize(device)", "synchronize()")
+_FIRST_CALLS = ("memory(device)", "track(device)", "synchronize(device)")
 _FIRST = f"""
 import unidev
 from unidev import memory, synchronize

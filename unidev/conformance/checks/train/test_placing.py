@@ -236,6 +236,27 @@ def test_spread_is_refused(bench: Workbench, device: Device) -> None:
     bench.expect(unidev.UnidevError, unidev.device_of, model)  # it has no one device
 
 
+@check(needs=("models", "probe.models.remembering"), over="devices")
+def test_remembered_device_follows(bench: Workbench, device: Device) -> None:
+    """A model that keeps its device in an attribute finds the new one there."""
+    model, remembered = bench.probe.models.remembering()
+    for target in (device, bench.cpu, device):
+        bench.works(unidev.place, model, target)
+        found = remembered()
+        assert found == target.native, f"placed on {target}, the model remembers {found}"
+    bench.evidence.add("devices", str(device))
+
+
+@check(needs=("models", "probe.models.embedding"), over="devices")
+def test_gradient_of_an_embedding(bench: Workbench, device: Device) -> None:
+    """The gradient that the framework stores for an embedding is on the embedding's device."""
+    weight, gradient = bench.probe.models.embedding(device)
+    bench.oracle.check_device(weight, device, f"on {device}: the weight")
+    bench.oracle.check_device(gradient, device, f"on {device}: the gradient")
+    found = bench.works(unidev.device_of, {"weight": weight, "gradient": gradient})
+    assert found is device, f"unidev finds the weight and its gradient on {found}, not {device}"
+
+
 @check(required=True, needs=("layers", "models", "probe.current"), over="gpus")
 def test_current_device_stays(bench: Workbench, device: Device) -> None:
     """Making, placing and calling a model changes neither the current device nor the stream."""

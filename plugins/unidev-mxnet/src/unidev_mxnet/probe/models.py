@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Optimizer = Any
 
-    from unidev.contract import Model, Tensor
+    from unidev.contract import Device, Model, Tensor
 
 
 class Sample(Block):  # type: ignore[misc]  # MXNet is untyped
@@ -136,6 +136,17 @@ class MxnetModelProbe(ModelProbe):
             made.add(nn.Dense(4), nn.BatchNorm(), nn.Dense(4))
             made.initialize(mx.init.One(), ctx=mx.cpu())
         return made
+
+    def embedding(self, device: Device) -> tuple[Tensor, Tensor]:
+        """``backward`` stores the gradient in the parameter."""
+        with mx.util.np_shape(True), mx.util.np_array(True):
+            layer = nn.Embedding(4, 2)
+            layer.initialize(mx.init.One(), ctx=device.native)
+            rows = mx.np.array([1, 2, 1], ctx=device.native)
+            with autograd.record():
+                loss = layer(rows).sum()
+            loss.backward()
+            return layer.weight.data(), layer.weight.grad()
 
     def spread(self) -> Model:
         """A copy of each parameter on each of two devices."""

@@ -14,6 +14,8 @@ from unidev_paddle.framework import paddle
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from unidev.contract import Device
+
     Layer = Any
     Optimizer = Any
     Tensor = Any
@@ -110,6 +112,13 @@ class PaddleModelProbe(ModelProbe):
             warnings.simplefilter("ignore")  # BatchNorm1D, at each call while training
             (model(x) ** 2).sum().backward()
             optimizer.step()
+
+    def embedding(self, device: Device) -> tuple[Tensor, Tensor]:
+        """``backward`` stores the gradient in ``weight.grad``."""
+        layer = paddle.nn.Embedding(4, 2).to(device.native)
+        rows = paddle.to_tensor(np.array([1, 2, 1]), place=device.native)
+        layer(rows).sum().backward()
+        return layer.weight, layer.weight.grad
 
     def optimizer_tensors(self, optimizer: Optimizer) -> Mapping[str, Tensor]:
         """``state_dict``, by position: its names are numbered per process."""

@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
 from tensorflow.python.eager import record  # type: ignore[import-untyped]
-from tensorflow.python.ops.resource_variable_ops import (  # type: ignore[import-untyped]
-    UninitializedVariable,
-)
 
 from unidev.contract import Models, Stored, kind_of
 from unidev.errors import UnsupportedOperation
@@ -16,7 +13,7 @@ from unidev_tensorflow.deep_copy.eager import HOSTED
 from unidev_tensorflow.extents import host_array
 from unidev_tensorflow.models import optimizer_state
 from unidev_tensorflow.models.optimizers import forget_traces, variables_beside
-from unidev_tensorflow.models.swap import native_variable, swap_handles
+from unidev_tensorflow.models.swap import Twin, native_variable, swap_handles
 from unidev_tensorflow.models.traces import Traces, traces_of
 from unidev_tensorflow.models.tree import walk
 from unidev_tensorflow.tensors import DISTRIBUTED
@@ -84,20 +81,16 @@ class TensorFlowModels(Models):
         return all(self.is_on(variable, device) for variable in variables)
 
     def twin(self, part: Any, device: Device) -> Any:
-        """Another variable, which holds the copy's memory: TensorFlow copies it only on write."""
+        """Another handle, which holds the copy's memory: TensorFlow copies it only on write."""
         if isinstance(part, Traces):
             return part.twin(device)
         copied = self._copied(part, device)
         with self.backend.native_scope(device):
-            # In half the time that tf.Variable takes.
-            made = UninitializedVariable(
-                trainable=part.trainable, dtype=part.dtype, shape=part.shape
-            )
-            tf.raw_ops.AssignVariableOp(resource=made.handle, value=copied)
-        _check_movable(made)
-        if made.device != copied.device:
+            made = Twin(part, copied)
+        if made._handle.device != copied.device:
             raise UnsupportedOperation(
-                f"a {made.dtype.name} variable on {device}", f"TensorFlow put it on {made.device}"
+                f"a {part.dtype.name} variable on {device}",
+                f"TensorFlow put it on {made._handle.device}",
             )
         return made
 

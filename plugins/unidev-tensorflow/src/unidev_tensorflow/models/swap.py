@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
+
+import tensorflow as tf  # type: ignore[import-untyped]
+from tensorflow.python.eager import context  # type: ignore[import-untyped]
 
 from unidev_tensorflow.tensors import is_keras_variable
 
@@ -12,8 +16,29 @@ def native_variable(x: Any) -> Any:
     return x._value if is_keras_variable(x) else x
 
 
+class Twin:
+    """What ``swap_handles`` needs of a variable, in half the time that making one takes.
+
+    Its handle is like that of ``variable``, on the device of the scope that it is made in, and
+    holds ``value``, whose memory it shares.
+    """
+
+    def __init__(self, variable: Any, value: Any) -> None:
+        handle = variable._handle
+        # The name has TensorFlow free the memory with the last reference, as for its own variables.
+        made = tf.raw_ops.VarHandleOp(
+            dtype=variable.dtype, shape=variable.shape, shared_name=context.anonymous_name()
+        )
+        made._handle_data = handle._handle_data  # of shape and dtype, for functions that trace it
+        made._name = handle._name
+        made._unique_id = f"{handle._unique_id}_twin"
+        made._parent_trackable = weakref.ref(self)
+        tf.raw_ops.AssignVariableOp(resource=made, value=value)
+        self._handle = made
+
+
 def swap_handles(one: Any, other: Any) -> None:
-    """Exchange the memory of two TensorFlow variables; each stays the same object.
+    """Exchange the memory of two TensorFlow variables, or of one and a twin; each stays itself.
 
     ``assign`` under ``tf.device`` moves nothing, and a new variable would orphan the holders of the
     old one: optimizers, Keras's variables, checkpoints. A variable has its memory by a handle,

@@ -37,6 +37,8 @@ class TorchEngine(GroupEngine):
         {**GroupEngine.wider, "int16": "int32", "uint16": "int32", "uint32": "int64"}
     )
 
+    joins_by_environment = True
+
     def join(self, rank: int, meeting: Meeting, device: Device) -> None:
         """``init_process_group``, unless the program has called it, as under torchrun.
 

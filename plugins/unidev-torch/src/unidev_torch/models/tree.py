@@ -270,6 +270,8 @@ def _ask(module: torch.nn.Module, native: torch.device) -> None:
         module.to(native)
     except RuntimeError:  # torch's own
         raise
+    # The code of a stranger, which refuses in its own words and by any kind of error (bitsandbytes
+    # by ValueError). What it says goes to the user, and all that was moved is moved back.
     except Exception as error:
         raise UnsupportedOperation(
             f"placing a {type(module).__name__}", f"its own `to` refuses: {error}"

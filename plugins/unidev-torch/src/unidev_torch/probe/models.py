@@ -13,6 +13,8 @@ from unidev.contract import ModelProbe
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from unidev.contract import Device
+
 _WIDTH = 4
 
 
@@ -41,6 +43,17 @@ class Sample(nn.Module):
         y = self.again(self.inner(y) * self.scale + self.shift)
         found: torch.Tensor = self.last(y)
         return found
+
+
+class Remembering(nn.Sequential):
+    """Keeps its device in an attribute."""
+
+    device = torch.device("cpu")
+
+    def to(self, *args: Any, **options: Any) -> Remembering:
+        """Remembers the device, then moves."""
+        self.device = torch._C._nn._parse_to(*args, **options)[0]
+        return super().to(*args, **options)
 
 
 class Unbuilt(nn.Sequential):
@@ -136,3 +149,16 @@ class TorchModelProbe(ModelProbe):
     def compiled(self) -> Any:
         """By ``torch.compile``, without a compiler for the machine."""
         return torch.compile(self.model().get_submodule("first"), backend="eager")
+
+    def remembering(self) -> tuple[nn.Module, Callable[[], object]]:
+        """A module that overrides ``to``, as Lightning's do."""
+        model = Remembering(nn.Linear(_WIDTH, _WIDTH))
+        return nn.Sequential(model), lambda: model.device
+
+    def embedding(self, device: Device) -> tuple[torch.Tensor, torch.Tensor]:
+        """``backward`` stores the gradient in ``weight.grad``."""
+        layer = nn.Embedding(_WIDTH, 2, device=device.native)
+        layer(torch.tensor([1, 2, 1], device=device.native)).sum().backward()
+        gradient = layer.weight.grad
+        assert gradient is not None
+        return layer.weight, gradient

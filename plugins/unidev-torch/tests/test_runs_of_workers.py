@@ -1,0 +1,61 @@
+"""PyTorch in several processes: Adam after a failure, and torchrun."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import run_with_adam
+
+import unidev
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TORCHRUN = """
+import unidev
+
+group = unidev.group()
+tree = {"w": unidev.full(3, group.rank + 1.0), "half": unidev.full(2, 300.0, dtype="float16")}
+found = group.all_reduce(tree, "mean")
+same = group.broadcast(unidev.arange(2) + group.rank, 1)
+print([x.tolist() for x in (found["w"], found["half"], same)])
+try:
+    group.all_reduce(unidev.ones(3 + group.rank))
+except unidev.InvalidDataError as error:
+    print(error)
+group.barrier()
+"""
+
+
+def test_a_run_with_adam_whose_worker_was_killed_has_the_bits_of_an_undisturbed_one(
+    tmp_path: Path,
+) -> None:
+    runs = {}
+    for name, fails_at in (("undisturbed", 0), ("killed", 4)):
+        folder = tmp_path / name
+        runs[name] = unidev.run(
+            run_with_adam.train, str(folder), fails_at,
+            backend="torch", retries=1, checkpoints=folder,
+        )  # fmt: skip
+    (begun, bits), *others = runs["undisturbed"]
+    assert begun == 0
+    assert others == [(begun, bits)]
+    assert runs["killed"] == [(2, bits)] * 2
+
+
+def test_a_group_joins_what_torchrun_has_started(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(TORCHRUN)
+    words = ["torch.distributed.run", "--nproc-per-node=2", "--master-addr=127.0.0.1"]
+    done = subprocess.run(
+        [sys.executable, "-m", *words, "--standalone", "program.py"],
+        cwd=tmp_path,
+        env={**os.environ, "UNIDEV_BACKEND": "torch"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("[[1.5, 1.5, 1.5], [300.0, 300.0], [1, 2]]") == 2
+    assert done.stdout.count("shape (3,), but worker 1 has a float32 tensor of shape (4,)") == 2

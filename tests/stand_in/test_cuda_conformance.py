@@ -1,0 +1,69 @@
+"""The conformance suite on CUDA's devices, as far as it needs no kernels: PyTorch passes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import broken_on_cuda
+import pytest
+from mutants.mutant import Mutant
+from on_stand_in import torch
+
+from unidev.conformance.running.catalog import all_checks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NEED_KERNELS = {
+    "as_in_device.disjoint_copy_when_not_there", "copy.disjoint_across_devices",
+    "copy.disjoint_on_the_same_device", "copy.from_a_broadcast", "copy.from_a_view",
+    "copy.gradient_reaches_the_source", "copy.writing_one_leaves_the_other",
+    "create.each_dtype_on_each_device", "create.from_another_tensor", "create.on_each_device",
+    "create.zero_d", "devices.each_listed_device_is_usable", "devices.survives_spawn",
+    "queued.behind_queued_work", "smoke.probe_calibrated",
+    "tracer.begin_comes_before_the_bytes_move", "values.tensors_convert_as_lists_do",
+}  # fmt: skip
+"""They fill, convert or add on the GPU, or copy what is not contiguous there; so may a new check,
+which then belongs here, too."""
+CHECKS = tuple(each.id for each in all_checks("tensor") if each.id not in NEED_KERNELS)
+
+BROKEN = {name: each for name, each in vars(broken_on_cuda).items() if isinstance(each, Mutant)}
+
+
+def judged(folder: Path, backend: str, checks: tuple[str, ...], **variables: str) -> dict[str, str]:
+    """The result of each check, in a fresh process."""
+    assert torch.version.cuda
+    report = folder / "report.json"
+    path = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "unidev", "conform", backend, "--simulate", "0",
+            "--only", ",".join(checks), "--report", str(report),
+        ],
+        env={**os.environ, "PYTHONPATH": path, **variables},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert report.exists(), done.stderr[-2000:]
+    return {
+        each["check"]: each["result"] for each in json.loads(report.read_text("utf-8"))["results"]
+    }
+
+
+def test_pytorch_passes_what_needs_no_kernels(tmp_path):
+    found = judged(tmp_path, "torch", CHECKS)
+    assert len(found) > 90
+    assert found == dict.fromkeys(CHECKS, "pass")
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_backend_fails_each_check_that_it_names(tmp_path, name):
+    mutant = BROKEN[name]
+    found = judged(
+        tmp_path, mutant.backend_name, mutant.caught_by,
+        UNIDEV_PLUGINS=f"broken_on_cuda:{name}", UNIDEV_DISABLED_PLUGINS="torch",
+    )  # fmt: skip
+    assert found == dict.fromkeys(mutant.caught_by, "fail")

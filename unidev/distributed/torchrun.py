@@ -1,0 +1,97 @@
+"""Processes that another program has started: torchrun, or ``accelerate launch``."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.contract.backend import Unsupported
+from unidev.contract.group_engine import Meeting
+from unidev.distributed.board import Mark
+from unidev.distributed.comparing import difference
+from unidev.distributed.membership import Membership
+from unidev.errors import UnsupportedOperation
+from unidev.registry.selection import active_backend
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+    from unidev.contract.group_engine import GroupEngine
+
+_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_TIMEOUT_S = 600.0
+
+
+def is_started_by_another() -> bool:
+    """Whether this process is one of several, by the variables that torchrun sets."""
+    return all(name in os.environ for name in _VARIABLES) and int(os.environ["WORLD_SIZE"]) > 1
+
+
+def joined() -> Membership:
+    """This process's part in what another program has started; joins the others.
+
+    Raises:
+        UnsupportedOperation: the framework's engine cannot, by these variables alone.
+    """
+    backend = active_backend()
+    engine = backend.group_engine
+    if isinstance(engine, Unsupported) or not engine.joins_by_environment:
+        raise UnsupportedOperation(
+            f"joining what torchrun has started, with {backend.name}",
+            "its workers need more than torchrun's variables: start them by `unidev launch`",
+        )
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    place = int(os.environ.get("LOCAL_RANK", "0"))
+    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    gpus = int(backend.device_count("gpu") >= here)
+    device = backend.device("gpu", place) if gpus else backend.cpu
+    meeting = Meeting(
+        (os.environ["MASTER_ADDR"],) * size, (int(os.environ["MASTER_PORT"]),) * size, (), None,
+        _TIMEOUT_S,
+    )  # fmt: skip
+    engine.join(rank, meeting, device)
+    return Membership(
+        rank=rank, size=size, place=place, gpus=gpus, backend=backend.name, meeting=meeting,
+        timeout_s=_TIMEOUT_S, checkpoints=None, attempt=0,
+        channel=EngineLink(backend, engine, device, rank, size), mark=Mark.alone(),
+    )  # fmt: skip
+
+
+class EngineLink:
+    """What ``Channel`` is in a run, through the framework's engine."""
+
+    def __init__(
+        self, backend: Backend, engine: GroupEngine, device: Device, rank: int, size: int
+    ) -> None:
+        self.engine = engine
+        self._backend = backend
+        self._device = backend.cpu if engine.on_host else device
+        self._rank = rank
+        self._size = size
+
+    def compare(self, number: int, description: tuple[str, Sequence[str]]) -> str | None:  # noqa: ARG002  all come in one order
+        """What the workers differ in, or None; blocks for all of them."""
+        found = [pickle.loads(each) for each in self._gathered(pickle.dumps(description))]  # noqa: S301  our own group's
+        return difference(dict(enumerate(found)))
+
+    def shared(self, content: bytes) -> bytes:
+        """What worker 0 has given, on every worker."""
+        return self._gathered(content if self._rank == 0 else b"")[0]
+
+    def _gathered(self, content: bytes) -> list[bytes]:
+        sizes = [int(found[0]) for found in self._all(np.array([len(content)], "int64"))]
+        padded = np.zeros(max(1, *sizes), "uint8")
+        padded[: len(content)] = np.frombuffer(content, "uint8")
+        return [
+            found[:size].tobytes() for found, size in zip(self._all(padded), sizes, strict=True)
+        ]
+
+    def _all(self, array: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+        backend = self._backend
+        x = backend.from_numpy(array, backend.dtypes[array.dtype.name], self._device)
+        return [backend.to_numpy(found) for found in self.engine.all_gather(x)]
