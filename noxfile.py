@@ -102,6 +102,14 @@ def core(session: nox.Session) -> None:
     session.run(*PYTEST, *session.posargs, env=IN_TESTS)
 
 
+@nox.session
+def ray(session: nox.Session) -> None:
+    """The launcher on Ray, and a cluster of two nodes on this machine; NumPy alone."""
+    install(session, extras="conformance,distributed")
+    # One after the other: each starts a Ray of its own.
+    session.run("python", "-m", "pytest", "tests/distributed/test_ray.py", env=IN_TESTS)
+
+
 def is_newest_here() -> bool:
     """Whether the newest Python runs here; a shim of pyenv's may be all that is on the PATH."""
     found = shutil.which(f"python{NEWEST}")
@@ -203,6 +211,7 @@ def benchmarks(session: nox.Session) -> None:
     session.run("python", "benchmarks/copies.py")
     session.run("python", "benchmarks/models.py")
     session.run("python", "benchmarks/parallel.py")
+    session.run("python", "benchmarks/distributed.py")
     session.run("python", "benchmarks/long_trace.py")
 
 
