@@ -212,6 +212,7 @@ def benchmarks(session: nox.Session) -> None:
     session.run("python", "benchmarks/copies.py")
     session.run("python", "benchmarks/models.py")
     session.run("python", "benchmarks/parallel.py")
+    session.run("python", "benchmarks/distributed.py")
     session.run("python", "benchmarks/long_trace.py")
 
 
