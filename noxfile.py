@@ -102,6 +102,14 @@ def core(session: nox.Session) -> None:
     session.run(*PYTEST, *session.posargs, env=IN_TESTS)
 
 
+@nox.session
+def ray(session: nox.Session) -> None:
+    """The launcher on Ray, and a cluster of two nodes on this machine; NumPy alone."""
+    install(session, extras="conformance,distributed")
+    # One after the other: each starts a Ray of its own.
+    session.run("python", "-m", "pytest", "tests/distributed/test_ray.py", env=IN_TESTS)
+
+
 def is_newest_here() -> bool:
     """Whether the newest Python runs here; a shim of pyenv's may be all that is on the PATH."""
     found = shutil.which(f"python{NEWEST}")
@@ -125,7 +133,8 @@ def framework(session: nox.Session, name: str) -> None:
     check_types(session, f"plugins/unidev-{name}/src")
     session.run(*PYTEST, f"plugins/unidev-{name}", *session.posargs, env=IN_TESTS)
     if not session.posargs:  # they choose among the plugin's tests
-        session.install("--no-compile", *EXTRAS["examples"])
+        # With the framework's own pins, lest one of these replaces what it needs.
+        session.install("--no-compile", *EXTRAS["examples"], *FRAMEWORKS[name])
         # NumPy, and what needs no framework, is tested in the core's session.
         chosen = f"{name} or frameworks_that_are_here"
         session.run(*PYTEST, ON_EACH, "-k", chosen, env=IN_TESTS)
@@ -203,6 +212,7 @@ def benchmarks(session: nox.Session) -> None:
     session.run("python", "benchmarks/copies.py")
     session.run("python", "benchmarks/models.py")
     session.run("python", "benchmarks/parallel.py")
+    session.run("python", "benchmarks/distributed.py")
     session.run("python", "benchmarks/long_trace.py")
 
 

@@ -17,7 +17,16 @@ from hardware_report import children, witness
 from hardware_report.children import Ended
 from hardware_report.outcome import FAIL, PASS, NotRunError
 from hardware_report.setting import Setting, need
-from hardware_report.steps import bench, conform, contexts, copies, device_assert, facts, programs
+from hardware_report.steps import (
+    bench,
+    conform,
+    contexts,
+    copies,
+    device_assert,
+    facts,
+    programs,
+    trace,
+)
 from hardware_report.steps import memory as memory_step
 from hardware_report.witness import Seen
 
@@ -360,3 +369,46 @@ def test_facts_are_those_of_this_process(setting) -> None:
     assert outcome.facts["python"] == sys.version.split()[0]
     assert outcome.facts["devices"][1].startswith("gpu:1 (")
     assert Path(sys.prefix).name
+
+
+# -- traces against the profiler -------------------------------------------------------------------
+
+
+def memcpy(name: str, size: int) -> dict[str, Any]:
+    return {"cat": "gpu_memcpy", "name": f"Memcpy {name}", "args": {"bytes": size, "stream": 7}}
+
+
+def test_records_of_the_profiler_are_counted_by_direction() -> None:
+    events = [
+        memcpy("HtoD (Pageable -> Device)", 4), memcpy("DtoH (Device -> Pageable)", 16),
+        memcpy("HtoD (Pinned -> Device)", 8), memcpy("DtoD (Device -> Device)", 32),
+    ]  # fmt: skip
+    assert trace.of_records(events) == trace.Counted(2, 12, 1, 16)
+
+
+@pytest.mark.parametrize(
+    ("more", "verdict"),
+    [
+        ([], PASS),
+        ([memcpy("HtoD (Pageable -> Device)", 4)], FAIL),
+        ([memcpy("DtoD (Device -> Device)", 4)], PASS),
+    ],
+)
+def test_a_copy_that_the_trace_does_not_have_fails(setting, monkeypatch, more, verdict) -> None:
+    monkeypatch.setattr(Setting, "real_gpus", Setting.gpus)
+    monkeypatch.setattr(Setting, "only", lambda *_: None)
+    work = {"copy_to there and back": trace._WORK["copy_to there and back"]}
+    monkeypatch.setattr(trace, "_WORK", work)
+    own = [memcpy("HtoD (Pageable -> Device)", 16384), memcpy("DtoH (Device -> Pageable)", 16384)]
+    monkeypatch.setattr(trace, "records", lambda *_: own + more)
+    outcome = trace.against_profiler(setting)
+    assert outcome.verdict == verdict, text(outcome)
+    assert outcome.tables[0]["rows"][0][1:5] == ["1", "16384", "1", "16384"]
+
+
+def test_without_records_a_trace_is_not_judged(setting, monkeypatch) -> None:
+    monkeypatch.setattr(Setting, "real_gpus", Setting.gpus)
+    monkeypatch.setattr(Setting, "only", lambda *_: None)
+    monkeypatch.setattr(trace, "records", lambda *_: [])
+    with pytest.raises(NotRunError, match="CUPTI does not answer"):
+        trace.against_profiler(setting)

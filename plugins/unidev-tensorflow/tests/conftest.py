@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from warm_programs import SUITE, run_program
 
 os.environ["UNIDEV_SIMULATE"] = "4"
 os.environ["UNIDEV_BACKEND"] = "tensorflow"
@@ -22,6 +23,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     Python = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def with_tensorflow(tmp_path: Path) -> Python:
+    """Runs a program in a process that has imported TensorFlow, and no more; else as ``python``."""
+
+    def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        words = ["-W", "error", "-c", program]
+        own = {**os.environ, "UNIDEV_SIMULATE": "0", **environment}
+        return run_program(
+            words, backend="tensorflow", also=SUITE, environment=own, folder=tmp_path
+        )
+
+    return run
 
 
 @pytest.fixture

@@ -193,7 +193,7 @@ def test_what_unidev_moves_is_reported_by_what_it_calls_and_arrives():
     x = matrix()
     with recording() as found:
         y = unidev.copy_to(x, "gpu:1")
-    assert found == [("DeepCopy", "gpu:0", "gpu:1", 24, (2, 3))]
+    assert found == [("Tensor._copy", "gpu:0", "gpu:1", 24, (2, 3))]
     assert unidev.device_of(y) is unidev.gpu(1)
 
 

@@ -115,9 +115,10 @@ class TensorFlowModelProbe(ModelProbe):
         with tf.device(model.variables[0].value.device if model.variables else x.device):
             return model(x, training=False)
 
-    def optimizer(self, model: Any) -> Any:  # noqa: ARG002
-        """SGD with momentum."""
-        return keras.optimizers.SGD(learning_rate=0.05, momentum=0.9)
+    def optimizer(self, model: Any) -> Any:
+        """SGD with momentum, whose counters would otherwise be on the first GPU."""
+        with tf.device(model.variables[0].value.device):
+            return keras.optimizers.SGD(learning_rate=0.05, momentum=0.9)
 
     def step(self, model: Any, optimizer: Any, x: Any) -> None:
         """An ordinary training step; TensorFlow keeps no gradients."""
