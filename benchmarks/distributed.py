@@ -1,0 +1,123 @@
+"""``unidev.run`` with two workers on this machine: its cost, as ratios.
+
+``group().all_reduce`` stands against the framework's own call, a step of ``DataParallel`` against
+PyTorch's DDP and Paddle's DataParallel, and a run that does nothing but meet against the same two
+processes started by hand.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import own_distributed
+from measure import Row
+from table import main
+
+import unidev
+from unidev.contract import Meeting
+from unidev.distributed.launchers.processes import free_ports
+from unidev.registry.discovery import backend_spec
+from unidev.registry.loading import group_setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LOOP_AT_MOST = {"torch": 1 / 10, "paddle": 1 / 10, "tensorflow": 1 / 10, "mxnet": 1 / 3}
+STEP_AT_MOST = {
+    "torch": {
+        "the digits' LeNet": 1.05, "200 tensors of 64 x 64": 1.05,
+        "8 M parameters": 1.1, "34 M parameters": 1.3,
+    },
+    "paddle": {"the digits' LeNet": 1.15},
+}  # fmt: skip
+OWN_STEP = {"torch": "DDP", "paddle": "paddle.DataParallel"}
+STARTS = 3
+
+BY_HAND = """
+import pickle, sys
+import unidev
+from unidev.registry.loading import load_backend
+rank, backend, meeting = pickle.load(sys.stdin.buffer)
+engine = load_backend(backend).group_engine
+engine.join(rank, meeting, unidev.cpu())
+engine.all_reduce(unidev.ones(1), "sum")
+engine.leave()
+"""
+
+
+def rows_of(backend: str, _: str) -> Iterator[Row]:
+    """The rows of one backend."""
+    if backend == "numpy":  # it has no collectives of its own
+        return
+    found = unidev.run(own_distributed.reductions, workers=2, backend=backend)[0]
+    where = "into new memory" if backend == "tensorflow" else "in place"
+    yield Row(backend, f"all_reduce, 64 MiB {where}", "its own call", *found["large"], 1.1)
+    what = f"all_reduce, {own_distributed.TENSORS} x {own_distributed.SIZE:,} floats"
+    yield Row(backend, what, "a loop of it", *found["small"], LOOP_AT_MOST[backend])
+    if backend in STEP_AT_MOST:
+        steps = unidev.run(own_distributed.steps, workers=2, backend=backend)[0]
+        for model, times in steps.items():
+            limit = STEP_AT_MOST[backend][model]
+            yield Row(backend, f"a step, {model}", OWN_STEP[backend], *times, limit)
+    ours, theirs = [], []
+    for _round in range(STARTS):
+        ours.append(_seconds_of_run(backend))
+        theirs.append(_seconds_by_hand(backend))
+    ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+    times = statistics.median(ours), statistics.median(theirs)
+    yield Row(backend, "a run of two that meet", "processes by hand", *times, ratio, 1.3)
+
+
+def _seconds_of_run(backend: str) -> float:
+    start = time.perf_counter()
+    unidev.run(own_distributed.returned, workers=2, backend=backend)
+    return time.perf_counter() - start
+
+
+def _seconds_by_hand(backend: str) -> float:
+    import pickle
+
+    setting = group_setting(backend_spec(backend))
+    assert setting is not None
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        ((*helpers_at, first), (second,)) = free_ports([setting.helper_ports + 1, 1])
+        hosts = ("127.0.0.1",) * 2
+        meeting = Meeting(hosts, (first, second), tuple(helpers_at), Path(folder), 60.0)
+        plan = setting.prepare(meeting)
+        helpers = [
+            subprocess.Popen(
+                [sys.executable, *each.arguments], env={**os.environ, **each.environment}
+            )
+            for each in plan.helpers
+        ]
+        workers = []
+        for rank, variables in enumerate(plan.environment):
+            worker = subprocess.Popen(
+                [sys.executable, "-c", BY_HAND],
+                env={**os.environ, **variables},
+                stdin=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+            )
+            assert worker.stdin is not None
+            worker.stdin.write(pickle.dumps((rank, backend, meeting)))
+            worker.stdin.close()
+            workers.append(worker)
+        codes = [worker.wait() for worker in workers]
+        for helper in helpers:
+            helper.kill()
+            helper.wait()
+    assert not any(codes), codes
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # else its threads wait for each other
+    main(__doc__ or "", rows_of)

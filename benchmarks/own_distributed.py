@@ -1,0 +1,228 @@
+"""What each of two workers measures: unidev's exchanges against the framework's own.
+
+Workers import this module. Both sides run the same number of times in the same order everywhere, so
+the counts are fixed.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from typing import TYPE_CHECKING, Any
+
+import unidev
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Times = tuple[float, float, float]
+
+ROUNDS = 7
+MIB = 1 << 20
+TENSORS, SIZE = 400, 1_000
+
+
+def compared(ours: Callable[[], object], theirs: Callable[[], object], calls: int = 1) -> Times:
+    """Median seconds per call of each on this worker, and the median of the rounds' ratios."""
+    group, times = unidev.group(), ([], [])
+    for sides in (ours, theirs):
+        sides()
+    for round_ in range(ROUNDS):
+        gc.collect()
+        for which in (0, 1) if round_ % 2 else (1, 0):
+            measured = (ours, theirs)[which]
+            group.barrier()
+            start = time.perf_counter()
+            for _ in range(calls):
+                measured()
+            unidev.synchronize()
+            times[which].append((time.perf_counter() - start) / calls)
+    ratios = [a / b for a, b in zip(*times, strict=True)]
+    return statistics.median(times[0]), statistics.median(times[1]), statistics.median(ratios)
+
+
+def returned() -> None:
+    """The group is there, and that is all."""
+    unidev.group().all_reduce(unidev.ones(1))
+
+
+# -- all_reduce --------------------------------------------------------------------------------
+
+
+def reductions() -> dict[str, Times]:
+    """``all_reduce`` of one large tensor, and of many small ones."""
+    group, backend = unidev.group(), unidev.active_backend().name
+    group.all_reduce(unidev.ones(1))  # joins
+    own = OWN_CALLS[backend]()
+    large = unidev.zeros(64 * MIB // 4)
+    in_place = backend != "tensorflow"
+    small = [unidev.zeros(SIZE) for _ in range(TENSORS)]
+    return {
+        "large": compared(
+            lambda: group.all_reduce(large, in_place=in_place), lambda: own(large, "large")
+        ),
+        "small": compared(
+            lambda: group.all_reduce(small), lambda: [own(x, "small") for x in small]
+        ),
+    }
+
+
+def _own_torch() -> Callable[[Any, str], object]:
+    import torch.distributed as dist
+
+    return lambda x, _: dist.all_reduce(x)
+
+
+def _own_paddle() -> Callable[[Any, str], object]:
+    import paddle.distributed as dist
+
+    return lambda x, _: dist.all_reduce(x)
+
+
+def _own_tensorflow() -> Callable[[Any, str], object]:
+    import tensorflow as tf
+
+    keys = {"large": 100_001, "small": 100_002}
+
+    def reduce(x: Any, key: str) -> Any:
+        return tf.raw_ops.CollectiveReduceV2(
+            input=x, group_size=2, group_key=1, instance_key=keys[key], ordering_token=[],
+            merge_op="Add", final_op="Id",
+        )  # fmt: skip
+
+    return reduce
+
+
+def _own_mxnet() -> Callable[[Any, str], object]:
+    store = unidev.active_backend().group_engine._store
+    known: set[str] = set()
+
+    def reduce(x: Any, key: str) -> None:
+        legacy = x.as_nd_ndarray()
+        if key not in known:
+            store.init(key, legacy)
+            known.add(key)
+        store.pushpull(key, legacy, out=legacy)
+        legacy.wait_to_read()  # the next one has the same key
+
+    return reduce
+
+
+OWN_CALLS = {
+    "torch": _own_torch,
+    "tensorflow": _own_tensorflow,
+    "paddle": _own_paddle,
+    "mxnet": _own_mxnet,
+}
+
+
+# -- DataParallel ------------------------------------------------------------------------------
+
+
+def steps() -> dict[str, Times]:
+    """A step of ``DataParallel`` against the framework's own, by model."""
+    backend = unidev.active_backend().name
+    found = {}
+    for what, (net, other, batch, calls) in STEPS[backend]():
+        parallel = unidev.DataParallel(net)
+        step = unidev.value_and_grad(LOSSES[backend])
+        own = OWN_STEPS[backend](other)
+
+        def ours(parallel: Any = parallel, step: Any = step, batch: Any = batch) -> None:
+            _, gradients = step(parallel, *batch)
+            unidev.sgd(parallel, gradients, lr=0.0)
+
+        def theirs(own: Any = own, batch: Any = batch) -> None:
+            own(*batch)
+
+        found[what] = compared(ours, theirs, calls)
+    return found
+
+
+def _torch_models() -> Iterator[tuple[str, Any]]:
+    import copy
+
+    import torch
+    from torch import nn
+
+    def chain(width: int, count: int, *, bias: bool = False) -> Any:
+        return nn.Sequential(*(nn.Linear(width, width, bias=bias) for _ in range(count)))
+
+    lenet = nn.Sequential(
+        nn.Conv2d(1, 6, 3, padding=1), nn.Sigmoid(), nn.AvgPool2d(2),
+        nn.Conv2d(6, 16, 3, padding=1), nn.Sigmoid(), nn.AvgPool2d(2),
+        nn.Flatten(), nn.Linear(64, 120), nn.Sigmoid(), nn.Linear(120, 84), nn.Sigmoid(),
+        nn.Linear(84, 10),
+    )  # fmt: skip
+    labels = torch.arange(64) % 10
+    models = {
+        "the digits' LeNet": (lenet, torch.rand(64, 1, 8, 8), 10),
+        "200 tensors of 64 x 64": (chain(64, 200), torch.rand(64, 64), 3),
+        "8 M parameters": (chain(2048, 2), torch.rand(16, 2048), 1),
+        "34 M parameters": (chain(4096, 2), torch.rand(16, 4096), 1),
+    }
+    for what, (net, images, calls) in models.items():
+        yield what, (net, copy.deepcopy(net), (images, labels[: len(images)]), calls)
+
+
+def _torch_step(net: Any) -> Callable[..., None]:
+    import torch
+    from torch.nn.parallel import DistributedDataParallel
+
+    parallel = DistributedDataParallel(net)
+    optimizer = torch.optim.SGD(parallel.parameters(), lr=0.0)
+
+    def step(images: Any, labels: Any) -> None:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(parallel(images), labels).backward()
+        optimizer.step()
+
+    return step
+
+
+def _torch_loss(net: Any, images: Any, labels: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.cross_entropy(net(images), labels)
+
+
+def _paddle_models() -> Iterator[tuple[str, Any]]:
+    import paddle
+    from paddle import nn
+
+    def lenet() -> Any:
+        return nn.Sequential(
+            nn.Conv2D(1, 6, 3, padding=1), nn.Sigmoid(), nn.AvgPool2D(2),
+            nn.Conv2D(6, 16, 3, padding=1), nn.Sigmoid(), nn.AvgPool2D(2),
+            nn.Flatten(), nn.Linear(64, 120), nn.Sigmoid(), nn.Linear(120, 84), nn.Sigmoid(),
+            nn.Linear(84, 10),
+        )  # fmt: skip
+
+    batch = paddle.rand([64, 1, 8, 8]), paddle.arange(64) % 10
+    yield "the digits' LeNet", (lenet(), lenet(), batch, 10)
+
+
+def _paddle_step(net: Any) -> Callable[..., None]:
+    import paddle
+
+    parallel = paddle.DataParallel(net)
+    optimizer = paddle.optimizer.SGD(0.0, parameters=parallel.parameters())
+
+    def step(images: Any, labels: Any) -> None:
+        paddle.nn.functional.cross_entropy(parallel(images), labels).backward()
+        optimizer.step()
+        optimizer.clear_grad()
+
+    return step
+
+
+def _paddle_loss(net: Any, images: Any, labels: Any) -> Any:
+    import paddle
+
+    return paddle.nn.functional.cross_entropy(net(images), labels)
+
+
+STEPS = {"torch": _torch_models, "paddle": _paddle_models}
+OWN_STEPS = {"torch": _torch_step, "paddle": _paddle_step}
+LOSSES = {"torch": _torch_loss, "paddle": _paddle_loss}
