@@ -223,6 +223,16 @@ def test_one_that_holds_itself_is_refused_at_once() -> None:
         unidev.copy_to({"t": tree}, "cpu")
 
 
+@pytest.mark.parametrize("cls", [Plain, Frozen, Attrs, Config, Data, Rows, Frame, Mapped])
+def test_what_is_there_takes_the_quick_look(cls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from unidev.tensors import walking
+
+    tree = [cls(unidev.ones(1)), {"deeper": cls([unidev.ones(1)])}]
+    assert unidev.as_in_device(tree, unidev.cpu()) is tree
+    monkeypatch.delattr(walking, "_flatten")
+    assert unidev.as_in_device(tree, unidev.cpu()) is tree
+
+
 def test_an_own_registration_comes_first() -> None:
     class Own(dict):  # type: ignore[type-arg]
         pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Generator, Mapping, MappingView, Sequence, Set
 
 from unidev.contract.device import Device
@@ -11,7 +12,7 @@ from unidev.support.wording import kind_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from unidev.contract.backend import Backend
@@ -20,6 +21,10 @@ TENSOR, MODEL, CONTAINER, OTHER = "tensor", "model", "container", "other"
 
 PLAIN: set[type] = {int, float, complex, bool, str, bytes, type(None), Device}
 """Exact types of leaves that neither are nor hold tensors; ``objects.is_plain`` adds others."""
+
+values_of: weakref.WeakKeyDictionary[type, Callable[[Any], Iterable[Any]]]
+values_of = weakref.WeakKeyDictionary()
+"""What objects of a class hold, for a quick look: of classes that need no registration."""
 
 _LAZY = (Generator, map, filter, zip, enumerate, reversed)
 """May yield tensors, but only once: looking would consume them."""

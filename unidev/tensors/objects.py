@@ -144,6 +144,15 @@ def contents(x: Any, most: int | None = None) -> Iterator[tuple[Step, object]]:
             yield from _steps(False, enumerate(items(x)), most)
 
 
+def only_dict_of(cls: type) -> Callable[[Any], dict[str, Any]] | None:
+    """Reads the ``__dict__`` of objects of ``cls``, if they hold nothing besides."""
+    found = _attributes_of(cls)
+    if len(found) != 1 or found[0][1] != "__dict__" or issubclass(cls, (dict, *ITEMS)):
+        return None
+    read: Callable[[Any], dict[str, Any]] = cls.__mro__[found[0][0]].__dict__["__dict__"].__get__
+    return read
+
+
 def path_entry(step: Step) -> str:
     """``.name`` or ``['key']``."""
     is_attribute, key = step

@@ -10,13 +10,13 @@ from collections import OrderedDict, defaultdict
 
 from unidev.registry.loading import new_containers
 from unidev.support.wording import type_name
-from unidev.tensors.classify import is_dataclass, is_lazy
-from unidev.tensors.objects import contents, is_opaque, path_entry
+from unidev.tensors.classify import is_dataclass, is_lazy, values_of
+from unidev.tensors.objects import contents, is_opaque, only_dict_of, path_entry
 from unidev.tensors.walking import NAMESPACE
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
     Children = list[tuple[str, Any]]
@@ -149,8 +149,17 @@ def _find(cls: type) -> Opener | None:
     if is_lazy(cls) or is_opaque(cls):
         return None
     if _is_known(cls) or not set(_BY_ATTRIBUTES).isdisjoint(names):
+        values_of[cls] = _quick_values(cls)
         return Opener(_held, build_of_contents)
     return None
+
+
+def _quick_values(cls: type) -> Callable[[Any], Iterable[Any]]:
+    """What objects of ``cls`` hold, without the names."""
+    own_dict = only_dict_of(cls)
+    if own_dict is None:
+        return lambda x: [value for _, value in contents(x)]
+    return lambda x: own_dict(x).values()
 
 
 def _is_known(cls: type) -> bool:

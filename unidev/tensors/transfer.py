@@ -8,7 +8,7 @@ from unidev.contract.device import Device
 from unidev.devices.finding import as_device, resolve_device
 from unidev.errors import BackendMismatchError
 from unidev.registry.loading import backend_of_type, copiers, device_getters
-from unidev.tensors.classify import PLAIN
+from unidev.tensors.classify import PLAIN, values_of
 from unidev.tensors.containers import map_tensors
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -153,7 +153,7 @@ def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T
 
 
 def _is_all_there(tree: object, device: Device) -> bool:
-    """Whether all tensors in plain dicts, lists and tuples are on ``device``, by a quick look.
+    """Whether all tensors in plain containers and known objects are on ``device``: a quick look.
 
     False also where only optree could decide.
     """
@@ -162,7 +162,10 @@ def _is_all_there(tree: object, device: Device) -> bool:
     elif type(tree) is list or type(tree) is tuple:
         items = tree
     else:
-        return False
+        values = values_of.get(type(tree))
+        if values is None:
+            return False
+        items = values(tree)
     for item in items:
         cls = type(item)
         getter = device_getters.get(cls)

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     Losses = list[float]
 
 STEPS = 4
-CLOSE = 1e-3
-"""Relative: the GPU sums in another order, and may use TF32."""
+CLOSE = 1e-2
+"""Relative: a GPU sums in another order, and may use TF32. Weights that differ by 1e-3
+change these losses by 0.06 to 0.12 %, and an optimizer that starts anew by 12 % and more."""
 CLOSE_IN_BF16 = 0.05
 
 
