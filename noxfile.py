@@ -133,7 +133,8 @@ def framework(session: nox.Session, name: str) -> None:
     check_types(session, f"plugins/unidev-{name}/src")
     session.run(*PYTEST, f"plugins/unidev-{name}", *session.posargs, env=IN_TESTS)
     if not session.posargs:  # they choose among the plugin's tests
-        session.install("--no-compile", *EXTRAS["examples"])
+        # With the framework's own pins, lest one of these replaces what it needs.
+        session.install("--no-compile", *EXTRAS["examples"], *FRAMEWORKS[name])
         # NumPy, and what needs no framework, is tested in the core's session.
         chosen = f"{name} or frameworks_that_are_here"
         session.run(*PYTEST, ON_EACH, "-k", chosen, env=IN_TESTS)

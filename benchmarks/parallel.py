@@ -96,8 +96,8 @@ def _data_parallel_rows(backend: str) -> Iterator[Row]:
     parts = models.parts(net, None)
     names = {"pairs": [(part, models.twin(part, second)) for part in parts], "swap": models.swap}
     swapping, _, _ = compare("for pair in pairs: swap(*pair)", "pass", names)
-    each = swapping / len(parts)
-    yield Row(backend, "exchanging a part", "5 µs", each, SWAP_S, each / SWAP_S, 1)
+    each = swapping / len(models.parameters(net))  # a part may hold several
+    yield Row(backend, "exchanging a parameter", "5 µs", each, SWAP_S, each / SWAP_S, 1)
 
 
 def plot(rows: list[Row], path: str) -> None:

@@ -16,6 +16,8 @@ from on_stand_in import torch
 from runtime import DEVICE_ASSERT, UNKNOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from runtime import Runtime
 
 UUID_OF_1 = "GPU-000000a1-57a4-d141-c0da-000000000000"
@@ -184,3 +186,52 @@ def test_a_driver_that_is_too_old_is_refused_as_torch_does(monkeypatch):
     assert torch.cuda.device_count() == 2  # NVML counts cards that this torch cannot use
     with pytest.raises(RuntimeError, match=r"is too old \(found version 12040\)"):
         torch.ones(1).to("cuda")
+
+
+class Raw:
+    """The runtime's own calls, for what torch does not do: streams that are not non-blocking."""
+
+    def __init__(self) -> None:
+        self.library = ctypes.CDLL(os.environ["LD_PRELOAD"].partition(":")[0])
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        def call(*arguments: object) -> None:
+            assert getattr(self.library, name)(*arguments) == 0
+
+        return call
+
+
+def test_the_default_stream_and_blocking_ones_take_turns(cuda: Runtime):
+    raw, stream = Raw(), ctypes.c_void_p()
+    x, sevens = torch.arange(4.0).to("cuda"), torch.full((4,), 7.0).to("cuda")
+    y, early = torch.zeros(4, pin_memory=True), torch.zeros(4, pin_memory=True)
+    raw.cudaStreamCreate(ctypes.byref(stream))
+    copy = [ctypes.c_void_p(each.data_ptr()) for each in (early, x, y, sevens)]
+    nbytes, kind = ctypes.c_size_t(16), 4
+    raw.cudaMemcpyAsync(copy[0], copy[1], nbytes, kind, stream)  # before what comes next
+    x.copy_(sevens)  # in the default stream, which waits for it
+    raw.cudaMemcpyAsync(copy[2], copy[1], nbytes, kind, stream)  # and this waits for that
+    assert (early.tolist(), y.tolist()) == ([0] * 4, [0] * 4)
+    raw.cudaStreamSynchronize(stream)
+    assert (early.tolist(), y.tolist()) == ([0, 1, 2, 3], [7] * 4)
+    raw.cudaStreamDestroy(stream)
+
+
+def test_work_of_the_host_is_called_in_the_order_of_its_stream(cuda: Runtime):
+    raw, seen = Raw(), []
+    pinned = torch.zeros(2, pin_memory=True)
+    pinned.copy_(torch.ones(2).to("cuda"), non_blocking=True)
+    function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: seen.append(pinned.tolist()))
+    raw.cudaLaunchHostFunc(None, function, None)
+    assert seen == []
+    torch.cuda.synchronize()
+    assert seen == [[1, 1]]
+
+
+def test_the_host_waits_when_a_queue_is_full(cuda: Runtime):
+    x = torch.ones(2).to("cuda")
+    for _ in range(3000):
+        x.add_(1)
+    assert 1000 <= cuda.queued(0) <= 1024
+    cuda.finish()
+    assert cuda.queued(0) == 0

@@ -73,6 +73,7 @@ def _examples() -> Iterator[Step]:
         ("model_parallel", (), 2),
         ("multi_gpu", ("sklearn",), 2),
         ("multi_gpu_from_scratch", ("sklearn",), 2),
+        ("many_machines", ("sklearn", "matplotlib"), 2),  # its workers, by default, on one machine
     ):
         title = f"The example {name}.py"
         options = {"name": name, "needs": needs, "least": least}

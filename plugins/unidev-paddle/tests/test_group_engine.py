@@ -17,6 +17,10 @@ def test_three_workers_get_the_exact_result(tmp_path: Path) -> None:
     assert found.listens in ([{"0.0.0.0"}, set(), set()], [{"::"}, set(), set()])
 
 
+def test_between_machines_workers_are_counted_in_the_store(tmp_path: Path) -> None:
+    check_engine("paddle", 2, tmp_path, has_folder=False, UNIDEV_SIMULATE="0")
+
+
 def test_simulated_devices_travel_through_the_host(tmp_path: Path) -> None:
     found = check_engine("paddle", 2, tmp_path, "gpu:1", UNIDEV_SIMULATE="2")
     assert "sum of float32" in found.exchanged

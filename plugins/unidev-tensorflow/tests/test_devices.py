@@ -29,7 +29,7 @@ def test_a_physical_device_means_the_first_of_its_logical_ones():
 
 
 @pytest.mark.parametrize("spec", ["/TPU:0", "cuda:0", "/GPU:x", "/job:worker/GPU:0", "", "/",
-                                  "/task:1/GPU:0", "/physical_device:GPU:0", 3, None])  # fmt: skip
+                                  "/task:1/GPU:0", "/physical_device:GPU:0", {}, None])  # fmt: skip
 def test_what_means_no_device_is_refused(spec):
     with pytest.raises(unidev.DeviceSpecError):
         unidev.as_device(spec)

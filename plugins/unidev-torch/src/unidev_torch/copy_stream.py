@@ -21,17 +21,21 @@ class TorchCopyStream(CopyStream):
         self._from_host, self._between = (self._module.Stream(device=native) for _ in range(2))
 
     def copy(self, x: torch.Tensor) -> torch.Tensor | None:
-        """None for subclasses, for tensors that are not dense, and where autograd would record."""
+        """None for subclasses, for tensors that are not dense, and where autograd would record.
+
+        The device is the current one meanwhile: leaving the block of a stream would else make
+        another, and create a context there.
+        """
         if type(x) is not torch.Tensor or x.layout is not torch.strided or x.requires_grad:
             return None
         if x.is_cpu:
-            # Torch keeps pinned memory until the copies from it are done.
-            pinned = torch.empty(x.shape, dtype=x.dtype, pin_memory=True).copy_(x)
-            with self._module.stream(self._from_host):
+            with self._module.device(self._native), self._module.stream(self._from_host):
+                # Torch keeps pinned memory until the copies from it are done.
+                pinned = torch.empty(x.shape, dtype=x.dtype, pin_memory=True).copy_(x)
                 return pinned.to(self._native, non_blocking=True)
         queue = self._module.current_stream(x.device)
         self._between.wait_stream(queue)
-        with self._module.stream(self._between):
+        with self._module.device(self._native), self._module.stream(self._between):
             copied = x.to(self._native, non_blocking=True, copy=True)
         queue.wait_stream(self._between)  # before whatever overwrites or frees `x`
         return copied

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
 import time
 from pathlib import Path
@@ -13,22 +14,27 @@ if TYPE_CHECKING:
     from unidev.contract import Meeting
 
 _KEY = "unidev/arrived"
-_FIRST_S, _LONGEST_S = 5e-5, 5e-3
-"""Between two looks: short at first, since the others mostly come at once."""
+_BYTES = 8
+_YIELDS = 200
+_FIRST_S, _LONGEST_S = 5e-5, 2e-3
+"""Between two looks: at first none, then longer, since the others mostly come at once."""
 
 
 class Arrivals:
-    """Counts workers in the group's store before each exchange.
+    """Counts exchanges of each worker, and waits for the others before each.
 
     Paddle's gloo gives up after 30 seconds, which cannot be changed; a worker may well be a minute
-    late. A count for all, not a key for each exchange: the store never forgets one.
+    late.
     """
 
-    def __init__(self, meeting: Meeting) -> None:
-        self._store = core.create_or_get_global_tcp_store()
+    def __init__(self, rank: int, meeting: Meeting) -> None:
         self._size = meeting.size
         self._timeout_s = meeting.timeout_s
-        self._expected = 0
+        self._number = 0
+        if meeting.folder is None:
+            self._counts: _InStore | _InFile = _InStore()
+        else:
+            self._counts = _InFile(rank, meeting.size, meeting.folder / "arrivals")
 
     def await_all(self) -> None:
         """Return once all workers have come to this exchange.
@@ -36,19 +42,52 @@ class Arrivals:
         Raises:
             TimeoutError: one has not within the time of the run.
         """
-        self._expected += self._size
-        arrived = self._store.add(_KEY, 1)
+        self._number += 1
+        self._counts.come(self._number)
+        expected, looks = self._number * self._size, 0
         pause, end = _FIRST_S, time.monotonic() + self._timeout_s
-        while arrived < self._expected:
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_S)
-            arrived = self._store.add(_KEY, 0)
+        while self._counts.total(self._number) < expected:
+            looks += 1
+            time.sleep(0 if looks < _YIELDS else pause)
+            pause = pause if looks < _YIELDS else min(2 * pause, _LONGEST_S)
             if time.monotonic() > end:
-                missing = min(self._expected - arrived, self._size)
+                missing = expected - self._counts.total(self._number)
                 raise TimeoutError(
                     f"{missing} of {self._size} workers did not come to the exchange within "
                     f"{self._timeout_s:g} s"
                 )
+
+
+class _InFile:
+    """On one machine: a number for each worker in a file that all have mapped."""
+
+    def __init__(self, rank: int, size: int, path: Path) -> None:
+        with path.open("ab") as file:
+            file.truncate(size * _BYTES)  # by whoever comes first: the new bytes are zeros
+        with path.open("r+b") as file:
+            self._cells = memoryview(mmap.mmap(file.fileno(), size * _BYTES)).cast("Q")
+        self._rank = rank
+
+    def come(self, number: int) -> None:
+        self._cells[self._rank] = number
+
+    def total(self, number: int) -> int:
+        """As if none had gone on to the next exchange."""
+        return sum(min(count, number) for count in self._cells)
+
+
+class _InStore:
+    """Between machines: one sum in the group's store, which never forgets a key."""
+
+    def __init__(self) -> None:
+        self._store = core.create_or_get_global_tcp_store()
+
+    def come(self, number: int) -> None:  # noqa: ARG002
+        self._store.add(_KEY, 1)
+
+    def total(self, number: int) -> int:  # noqa: ARG002
+        """None goes on before all have come, so the sum is that of this exchange."""
+        return int(self._store.add(_KEY, 0))
 
 
 def wait_for_listener(meeting: Meeting) -> None:

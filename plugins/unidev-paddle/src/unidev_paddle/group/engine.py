@@ -70,7 +70,7 @@ class PaddleEngine(GroupEngine):
                 self._group = distributed.init_parallel_env().process_group
         finally:
             paddle.base.framework._set_expected_place(before)
-        self._arrivals = None if uses_gpu else Arrivals(meeting)
+        self._arrivals = None if uses_gpu else Arrivals(rank, meeting)
         self._here = device.native if uses_gpu else self.backend.cpu.native
 
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:
