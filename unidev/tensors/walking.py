@@ -211,7 +211,7 @@ def _checked_leaf(
     hidden, counts_numpy = None, False
     if not is_plain(cls) and not is_lazy(cls):
         # Arrays beside another framework's tensors are data, as numbers are: they stay.
-        may_move = is_container or leaf is search.tree
+        may_move = is_container or leaf is search.tree or opener_of(cls) is not None
         counts_numpy = "numpy" in search.frameworks or (may_move and not search.frameworks)
         hidden = path_to_tensor(leaf, counts_numpy=counts_numpy)
     if hidden is not None or (
