@@ -48,7 +48,11 @@ def test_every_error_is_public() -> None:
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_every_error_survives_the_way_back_from_a_worker_process(cls: type[Exception]) -> None:
-    error = cls("what", "why", "link") if cls is unidev.UnsupportedOperation else cls("message")
+    made = {
+        unidev.UnsupportedOperation: lambda: cls("what", "why", "link"),
+        unidev.WorkerFailedError: lambda: cls("message", rank=1, host="here", output=["a line"]),
+    }
+    error = made.get(cls, lambda: cls("message"))()
     back = pickle.loads(pickle.dumps(error))
     assert type(back) is cls
     assert (str(back), vars(back)) == (str(error), vars(error))

@@ -142,6 +142,7 @@ import runpy, sys
 for module in {missing!r}:
     sys.modules[module] = None
 sys.argv = ["train_digits.py"]
+sys.path.insert(0, {str(EXAMPLES)!r})
 runpy.run_path({str(EXAMPLES / "train_digits.py")!r}, run_name="__main__")
 """
     done = subprocess.run(

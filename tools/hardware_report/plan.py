@@ -81,7 +81,13 @@ def _examples() -> Iterator[Step]:
 
 
 def _benchmarks() -> Iterator[Step]:
-    for name, least in (("overhead", 1), ("copies", 1), ("models", 1), ("parallel", 8)):
+    for name, least in (
+        ("overhead", 1),
+        ("copies", 1),
+        ("batches", 1),
+        ("models", 1),
+        ("parallel", 8),
+    ):
         yield Step(
             f"benchmarks.{name}",
             f"benchmarks/{name}.py on gpu:0",

@@ -39,6 +39,7 @@ LABELS = {
     "layers": "`unidev.nn`: layers",
     "functions": "`unidev.nn.functional`",
     "collectives": "`split_batch`, `all_reduce`: several devices",
+    "group_engine": "`run`: the framework's own collectives between processes",
     "installation": "`unidev doctor`: what the framework was built for",
     "probe.autograd": "gradients that the conformance suite can judge",
     "probe.autograd.second_order": "gradients of gradients",
