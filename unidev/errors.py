@@ -209,8 +209,8 @@ class WorkerFailedError(RunError):
     """A worker failed, so the run has ended; that of the worker that failed first.
 
     Attributes:
-        rank: the worker's number.
-        host: the address of its host.
+        rank: the worker's number; -1 if unknown.
+        host: the address of its host; "" if unknown.
         traceback: its own traceback, or where it was, by ``faulthandler``; "" if unknown.
         signal: the signal that ended it, such as ``SIGKILL``, or None.
         output: the last lines that it printed.
@@ -220,8 +220,8 @@ class WorkerFailedError(RunError):
         self,
         message: str,
         *,
-        rank: int,
-        host: str,
+        rank: int = -1,
+        host: str = "",
         traceback: str = "",
         signal: str | None = None,
         output: Sequence[str] = (),
