@@ -162,12 +162,6 @@ def test_a_tensor_that_lies_on_several_devices_is_copied_where_it_is_and_not_mov
     assert done.stdout == "True False\nTrue\nTrue\n", done.stderr
 
 
-def test_a_packed_sequence_is_an_error_that_says_why() -> None:
-    packed = nn.utils.rnn.pack_padded_sequence(torch.ones(4, 2, 3), torch.tensor([4, 2]))
-    with pytest.raises(unidev.UnsupportedContainerError, match="always be on CPU"):
-        unidev.copy_to(packed, "gpu:1")
-
-
 @pytest.mark.parametrize("operation", ["device_of", "to_numpy", "copy"])
 def test_a_tensor_on_meta_has_no_device(operation: str) -> None:
     x = torch.ones(3, device="meta")
