@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 
+from unidev.contract.dtypes import numpy_name
 from unidev.errors import InvalidDataError, NotATensorError, UnsupportedDtypeError
 from unidev.support.wording import kind_of, shown, type_name
 
@@ -223,9 +224,10 @@ def check_fits(values: np.ndarray[Any, Any], dtype: str | None) -> None:
     """
     import numpy as np
 
-    if dtype in (None, values.dtype.name) or not values.size:
+    name = numpy_name(values.dtype)
+    if dtype in (None, name) or not values.size:
         return
-    if values.dtype.name == "bfloat16":  # from ml_dtypes: NumPy does not count it as a float
+    if name == "bfloat16":  # from ml_dtypes: NumPy does not count it as a float
         values = values.astype("float32")
     kind, least, largest = _range(dtype)
     if values.dtype.kind == "c" and kind != "c":

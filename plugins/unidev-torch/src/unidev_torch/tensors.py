@@ -145,7 +145,8 @@ def from_numpy(
     array: np.ndarray[Any, Any], dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:
     """The values of ``array``, converted to ``dtype``, in new memory of torch's on ``device``."""
-    if array.dtype.name == "bfloat16":  # from ml_dtypes, which torch does not support
+    # From ml_dtypes, which torch does not support. NumPy does not count it as a float.
+    if array.dtype.kind not in "biufc" and array.dtype.name == "bfloat16":
         bits = from_numpy(array.view(np.uint16), torch.uint16, torch.device("cpu"))
         return bits.view(torch.bfloat16).to(device=device, dtype=dtype)
     strides_fit = all(stride >= 0 and stride % array.itemsize == 0 for stride in array.strides)
