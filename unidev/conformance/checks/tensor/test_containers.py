@@ -240,6 +240,8 @@ def test_kinds_that_need_no_registration(bench: Workbench, source: Device, targe
         for moved in (unidev.copy_to(tree, target), unidev.copy_to({"a": [tree]}, target)["a"][0]):
             assert type(moved) is type(tree), f"{name}: it became {type(moved).__name__}"
             assert moved is not tree, f"{name}: the copy is the source"
+            is_whole = not isinstance(tree, list) or len(moved) == len(tree)
+            assert is_whole, f"{name}: of {len(tree)} items {len(moved)} are left"
             assert read(tree) is x, f"{name}: the source was changed"
             bench.oracle.check_copy(x, read(moved), target, name)
         assert unidev.device_of(tree) is source, f"{name}: on {unidev.device_of(tree)}"
