@@ -142,7 +142,7 @@ def test_raising(bench: Workbench) -> None:
 @check(required=True, needs=_NEEDS)
 def test_early(bench: Workbench) -> None:
     """A worker that returns while another waits is named."""
-    _check_blame(bench, "returns", 1, "returned after 2 collectives")
+    _check_blame(bench, "returns", 1, "collectives, while worker 0 waits in all_reduce")
 
 
 @check(required=True, needs=_NEEDS)
