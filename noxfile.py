@@ -107,7 +107,8 @@ def ray(session: nox.Session) -> None:
     """The launcher on Ray, and a cluster of two nodes on this machine; NumPy alone."""
     install(session, extras="conformance,distributed")
     # One after the other: each starts a Ray of its own.
-    session.run("python", "-m", "pytest", "tests/distributed/test_ray.py", env=IN_TESTS)
+    required = {**IN_TESTS, "RAY_REQUIRED": "1"}  # a missing Ray is an error, no skip
+    session.run("python", "-m", "pytest", "tests/distributed/test_ray.py", env=required)
 
 
 def is_newest_here() -> bool:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import uuid
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,16 +26,24 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def _ray() -> None:
-    pytest.importorskip("ray", reason="the extra `distributed` is not installed")
+    if find_spec("ray") is None and "RAY_REQUIRED" not in os.environ:
+        pytest.skip("the extra `distributed` is not installed")
 
 
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A variable that all processes of the test inherit; none with it is left afterwards."""
+    """A variable that all processes of the test inherit; none with it is left afterwards.
+
+    The sessions of a Ray stand in a folder of the test's own, since every start of a Ray, also in
+    another test at the same time, deletes those whose owner is gone.
+    """
     value = uuid.uuid4().hex
     monkeypatch.setenv("RUN_MARK", value)
-    yield value
-    assert all_gone(value), marked(value)
+    # Not tmp_path: Ray has sockets there, whose paths are limited to 107 characters.
+    with tempfile.TemporaryDirectory(prefix="ur-", ignore_cleanup_errors=True) as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        yield value
+        assert all_gone(value), marked(value)
 
 
 def in_a_process(program: str, **options: Any) -> subprocess.Popen[str]:
@@ -47,7 +56,7 @@ def in_a_process(program: str, **options: Any) -> subprocess.Popen[str]:
 
 
 def sessions() -> list[Path]:
-    return list(Path(tempfile.gettempdir()).glob("unidev-ray-*"))
+    return list(Path(os.environ["TMPDIR"]).glob("unidev-ray-*"))
 
 
 @pytest.mark.usefixtures("_ray")
@@ -187,8 +196,13 @@ def test_an_address_without_a_cluster_is_named(address: str, words: str) -> None
     assert words in str(caught.value)
 
 
-def test_the_command_that_installs_ray_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_that_installs_ray_is_named_before_anything_is_done(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / f"unidev-ray-{2**31 - 1}-left"  # a dead owner's, which a start would delete
+    left.mkdir()
     with pytest.raises(unidev.UnsupportedOperation, match=r"pip install '\.\[distributed\]'"):
         unidev.run(run_samples.ranks, backend="numpy", launcher="ray")
+    assert list(tmp_path.iterdir()) == [left]

@@ -9,6 +9,7 @@ import socket
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,11 +44,14 @@ class RayLauncher(Launcher):
         self._actors: list[Any] = []
         self._polls: dict[Any, int] = {}
         self._folder: str | None = None
+        _check_installed()
         try:
             if address is None:
                 self._folder = self._scope.enter_context(_own_folder())
                 self._scope.enter_context(_variables(_of_own_ray()))
-            self._ray = _imported()
+            import ray  # now, since it reads these variables
+
+            self._ray = ray
             self._connect(address, size)
             self._gpus = self._affordable(size, gpus)
             self._place(size, is_local=address is None)
@@ -194,16 +198,14 @@ class RayLauncher(Launcher):
         self.hosts = (_LOOPBACK,) * size if is_local else tuple(hosts)
 
 
-def _imported() -> Any:
-    try:
-        import ray
-    except ImportError as error:
-        raise UnsupportedOperation(
-            'unidev.run(launcher="ray")',
-            "Ray is not installed. Install it in unidev's repository with: pip install "
-            "'.[distributed]'",
-        ) from error
-    return ray
+def _check_installed() -> None:
+    if find_spec("ray") is not None:
+        return
+    raise UnsupportedOperation(
+        'unidev.run(launcher="ray")',
+        "Ray is not installed. Install it in unidev's repository with: pip install "
+        "'.[distributed]'",
+    )
 
 
 _token: str | None = None
