@@ -96,6 +96,17 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation site: each warning is an error, and nothing is downloaded."""
+    # As in `core`; without the plugins, since the pages say what all of them can do.
+    install(session, extras="bench,conformance,docs")
+    made = Path("docs", "_build")
+    # All pages each time: a page that is not read again gives no warning.
+    strict = ("--fail-on-warning", "--keep-going", "--fresh-env", "--quiet")
+    session.run("sphinx-build", *strict, "-d", str(made / "doctrees"), "docs", str(made / "html"))
+
+
+@nox.session
 def core(session: nox.Session) -> None:
     """The core, its conformance suite and NumPy's mutants, with no framework but NumPy."""
     install(session)
