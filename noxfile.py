@@ -92,7 +92,7 @@ def lint(session: nox.Session) -> None:
     session.install(RUFF, "nox")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    check_types(session, "unidev", "noxfile.py", "tools")
+    check_types(session, "unidev", "unidev_pytest", "noxfile.py", "tools")
 
 
 @nox.session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unidev.distributed.group import group
+from unidev.distributed.exchange.group import group
 from unidev.models.placing import backend_of_model
 from unidev.parallel import data_parallel
 from unidev.parallel.data_parallel import rows_of
