@@ -124,6 +124,7 @@ if TYPE_CHECKING:
     from unidev.parallel.reducing import all_reduce
     from unidev.parallel.replicating import broadcast, replicate
     from unidev.parallel.spreading import spread
+    from unidev.tensors.converting import convert
     from unidev.tensors.host_data import device_get, device_put, is_tensor, map_tensors
     from unidev.tensors.pinning import pin
     from unidev.tracing.trace_transfers import trace_transfers
@@ -149,6 +150,7 @@ _LATER = {
     "parallel.reducing": "all_reduce",
     "parallel.replicating": "broadcast replicate",
     "parallel.spreading": "spread",
+    "tensors.converting": "convert",
     "tensors.host_data": "device_get device_put is_tensor map_tensors",
     "tensors.pinning": "pin",
     "tracing.trace_transfers": "trace_transfers",
@@ -173,7 +175,7 @@ __all__ = [
     "TensorError", "Tracer", "TransferForbiddenError", "UnidevError", "UnsupportedContainerError",
     "UnsupportedDtypeError", "UnsupportedOperation", "Wheel", "WorkerFailedError", "active_backend",
     "all_reduce", "arange", "array", "as_device", "as_in_device", "broadcast", "check_same_device",
-    "copy_to", "cpu", "device_get", "device_of", "device_put", "empty", "empty_like",
+    "convert", "copy_to", "cpu", "device_get", "device_of", "device_put", "empty", "empty_like",
     "evaluate_accuracy", "fastest_device", "full", "gather", "gpu", "group", "hookimpl",
     "is_tensor", "list_backends", "list_devices", "load_parameters", "map_tensors", "memory",
     "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part", "pin", "place", "prefetch",

@@ -38,7 +38,7 @@ class Step:
 
 
 def _conform() -> Iterator[Step]:
-    for profile in ("tensor", "train", "multi"):
+    for profile in ("tensor", "train", "multi", "interop"):
         for how, title in (("real", "on the real GPUs"), ("simulated", "on two simulated GPUs")):
             yield Step(
                 f"conform.{profile}_{how}",

@@ -40,6 +40,7 @@ LABELS = {
     "functions": "`unidev.nn.functional`",
     "collectives": "`split_batch`, `all_reduce`: several devices",
     "group_engine": "`run`: the framework's own collectives between processes",
+    "interop": "`convert`: memory shared with other frameworks",
     "installation": "`unidev doctor`: what the framework was built for",
     "probe.autograd": "gradients that the conformance suite can judge",
     "probe.autograd.second_order": "gradients of gradients",

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     )
     from unidev.contract.hookspecs import hookimpl
     from unidev.contract.installation import Build, Installation, Wheel
+    from unidev.contract.interop import Exported, Interop
     from unidev.contract.launcher import Ended, Event, Frame, Job, Launcher, LauncherSpec, Progress
     from unidev.contract.layers import Array, Functions, Layers, Model, Pair, Tensor
     from unidev.contract.memory import Memory
@@ -46,8 +47,9 @@ if TYPE_CHECKING:
 
     __all__ = [
         "CONTRACT_VERSION", "Arrangement", "Array", "Autograd", "AutogradProbe", "Backend",
-        "BackendSpec", "Build", "Collectives", "CopyStream", "Device", "Ended", "Event", "Extent",
-        "Frame", "Functions", "GroupEngine", "GroupSetting", "HelperProcess", "Installation", "Job",
+        "BackendSpec", "Build", "Collectives", "CopyStream", "Device", "Ended", "Event", "Exported",
+        "Extent", "Frame", "Functions", "GroupEngine", "GroupSetting", "HelperProcess",
+        "Installation", "Interop", "Job",
         "Launcher", "LauncherSpec", "Layers", "Meeting", "Memory", "Model", "ModelProbe", "Models",
         "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe", "Progress", "Recording",
         "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel", "build_once",
@@ -64,6 +66,7 @@ _NAMES = {
     "contract.group_engine": "Arrangement GroupEngine GroupSetting HelperProcess Meeting",
     "contract.hookspecs": "hookimpl",
     "contract.installation": "Build Installation Wheel",
+    "contract.interop": "Exported Interop",
     "contract.launcher": "Ended Event Frame Job Launcher LauncherSpec Progress",
     "contract.layers": "Functions Layers",
     "contract.memory": "Memory",

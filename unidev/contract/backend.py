@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from unidev.contract.copy_stream import CopyStream
     from unidev.contract.group_engine import GroupEngine, GroupSetting
     from unidev.contract.installation import Installation
+    from unidev.contract.interop import Interop
     from unidev.contract.layers import Functions, Layers
     from unidev.contract.models import Models
     from unidev.contract.peak_memory import PeakCounter
@@ -368,6 +369,9 @@ class Backend(ABC):
 
     group_engine: GroupEngine = unsupported("the framework's own collectives are not connected")
     """Behind ``unidev.run``: ``unidev/contract/group_engine.py``. Without it, through the host."""
+
+    interop: Interop = unsupported("the backend does not share memory with other frameworks")
+    """Behind ``convert``: ``unidev/contract/interop.py``. Without it, through the host."""
 
     layers: Layers = unsupported("the backend has no layers")
     """Behind ``unidev.nn``: ``unidev/contract/layers.py``."""

@@ -37,6 +37,7 @@ class NumpyBackend(Backend):
     layers = part("unidev.numpy_backend.nn.layers:NumpyLayers")
     functions = part("unidev.numpy_backend.nn.functions:NumpyFunctions")
     collectives = part("unidev.numpy_backend.collectives:NumpyCollectives")
+    interop = part("unidev.numpy_backend.interop:NumpyInterop")
     tracer = part("unidev.numpy_backend.tracer:NumpyTracer")
     installation = part("unidev.numpy_backend.installation:NumpyInstallation")
     native_scope = unsupported("NumPy has no default device", "https://numpy.org/doc/stable/")

@@ -19,7 +19,7 @@ ABILITIES = (
     "probe.write", "probe.gradient", "probe.deleted", "probe.cut_short", "probe.allocated_bytes",
     "probe.read_out", "probe.current", "probe.side_stream",
     "models", "autograd", "layers", "functions", "collectives", "group_engine",
-    "installation", "tracer",
+    "interop", "installation", "tracer",
     "probe.autograd", "probe.autograd.second_order", "probe.autograd.is_differentiable",
     "probe.models", "probe.models.earlier_optimizer", "probe.models.add_hook",
     "probe.models.unbuilt", "probe.models.spread",

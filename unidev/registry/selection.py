@@ -81,7 +81,7 @@ def set_backend(name: str) -> None:
         BackendError: it does not exist or does not load; the selection does not change.
     """
     global _chosen, _reason
-    backend = _named(name)
+    backend = backend_named(name)
     with _lock:
         _chosen, _reason = backend, "set_backend"
 
@@ -94,7 +94,7 @@ class use_backend:  # noqa: N801  reads as the verb that it is
     """
 
     def __init__(self, name: str) -> None:
-        self._backend = _named(name)
+        self._backend = backend_named(name)
 
     def __enter__(self) -> Backend:
         Scope(self, self._backend.name).enter()
@@ -117,7 +117,8 @@ def backend_choice() -> Choice:
     return _default_choice()
 
 
-def _named(name: object) -> Backend:
+def backend_named(name: object) -> Backend:
+    """The backend of that name; loads it. Raises as ``set_backend``."""
     if not isinstance(name, str):
         raise BackendNotFoundError(
             f"the name of a backend must be a string such as 'numpy', not {shown(name)}; there "

@@ -13,7 +13,15 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize(
     ("profile", "count"),
-    [("tensor", 0), ("tensor", 1), ("tensor", 4), ("train", 0), ("train", 3), ("multi", 3)],
+    [
+        ("tensor", 0),
+        ("tensor", 1),
+        ("tensor", 4),
+        ("train", 0),
+        ("train", 3),
+        ("multi", 3),
+        ("interop", 2),
+    ],
 )
 def test_the_backend_conforms(profile: str, count: int, tmp_path: Path) -> None:
     check_conforms("tensorflow", profile, count, tmp_path)

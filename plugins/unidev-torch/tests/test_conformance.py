@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("profile", "count"), [*product(["tensor", "train"], [0, 1, 4]), ("multi", 3)]
+    ("profile", "count"), [*product(["tensor", "train"], [0, 1, 4]), ("multi", 3), ("interop", 2)]
 )
 def test_the_backend_conforms(profile: str, count: int, tmp_path: Path) -> None:
     check_conforms("torch", profile, count, tmp_path)

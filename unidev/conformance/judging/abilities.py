@@ -58,6 +58,7 @@ _TRIALS: dict[str, Trial] = {
     "layers": lambda _, part: part.relu(),
     "collectives": lambda backend, part: part.pack([_tensor(backend)]),
     "functions": lambda backend, part: part.relu(_tensor(backend)),
+    "interop": lambda backend, part: part.export(_tensor(backend)),
     "installation": lambda _, part: part.build(),
     "tracer": lambda _, part: part.watch(print, print),
     "probe.autograd": lambda backend, part: part.gradients(_same, [_matrix()], [backend.cpu]),

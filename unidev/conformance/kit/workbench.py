@@ -13,6 +13,7 @@ from unidev.conformance.kit.counting import TOLERANCE_BYTES, Counter
 from unidev.conformance.kit.evidence import Evidence
 from unidev.conformance.kit.oracle import Oracle
 from unidev.conformance.kit.subject import Refusal
+from unidev.conformance.kit.ways import ways
 from unidev.contract.backend import Unsupported
 from unidev.contract.probe import Probe
 from unidev.support.wording import shown
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unidev.conformance.kit.drawing import Drawn
+    from unidev.conformance.kit.ways import Way
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
 
@@ -142,6 +144,10 @@ class Workbench:
         """
         self.several(2)
         return [(one, other) for one, other in self.ring() if one is not other]
+
+    def ways(self) -> list[Way]:
+        """To and from each other framework that is installed beside this one, at least NumPy."""
+        return ways(self.backend)
 
     # -- tensors ----------------------------------------------------------------------------------
 

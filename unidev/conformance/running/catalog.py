@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
     from unidev.conformance.running.events import CheckEntry
 
-PROFILES = ("tensor", "train", "multi")
+PROFILES = ("tensor", "train", "multi", "interop")
 GROUPS = (
     "smoke", "devices", "create", "copy", "as_in_device", "containers", "host_data", "errors",
     "values", "threads", "prefetch", "memory", "statistics", "many", "pinned", "queued",
     "current",
     "contexts", "scarcity", "tracer", "gradients", "value_and_grad", "models", "placing",
     "failures", "footprint", "nested", "layers", "functional", "checkpoints", "damage",
-    "splitting", "replicating", "reducing", "data_parallel", "spreading", "workers",
+    "splitting", "replicating", "reducing", "data_parallel", "spreading", "workers", "converting",
 )  # fmt: skip
 """The order in which they run: a faulty probe is found before it is used to judge anything."""
 

@@ -60,6 +60,7 @@ class MxnetBackend(Backend):
     collectives = part("unidev_mxnet.collectives:MxnetCollectives")
     group_engine = part("unidev_mxnet.group.engine:MxnetEngine")
     installation = part("unidev_mxnet.installation:MxnetInstallation")
+    interop = part("unidev_mxnet.memory.interop:MxnetInterop")
     tracer = part("unidev_mxnet.tracer:MxnetTracer")
     memory = part("unidev_mxnet.memory:memory_of")
     pinned = part("unidev_mxnet.memory:pinning_of")
@@ -233,7 +234,7 @@ class MxnetBackend(Backend):
 
     def extents(self, x: Any) -> Sequence[Extent]:
         """Waits until ``x`` is written."""
-        from unidev_mxnet.extents import storage_extents
+        from unidev_mxnet.memory.extents import storage_extents
 
         self.device_of(x)
         return storage_extents(x)

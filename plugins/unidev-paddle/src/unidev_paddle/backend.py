@@ -50,6 +50,7 @@ class PaddleBackend(Backend):
     group_engine = part("unidev_paddle.group.engine:PaddleEngine")
     installation = part("unidev_paddle.installation:PaddleInstallation")
     peaks = part("unidev_paddle.memory:PaddlePeaks")
+    interop = part("unidev_paddle.memory.interop:PaddleInterop")
     tracer = part("unidev_paddle.tracer:PaddleTracer")
     pinned = part("unidev_paddle.memory:pinning_of")
 

@@ -15,7 +15,7 @@ from unidev_tensorflow.deep_copy.eager import DTYPES, eager_copy
 from unidev_tensorflow.deep_copy.gradient import register_gradient
 from unidev_tensorflow.deep_copy.public import copied
 from unidev_tensorflow.devices import LocalDevices
-from unidev_tensorflow.extents import extents, host_array
+from unidev_tensorflow.memory.extents import extents, host_array
 from unidev_tensorflow.scopes import NativeScope
 from unidev_tensorflow.tensors import (
     COMPOSITES,
@@ -52,6 +52,7 @@ class TensorFlowBackend(Backend):
     functions = part("unidev_tensorflow.nn.functions:TensorFlowFunctions")
     collectives = part("unidev_tensorflow.collectives:TensorFlowCollectives")
     group_engine = part("unidev_tensorflow.group.engine:TensorFlowEngine")
+    interop = part("unidev_tensorflow.memory.interop:TensorFlowInterop")
     tracer = part("unidev_tensorflow.tracer:TensorFlowTracer")
     installation = part("unidev_tensorflow.installation:TensorFlowInstallation")
     memory = part("unidev_tensorflow.memory:memory_of")

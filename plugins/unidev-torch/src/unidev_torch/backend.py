@@ -54,6 +54,7 @@ class TorchBackend(Backend):
     collectives = part("unidev_torch.collectives:TorchCollectives")
     group_engine = part("unidev_torch.group.engine:TorchEngine")
     installation = part("unidev_torch.installation:TorchInstallation")
+    interop = part("unidev_torch.memory.interop:TorchInterop")
     tracer = part("unidev_torch.tracer:TorchTracer")
     peaks = part("unidev_torch.memory:peaks_of")
     pinned = part("unidev_torch.memory:pinning_of")

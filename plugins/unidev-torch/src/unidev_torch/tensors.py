@@ -132,7 +132,7 @@ def check_movable(x: torch.Tensor, *, is_simulated: bool) -> None:
         UnsupportedOperation: it is spread over several devices, or is not dense and goes to a
         simulated one.
     """
-    _refuse_spread(x, "moving")
+    refuse_spread(x, "moving")
     is_dense = x.layout is torch.jagged or (x.layout is torch.strided and not x.is_nested)
     if is_simulated and (x.is_quantized or not is_dense):
         kind = "quantized" if x.is_quantized else _kind_of(x)
@@ -164,7 +164,7 @@ def to_numpy(x: torch.Tensor) -> np.ndarray[Any, Any]:
         UnsupportedOperation: not a dense tensor with memory.
     """
     check_memory(x)
-    _refuse_spread(x, "reading")
+    refuse_spread(x, "reading")
     if x.dtype not in _NUMPY_NAMES:
         hint = "x.to(torch.complex64)" if x.is_complex() else "x.float()"
         if x.is_quantized:
@@ -204,7 +204,8 @@ def has_memory(x: torch.Tensor) -> bool:
     return x.device.type != "meta" and type(x).__name__ != "FakeTensor"
 
 
-def _refuse_spread(x: torch.Tensor, doing: str) -> None:
+def refuse_spread(x: torch.Tensor, doing: str) -> None:
+    """Raise UnsupportedOperation for a tensor that is spread over several devices."""
     if type(x).__name__ == "DTensor":
         raise UnsupportedOperation(
             f"{doing} a DTensor", "it is spread over devices: use x.to_local() or x.full_tensor()"

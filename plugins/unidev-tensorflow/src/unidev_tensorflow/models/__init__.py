@@ -10,7 +10,7 @@ from tensorflow.python.eager import record  # type: ignore[import-untyped]
 from unidev.contract import Models, Stored, kind_of
 from unidev.errors import UnsupportedOperation
 from unidev_tensorflow.deep_copy.eager import HOSTED
-from unidev_tensorflow.extents import host_array
+from unidev_tensorflow.memory.extents import host_array
 from unidev_tensorflow.models import optimizer_state
 from unidev_tensorflow.models.optimizers import forget_traces, variables_beside
 from unidev_tensorflow.models.swap import Twin, native_variable, swap_handles

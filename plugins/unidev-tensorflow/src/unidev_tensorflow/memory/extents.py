@@ -61,8 +61,16 @@ def _dlpack_address(x: Any) -> int:
             f"the address of a {x.dtype.name} tensor",
             "TensorFlow exports no memory of a GPU with such numbers",
         )
-    # A DLManagedTensor begins with its data pointer; TensorFlow's has no offset besides.
     # Nobody consumes the capsule: it frees what it holds when it is collected.
-    capsule = tf.experimental.dlpack.to_dlpack(x)
+    return capsule_address(tf.experimental.dlpack.to_dlpack(x))
+
+
+_OFFSET_AT = 40
+"""Where a DLTensor has its ``byte_offset``: behind two pointers, device, ndim, dtype, shape."""
+
+
+def capsule_address(capsule: Any) -> int:
+    """The address of the first element of the tensor in a capsule of DLPack; 0 if it has none."""
     tensor = _get_pointer(capsule, b"dltensor")
-    return ctypes.c_void_p.from_address(tensor).value or 0
+    address: int = ctypes.c_void_p.from_address(tensor).value or 0
+    return address and address + ctypes.c_uint64.from_address(tensor + _OFFSET_AT).value

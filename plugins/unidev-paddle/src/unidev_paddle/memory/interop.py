@@ -1,0 +1,37 @@
+"""Paddle's memory for other frameworks, and theirs in tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unidev.contract import Exported, Interop
+from unidev.errors import UnsupportedOperation
+from unidev_paddle.framework import paddle
+from unidev_paddle.refusals import check_eager, not_dense
+
+_to_dlpack = paddle.utils.dlpack.to_dlpack
+_CUDA = 2
+"""DLPack's number."""
+
+
+class PaddleInterop(Interop):
+    """Dense tensors."""
+
+    def export(self, x: Any) -> Exported:
+        """Detached; Paddle's own ``__dlpack_device__`` has no index, which NumPy needs."""
+        check_eager("convert")
+        place = x.place if x.is_dense() else None
+        if place is None:
+            raise not_dense(x)
+        if not x.stop_gradient:
+            x = x.detach()
+        if place.is_cpu_place():
+            return Exported(lambda: _to_dlpack(x))
+        if place.is_gpu_place():
+            return Exported(lambda: _to_dlpack(x), (_CUDA, place.gpu_device_id()))
+        raise UnsupportedOperation("sharing a tensor", f"Paddle exports none at {place}")
+
+    def adopt(self, exported: Any, is_read_only: bool) -> Any:  # noqa: ARG002  Paddle has no read-only tensors
+        """``from_dlpack``, without a gradient."""
+        check_eager("convert")
+        return paddle.utils.dlpack.from_dlpack(exported.__dlpack__())

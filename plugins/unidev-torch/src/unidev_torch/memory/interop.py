@@ -1,0 +1,63 @@
+"""PyTorch's memory for other frameworks, and theirs in tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from unidev.contract import Exported, Interop
+from unidev.errors import UnsupportedOperation
+from unidev_torch import tensors
+
+_KINDS = {"cuda": 10 if torch.version.hip else 2, "xpu": 14}
+"""DLPack's numbers; tensors of other accelerators are not shared."""
+
+
+class TorchInterop(Interop):
+    """Strided tensors."""
+
+    def export(self, x: torch.Tensor) -> Any:
+        """Detached, and as a plain tensor."""
+        tensors.check_memory(x)
+        if x.layout is not torch.strided or x.is_nested or x.is_quantized:
+            raise UnsupportedOperation(
+                "sharing a tensor", "DLPack has neither sparse nor nested nor quantized ones"
+            )
+        if type(x) is not torch.Tensor or x.requires_grad:
+            tensors.refuse_spread(x, "sharing")
+            if not tensors.has_memory(x):
+                reason = f"a {type(x).__name__} has no memory"
+                raise UnsupportedOperation("sharing a tensor", reason)
+            x = x.detach().as_subclass(torch.Tensor)
+        if x.is_conj() or x.is_neg():
+            raise UnsupportedOperation(
+                "sharing a tensor",
+                "its conjugate or negative bit is set, so that other frameworks would read other "
+                "values; those of x.resolve_conj().resolve_neg() they can",
+            )
+        return x if x.is_cpu else _of_accelerator(x)
+
+    def adopt(self, exported: Any, is_read_only: bool) -> torch.Tensor:  # noqa: ARG002  PyTorch has no read-only tensors
+        """``torch.from_dlpack``."""
+        return torch.from_dlpack(exported)
+
+    def packed(self, x: torch.Tensor) -> torch.Tensor:
+        """In C order, with conjugates computed."""
+        tensors.check_memory(x)
+        plain = x.detach().resolve_conj().resolve_neg()
+        return plain.to("cpu", copy=True, memory_format=torch.contiguous_format)
+
+
+def _of_accelerator(x: torch.Tensor) -> Exported:
+    kind = _KINDS.get(x.device.type)
+    if kind is None:
+        raise UnsupportedOperation(
+            "sharing a tensor", f"DLPack does not know {x.device.type} devices"
+        )
+
+    def capsule() -> Any:
+        with torch.get_device_module(x.device).device(x.device):  # PyTorch exports from it alone
+            return x.__dlpack__()
+
+    return Exported(capsule, (kind, x.device.index))
