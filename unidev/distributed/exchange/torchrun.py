@@ -11,9 +11,9 @@ import numpy as np
 
 from unidev.contract.backend import Unsupported
 from unidev.contract.group_engine import Meeting
-from unidev.distributed.board import Mark
-from unidev.distributed.comparing import difference
-from unidev.distributed.membership import Membership
+from unidev.distributed.exchange.membership import Membership
+from unidev.distributed.messages.board import Mark
+from unidev.distributed.messages.comparing import difference
 from unidev.errors import UnsupportedOperation
 from unidev.registry.selection import active_backend
 
