@@ -94,7 +94,18 @@ def lint(session: nox.Session) -> None:
     session.install(RUFF, "nox")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    check_types(session, "unidev", "noxfile.py", "hatch_build.py", "tools")
+    check_types(session, "unidev", "unidev_pytest", "noxfile.py", "hatch_build.py", "tools")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation site: each warning is an error, and nothing is downloaded."""
+    # As in `core`; without the plugins, since the pages say what all of them can do.
+    install(session, extras="bench,conformance,docs")
+    made = Path("docs", "_build")
+    # All pages each time: a page that is not read again gives no warning.
+    strict = ("--fail-on-warning", "--keep-going", "--fresh-env", "--quiet")
+    session.run("sphinx-build", *strict, "-d", str(made / "doctrees"), "docs", str(made / "html"))
 
 
 @nox.session

@@ -40,6 +40,8 @@ STOREYS = (
 """The packages, lowest first: each imports only from those below it. Those that share a storey do
 not import each other, but for the command line, which runs the suite."""
 BESIDES = {("cli", "conformance")}
+ROOMS = {"distributed": ("messages", "exchange", "workers", "launchers", "running")}
+"""The folders of a package, lowest first: each imports only from those below it."""
 HALL = {"__init__.py", "__main__.py", "errors.py"}
 FOR_PLUGINS = ("unidev", "unidev.contract", "unidev.errors")
 MOST_NEIGHBOURS = 12
@@ -175,6 +177,30 @@ def test_an_arrow_that_is_turned_is_found(package: str, text: str) -> None:
 def test_an_arrow_that_leads_down_is_let_be(package: str, text: str) -> None:
     assert arrows(Path("made_up.py"), package, text) or "TYPE_CHECKING" in text
     assert not upward(arrows(Path("made_up.py"), package, text))
+
+
+def turned_inside(package: str, folder: str, text: str) -> list[str]:
+    """The rooms above ``folder`` that ``text`` imports."""
+    rooms = ROOMS[package]
+    targets = (target.split(".") for _, target in imported_by(ast.parse(text)))
+    entered = [parts[2] for parts in targets if parts[:2] == ["unidev", package] and parts[2:]]
+    return [room for room in entered if rooms.index(room) > rooms.index(folder)]
+
+
+@pytest.mark.parametrize("package", ROOMS)
+def test_rooms_of_a_package_stand_on_each_other(package: str) -> None:
+    files = sorted((UNIDEV / package).glob("*/*.py"))
+    assert {path.parent.name for path in files} == set(ROOMS[package])
+    assert [path.name for path in (UNIDEV / package).glob("*.py")] == ["__init__.py"]
+    for path in files:
+        found = turned_inside(package, path.parent.name, path.read_text(encoding="utf-8"))
+        assert not found, f"{path} imports from {found}"
+
+
+def test_a_turned_import_between_rooms_is_found() -> None:
+    text = "def f():\n    from unidev.distributed.running.run import run"
+    assert turned_inside("distributed", "workers", text) == ["running"]
+    assert not turned_inside("distributed", "running", text)
 
 
 def test_the_hall_is_empty() -> None:

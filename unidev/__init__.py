@@ -113,9 +113,9 @@ if TYPE_CHECKING:
     )
     from unidev.data.prefetching import prefetch
     from unidev.devices.peak_memory import track_memory
-    from unidev.distributed.data_parallel import DataParallel
-    from unidev.distributed.group import Group, group
-    from unidev.distributed.run import run
+    from unidev.distributed.exchange.data_parallel import DataParallel
+    from unidev.distributed.exchange.group import Group, group
+    from unidev.distributed.running.run import run
     from unidev.models.checkpoints.verbs import load_parameters, save_parameters
     from unidev.models.gradients import no_grad, sgd, value_and_grad
     from unidev.models.placing import parameters, place
@@ -138,9 +138,9 @@ _LATER = {
     ),
     "data.prefetching": "prefetch",
     "devices.peak_memory": "track_memory",
-    "distributed.data_parallel": "DataParallel",
-    "distributed.group": "Group group",
-    "distributed.run": "run",
+    "distributed.exchange.data_parallel": "DataParallel",
+    "distributed.exchange.group": "Group group",
+    "distributed.running.run": "run",
     "models.checkpoints.verbs": "load_parameters save_parameters",
     "models.gradients": "no_grad sgd value_and_grad",
     "models.placing": "parameters place",

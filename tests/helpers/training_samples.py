@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import unidev
-from unidev.distributed import checkpoints
+from unidev.distributed.exchange import checkpoints
 
 STEPS = 6
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 @multi_mutant("workers.bits")
 def sums_in_order_of_arrival(backend: Any) -> None:
     """Each worker begins with what it has itself: parameter servers add what comes first."""
-    from unidev.distributed.host_engine import _UFUNCS, HostEngine
+    from unidev.distributed.exchange.host_engine import _UFUNCS, HostEngine
 
     @replace(HostEngine)
     def all_reduce(self: Any, flat: Any, op: str) -> Any:
@@ -30,7 +30,7 @@ def sums_in_order_of_arrival(backend: Any) -> None:
 @multi_mutant("workers.values")
 def only_worker_0_gets_the_result(backend: Any) -> None:
     """A ``reduce`` in place of an ``all_reduce``."""
-    from unidev.distributed.host_engine import HostEngine
+    from unidev.distributed.exchange.host_engine import HostEngine
 
     sound = HostEngine.all_reduce
 
@@ -44,7 +44,7 @@ def only_worker_0_gets_the_result(backend: Any) -> None:
 @multi_mutant("workers.weights")
 def weights_of_workers_are_forgotten(backend: Any) -> None:
     """A mean over workers, whatever rows each has: DistributedDataParallel's own."""
-    from unidev.distributed.group import Group
+    from unidev.distributed.exchange.group import Group
 
     sound = Group._factor
 
@@ -56,7 +56,7 @@ def weights_of_workers_are_forgotten(backend: Any) -> None:
 @multi_mutant("workers.moved")
 def all_broadcast_from_worker_0(backend: Any) -> None:
     """The argument ``root`` is not passed on."""
-    from unidev.distributed.host_engine import HostEngine
+    from unidev.distributed.exchange.host_engine import HostEngine
 
     sound = HostEngine.broadcast
 
@@ -68,7 +68,7 @@ def all_broadcast_from_worker_0(backend: Any) -> None:
 @multi_mutant("workers.in_place")
 def results_are_not_written_back(backend: Any) -> None:
     """The results are in a buffer that is thrown away."""
-    from unidev.distributed import exchanging
+    from unidev.distributed.exchange import exchanging
 
     @in_place_of(exchanging._write_back)
     def write_back(tree: Any, values: Any) -> None:
@@ -78,7 +78,7 @@ def results_are_not_written_back(backend: Any) -> None:
 @multi_mutant("workers.differences")
 def structures_are_not_compared(backend: Any) -> None:
     """Every engine's own way: sizes that differ hang, crash, or are added as they come."""
-    from unidev.distributed import comparing
+    from unidev.distributed.messages import comparing
 
     @in_place_of(comparing.difference)
     def difference(given: Any) -> None:
@@ -88,7 +88,7 @@ def structures_are_not_compared(backend: Any) -> None:
 @multi_mutant("workers.killed", "workers.raising")
 def the_survivor_is_blamed(backend: Any) -> None:
     """The error is that of a worker that waited for the one that failed."""
-    from unidev.distributed.overseer import Overseer
+    from unidev.distributed.running.overseer import Overseer
 
     sound = Overseer._fail
 
@@ -100,7 +100,7 @@ def the_survivor_is_blamed(backend: Any) -> None:
 @multi_mutant("workers.raising")
 def the_workers_traceback_is_lost(backend: Any) -> None:
     """All that is left of an error is that there was one: a process pool's ``exit code 1``."""
-    from unidev.distributed import failures
+    from unidev.distributed.running import failures
 
     @in_place_of(failures.raised)
     def raised(rank: int, described: Any) -> Any:
@@ -110,7 +110,7 @@ def the_workers_traceback_is_lost(backend: Any) -> None:
 @multi_mutant("workers.early")
 def a_return_is_no_failure(backend: Any) -> None:
     """Whoever has returned is done, and the others are what does not get on."""
-    from unidev.distributed.overseer import Overseer
+    from unidev.distributed.running.overseer import Overseer
 
     sound = Overseer._take
 
@@ -124,7 +124,7 @@ def a_return_is_no_failure(backend: Any) -> None:
 @multi_mutant("workers.stopped")
 def a_stopped_worker_is_only_late(backend: Any) -> None:
     """Nothing says why it did not come."""
-    from unidev.distributed.workplace import Workplace
+    from unidev.distributed.workers.workplace import Workplace
 
     sound = Workplace.stack_of
 
@@ -136,7 +136,7 @@ def a_stopped_worker_is_only_late(backend: Any) -> None:
 @multi_mutant("workers.checkpoints")
 def checkpoints_are_written_where_they_are_read(backend: Any) -> None:
     """A worker that is killed leaves half of a file: ``torch.save`` to the final name."""
-    from unidev.distributed import checkpoints
+    from unidev.distributed.exchange import checkpoints
 
     @in_place_of(checkpoints.write)
     def write(folder: Path, step: int, model: Any, *others: Any) -> None:
@@ -148,7 +148,7 @@ def checkpoints_are_written_where_they_are_read(backend: Any) -> None:
 @multi_mutant("workers.data_parallel", plugin=TORCH)
 def workers_count_the_same_whatever_their_rows(backend: Any) -> None:
     """DistributedDataParallel's mean over workers, with batches that differ in size."""
-    from unidev.distributed.data_parallel import DataParallel
+    from unidev.distributed.exchange.data_parallel import DataParallel
 
     sound = DataParallel._reduced_over_workers
 

@@ -61,7 +61,7 @@ def command(  # noqa: PLR0913  an argument for each option
     arguments: tuple[str, ...],
 ) -> int:
     """Run the program in all workers."""
-    from unidev.distributed.run import run
+    from unidev.distributed.running.run import run
 
     if not os.path.isfile(program):
         raise click.UsageError(f"there is no file {program!r}.")

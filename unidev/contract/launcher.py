@@ -35,7 +35,7 @@ class Progress(NamedTuple):
     entered: int = 0
     left: int = 0
     operation: int = 0
-    """A number of ``unidev.distributed.board.OPERATIONS``."""
+    """A number of ``unidev.distributed.messages.board.OPERATIONS``."""
     signature: int = 0
     """Of the trees of the last one: the same on each worker, unless they differ."""
     is_exchanging: int = 0

@@ -15,7 +15,7 @@ from safetensors.numpy import save_file
 
 import unidev
 from unidev import nn
-from unidev.distributed import checkpoints as writing
+from unidev.distributed.exchange import checkpoints as writing
 from unidev.models.checkpoints import verbs
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from unidev.contract.launcher import Launcher
-from unidev.distributed.gpus import gpu_count
-from unidev.distributed.saying import say
-from unidev.distributed.workplace import Workplace
+from unidev.distributed.launchers.gpus import gpu_count
+from unidev.distributed.launchers.saying import say
+from unidev.distributed.workers.workplace import Workplace
 from unidev.errors import DeviceNotFoundError
 from unidev.support.wording import count_text
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.contract.launcher import ENDED, Ended, Event, Launcher
 from unidev.distributed.launchers.ray_place import RayPlace
-from unidev.distributed.saying import say
+from unidev.distributed.launchers.saying import say
 from unidev.errors import DeviceNotFoundError, InvalidDataError, UnsupportedOperation
 from unidev.registry.simulation import simulated_count
 from unidev.support.wording import count_text, shown

@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from unidev.distributed.launchers.processes import free_ports
-from unidev.distributed.workplace import Workplace
+from unidev.distributed.workers.workplace import Workplace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from unidev.contract.backend import Unsupported
-from unidev.distributed.board import OPERATIONS
-from unidev.distributed.channel import Channel
-from unidev.distributed.host_engine import HostEngine, LonelyEngine
-from unidev.distributed.plans import Plan, Stage, stages_of, weight_dtype
-from unidev.distributed.trees import Tree, signature
+from unidev.distributed.exchange.host_engine import HostEngine, LonelyEngine
+from unidev.distributed.exchange.plans import Plan, Stage, stages_of, weight_dtype
+from unidev.distributed.exchange.trees import Tree, signature
+from unidev.distributed.messages.board import OPERATIONS
+from unidev.distributed.messages.channel import Channel
 from unidev.errors import BackendMismatchError, CollectiveError, InvalidDataError, UnidevError
 from unidev.parallel.packing import copied, unrecorded, write
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
     from unidev.contract.group_engine import GroupEngine
-    from unidev.distributed.membership import Membership
+    from unidev.distributed.exchange.membership import Membership
 
     Tensor = Any
     T = TypeVar("T")

@@ -9,12 +9,12 @@ import sys
 import traceback
 from typing import Any
 
-from unidev.distributed import membership
-from unidev.distributed.board import Board
-from unidev.distributed.channel import Channel
-from unidev.distributed.frames import FAILED, RESULT
-from unidev.distributed.guarding import end_with_parent
-from unidev.distributed.membership import Membership
+from unidev.distributed.exchange import membership
+from unidev.distributed.exchange.membership import Membership
+from unidev.distributed.messages.board import Board
+from unidev.distributed.messages.channel import Channel
+from unidev.distributed.messages.frames import FAILED, RESULT
+from unidev.distributed.workers.guarding import end_with_parent
 
 _LONGEST = 64 * 1024
 
@@ -48,13 +48,13 @@ def main() -> None:
         sys.stdout.flush()
         channel.report(RESULT, result)
     channel.wait_for_finish()  # of a failed worker, its end
-    from unidev.distributed import group
+    from unidev.distributed.exchange import group
 
     group.leave()
 
 
 def _join() -> None:
-    from unidev.distributed.group import group
+    from unidev.distributed.exchange.group import group
 
     group().join()
 
@@ -68,7 +68,7 @@ def _prepare(own: Membership, preparation: dict[str, Any]) -> None:
 
 
 def _result(own: Membership, call: bytes) -> bytes:
-    from unidev.distributed.packing_up import packed
+    from unidev.distributed.messages.pickling import packed
 
     function, arguments = (pickle.loads(part) for part in pickle.loads(call))  # noqa: S301
     return packed(function(*arguments), f"the result of worker {own.rank}")

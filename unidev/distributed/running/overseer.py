@@ -9,11 +9,19 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.launcher import ENDED, MESSAGE, OUTPUT, PROGRESS, Event, Frame, Progress
-from unidev.distributed import failures
-from unidev.distributed.board import OPERATIONS
-from unidev.distributed.comparing import Comparisons
-from unidev.distributed.failures import CAUSE, SUSPECT, Failure
-from unidev.distributed.frames import COMPARE, DATA, EVERYBODY, FAILED, FINISH, PARENT, RESULT
+from unidev.distributed.messages.board import OPERATIONS
+from unidev.distributed.messages.comparing import Comparisons
+from unidev.distributed.messages.frames import (
+    COMPARE,
+    DATA,
+    EVERYBODY,
+    FAILED,
+    FINISH,
+    PARENT,
+    RESULT,
+)
+from unidev.distributed.running import failures
+from unidev.distributed.running.failures import CAUSE, SUSPECT, Failure
 from unidev.support.child_processes import TAIL_LINES
 from unidev.support.wording import one_line, seconds_text
 

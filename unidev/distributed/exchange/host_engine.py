@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.contract.group_engine import GroupEngine
-from unidev.distributed.frames import EVERYBODY
+from unidev.distributed.messages.frames import EVERYBODY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
     from unidev.contract.group_engine import Meeting
-    from unidev.distributed.channel import Channel
+    from unidev.distributed.messages.channel import Channel
 
     Tensor = Any
     Array = np.ndarray[Any, Any]

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from unidev.contract.launcher import Frame
-from unidev.distributed.frames import (
+from unidev.distributed.messages.frames import (
     AGREED,
     COMPARE,
     DATA,

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.contract.group_engine import Arrangement, Meeting
 from unidev.contract.launcher import Job
-from unidev.distributed import membership
+from unidev.distributed.exchange import membership
 from unidev.distributed.launchers.finding import launcher_class
-from unidev.distributed.overseer import Overseer
-from unidev.distributed.packing_up import packed_call, preparation
-from unidev.distributed.saying import say
+from unidev.distributed.launchers.saying import say
+from unidev.distributed.messages.pickling import packed_call, preparation
+from unidev.distributed.running.overseer import Overseer
 from unidev.errors import InvalidDataError, UnsupportedOperation, WorkerFailedError
 from unidev.registry.discovery import backend_spec
 from unidev.registry.loading import group_setting

@@ -7,8 +7,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from unidev.contract.launcher import Frame
-from unidev.distributed.board import OPERATIONS
-from unidev.distributed.frames import AGREED, DIFFERS, PARENT
+from unidev.distributed.messages.board import OPERATIONS
+from unidev.distributed.messages.frames import AGREED, DIFFERS, PARENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,9 @@ import numpy as np
 
 from unidev.contract.backend import Unsupported
 from unidev.contract.group_engine import Meeting
-from unidev.distributed.board import Mark
-from unidev.distributed.comparing import difference
-from unidev.distributed.membership import Membership
+from unidev.distributed.exchange.membership import Membership
+from unidev.distributed.messages.board import Mark
+from unidev.distributed.messages.comparing import difference
 from unidev.errors import UnsupportedOperation
 from unidev.registry.selection import active_backend
 
@@ -55,6 +56,7 @@ def joined() -> Membership:
         _TIMEOUT_S,
     )  # fmt: skip
     engine.join(rank, meeting, device)
+    atexit.register(engine.leave)  # gloo's threads abort a process that ends while they run
     return Membership(
         rank=rank, size=size, place=place, gpus=gpus, backend=backend.name, meeting=meeting,
         timeout_s=_TIMEOUT_S, checkpoints=None, attempt=0,

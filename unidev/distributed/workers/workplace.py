@@ -23,8 +23,8 @@ from unidev.contract.launcher import (
     Frame,
     Progress,
 )
-from unidev.distributed.board import Board, board_bytes
-from unidev.distributed.frames import ORDER, PARENT, Reader, Writer, widen
+from unidev.distributed.messages.board import Board, board_bytes
+from unidev.distributed.messages.frames import ORDER, PARENT, Reader, Writer, widen
 from unidev.errors import UnsupportedOperation
 from unidev.support.child_processes import end_group
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from unidev.contract.group_engine import HelperProcess
     from unidev.contract.launcher import Job
 
-_ROOT = str(Path(__file__).parent.parent.parent)
+_ROOT = str(Path(__file__).parents[3])
 _TICK_S = 0.1
 _LINE_BYTES = 64 * 1024
 _STACK_BYTES = 16 * 1024
@@ -153,7 +153,7 @@ class Workplace:
         theirs = [down[0], up[1], board, crash.fileno()]
         self._files += mine
         words = [os.getpid(), *theirs, place, count]
-        program = "from unidev.distributed.worker import main; main()"
+        program = "from unidev.distributed.workers.worker import main; main()"
         try:
             process = subprocess.Popen(  # noqa: S603  our own interpreter
                 [sys.executable, "-c", f"import sys; sys.path.insert(0, {_ROOT!r}); {program}",
@@ -275,7 +275,7 @@ def _stack(crash: IO[bytes]) -> str:
 
 
 def _start_helper(helper: HelperProcess) -> subprocess.Popen[bytes]:
-    program = "from unidev.distributed.guarding import main; main()"
+    program = "from unidev.distributed.workers.guarding import main; main()"
     return subprocess.Popen(  # noqa: S603  our own interpreter
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {_ROOT!r}); {program}",
          str(os.getpid()), *helper.arguments],

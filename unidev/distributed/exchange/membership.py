@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from unidev.contract.group_engine import Meeting
-    from unidev.distributed.board import Mark
-    from unidev.distributed.channel import Link
+    from unidev.distributed.messages.board import Mark
+    from unidev.distributed.messages.channel import Link
 
 
 @dataclass

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from unidev.calls.boundary import call
 from unidev.contract.dtypes import portable_name
 from unidev.devices.finding import resolve_device
-from unidev.distributed import checkpoints, membership, torchrun
-from unidev.distributed.board import Mark
-from unidev.distributed.exchanging import Exchange
-from unidev.distributed.membership import Membership
-from unidev.distributed.trees import Tree
+from unidev.distributed.exchange import checkpoints, membership, torchrun
+from unidev.distributed.exchange.exchanging import Exchange
+from unidev.distributed.exchange.membership import Membership
+from unidev.distributed.exchange.trees import Tree
+from unidev.distributed.messages.board import Mark
 from unidev.errors import InvalidDataError, UnsupportedDtypeError, UnsupportedOperation
 from unidev.models.placing import backend_of_model
 from unidev.parallel.arguments import checked_weights

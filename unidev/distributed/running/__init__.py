@@ -1,0 +1,1 @@
+"""``run``: starts the workers, and finds who failed first."""
