@@ -126,6 +126,8 @@ def track_memory(device: DeviceLike, /) -> PeakMemory:
         UnsupportedOperation: the framework does not count peak memory there; gives the reason.
         DeviceError: ``device`` is invalid or not available.
 
+    An example::
+
         with unidev.track_memory("gpu") as peak:
             loss = step(net, batch)
         print(peak.peak_bytes)
