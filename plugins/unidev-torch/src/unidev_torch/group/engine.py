@@ -71,16 +71,7 @@ class TorchEngine(GroupEngine):
             )
 
     def all_reduce(self, flat: torch.Tensor, op: str) -> torch.Tensor:
-        """In place, if ``flat`` is contiguous.
-
-        gloo and NCCL may lose NaN in minima and maxima: floating-point ones are gathered and
-        combined here.
-        """
-        if op != "sum" and flat.is_floating_point():
-            first, *others = self.all_gather(flat)
-            for other in others:
-                first = self.backend.collectives.combine(first, other, op)
-            return first
+        """In place, if ``flat`` is contiguous."""
         flat = _plain(flat)
         whole = flat.view(torch.int64) if flat.dtype is torch.uint64 else flat  # the same bits
         dist.all_reduce(whole, _OPERATIONS[op])
