@@ -5,11 +5,14 @@ import re
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 import unidev
+from unidev import contract, nn
+from unidev.cli import facts
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted(
@@ -50,11 +53,27 @@ def test_the_readme_names_every_public_function():
     assert functions - selection - for_plugins <= named
 
 
-def test_the_readme_names_every_environment_variable():
-    source = "".join(path.read_text() for path in (ROOT / "unidev").rglob("*.py"))
-    used = set(re.findall(r"\bUNIDEV_[A-Z_]+\b", source))
-    table = (ROOT / "README.md").read_text().partition("## Environment variables")[2]
-    assert used == set(re.findall(r"`(UNIDEV_[A-Z_]+)`", table))
+def test_the_site_explains_every_environment_variable():
+    here = Path(facts.__file__)
+    source = "".join(path.read_text() for path in (ROOT / "unidev").rglob("*.py") if path != here)
+    assert set(re.findall(r"\bUNIDEV_[A-Z_]+\b", source)) == set(facts.VARIABLES)
+
+
+def test_the_reference_has_every_public_name_once():
+    pages = "".join(path.read_text() for path in (ROOT / "docs/reference").glob("*.md"))
+    named = Counter(re.findall(r"^\.\. (?:auto|py:)\w+:: unidev\.(\w+)$", pages, re.MULTILINE))
+    assert named == Counter(unidev.__all__)
+
+
+def test_the_reference_has_every_name_of_the_contract_and_of_nn_once():
+    page = (ROOT / "docs/reference/plugins.md").read_text()
+    named = Counter(re.findall(r"^\.\. auto\w+:: unidev\.contract\.(\w+)$", page, re.MULTILINE))
+    assert named == Counter(set(contract.HOMES) - set(unidev.__all__))
+    page = (ROOT / "docs/reference/models.md").read_text()
+    for module in (nn, nn.functional):
+        name = re.escape(module.__name__)
+        named = Counter(re.findall(rf"^\.\. auto\w+:: {name}\.(\w+)$", page, re.MULTILINE))
+        assert named == Counter(set(module.__all__) - {"functional"})
 
 
 def test_a_commit_is_checked_by_the_ruff_that_checks_all_tests() -> None:

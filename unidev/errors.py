@@ -248,7 +248,9 @@ class FrameworkError(UnidevError, RuntimeError):
 class OutOfDeviceMemoryError(FrameworkError, MemoryError):
     """The device does not have enough free memory.
 
-    Attributes (None where unknown):
+    What is not known is None.
+
+    Attributes:
         device: where memory ran out.
         requested_bytes: what was requested.
         free_bytes: what was free.

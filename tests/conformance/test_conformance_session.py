@@ -218,15 +218,3 @@ def test_without_a_backend_the_suite_is_refused_by_name_and_passed_by_otherwise(
             [*command, *arguments], cwd=tmp_path, check=False, timeout=300, capture_output=True
         )
         assert done.returncode == code, done.stdout
-
-
-def test_the_plugin_of_every_pytest_run_imports_no_framework_and_no_suite(run_python) -> None:
-    said = run_python(
-        """
-        import sys
-        import unidev.conformance.running.pytest_plugin
-        heavy = {"numpy", "optree", "hypothesis", "unidev.conformance.running.session"}
-        print(sorted(heavy & set(sys.modules)))
-        """
-    )
-    assert said.strip() == "[]"

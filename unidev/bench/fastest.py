@@ -49,7 +49,8 @@ def fastest_device(
         DeviceError: one of ``devices`` is invalid or not available, or all are simulated.
         OutOfDeviceMemoryError: no device has enough memory; if only some lack it, they are left
             out.
-        Whatever ``function`` raises.
+
+    What ``function`` raises reaches the caller. An example::
 
         report = unidev.fastest_device(train, net, X, y)
         print(report)

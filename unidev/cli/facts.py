@@ -16,12 +16,18 @@ if TYPE_CHECKING:
     Answer = dict[str, Any]
 
 VARIABLES = {
-    "UNIDEV_BACKEND": "the default backend",
-    "UNIDEV_SIMULATE": "the number of simulated GPUs",
-    "UNIDEV_PLUGINS": "plugins to load that are not installed",
-    "UNIDEV_DISABLED_PLUGINS": "plugins to disable",
-    "UNIDEV_CACHE": "the folder for compiled simulators",
+    "UNIDEV_BACKEND": "the backend, where no tensor or device determines it",
+    "UNIDEV_SIMULATE": "the number of simulated GPUs, 1 to 64; 0 for the machine's own GPUs",
+    "UNIDEV_PLUGINS": (
+        "plugins that are not installed: module or module:attribute, separated by commas"
+    ),
+    "UNIDEV_DISABLED_PLUGINS": "plugins to skip, separated by commas",
+    "UNIDEV_CACHE": (
+        "the folder that keeps simulators, which only you may write to; by default the platform's "
+        "cache folder"
+    ),
 }
+"""What each means, for ``unidev info`` and the documentation; each is read once, when needed."""
 
 _FOREIGN = "unidev"
 """The PyPI distribution of this name is an unrelated project; ours is ``unidev-core``."""

@@ -9,7 +9,7 @@ from unidev.errors import PluginError, UnsupportedOperation
 
 
 class Unsupported:
-    """Takes the place of a missing ability; using it raises :class:`UnsupportedOperation`."""
+    """Takes the place of a missing ability; using it raises ``UnsupportedOperation``."""
 
     def __init__(
         self, reason: str, link: str | None = None, operation: str = "this operation"

@@ -78,8 +78,9 @@ def prefetch(batches: Iterable[Any], device: DeviceLike, *, depth: int = 2) -> P
 
     Raises:
         InvalidDataError: ``batches`` cannot be iterated, or ``depth`` is not a positive integer.
-        Whatever the loader raises, with its own traceback, in place of the batch; and the errors of
-        ``device_put``.
+
+    An error of the loader comes in place of the batch, with its own traceback, and so do those of
+    ``device_put``.
 
     >>> import numpy as np
     >>> import unidev

@@ -56,7 +56,7 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
         UnsupportedDtypeError: it contains integer or boolean tensors.
         UnsupportedOperation: the framework has no autograd.
 
-    Semantics: ``jax.value_and_grad``.
+    Semantics: ``jax.value_and_grad``. An example::
 
         loss, gradients = unidev.value_and_grad(loss_of)(net, batch)
         unidev.sgd(net, gradients, lr=0.1)
@@ -95,7 +95,7 @@ def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
     """Take a step of gradient descent: subtract ``lr`` times its gradient from each parameter.
 
     Mutable tensors are updated in place; immutable ones are replaced by new tensors. Assigning the
-    result therefore works with every framework:
+    result therefore works with every framework::
 
         parameters = unidev.sgd(parameters, gradients, lr=0.1)
 

@@ -43,7 +43,7 @@ def pin(tree: T, /) -> T:
         NotATensorError, ContainerError: as of ``copy_to``.
         OutOfDeviceMemoryError: the host has too little memory that can be locked.
 
-    Semantics: ``x.pin_memory()`` in PyTorch and Paddle.
+    Semantics: ``x.pin_memory()`` in PyTorch and Paddle. An example::
 
         if device.kind == "gpu":
             data = unidev.pin(data)

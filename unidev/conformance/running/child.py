@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from unidev.support.child_processes import Interruption
 
 CHECKS_PACKAGE = "unidev.conformance.checks"
-PLUGIN = "unidev.conformance.running.pytest_plugin"
+PLUGIN = "unidev_pytest"
 
 START_LIMIT_S = 900.0
 """The maximum time until a child's first event: a simulator may be built then."""

@@ -70,9 +70,6 @@ class ConformanceSession:
         self._problems: list[str] = []
         self._outcomes: dict[str, Outcome] = {}
         self._name: str = config.getoption("unidev_backend")
-        simulated = config.getoption("unidev_simulate")
-        if simulated is not None:
-            os.environ["UNIDEV_SIMULATE"] = str(simulated)  # children of checks inherit it
         # Hypothesis would write to the current folder, which is the author's.
         self._notes = tempfile.TemporaryDirectory(prefix="unidev-conformance-")
         os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", self._notes.name)

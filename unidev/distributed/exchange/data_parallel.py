@@ -25,7 +25,7 @@ class DataParallel(data_parallel.DataParallel):
 
     A handle, not a model: ``model`` stays the object that it is, trained by the optimizers that it
     has. ``value_and_grad``, ``sgd``, ``parameters``, ``save_parameters``, ``load_parameters``,
-    ``device_of``, ``nn.train_mode`` and ``nn.eval_mode`` take it for that model:
+    ``device_of``, ``nn.train_mode`` and ``nn.eval_mode`` take it for that model::
 
         net = unidev.DataParallel(net, unidev.try_all_gpus())
         loss, gradients = unidev.value_and_grad(loss_of)(net, X, y)

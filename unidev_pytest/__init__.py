@@ -1,0 +1,8 @@
+"""unidev's plugin for pytest: ``devices``, ``guard``, and ``suite``, the conformance suite's.
+
+pytest loads it in every run of an environment that has unidev, also where no test uses unidev. So
+it stands beside the package ``unidev``, not in it, imports only pytest, and imports unidev when a
+test, a fixture or an option needs it.
+"""
+
+pytest_plugins = ("unidev_pytest.devices", "unidev_pytest.guard", "unidev_pytest.suite")

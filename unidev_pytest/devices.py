@@ -1,0 +1,248 @@
+"""For pytest: tests of code for several devices or frameworks, on a machine that has one or none.
+
+    def test_a_batch_is_split(unidev_backend, unidev_gpus):
+        parts = unidev.split_batch(unidev.ones((6, 2)), unidev_gpus(2))
+        assert [len(part) for part in parts] == [3, 3]
+
+``pytest --unidev-simulate 2`` runs it with two simulated GPUs, on each framework that is installed.
+Tests that use neither fixture are not affected.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from unidev_pytest.suite import is_for_suite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from unidev import Backend, Device
+
+_VARIABLE = "UNIDEV_SIMULATE"
+_MOST = 64
+_BACKEND, _GPUS = "unidev_backend", "unidev_gpus"
+_SOURCE = pytest.StashKey[str]()
+"""What gave the number of simulated GPUs."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options and settings for tests of code that uses unidev."""
+    group = parser.getgroup("unidev", "unidev: frameworks and devices")
+    group.addoption(
+        "--unidev-backend", metavar="NAME,…",
+        help="run tests that use the fixture unidev_backend on these backends (default: each whose "
+        "framework is installed); with --pyargs unidev.conformance, the backend to judge",
+    )  # fmt: skip
+    group.addoption(
+        "--unidev-simulate", metavar="N", type=_count,
+        help="simulate N GPUs in place of the machine's; 0: use the machine's own (default: the "
+        "setting unidev_simulate, else UNIDEV_SIMULATE)",
+    )  # fmt: skip
+    parser.addini("unidev_simulate", "simulate this many GPUs: see --unidev-simulate", default="")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Set the number of simulated GPUs, before a ``conftest.py`` can import a framework."""
+    count, source = _simulated(early_config)
+    if count is None:
+        return
+    _check_nothing_is_loaded(count, source)
+    early_config.stash[_SOURCE] = source
+    before = os.environ.get(_VARIABLE)
+    os.environ[_VARIABLE] = str(count)  # processes that tests start inherit it
+    early_config.add_cleanup(lambda: _restore(before))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Check the names of backends, if any are given: a misspelt one is an error, not a skip."""
+    given = config.getoption("unidev_backend")
+    if given is None or is_for_suite(config):
+        return
+    from unidev import UnidevError
+
+    try:
+        _check_names(_names_in(given))
+    except UnidevError as error:
+        raise pytest.UsageError(f"--unidev-backend {given}: {error}") from error
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say that GPUs are simulated, and why."""
+    source = config.stash.get(_SOURCE, None)
+    return None if source is None else f"unidev: {_VARIABLE}={os.environ[_VARIABLE]} by {source}"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that uses ``unidev_backend`` once for each backend."""
+    if _BACKEND not in metafunc.fixturenames or _is_parametrized(metafunc):
+        return
+    given = metafunc.config.getoption("unidev_backend")
+    names = _installed() if given is None else _names_in(given)
+    metafunc.parametrize(_BACKEND, names, indirect=True)
+
+
+@pytest.fixture
+def unidev_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    """Runs the test once for each backend, which is selected meanwhile; its ``unidev.Backend``.
+
+    By default these are the backends whose framework is installed, and one that does not load is
+    skipped, with the reason. With ``--unidev-backend torch,numpy`` these are used, and one that
+    does not load is an error.
+    """
+    import unidev
+
+    try:
+        scope = unidev.use_backend(request.param)
+    except (unidev.BackendError, unidev.SimulationError) as error:
+        if request.config.getoption("unidev_backend") is not None:
+            raise
+        pytest.skip(str(error))
+    with scope as backend:
+        yield backend
+
+
+@pytest.fixture
+def unidev_gpus(request: pytest.FixtureRequest) -> Callable[[int], list[Device]]:
+    """``unidev_gpus(2)``: the first two GPUs, real or simulated, of the selected backend.
+
+    Where there are fewer, the test is skipped, with the option that simulates them.
+
+    Raises:
+        InvalidDataError: the number is not a positive integer.
+    """
+    if _BACKEND in request.fixturenames:
+        request.getfixturevalue(_BACKEND)  # selects the backend, whichever fixture comes first
+
+    def gpus(count: int, /) -> list[Device]:
+        __tracebackhide__ = True  # pytest reports the test's line as the place of the skip
+        import unidev
+
+        if type(count) is not int or count < 1:
+            raise unidev.InvalidDataError(
+                f"unidev_gpus takes a positive integer, such as unidev_gpus(2), not {count!r}."
+            )
+        there = unidev.num_gpus()
+        if there < count:
+            pytest.skip(_too_few(count, there, unidev.active_backend()))
+        return [unidev.gpu(index) for index in range(count)]
+
+    return gpus
+
+
+# -- how many simulated GPUs -----------------------------------------------------------------------
+
+
+def _simulated(config: pytest.Config) -> tuple[int | None, str]:
+    """The number, and what gave it; None: neither the command line nor a file of settings."""
+    option: int | None = config.known_args_namespace.unidev_simulate
+    if option is not None:
+        return option, "--unidev-simulate"
+    text = str(config.getini("unidev_simulate")).strip()
+    if not text:
+        return None, ""
+    source = f"the setting unidev_simulate in {config.inipath}"
+    try:
+        count = _count(text)
+    except argparse.ArgumentTypeError as error:
+        raise pytest.UsageError(f"{source}: {error}") from None
+    variable = os.environ.get(_VARIABLE, "").strip()
+    if variable and variable != str(count):
+        raise pytest.UsageError(
+            f"{source} is {count}, but {_VARIABLE}={variable} is in the environment: remove one of "
+            f"them, or pass --unidev-simulate N, which is used instead of both."
+        )
+    return count, source
+
+
+def _count(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else -1
+    if not 0 <= number <= _MOST:
+        raise argparse.ArgumentTypeError(
+            f"the number of simulated GPUs must be an integer from 0 to {_MOST}, not {text!r}; 0 "
+            "means the machine's own GPUs"
+        )
+    return number
+
+
+def _check_nothing_is_loaded(count: int, source: str) -> None:
+    """A backend that is loaded already keeps the number that it was loaded with."""
+    loading = sys.modules.get("unidev.registry.loading")
+    loaded: dict[str, Backend] = {} if loading is None else loading.loaded_backends
+    for name, backend in loaded.items():
+        if backend.simulated_count != count:
+            raise pytest.UsageError(
+                f"{source} is {count}, but backend {name!r} was loaded with "
+                f"{backend.simulated_count or 'no'} simulated GPUs before pytest read its options, "
+                f"by another plugin or the program that started pytest: set {_VARIABLE}={count} in "
+                "the environment."
+            )
+
+
+def _restore(before: str | None) -> None:
+    if before is None:
+        os.environ.pop(_VARIABLE, None)
+    else:
+        os.environ[_VARIABLE] = before
+
+
+def _too_few(count: int, there: int, backend: Backend) -> str:
+    from unidev.contract.backend import Unsupported
+
+    gpus = "1 GPU" if count == 1 else f"{count} GPUs"
+    simulated = " simulated" if backend.simulated_count else ""
+    found = f"needs {gpus}, and {backend.name} has {there or 'none'}{simulated}"
+    if isinstance(backend.spec.simulator, Unsupported):
+        return f"{found}; none can be simulated: {backend.spec.simulator.reason}"
+    if count > _MOST:
+        return f"{found}: run it on a machine that has them"
+    return f"{found}: run pytest with --unidev-simulate {count}"
+
+
+# -- which backends --------------------------------------------------------------------------------
+
+
+def _names_in(given: str) -> list[str]:
+    return list(dict.fromkeys(name for name in map(str.strip, given.split(",")) if name))
+
+
+def _check_names(names: list[str]) -> None:
+    from unidev import BackendNotFoundError, FrameworkNotInstalledError, list_backends
+    from unidev.registry.discovery import backend_spec
+    from unidev.registry.loading import is_installed
+
+    if not names:
+        raise BackendNotFoundError(f"name at least one backend of: {', '.join(list_backends())}.")
+    for name in names:
+        spec = backend_spec(name)
+        if not is_installed(spec.framework):
+            raise FrameworkNotInstalledError(
+                f"backend {name!r} needs {spec.framework}, which is not installed. Install it "
+                f"with: {spec.install}",
+                backend=name,
+            )
+
+
+def _installed() -> list[str]:
+    """The backends whose framework is installed; imports none of them."""
+    from unidev.registry.discovery import backend_specs
+    from unidev.registry.loading import is_installed
+
+    return sorted(name for name, spec in backend_specs().items() if is_installed(spec.framework))
+
+
+def _is_parametrized(metafunc: pytest.Metafunc) -> bool:
+    """Whether the test's own ``parametrize`` names the backends."""
+    for mark in metafunc.definition.iter_markers("parametrize"):
+        names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
+        if _BACKEND in (
+            [each.strip() for each in names.split(",")] if isinstance(names, str) else names
+        ):
+            return True
+    return False
