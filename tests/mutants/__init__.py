@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _FOUND = [
     value
-    for module in pkgutil.iter_modules(__path__)
-    for value in vars(importlib.import_module(f"{__name__}.{module.name}")).values()
+    for module in pkgutil.walk_packages(__path__, f"{__name__}.")
+    for value in vars(importlib.import_module(module.name)).values()
     if isinstance(value, Mutant)
 ]
 _ALL = {each.name: each for each in _FOUND}

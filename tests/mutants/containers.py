@@ -279,32 +279,33 @@ def opened_containers_share_their_state(backend: Any) -> None:
     in_place_of(opening.build_of_contents)(build)
 
 
-@mutant(_KINDS)
-def items_of_a_list_of_its_own_are_lost(backend: Any) -> None:
-    """A subclass of list comes back empty: ``cls.__new__`` and its attributes, no items."""
+def _change_what_is_built(change: Callable[[Any], Any]) -> None:
+    """``change`` each container that is built of its contents."""
     from unidev.tensors import opening
 
     build = opening.build_of_contents
 
     @in_place_of(opening.build_of_contents)
     def build_of_contents(template: Any, children: Any) -> Any:
-        made = build(template, children)
+        return change(build(template, children))
+
+
+@mutant(_KINDS)
+def items_of_a_list_of_its_own_are_lost(backend: Any) -> None:
+    """A subclass of list comes back empty: ``cls.__new__`` and its attributes, no items."""
+
+    def emptied(made: Any) -> Any:
         if isinstance(made, list):
             del made[:]
         return made
+
+    _change_what_is_built(emptied)
 
 
 @mutant(_KINDS)
 def mappings_of_their_own_become_dicts(backend: Any) -> None:
     """A mapping's own class is lost: ``{k: v.to(d) for k, v in batch.items()}``."""
-    from unidev.tensors import opening
-
-    build = opening.build_of_contents
-
-    @in_place_of(opening.build_of_contents)
-    def build_of_contents(template: Any, children: Any) -> Any:
-        made = build(template, children)
-        return dict(made) if isinstance(made, dict) else made
+    _change_what_is_built(lambda made: dict(made) if isinstance(made, dict) else made)
 
 
 _OWN_TO = "containers.objects_that_move_themselves"

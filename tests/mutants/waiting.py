@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mutants.mutant import mutant, replace
+from mutants.mutant import mutant, replace, replace_value
 
 
 def _queue_copies(backend: Any, *, waits: bool) -> None:
@@ -128,3 +128,27 @@ def sources_are_kept_alive(backend: Any) -> None:
         if isinstance(made, SimulatedArray):
             made.copied_from = x  # type: ignore[attr-defined]
         return made
+
+
+@mutant("queued.behind_queued_work")
+def results_wait_for_nothing(backend: Any) -> None:
+    """What is computed is there when it is read, and not when it is copied: two queues."""
+    import numpy as np
+
+    from unidev.numpy_backend import simulated_array
+
+    compute, copy = simulated_array._on_one_device, backend.copy_to
+    results: list[Any] = []
+
+    def remember(function: Any, args: Any, options: Any, name: str) -> Any:
+        results.append(compute(function, args, options, name))
+        return results[-1]
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        made = copy(self, x, device, non_blocking)
+        if non_blocking and any(x is each for each in results):
+            made.view(np.ndarray)[...] = 0
+        return made
+
+    replace_value(simulated_array, "_on_one_device", remember)

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-
-from unidev.hardware.nvml import import_nvml
+from unidev.hardware.nvml import ask_driver, cuda_version, import_nvml
 
 
 def driver_cuda_version() -> tuple[int, int] | None:
     """The newest CUDA version that NVIDIA's driver supports, such as ``(12, 4)``.
 
     From NVML, which initialises no CUDA, so that a later ``fork`` still works; None if there is no
-    driver, or if nvidia-ml-py is missing.
+    driver, or if nvidia-ml-py is missing or too old to ask.
     """
     nvml = import_nvml()
-    ask = getattr(nvml, "nvmlSystemGetCudaDriverVersion_v2", None)
-    if nvml is None or ask is None:
+    if not hasattr(nvml, "nvmlSystemGetCudaDriverVersion_v2"):
         return None
-    try:
-        nvml.nvmlInit()
-    except nvml.NVMLError:
-        return None
-    try:
-        number = ask()  # 12040 for 12.4
-    except nvml.NVMLError:
-        return None
-    finally:
-        with contextlib.suppress(nvml.NVMLError):
-            nvml.nvmlShutdown()
-    return number // 1000, number % 1000 // 10
+    return ask_driver(cuda_version, nvml)

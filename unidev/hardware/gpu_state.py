@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unidev.hardware.nvml import import_nvml, text
+from unidev.hardware.nvml import ask_driver, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,39 +49,17 @@ def read_states(nvml: Any = None) -> tuple[GpuState, ...]:
 
     ``nvml`` is the module ``pynvml``, by default the installed one. Makes no context.
     """
-    nvml = import_nvml() if nvml is None else nvml
-    if nvml is None:
-        return ()
-    try:
-        nvml.nvmlInit()
-    except nvml.NVMLError:
-        return ()
-    try:
-        indexes = range(nvml.nvmlDeviceGetCount())
-        return tuple(filter(None, (_state(nvml, index) for index in indexes)))
-    except nvml.NVMLError:
-        return ()
-    finally:
-        with contextlib.suppress(nvml.NVMLError):
-            nvml.nvmlShutdown()
+    return ask_driver(_states, nvml) or ()
 
 
 def driver_version(nvml: Any = None) -> str | None:
     """The version of NVIDIA's driver; None: there is none."""
-    nvml = import_nvml() if nvml is None else nvml
-    if nvml is None:
-        return None
-    try:
-        nvml.nvmlInit()
-    except nvml.NVMLError:
-        return None
-    try:
-        return text(nvml.nvmlSystemGetDriverVersion())
-    except nvml.NVMLError:
-        return None
-    finally:
-        with contextlib.suppress(nvml.NVMLError):
-            nvml.nvmlShutdown()
+    return ask_driver(lambda nvml: text(nvml.nvmlSystemGetDriverVersion()), nvml)
+
+
+def _states(nvml: Any) -> tuple[GpuState, ...]:
+    found = (_state(nvml, index) for index in range(nvml.nvmlDeviceGetCount()))
+    return tuple(each for each in found if each is not None)
 
 
 def _state(nvml: Any, index: int) -> GpuState | None:

@@ -26,7 +26,9 @@ from unidev.hardware.facts import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from typing import TypeVar
 
+    T = TypeVar("T")
     DescribeProcess = Callable[[int], tuple[str | None, tuple[str, ...]]]
     """Returns the name of a process, and the frameworks that it has loaded."""
 
@@ -54,6 +56,27 @@ def import_nvml() -> Any:
     except ImportError:
         return None
     return pynvml
+
+
+def ask_driver(question: Callable[[Any], T], nvml: Any = None) -> T | None:
+    """``question(nvml)`` of NVIDIA's driver, or None if there is none, or it has no answer.
+
+    ``nvml`` is the module ``pynvml``, by default the installed one.
+    """
+    nvml = import_nvml() if nvml is None else nvml
+    if nvml is None:
+        return None
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return None
+    try:
+        return question(nvml)
+    except nvml.NVMLError:
+        return None
+    finally:
+        with contextlib.suppress(nvml.NVMLError):
+            nvml.nvmlShutdown()
 
 
 def ask_in_time(ask: Callable[[], Driver], wait_s: float) -> Driver:
@@ -87,7 +110,7 @@ def ask_nvml(nvml: Any, describe: DescribeProcess) -> Driver:
             "cuda",
             WORKS,
             version=text(nvml.nvmlSystemGetDriverVersion()),
-            cuda_version=_cuda_version(nvml),
+            cuda_version=".".join(map(str, cuda_version(nvml))),
             gpus=tuple(each for each in found if isinstance(each, Gpu)),
             unreadable=tuple(each for each in found if isinstance(each, UnreadableGpu)),
         )
@@ -105,9 +128,10 @@ def _state(nvml: Any, error: Any, states: Mapping[str, str]) -> str:
     return FAILS
 
 
-def _cuda_version(nvml: Any) -> str:
+def cuda_version(nvml: Any) -> tuple[int, int]:
+    """The newest CUDA version that the driver supports, such as ``(12, 4)``."""
     number = nvml.nvmlSystemGetCudaDriverVersion_v2()  # 12040 for 12.4
-    return f"{number // 1000}.{number % 1000 // 10}"
+    return number // 1000, number % 1000 // 10
 
 
 def _gpus(nvml: Any, describe: DescribeProcess) -> Iterator[Gpu | UnreadableGpu]:

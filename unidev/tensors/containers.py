@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from unidev.contract.backend import Backend
+    from unidev.tensors.own_to import OwnTo
     from unidev.tensors.walking import LookedThrough
 
     T = TypeVar("T")
@@ -82,7 +83,9 @@ def register_container(
     return cls
 
 
-def map_tensors(function: Callable[[Any, Backend], Any], tree: T, *, own_to: str = "refused") -> T:
+def map_tensors(
+    function: Callable[[Any, Backend], Any], tree: T, *, own_to: OwnTo = "refused"
+) -> T:
     """``tree`` with ``function(tensor, backend)`` in place of each tensor in it.
 
     A tensor that occurs twice is mapped once and stays one object. Non-tensor leaves pass through
@@ -102,7 +105,7 @@ def map_data(
     function_for: Callable[[list[tuple[Any, Backend | None]]], Callable[[Any, Any], Any]],
     tree: T,
     is_array: Callable[[object], bool],
-    own_to: str = "refused",
+    own_to: OwnTo = "refused",
 ) -> T:
     """As ``map_tensors``, also for leaves that are ``is_array`` but not tensors: without a backend.
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
     from unidev.devices.finding import DeviceLike
+    from unidev.tensors.own_to import OwnTo
 
     T = TypeVar("T")
 
@@ -81,7 +82,7 @@ def _put(
     tree: T,
     device: DeviceLike,
     *,
-    own_to: str,
+    own_to: OwnTo,
 ) -> T:
     def function_for(found: list[tuple[Any, Backend | None]]) -> Callable[[Any, Any], Any]:
         owner = _owner(found)

@@ -13,12 +13,12 @@ from unidev.tensors.opening import Opener
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import Any, Literal, NoReturn
 
     from unidev.contract.backend import Backend
 
-REFUSED, LOOKED_INTO, MOVED, COPIED = "refused", "looked into", "moved", "copied"
-"""What is done with such an object: only transfers may call its ``to``."""
+    OwnTo = Literal["refused", "looked into", "moved", "copied"]
+    """What is done with such an object: only transfers may call its ``to``."""
 
 
 def has_own_to(cls: type) -> bool:

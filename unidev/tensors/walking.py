@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from unidev.tensors.opening import Opener, Unpacked
-    from unidev.tensors.own_to import Movable
+    from unidev.tensors.own_to import Movable, OwnTo
 
     T = TypeVar("T")
     LookedThrough = tuple[list[Any], Any, list[tuple[int, Any, Any]]]
@@ -100,7 +100,7 @@ def looked_through(
     *,
     takes_models: bool = False,
     is_array: Callable[[object], bool] | None = None,
-    own_to: str = "refused",
+    own_to: OwnTo = "refused",
 ) -> LookedThrough:
     """All leaves, the structure, and the tensors (and models) by position, once all are checked.
 
@@ -179,7 +179,7 @@ class _Search:
 
     __slots__ = ("frameworks", "own_to", "tree")
 
-    def __init__(self, tree: object, own_to: str, frameworks: set[str]) -> None:
+    def __init__(self, tree: object, own_to: OwnTo, frameworks: set[str]) -> None:
         self.tree = tree
         self.own_to = own_to
         self.frameworks = frameworks
@@ -196,14 +196,7 @@ def _checked_leaf(
     """
     from unidev.tensors.objects import is_opaque, is_plain, path_to_tensor
     from unidev.tensors.opening import opener_of
-    from unidev.tensors.own_to import (
-        COPIED,
-        LOOKED_INTO,
-        REFUSED,
-        Movable,
-        has_own_to,
-        looking_opener,
-    )
+    from unidev.tensors.own_to import Movable, has_own_to, looking_opener
 
     cls, is_container = type(leaf), kind == CONTAINER
     if kind == MODEL or (leaf is search.tree and is_plain(cls)):
@@ -223,10 +216,10 @@ def _checked_leaf(
                 search.frameworks.add("numpy")  # for the objects in this one
             return opener
         at = paths_of(place[0])[place[1]]
-        if hidden and search.own_to != REFUSED and has_own_to(cls):
-            if search.own_to == LOOKED_INTO:
+        if hidden and search.own_to != "refused" and has_own_to(cls):
+            if search.own_to == "looked into":
                 return looking_opener(counts_numpy=counts_numpy)
-            return Movable(leaf, at, is_copied=search.own_to == COPIED, counts_numpy=counts_numpy)
+            return Movable(leaf, at, is_copied=search.own_to == "copied", counts_numpy=counts_numpy)
         raise _left_behind(leaf, at, hidden)
     if leaf is search.tree:
         raise not_a_tensor(leaf)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
 from typing import TYPE_CHECKING, Any
@@ -55,6 +56,7 @@ def joined() -> Membership:
         _TIMEOUT_S,
     )  # fmt: skip
     engine.join(rank, meeting, device)
+    atexit.register(engine.leave)  # gloo's threads abort a process that ends while they run
     return Membership(
         rank=rank, size=size, place=place, gpus=gpus, backend=backend.name, meeting=meeting,
         timeout_s=_TIMEOUT_S, checkpoints=None, attempt=0,

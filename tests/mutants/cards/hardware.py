@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mutants.mutant import replace, replace_value
+from mutants.mutant import mutant, replace, replace_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from mutants.mutant import Breaks, Mutant
 
 COUNT = 2
 CAPACITY = 256 * 2**20
@@ -311,3 +313,10 @@ def _probe(probe: Any, cards: Cards, array_type: Any) -> None:
     replace_value(probe, "contexts", contexts)
     replace_value(probe, "current", lambda self: cards.state())
     replace_value(probe, "side_stream", lambda self, device: cards.side_stream(device))
+
+
+def cards_mutant(
+    *caught_by: str, result: str = "fail", profile: str = "tensor"
+) -> Callable[[Breaks], Mutant]:
+    """As ``mutant``, of a backend with GPUs that count as hardware."""
+    return mutant(*caught_by, result=result, profile=profile, simulated_count=0)

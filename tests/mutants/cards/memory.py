@@ -1,0 +1,141 @@
+"""Counters of memory that are wrong, and full cards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mutants.cards.hardware import cards_mutant, put_cards_into
+from mutants.mutant import mutant, replace, replace_value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@cards_mutant("statistics.memory")
+def memory_sees_no_tensor(backend: Any) -> None:
+    """Used is what was there at the start: a counter that is read once."""
+    from unidev.contract.backend import Memory
+
+    put_cards_into(backend)
+    read = backend.memory
+
+    def memory(self: Any, device: Any) -> Any:
+        return Memory(0, *read(self, device)[1:])
+
+    replace_value(backend, "memory", memory)
+
+
+@cards_mutant("statistics.memory")
+def free_is_what_the_driver_has_not_counted(backend: Any) -> None:
+    """Total less used, of two counters that do not fit together: a negative size."""
+    put_cards_into(backend)
+    read = backend.memory
+
+    def memory(self: Any, device: Any) -> Any:
+        return read(self, device)._replace(free_bytes=-1)
+
+    replace_value(backend, "memory", memory)
+
+
+def _break_peaks(backend: Any, **methods: Any) -> None:
+    """Replace methods of the counter of peaks; each receives the cards first."""
+    cards = put_cards_into(backend)
+    made = backend.peaks.fget
+
+    def peaks(self: Any) -> Any:
+        found = made(self)
+        for name, method in methods.items():
+            setattr(found, name, lambda device, method=method: method(cards, device))
+        return found
+
+    replace_value(backend, "peaks", property(peaks))
+
+
+@cards_mutant("statistics.peak")
+def the_peak_is_not_reset(backend: Any) -> None:
+    """``track_memory`` shows the peak since the process began."""
+    _break_peaks(backend, restart=lambda cards, device: None)
+
+
+@cards_mutant("statistics.peak")
+def one_peak_for_all_devices(backend: Any) -> None:
+    """The counter is that of the host's allocator, which serves all devices."""
+    _break_peaks(backend, peak_bytes=lambda cards, device: max(each.peak for each in cards.all))
+
+
+@cards_mutant("statistics.first_use")
+def peaks_before_the_first_use_fail(backend: Any) -> None:
+    """``torch.cuda.reset_peak_memory_stats``: "Invalid device argument" until CUDA was used."""
+
+    def restart(cards: Any, device: Any) -> None:
+        card = cards.all[device.index]
+        if not card.has_context:
+            raise RuntimeError("Invalid device argument")
+        card.peak = card.used
+
+    _break_peaks(backend, restart=restart)
+
+
+def _when_full(backend: Any, act: Callable[[Any], None]) -> None:
+    """Call ``act(card)`` when something does not fit into a card, before its error is raised."""
+    from mutants.cards.hardware import Card
+
+    put_cards_into(backend)
+    make = Card.empty
+
+    @replace(Card)
+    def empty(self: Any, shape: Any, dtype: Any) -> Any:
+        try:
+            return make(self, shape, dtype)
+        except RuntimeError:
+            act(self)
+            raise
+
+
+@cards_mutant("scarcity.every_verb")
+def a_full_card_is_some_error(backend: Any) -> None:
+    """An error that reads like no lack of memory: CUBLAS_STATUS_NOT_INITIALIZED."""
+
+    def fail(card: Any) -> None:
+        raise RuntimeError("the handle is not initialized")
+
+    _when_full(backend, fail)
+
+
+@cards_mutant("scarcity.every_verb")
+def a_failed_allocation_stays_counted(backend: Any) -> None:
+    """The pool subtracts before it asks: from the first failure on, nothing fits any more."""
+    from mutants.cards.hardware import CAPACITY
+
+    def keep(card: Any) -> None:
+        card.used = CAPACITY
+
+    _when_full(backend, keep)
+
+
+@mutant("scarcity.every_verb")
+def copies_without_memory_stay_where_they_were(backend: Any) -> None:
+    """Where a copy does not fit, the source is the result: soft placement that goes too far."""
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        try:
+            return copy(self, x, device, non_blocking)
+        except MemoryError:
+            return x
+
+
+@cards_mutant("failures.full_card", profile="train")
+def full_cards_keep_what_fitted(backend: Any) -> None:
+    """Each part is exchanged as soon as it has a twin: ``Module.to`` that runs out of memory."""
+    from unidev.numpy_backend.models import NumpyModels
+
+    put_cards_into(backend)
+    make = NumpyModels.twin
+
+    @replace(NumpyModels)
+    def twin(self: Any, part: Any, device: Any) -> Any:
+        made = make(self, part, device)
+        self.swap(part, made)
+        return made
