@@ -5,4 +5,6 @@ it stands beside the package ``unidev``, not in it, imports only pytest, and imp
 test, a fixture or an option needs it.
 """
 
-pytest_plugins = ("unidev_pytest.devices", "unidev_pytest.guard", "unidev_pytest.suite")
+# The suite first, since `devices` imports it: older versions of pytest warn of a plugin that has been
+# imported before.
+pytest_plugins = ("unidev_pytest.suite", "unidev_pytest.devices", "unidev_pytest.guard")
