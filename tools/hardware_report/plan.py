@@ -85,6 +85,7 @@ def _benchmarks() -> Iterator[Step]:
         ("overhead", 1),
         ("copies", 1),
         ("batches", 1),
+        ("interop", 1),
         ("models", 1),
         ("parallel", 8),
     ):

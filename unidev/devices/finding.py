@@ -196,8 +196,8 @@ def resolve_device(spec: DeviceLike, backend: Backend) -> Device:
         if spec.backend != backend.name:
             raise BackendMismatchError(
                 f"{spec} is a device of the {spec.backend} backend, but the tensor belongs to "
-                f"{backend.name}. Pass a device of {backend.name}, or convert the tensor with "
-                "unidev.array(unidev.to_numpy(x), device=...).",
+                f"{backend.name}. Pass a device of {backend.name}, or convert the tensor: "
+                f"unidev.convert(x, {spec.backend!r}, device={str(spec)!r}).",
                 backend=spec.backend,
             )
         device = spec

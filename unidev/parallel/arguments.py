@@ -150,8 +150,7 @@ def one_backend(tensors: Sequence[tuple[Tensor, Backend]], name: str) -> Backend
         if backend is not tensors[0][1]:
             raise BackendMismatchError(
                 f"{name} holds tensors of two backends, {tensors[0][1].name} and {backend.name}. "
-                "Convert them to one framework first: unidev.array(unidev.to_numpy(x), "
-                "device=...).",
+                f"Convert them to one framework first: unidev.convert({name}, {backend.name!r}).",
                 backend=backend.name,
             )
     return tensors[0][1]

@@ -126,8 +126,8 @@ def _check_one(found: list[tuple[str, Device]], *xs: object) -> None:
         lines.append(f"and {len(found) - len(lines)} more (the error's `devices` lists all)")
     if several:
         remedy = (
-            "They belong to different frameworks: unidev.array(unidev.to_numpy(x), device=...) "
-            "converts a tensor."
+            "They belong to different frameworks: unidev.convert(x, "
+            f"{found[0][1].backend!r}) makes a tensor of {found[0][1].backend} of each."
         )
     else:
         remedy = "Move them to one device with as_in_device(x, device)"

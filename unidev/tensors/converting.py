@@ -259,7 +259,8 @@ class _Conversion:
         return made
 
     def _is_carried(self) -> bool:
-        return self.x.dtype in _carried_by_both(self.source, self.target)
+        # Compared, not looked up: legacy arrays of MXNet have classes of NumPy for dtypes.
+        return any(self.x.dtype == own for own in _carried_by_both(self.source, self.target))
 
     def _called(self, function: Callable[[], Any]) -> Any:
         return call(
@@ -271,7 +272,9 @@ class _Conversion:
         shape = _shape_of(self.x)
         names = f"{self.source.name} to {self.target.name}"
         doing = f"converting a tensor of shape {shape} from {names}"
-        return doing, self.device, None if shape is None else (shape, self.x.dtype)
+        if shape is None:
+            return doing, self.device
+        return doing, self.device, (shape, self.x.dtype)
 
     def _transfers(self) -> Sequence[PlannedTransfer]:
         from unidev.contract.tracer import PlannedTransfer  # only where something records

@@ -65,7 +65,7 @@ class Way:
 
     def check_same(self, x: Any, y: Any, where: str, device: Device | None = None) -> None:
         """``y`` is a tensor of the target, with the shape, dtype and bytes of ``x``."""
-        assert isinstance(y, self.target.tensor_types), f"{where}: a {type(y).__name__}"
+        assert issubclass(type(y), self.target.tensor_types), f"{where}: a {type(y).__name__}"
         assert tuple(y.shape) == tuple(x.shape), f"{where}: shape {tuple(y.shape)}"
         names = [n for n, own in self.source.dtypes.items() if own == x.dtype]
         assert [n for n in names if self.target.dtypes.get(n) == y.dtype], (

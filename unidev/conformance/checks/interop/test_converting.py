@@ -174,7 +174,7 @@ def test_trees(bench: Workbench, way: Way) -> None:
     """Containers are kept, a tensor that occurs twice is one, and the rest passes."""
     x, other = way.make(samples.counting((2, 3))), way.make(samples.counting((4,), "int64"))
     rest = object()
-    tree = {"x": [x, other], "again": Point(x, rest), "none": None, "name": "a"}
+    tree: dict[str, Any] = {"x": [x, other], "again": Point(x, rest), "none": None, "name": "a"}
     for copy in (None, True):
         where = f"{way}, a tree, copy={copy}"
         made = bench.works(way.convert, tree, copy=copy)

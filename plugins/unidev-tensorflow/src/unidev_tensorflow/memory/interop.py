@@ -37,8 +37,10 @@ class TensorFlowInterop(Interop):
             raise UnsupportedOperation(
                 "sharing a tensor", f"TensorFlow keeps its {value.dtype.name} in the host's memory"
             )
-        device = tuple(map(int, value.__dlpack_device__()))
-        return Exported(lambda: tf.experimental.dlpack.to_dlpack(value), device)  # type: ignore[arg-type]
+        if "GPU" not in value.device:
+            return Exported(lambda: tf.experimental.dlpack.to_dlpack(value))
+        kind, index = map(int, value.__dlpack_device__())
+        return Exported(lambda: tf.experimental.dlpack.to_dlpack(value), (kind, index))
 
     def adopt(self, exported: Any, is_read_only: bool) -> Any:  # noqa: ARG002  none can be written to
         """``from_dlpack``, of contiguous memory that is aligned as TensorFlow's own is."""

@@ -1,0 +1,57 @@
+"""``convert`` on the CPU, to and from NumPy, against the frameworks' own ``from_dlpack``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from measure import Row, compare
+from table import main
+
+import unidev
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KIB, MIB = 2**10, 2**20
+TO = {
+    "torch": ("import torch", "torch.from_dlpack(a)"),
+    "tensorflow": (
+        "from tensorflow.experimental.dlpack import from_dlpack",
+        "from_dlpack(a.__dlpack__())",
+    ),
+    "paddle": ("from paddle.utils.dlpack import from_dlpack", "from_dlpack(a)"),
+    "mxnet": ("import mxnet as mx", "mx.nd.from_dlpack(a.__dlpack__())"),
+}
+NO_DLPACK = ("mxnet",)
+"""Tensors that NumPy does not read by DLPack."""
+
+
+def rows_of(backend: str, _spec: str) -> Iterator[Row]:
+    """The rows of one backend, whatever its GPUs: NumPy has none."""
+    if backend not in TO:
+        return
+    setup, own = TO[backend]
+    for size in (4 * KIB, 4 * MIB):
+        names: dict[str, Any] = {"convert": unidev.convert, "np": np, "a": _aligned(size)}
+        exec(setup, names)
+        what = f"of {size // KIB:,} KiB"
+        ours = f"convert(a, {backend!r})"
+        yield Row(backend, f"convert from numpy, {what}", own, *compare(ours, own, names), 1.5)
+        if backend in NO_DLPACK:
+            continue
+        names["x"] = unidev.array(names["a"], device=unidev.cpu())
+        ours, theirs = "convert(x, 'numpy')", "np.from_dlpack(x)"
+        yield Row(backend, f"convert to numpy, {what}", theirs, *compare(ours, theirs, names), 1.5)
+
+
+def _aligned(nbytes: int) -> np.ndarray[Any, Any]:
+    """Numbers that begin at a multiple of 64 bytes, without which TensorFlow shares nothing."""
+    room = np.zeros(nbytes + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    made: np.ndarray[Any, Any] = room[start : start + nbytes].view(np.float32)
+    return made
+
+
+if __name__ == "__main__":
+    main(__doc__ or "", rows_of)

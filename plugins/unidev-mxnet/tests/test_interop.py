@@ -1,0 +1,57 @@
+"""``convert`` between NumPy and MXNet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+import pytest
+
+import unidev
+from unidev.errors import UnsupportedOperation
+
+
+@pytest.mark.parametrize("make", [mx.np.arange, mx.nd.arange])
+def test_memory_is_shared_with_both_kinds_of_array(make: Any) -> None:
+    x = make(6)
+    y = unidev.convert(x, "numpy", copy=False)
+    y[0] = 7
+    assert x.asnumpy()[0] == 7
+    back = unidev.convert(y, "mxnet", copy=False)
+    assert type(back) is mx.np.ndarray
+    back[1] = 8
+    unidev.synchronize("cpu")
+    assert y[1] == 8
+
+
+def test_bool_is_copied_and_stays_bool() -> None:
+    x = np.array([True, False])
+    with pytest.raises(UnsupportedOperation, match="do not exchange this dtype"):
+        unidev.convert(x, "mxnet", copy=False)
+    y = unidev.convert(x, "mxnet")
+    assert y.dtype == np.bool_
+    assert unidev.convert(y, "numpy").tolist() == [True, False]
+
+
+def test_strides_are_copied_and_empty_arrays_made() -> None:
+    x = np.arange(6.0).reshape(2, 3).T
+    with pytest.raises(UnsupportedOperation, match="MXNet: "):
+        unidev.convert(x, "mxnet", copy=False)
+    assert unidev.convert(x, "mxnet").asnumpy().tolist() == x.tolist()
+    for copy in (None, False, True):
+        assert unidev.convert(np.ones((0, 3)), "mxnet", copy=copy).shape == (0, 3)
+
+
+def test_a_copy_has_read_its_source_when_it_returns() -> None:
+    x = np.ones(10**6, np.float32)
+    y = unidev.convert(x, "mxnet", copy=True)
+    x[:] = 0
+    assert float(y.sum()) == 10**6
+
+
+def test_a_sparse_array_is_not_shared() -> None:
+    x = mx.nd.array([[0, 1], [2, 0]]).tostype("csr")
+    with pytest.raises(UnsupportedOperation, match="sparse"):
+        unidev.convert(x, "numpy", copy=False)
+    assert unidev.convert(x, "numpy").tolist() == [[0, 1], [2, 0]]

@@ -1,0 +1,42 @@
+"""``convert`` between NumPy and Paddle."""
+
+from __future__ import annotations
+
+import numpy as np
+import paddle
+import pytest
+
+import unidev
+from unidev.errors import UnsupportedOperation
+
+
+def test_uint16_does_not_become_bfloat16() -> None:
+    x = np.arange(3, dtype=np.uint16)
+    for copy in (None, False, True):
+        with pytest.raises(unidev.UnsupportedDtypeError, match="paddle has no dtype uint16"):
+            unidev.convert(x, "paddle", copy=copy)
+
+
+def test_a_tensor_with_a_gradient_is_shared_without_it() -> None:
+    x = paddle.to_tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], place=paddle.CPUPlace())
+    x.stop_gradient = False
+    y = unidev.convert(x, "numpy", copy=False)
+    assert y.ctypes.data == x.data_ptr()
+    assert unidev.convert(y, "paddle").stop_gradient
+    y[0, 0] = 7
+    assert float(x[0, 0]) == 7
+
+
+def test_a_sparse_tensor_is_refused() -> None:
+    x = paddle.sparse.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], [2, 2])
+    for copy in (None, False, True):
+        with pytest.raises(UnsupportedOperation):
+            unidev.convert(x, "numpy", copy=copy)
+
+
+def test_a_simulated_gpu_is_read_through_the_host() -> None:
+    x = unidev.array([[1.0, 2.0]], device="gpu:1")
+    y = unidev.convert(x, "numpy", device="cpu")
+    assert y.tolist() == [[1, 2]]
+    with pytest.raises(UnsupportedOperation, match="simulated"):
+        unidev.convert(x, "numpy", copy=False)
