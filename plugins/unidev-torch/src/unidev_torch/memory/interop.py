@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.utils.dlpack import from_dlpack
 
 from unidev.contract import Exported, Interop
 from unidev.errors import UnsupportedOperation
@@ -40,7 +41,7 @@ class TorchInterop(Interop):
 
     def adopt(self, exported: Any, is_read_only: bool) -> torch.Tensor:  # noqa: ARG002  PyTorch has no read-only tensors
         """``torch.from_dlpack``."""
-        return torch.from_dlpack(exported)
+        return from_dlpack(exported)
 
     def packed(self, x: torch.Tensor) -> torch.Tensor:
         """In C order, with conjugates computed."""
