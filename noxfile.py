@@ -40,11 +40,12 @@ FRAMEWORKS = {
 }
 CUDA_TORCH = "torch==2.14.1"
 """With CUDA, for ``stand_in``: what PyPI has, and no CPU build of this version beside it."""
-NEWEST = "3.13"
-"""The newest Python that the core is tested on."""
+OLDEST, NEWEST = "3.10", "3.13"
+"""The oldest Python that is supported, and the newest that the core is tested on here."""
 ON_EACH = "tests/everywhere"  # tests of the core that run on whatever framework is there
 
-EXTRAS = nox.project.load_toml("pyproject.toml")["project"]["optional-dependencies"]
+PROJECT = nox.project.load_toml("pyproject.toml")["project"]
+EXTRAS = PROJECT["optional-dependencies"]
 RUFF = "ruff==0.17.6"  # the same as in .pre-commit-config.yaml
 # Two workers: most tests start a process of their own and wait for it.
 PYTEST = ("python", "-m", "pytest", "-n", "2", "--dist", "worksteal")
@@ -57,6 +58,8 @@ IN_TESTS = {
     # first keeps what it has compiled, also where the machine's own setting says otherwise.
     "PYTHONDONTWRITEBYTECODE": "",
 }
+WITH_NOTEBOOKS = {"NOTEBOOKS_REQUIRED": "1"}
+"""Where notebooks are run, a kernel that is missing is an error, no skip."""
 # pip can be configured to prefer a CPU build of the pinned torch (by find-links). uv does not read
 # pip's configuration, and on Linux the default index has the build with CUDA, of several gigabytes.
 WITH_TORCH = "virtualenv"
@@ -67,6 +70,7 @@ def install(
     *names: str,
     extras: str = "conformance,examples",
     versions: Mapping[str, list[str]] = FRAMEWORKS,
+    constraints: tuple[str, ...] = (),
 ) -> None:
     """Install the core, and plugins with their frameworks, from this checkout."""
     frameworks = [requirement for name in names for requirement in versions[name]]
@@ -76,7 +80,7 @@ def install(
     session.install("hatchling>=1.25", "editables", "pip")
     session.install(
         "--no-compile", "--no-build-isolation", "-e", f".[{extras}]", *plugins, *frameworks,
-        "pytest-xdist>=3.6", "mypy>=1.13", "types-psutil",
+        "pytest-xdist>=3.6", "mypy>=1.13", "types-psutil", *constraints,
     )  # fmt: skip
 
 
@@ -92,7 +96,7 @@ def lint(session: nox.Session) -> None:
     session.install(RUFF, "nox")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    check_types(session, "unidev", "unidev_pytest", "noxfile.py", "tools")
+    check_types(session, "unidev", "unidev_pytest", "noxfile.py", "hatch_build.py", "tools")
 
 
 @nox.session
@@ -109,8 +113,8 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def core(session: nox.Session) -> None:
     """The core, its conformance suite and NumPy's mutants, with no framework but NumPy."""
-    install(session)
-    session.run(*PYTEST, *session.posargs, env=IN_TESTS)
+    install(session, extras="conformance,examples,notebooks")
+    session.run(*PYTEST, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
 
 
 @nox.session
@@ -122,18 +126,38 @@ def ray(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", "tests/distributed/test_ray.py", env=required)
 
 
-def is_newest_here() -> bool:
-    """Whether the newest Python runs here; a shim of pyenv's may be all that is on the PATH."""
-    found = shutil.which(f"python{NEWEST}")
+def is_here(python: str) -> bool:
+    """Whether that Python runs here; a shim of pyenv's may be all that is on the PATH."""
+    found = shutil.which(f"python{python}")
     return found is not None and not subprocess.call([found, "-c", ""], stderr=subprocess.DEVNULL)
 
 
-@nox.session(default=False, python=NEWEST if "newest" in sys.argv and is_newest_here() else False)
+def python_for(session: str, python: str) -> str | bool:
+    """That Python for a session that is named, if it is here; else none."""
+    return python if session in sys.argv and is_here(python) else False
+
+
+@nox.session(default=False, python=python_for("newest", NEWEST))
 def newest(session: nox.Session) -> None:
     """The core's tests on the newest Python, where there is one."""
     if session.python is False:
         session.skip(f"left out: there is no python{NEWEST} on the PATH that runs")
-    install(session)
+    install(session, extras="conformance,examples,notebooks")
+    session.run(*PYTEST, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
+
+
+@nox.session(default=False, python=python_for("lowest", OLDEST), venv_backend="virtualenv")
+def lowest(session: nox.Session) -> None:
+    """The core's tests on the oldest Python and the oldest declared version of each dependency."""
+    if session.python is False:
+        session.skip(f"left out: there is no python{OLDEST} on the PATH that runs")
+    sys.path.append("tools")
+    from lowest_versions import lowest_versions
+
+    extras = ["conformance", "examples"]
+    oldest = Path(session.create_tmp(), "oldest.txt")
+    oldest.write_text("\n".join(lowest_versions(PROJECT, extras)), encoding="utf-8")
+    install(session, extras=",".join(extras), constraints=("-c", str(oldest)))
     session.run(*PYTEST, *session.posargs, env=IN_TESTS)
 
 
@@ -146,10 +170,12 @@ def framework(session: nox.Session, name: str) -> None:
     session.run(*PYTEST, f"plugins/unidev-{name}", *session.posargs, env=IN_TESTS)
     if not session.posargs:  # they choose among the plugin's tests
         # With the framework's own pins, lest one of these replaces what it needs.
-        session.install("--no-compile", *EXTRAS["examples"], *FRAMEWORKS[name])
+        notebooks = EXTRAS["notebooks"] if name == "torch" else []
+        session.install("--no-compile", *EXTRAS["examples"], *notebooks, *FRAMEWORKS[name])
         # NumPy, and what needs no framework, is tested in the core's session.
         chosen = f"{name} or frameworks_that_are_here"
-        session.run(*PYTEST, ON_EACH, "-k", chosen, env=IN_TESTS)
+        env = {**IN_TESTS, **(WITH_NOTEBOOKS if notebooks else {})}
+        session.run(*PYTEST, ON_EACH, "-k", chosen, env=env)
 
 
 @nox.session(venv_backend=WITH_TORCH)
@@ -174,6 +200,19 @@ def paddle(session: nox.Session) -> None:
 def mxnet(session: nox.Session) -> None:
     """MXNet alone."""
     framework(session, "mxnet")
+
+
+@nox.session(default=False, venv_backend=WITH_TORCH)
+def newest_framework(session: nox.Session) -> None:
+    """One plugin on the newest release of its framework: ``nox -s newest_framework -- torch``."""
+    (name,) = session.posargs or [""]
+    if name not in FRAMEWORKS:
+        session.error(f"name one framework: {', '.join(FRAMEWORKS)}")
+    # The bare names, whatever the plugin declares: an untested version is a warning.
+    newer = {each: [part.partition("==")[0] for part in FRAMEWORKS[each]] for each in FRAMEWORKS}
+    install(session, name, extras="conformance", versions=newer)
+    ignored = "ignore::unidev.errors.UntestedVersionWarning"
+    session.run(*PYTEST, f"plugins/unidev-{name}", "-W", ignored, env=IN_TESTS)
 
 
 @nox.session(venv_backend=WITH_TORCH)

@@ -1,0 +1,86 @@
+"""The distributions, built once for all tests, and an environment that has their wheels alone."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from build_distributions import build_all
+from filelock import FileLock
+
+LIMIT_S = 600
+
+
+class Installed(NamedTuple):
+    """A fresh environment, away from the checkout."""
+
+    python: Path
+    site: Path
+    """Where the wheels are."""
+
+    def run(
+        self, *arguments: str | Path, cwd: Path, expected: int = 0, **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run its Python in ``cwd``, which sees nothing of this checkout."""
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if name != "PYTHONPATH" and not name.startswith(("UNIDEV_", "PYTEST_"))
+        }
+        done = subprocess.run(
+            [self.python, *arguments], cwd=cwd, env={**kept, **variables}, capture_output=True,
+            text=True, timeout=LIMIT_S,
+        )  # fmt: skip
+        assert done.returncode == expected, done.stdout[-3000:] + done.stderr[-3000:]
+        return done
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for this run of pytest, the same in all of its workers."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def distributions(shared: Path) -> list[tuple[Path, Path]]:
+    """Sdist and wheel of the core, then of each plugin: built from this checkout."""
+    assert importlib.util.find_spec("hatchling"), "the distributions are built with hatchling"
+    target = shared / "distributions"
+    with FileLock(shared / "distributions.lock"):
+        if not target.exists():
+            built = build_all(shared / "building")
+            names = "\n".join(f"{sdist.name} {wheel.name}" for sdist, wheel in built)
+            (shared / "building" / "built.txt").write_text(names, encoding="utf-8")
+            (shared / "building").rename(target)
+    lines = (target / "built.txt").read_text(encoding="utf-8").splitlines()
+    return [(target / line.split()[0], target / line.split()[1]) for line in lines]
+
+
+@pytest.fixture(scope="session")
+def installed(shared: Path, distributions: list[tuple[Path, Path]]) -> Installed:
+    """The wheels, with what they declare that they need, in an environment of their own.
+
+    Without a framework; NumPy comes with the core.
+    """
+    folder = shared / "installed"
+    place = ("Scripts", "python.exe") if sys.platform == "win32" else ("bin", "python")
+    python = folder.joinpath(*place)
+    with FileLock(shared / "installed.lock"):
+        if not (folder / "complete").exists():
+            make = [sys.executable, "-m", "venv", "--without-pip", folder]
+            subprocess.run(make, check=True, timeout=LIMIT_S)
+            (_, core), *plugins = distributions
+            wheels = [f"{core}[conformance]", *(str(wheel) for _, wheel in plugins)]
+            install = ["install", "--quiet", "--no-compile", *wheels]
+            command = [sys.executable, "-m", "pip", "--python", python, *install]
+            subprocess.run(command, check=True, timeout=LIMIT_S, cwd=shared)
+            (folder / "complete").touch()
+    program = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    found = subprocess.run([python, "-c", program], check=True, capture_output=True, text=True)
+    return Installed(python, Path(found.stdout.strip()))

@@ -1,0 +1,155 @@
+"""What each distribution says of itself, and what its README links to on a package index."""
+
+from __future__ import annotations
+
+import email
+import re
+import subprocess
+import tarfile
+import zipfile
+from typing import TYPE_CHECKING
+
+import pytest
+from build_distributions import ROOT, build_all, project_folders
+from markdown_it import MarkdownIt
+
+import unidev
+from hatch_build import with_full_addresses
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from email.message import Message
+    from pathlib import Path
+
+    from markdown_it.token import Token
+
+SOURCE = "https://github.com/unidev-core/unidev"
+BLOB = f"{SOURCE}/blob/v{unidev.__version__}/"
+PROJECTS = [
+    pytest.param(number, id=path.name if number else "core")
+    for number, path in enumerate(project_folders())
+]
+
+
+def metadata_of(wheel: Path) -> Message:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        return email.message_from_string(archive.read(name).decode())
+
+
+def tokens_of(text: str) -> Iterator[Token]:
+    for token in MarkdownIt("commonmark").enable("table").parse(text):
+        yield token
+        yield from token.children or ()
+
+
+def addresses(text: str) -> list[str]:
+    """Where the links and pictures of ``text`` lead, as a Markdown parser reads it."""
+    found = [token.attrGet("href") or token.attrGet("src") for token in tokens_of(text)]
+    html = "".join(token.content for token in tokens_of(text) if token.type.startswith("html"))
+    return [str(each) for each in found if each] + re.findall(r"(?:href|src)=\"([^\"]*)", html)
+
+
+def test_each_project_is_built() -> None:
+    plugins = {path.parent.name for path in ROOT.glob("plugins/*/pyproject.toml")}
+    assert {path.name for path in project_folders()[1:]} == plugins
+
+
+def test_a_plugin_folder_that_does_not_build_is_an_error(tmp_path: Path) -> None:
+    plugin = tmp_path / "plugins" / "unidev-new"
+    plugin.mkdir(parents=True)
+    head = '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
+    (tmp_path / "pyproject.toml").write_text(
+        f'{head}[project]\nname = "core"\nversion = "1"\n'
+        "[tool.hatch.build.targets.wheel]\nbypass-selection = true\n"
+    )
+    with pytest.raises(FileNotFoundError, match=r"unidev-new has no pyproject\.toml"):
+        build_all(tmp_path / "dist", tmp_path)
+    has_no_version = f'{head}[project]\nname = "unidev-new"\n'
+    (plugin / "pyproject.toml").write_text(has_no_version)
+    with pytest.raises(subprocess.CalledProcessError):
+        build_all(tmp_path / "dist", tmp_path)
+    names = {path.name for path in (tmp_path / "dist").iterdir()}
+    assert names == {"core-1.tar.gz", "core-1-py2.py3-none-any.whl"}
+
+
+@pytest.mark.parametrize("number", PROJECTS)
+def test_the_license_is_in_both(distributions: list[tuple[Path, Path]], number: int) -> None:
+    sdist, wheel = distributions[number]
+    text = (ROOT / "LICENSE").read_bytes()
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("licenses/LICENSE")]
+        assert archive.read(name) == text
+    with tarfile.open(sdist) as packed:
+        member = packed.extractfile(f"{sdist.name.removesuffix('.tar.gz')}/LICENSE")
+        assert member is not None
+        assert member.read() == text
+
+
+@pytest.mark.parametrize("number", PROJECTS)
+def test_the_metadata_is_complete(distributions: list[tuple[Path, Path]], number: int) -> None:
+    metadata = metadata_of(distributions[number][1])
+    assert metadata["Version"] == unidev.__version__
+    assert metadata["Author"] == "The unidev authors"
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Keywords"]
+    assert metadata["Summary"]
+    urls = dict(line.split(", ") for line in metadata.get_all("Project-URL", []))
+    assert urls["Source"] == SOURCE
+    assert {"Changelog", "Issues"} <= set(urls)
+    needed = metadata.get_all("Requires-Dist", [])
+    pinned = f"unidev-core=={unidev.__version__}"
+    assert (pinned in needed) == (number > 0)
+
+
+@pytest.mark.parametrize("number", PROJECTS)
+def test_an_sdist_says_what_its_wheel_says(
+    distributions: list[tuple[Path, Path]], number: int
+) -> None:
+    sdist, wheel = distributions[number]
+    with tarfile.open(sdist) as packed:
+        member = packed.extractfile(f"{sdist.name.removesuffix('.tar.gz')}/PKG-INFO")
+        assert member is not None
+        assert email.message_from_bytes(member.read()).items() == metadata_of(wheel).items()
+
+
+@pytest.mark.parametrize("number", PROJECTS)
+def test_every_link_of_a_description_leads_somewhere(
+    distributions: list[tuple[Path, Path]], number: int
+) -> None:
+    description = metadata_of(distributions[number][1]).get_payload()
+    assert isinstance(description, str)
+    links = addresses(description)
+    assert links
+    assert [link for link in links if not link.startswith("https://")] == []
+    ours = [link.partition("#")[0] for link in links if link.startswith(SOURCE)]
+    paths = [ROOT / re.sub(r"^(blob|raw)/v[^/]+/", "", link[len(SOURCE) + 1 :]) for link in ours]
+    assert paths
+    assert [path for path in paths if not path.exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("[a](../../docs/x.md#y)", f"[a]({BLOB}docs/x.md#y)"),
+        ("[`a`](src)", f"[`a`]({BLOB}plugins/p/src)"),
+        ("[a](#here)", f"[a]({BLOB}plugins/p/README.md#here)"),
+        ("![a](a.png)", f"![a]({SOURCE}/raw/v{unidev.__version__}/plugins/p/a.png)"),
+        ("[a]: <b c.md>\n", f"[a]: <{BLOB}plugins/p/b c.md>\n"),
+        ("[a]: b.md 'title'\n", f"[a]: {BLOB}plugins/p/b.md 'title'\n"),
+        ("[a](https://x.org/y)", "[a](https://x.org/y)"),
+        ("[a](mailto:x@y.org)", "[a](mailto:x@y.org)"),
+        ("`[a](b)`", "`[a](b)`"),
+        ("```md\n[a](b)\n```\n[c](d)", f"```md\n[a](b)\n```\n[c]({BLOB}plugins/p/d)"),
+        ("x[0](y) and `x[0](y)`", f"x[0]({BLOB}plugins/p/y) and `x[0](y)`"),
+    ],
+)
+def test_links_become_absolute_and_code_stays(given: str, expected: str) -> None:
+    ref = f"v{unidev.__version__}"
+    changed = with_full_addresses(given, page="plugins/p/README.md", repository=SOURCE, ref=ref)
+    assert changed == expected
+
+
+def test_a_link_out_of_the_repository_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"README\.md links to \.\./x, which is not in"):
+        with_full_addresses("[a](../x)", page="README.md", repository=SOURCE, ref="v1")
