@@ -51,6 +51,7 @@ def run_notebook(
     own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
     own |= {name: str(folder / name) for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR")}
     own |= {"JUPYTER_RUNTIME_DIR": str(folder / "runtime"), "OMP_NUM_THREADS": "1"}
+    own["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))  # as here
     own |= {"UNIDEV_BACKEND": backend, "UNIDEV_SIMULATE": str(count)}
     result = folder / "result.ipynb"
     done = subprocess.run(
