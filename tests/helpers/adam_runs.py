@@ -48,13 +48,15 @@ def trained(
     return begun, b"".join(unidev.to_numpy(x).tobytes() for x in found)
 
 
-def check_killed(train: Callable[[str, int], Any], backend: str, folder: Path) -> None:
+def check_killed(
+    train: Callable[[str, int], Any], backend: str, folder: Path, **options: Any
+) -> None:
     """The bits after a failure are those of an undisturbed run."""
     runs = {}
     for name, fails_at in (("undisturbed", 0), ("killed", 4)):
         place = folder / name
         runs[name] = unidev.run(
-            train, str(place), fails_at, backend=backend, retries=1, checkpoints=place
+            train, str(place), fails_at, backend=backend, retries=1, checkpoints=place, **options
         )
     (begun, bits), *others = runs["undisturbed"]
     assert begun == 0

@@ -55,4 +55,4 @@ def test_a_run_with_adam_whose_worker_was_killed_has_the_bits_of_an_undisturbed_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UNIDEV_SIMULATE", "0")
-    check_killed(run_with_adam.train, "paddle", tmp_path)
+    check_killed(run_with_adam.train, "paddle", tmp_path, gpus_per_worker=0)
