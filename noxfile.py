@@ -58,6 +58,8 @@ IN_TESTS = {
     # first keeps what it has compiled, also where the machine's own setting says otherwise.
     "PYTHONDONTWRITEBYTECODE": "",
 }
+WITH_NOTEBOOKS = {"NOTEBOOKS_REQUIRED": "1"}
+"""Where notebooks are run, a kernel that is missing is an error, no skip."""
 # pip can be configured to prefer a CPU build of the pinned torch (by find-links). uv does not read
 # pip's configuration, and on Linux the default index has the build with CUDA, of several gigabytes.
 WITH_TORCH = "virtualenv"
@@ -111,8 +113,8 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def core(session: nox.Session) -> None:
     """The core, its conformance suite and NumPy's mutants, with no framework but NumPy."""
-    install(session)
-    session.run(*PYTEST, *session.posargs, env=IN_TESTS)
+    install(session, extras="conformance,examples,notebooks")
+    session.run(*PYTEST, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
 
 
 @nox.session
@@ -140,8 +142,8 @@ def newest(session: nox.Session) -> None:
     """The core's tests on the newest Python, where there is one."""
     if session.python is False:
         session.skip(f"left out: there is no python{NEWEST} on the PATH that runs")
-    install(session)
-    session.run(*PYTEST, *session.posargs, env=IN_TESTS)
+    install(session, extras="conformance,examples,notebooks")
+    session.run(*PYTEST, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
 
 
 @nox.session(default=False, python=python_for("lowest", OLDEST), venv_backend="virtualenv")
@@ -168,10 +170,12 @@ def framework(session: nox.Session, name: str) -> None:
     session.run(*PYTEST, f"plugins/unidev-{name}", *session.posargs, env=IN_TESTS)
     if not session.posargs:  # they choose among the plugin's tests
         # With the framework's own pins, lest one of these replaces what it needs.
-        session.install("--no-compile", *EXTRAS["examples"], *FRAMEWORKS[name])
+        notebooks = EXTRAS["notebooks"] if name == "torch" else []
+        session.install("--no-compile", *EXTRAS["examples"], *notebooks, *FRAMEWORKS[name])
         # NumPy, and what needs no framework, is tested in the core's session.
         chosen = f"{name} or frameworks_that_are_here"
-        session.run(*PYTEST, ON_EACH, "-k", chosen, env=IN_TESTS)
+        env = {**IN_TESTS, **(WITH_NOTEBOOKS if notebooks else {})}
+        session.run(*PYTEST, ON_EACH, "-k", chosen, env=env)
 
 
 @nox.session(venv_backend=WITH_TORCH)

@@ -200,5 +200,12 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'unidev' has no attribute {name!r}")
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """IPython calls it for ``%load_ext unidev``, which adds ``%%trace_transfers``."""
+    from importlib import import_module
+
+    import_module("unidev.tracing.magics").add_magics(shell)
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, "nn"})

@@ -6,6 +6,7 @@ import json
 from xml.etree import ElementTree as ET
 
 import pytest
+from html_words import words_of
 from rich.console import Console
 
 from unidev.conformance.judging import verify as verify_module
@@ -30,6 +31,7 @@ from unidev.conformance.reports.report import (
 from unidev.conformance.reports.terminal import print_report
 from unidev.conformance.running.events import CHILD_RESULTS, CheckEntry
 from unidev.registry.description import Capability, DeviceEntry
+from unidev.support.wording import plain
 
 NASTY = "<script>alert('1')</script> | `x` *y* ~~~~ \x00 \ud800 & [z](javascript:alert)"
 
@@ -391,3 +393,11 @@ def test_checks_that_were_not_run_are_one_line_for_a_configuration() -> None:
     assert f"? not-run 3 checks on host: {named}\n    interrupted\n" in shown
     assert shown.count("not-run 3 checks") == 2  # in two configurations
     assert "again:" not in shown
+
+
+def test_a_notebook_shows_the_words_of_the_terminal() -> None:
+    for kinds, message in (("pass unsupported pass", ""), ("fail error not-run", NASTY)):
+        made = report(kinds, message)
+        file = io.StringIO()
+        print_report(made, Console(file=file, width=10_000, highlight=False))
+        assert words_of(made._repr_html_()) == plain(file.getvalue()).split()

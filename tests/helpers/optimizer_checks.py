@@ -44,14 +44,25 @@ def arrays(net: Any) -> list[np.ndarray[Any, Any]]:
     return [unidev.to_numpy(x) for x in unidev.parameters(net).values()]
 
 
-def check_refused(model: Any, optimizer: Any, wrong: list[dict[str, Any]]) -> None:
-    """Each of ``wrong`` is refused, and what the optimizer has stays."""
+def check_foreign_refused(net: Any, optimizer: Any, of_another: Any, unknown: str) -> None:
+    """State of another optimizer is refused, and changes nothing.
+
+    ``optimizer`` has made a step; ``of_another`` is one of another class; ``unknown`` is a name
+    that the state of the former lacks.
+    """
     models = unidev.active_backend().models
-    before = models.optimizer_state(optimizer)
+    state = dict(models.optimizer_state(optimizer))
+    name = next(name for name, values in state.items() if values.ndim == 2)
+    wrong = [
+        models.optimizer_state(of_another),
+        {key: values for key, values in state.items() if key != name},
+        {**state, unknown: np.zeros(3)},
+        {**state, name: np.zeros((5, 4), np.float32)},
+    ]
     for each in wrong:
         with pytest.raises(unidev.CheckpointError) as raised:
-            models.load_optimizer_state(model, optimizer, each)
+            models.load_optimizer_state(net, optimizer, each)
         assert raised.value.problems
         now = models.optimizer_state(optimizer)
-        assert now.keys() == before.keys()
-        assert all(np.array_equal(now[name], before[name]) for name in now)
+        assert now.keys() == state.keys()
+        assert all(np.array_equal(now[name], state[name]) for name in now)

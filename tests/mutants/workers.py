@@ -68,9 +68,9 @@ def all_broadcast_from_worker_0(backend: Any) -> None:
 @multi_mutant("workers.in_place")
 def results_are_not_written_back(backend: Any) -> None:
     """The results are in a buffer that is thrown away."""
-    from unidev.distributed.exchange import exchanging
+    from unidev.distributed.exchange import transport
 
-    @in_place_of(exchanging._write_back)
+    @in_place_of(transport.write_back)
     def write_back(tree: Any, values: Any) -> None:
         return None
 

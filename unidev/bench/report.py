@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from unidev.bench.quantities import spread, times
 from unidev.bench.spread import Ranking, Summary, is_faster, rank, ratio
+from unidev.support.tables import Table, as_html, as_text
 from unidev.support.wording import seconds_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from unidev.contract.device import Device
 
@@ -68,22 +69,26 @@ class DeviceReport:
 
     def __str__(self) -> str:
         """A table, and the conclusion."""
+        return as_text(self._parts())
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what ``str`` gives, as a table."""
+        return as_html(self._parts())
+
+    def _parts(self) -> Iterator[str | Table]:
         columns = ["device", "there", "computing", "back", "total"]
         has_models = any(each.placing_s is not None for each in self.trials)
-        rows = [[*columns, "placing, once"] if has_models else columns]
+        rows = []
         for each in self.trials:
             row = [
                 str(each.device), seconds_text(each.there.median_s), spread(each.computing),
                 seconds_text(each.back.median_s), spread(each.total),
             ]  # fmt: skip
             rows.append([*row, seconds_text(each.placing_s or 0)] if has_models else row)
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        lines += [f"{name} is left out: {reason}" for name, reason in self.left_out.items()]
-        return "\n".join([*lines, self.conclusion])
+        yield Table([*columns, "placing, once"] if has_models else columns, rows)
+        for name, reason in self.left_out.items():
+            yield f"{name} is left out: {reason}"
+        yield self.conclusion
 
     def _trial(self, name: str) -> Trial:
         return next(each for each in self.trials if str(each.device) == name)

@@ -85,6 +85,12 @@ class Device:
     def __repr__(self) -> str:
         return f"<Device {self.kind}:{self.index} of {self.backend}>"
 
+    def _repr_html_(self) -> str:
+        """For notebooks; loads nothing."""
+        from unidev.support.tables import Table, as_html
+
+        return as_html([Table(("device", "backend"), [(str(self), self.backend)])])
+
     def __enter__(self) -> Device:
         _ = self.native  # first of all: a device that is not available is an error here
         registry.enter(self)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     Tensor = Any
 
+_FLOATING = frozenset({"float16", "bfloat16", "float32", "float64"})
+
 
 @dataclass(frozen=True)
 class Meeting:
@@ -93,6 +95,12 @@ class GroupEngine(ABC):
     """
     wider: Mapping[str, str] = MappingProxyType({"float16": "float32", "bfloat16": "float32"})
     """Dtypes that are summed in a wider one, by portable names."""
+    gathered: Mapping[str, frozenset[str]] = MappingProxyType({"min": _FLOATING, "max": _FLOATING})
+    """Those of ``carries`` that unidev gathers and combines itself, in the order of ranks.
+
+    By ``Collectives.combine``. By default floating-point minima and maxima, in which gloo, NCCL and
+    TensorFlow may lose NaN; also sums in order of arrival. ``join`` may set it.
+    """
     on_host: bool = False
     """Whether tensors must be on the CPU; unidev copies those of other devices there and back.
 
@@ -116,6 +124,7 @@ class GroupEngine(ABC):
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:
         """The sum, minimum or maximum over all workers; may write to ``flat`` and return it.
 
+        Not called for what is in ``gathered``.
         Small tensors are packed into a flat one; a large one comes as it is, of any shape and any
         strides.
         """

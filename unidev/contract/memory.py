@@ -28,6 +28,12 @@ class Memory(NamedTuple):
         """The driver's count, which includes other processes; None if no driver reports one."""
         return None
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the three numbers, as a table."""
+        from unidev.support.tables import Table, as_html
+
+        return as_html([Table(self._fields, [[f"{each:,}" for each in self]], len(self))])
+
     def with_reserved(self, reserved_bytes: int) -> Memory:
         """The same, with what the framework's allocator holds."""
         return DetailedMemory.of(self, reserved_bytes, self.driver)

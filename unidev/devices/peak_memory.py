@@ -89,9 +89,19 @@ class PeakMemory:
             raise framework_error(error, self._backend.name, doing) from error
 
     def __repr__(self) -> str:
-        if self._start_bytes is None:
-            return f"<peak memory of {self.device}: not started>"
-        return f"<peak memory of {self.device}: {bytes_text(self.peak_bytes)}>"
+        return f"<{self._title()}: {self._shown()}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what ``repr`` gives, as a table."""
+        from unidev.support.tables import Table, as_html
+
+        return as_html([Table((self._title(),), [[self._shown()]])])
+
+    def _title(self) -> str:
+        return f"peak memory of {self.device}"
+
+    def _shown(self) -> str:
+        return "not started" if self._start_bytes is None else bytes_text(self.peak_bytes)
 
     def _look(self) -> None:
         self._seen = max(self._seen, self._backend.peaks.peak_bytes(self.device))

@@ -8,10 +8,11 @@ from rich.text import Text
 
 from unidev.doctor.diagnosis import is_healthy
 from unidev.hardware.facts import MAKERS, WORKS
+from unidev.support.tables import Table
 from unidev.support.wording import bytes_text, count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from rich.console import Console
 
@@ -28,8 +29,7 @@ def print_diagnosis(case: Case, findings: Sequence[Finding], console: Console) -
         _print_finding(number, finding, console)
     if case.frameworks:
         console.print()
-        for line in _table(case):
-            console.print(Text(line))
+        console.print(_table(case))
     if case.machine.gpus:
         console.print()
         for driver in case.machine.drivers:
@@ -77,16 +77,14 @@ def _print_finding(number: int, finding: Finding, console: Console) -> None:
         console.print(Text(f"   see:   {finding.link}"))
 
 
-def _table(case: Case) -> Iterator[str]:
-    rows = [("backend", "framework", "built for", "GPUs seen")]
+def _table(case: Case) -> Table:
+    rows = []
     for each in case.frameworks:
         seen = "?" if each.gpus_seen is None else str(each.gpus_seen)
         version = f"{each.framework} {each.version or ''}".rstrip()
         count = f"{seen} of {case.expected(each)}" if each.takes_gpus else "not supported"
         rows.append((each.backend, version, built_for(each), count))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(map(str.ljust, row, widths)).rstrip()
+    return Table(("backend", "framework", "built for", "GPUs seen"), rows)
 
 
 def built_for(framework: Framework) -> str:

@@ -34,6 +34,9 @@ class Statistics:
         """A block in which one replica, which is swapped in, computes."""
         before = self._packed()
         yield
+        if not before:
+            self._changes.append([])
+            return
         with unrecorded(self._backend):
             use = self._backend.collectives
             self._changes.append([
@@ -55,6 +58,8 @@ class Statistics:
 
     def add(self, changes: Sequence[Tensor]) -> None:
         """Write what the statistics were before, plus ``changes``, to those of the model."""
+        if not self._before:
+            return
         use = self._backend.collectives
         for group, before, change in zip(self._groups(), self._before, changes, strict=True):
             with unrecorded(self._backend):

@@ -9,6 +9,8 @@ import sys
 from inspect import CO_COROUTINE, CO_GENERATOR
 from typing import TYPE_CHECKING, NamedTuple
 
+from unidev.tracing.cells import CELL, cell_name
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -24,6 +26,7 @@ class Line(NamedTuple):
     """A line of the user's program."""
 
     file: str
+    """Its path; in a notebook, the cell: ``In [4]``."""
     number: int
     function: str
     source: str
@@ -31,7 +34,11 @@ class Line(NamedTuple):
 
     def __str__(self) -> str:
         name = os.path.relpath(self.file) if self._is_near else self.file
-        where = "" if self.function == "<module>" else f" in {self.function}"
+        # `<cell line: 1>`: what some versions of IPython call a cell's own code
+        is_outside = self.function == "<module>" or self.function.startswith("<cell line")
+        where = "" if is_outside else f" in {self.function}"
+        if self.file.startswith(CELL):
+            return f"{self.file}, line {self.number}{where}"
         return f"{name}:{self.number}{where}"
 
     @property
@@ -95,7 +102,8 @@ class CallSites:
         line = self._lines.get(key)
         if line is None:
             source = linecache.getline(code.co_filename, number, frame.f_globals).strip()
-            line = Line(code.co_filename, number, code.co_name, source)
+            file = cell_name(code.co_filename) or code.co_filename
+            line = Line(file, number, code.co_name, source)
             self._lines[key] = line
         return line
 

@@ -1,10 +1,11 @@
-"""A trace as a text table: the most expensive line first, each with advice."""
+"""A trace as lines and a table: the most expensive line first, each with advice."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unidev.support.wording import bytes_text, count_text, plain, seconds_text
+from unidev.support.tables import Table
+from unidev.support.wording import bytes_text, count_text, seconds_text
 from unidev.tracing.advice import spoken
 
 if TYPE_CHECKING:
@@ -20,13 +21,14 @@ _NUMBERS = 3
 """The number of right-aligned columns."""
 
 
-def table(trace: Trace) -> str:
-    """The complete text: what was moved, by which line, advice, and what is not seen."""
-    gpu_queries = (f"{name}(), {why}" for name, why in trace.gpu_queries.items())
-    return plain("\n".join([*_moved(trace), *gpu_queries, *_unseen(trace)]))
+def parts(trace: Trace) -> Iterator[str | Table]:
+    """All of it: what was moved, by which line, advice, and what is not seen."""
+    yield from _moved(trace)
+    yield from (f"{name}(), {why}" for name, why in trace.gpu_queries.items())
+    yield from _unseen(trace)
 
 
-def _moved(trace: Trace) -> Iterator[str]:
+def _moved(trace: Trace) -> Iterator[str | Table]:
     totals = trace.by_line()
     if not totals:
         yield "no transfers between devices were seen"
@@ -42,12 +44,11 @@ def _moved(trace: Trace) -> Iterator[str]:
         yield f"only the first {trace.limit:,} are in trace.transfers and in files: see its limit"
     yield ""
     shown = totals[:_MOST_LINES]
-    rows = [_HEADINGS, *(_row(each) for each in shown)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    yield _aligned(rows[0], widths)
-    for row, total in zip(rows[1:], shown, strict=True):
-        yield _aligned(row, widths)
-        yield from (f"    {text}" for text in (total.line.source, total.advice) if text)
+    notes = {
+        number: [text for text in (total.line.source, total.advice) if text]
+        for number, total in enumerate(shown)
+    }
+    yield Table(_HEADINGS, [_row(each) for each in shown], _NUMBERS, notes)
     if len(totals) > len(shown):
         yield f"and {count_text(len(totals) - len(shown), 'more line')}: trace.by_line()"
 
@@ -76,11 +77,3 @@ def _row(total: LineTotal) -> tuple[str, ...]:
 def _few(names: Iterable[str]) -> str:
     first, *rest = names
     return f"{first} and {count_text(len(rest), 'other')}" if len(rest) > 1 else ", ".join(names)
-
-
-def _aligned(row: tuple[str, ...], widths: list[int]) -> str:
-    cells = [
-        text.rjust(width) if column < _NUMBERS else text.ljust(width)
-        for column, (text, width) in enumerate(zip(row, widths, strict=True))
-    ]
-    return "  ".join(cells).rstrip()

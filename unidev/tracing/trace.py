@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from unidev.support.atomic_file import write_whole
 from unidev.support.deprecation import deprecated
@@ -239,9 +239,21 @@ class Trace:
         write_whole(path, chrome_pieces(self))
 
     def __str__(self) -> str:
-        from unidev.tracing.table import table
+        from unidev.support.tables import as_text
+        from unidev.tracing.table import parts
 
-        return table(self)
+        return as_text(parts(self))
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what ``str`` gives, as a table."""
+        from unidev.support.tables import as_html
+        from unidev.tracing.table import parts
+
+        return as_html(parts(self))
+
+    def _repr_pretty_(self, printer: Any, _is_cycle: bool) -> None:
+        """For IPython in a terminal: what ``str`` gives."""
+        printer.text(str(self))
 
     def __repr__(self) -> str:
         count = count_text(self.count, "transfer")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from unidev.distributed.exchange.exchanging import ANYWHERE
 from unidev.distributed.exchange.group import group
 from unidev.models.placing import backend_of_model
 from unidev.parallel import data_parallel
@@ -105,5 +106,6 @@ class DataParallel(data_parallel.DataParallel):
         return loss, gradients
 
     def _reduced_over_workers(self, tree: Any, rows: int | None) -> Any:
+        """What stands in ``tree``, which is this step's own: large tensors are not copied."""
         op = "sum" if rows is None else "mean"
-        return self._group.all_reduce(tree, op, weights=rows)
+        return self._group.reduce_into(ANYWHERE, tree, op, rows)

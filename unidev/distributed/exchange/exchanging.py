@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from unidev.contract.backend import Unsupported
 from unidev.distributed.exchange.host_engine import HostEngine, LonelyEngine
-from unidev.distributed.exchange.plans import Plan, Stage, stages_of, weight_dtype
+from unidev.distributed.exchange.plans import Plan, Stage, stages_of, weight_like
+from unidev.distributed.exchange.reducing import all_reduced, reduced
+from unidev.distributed.exchange.transport import (
+    home,
+    narrowed,
+    outgoing,
+    with_empty_ones,
+    write_back,
+)
 from unidev.distributed.exchange.trees import Tree, signature
 from unidev.distributed.messages.board import OPERATIONS
 from unidev.distributed.messages.channel import Channel
 from unidev.errors import BackendMismatchError, CollectiveError, InvalidDataError, UnidevError
-from unidev.parallel.packing import copied, unrecorded, write
+from unidev.parallel.packing import kinds_of, unrecorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -26,6 +34,8 @@ if TYPE_CHECKING:
     Tensor = Any
     T = TypeVar("T")
 
+NEW_MEMORY, IN_PLACE, ANYWHERE = "new memory", "in place", "anywhere"
+"""Where the results of ``all_reduce`` may be."""
 _NUMBERS = {name: number for number, name in enumerate(OPERATIONS)}
 _JOINING = _NUMBERS["joining the group"]
 
@@ -41,15 +51,25 @@ class Exchange:
         self._joined: list[GroupEngine] = []
 
     def all_reduce(
-        self, tree: Tree, op: str, factor: float | None, is_own_weight: bool, in_place: bool
+        self, tree: Tree, op: str, factor: float | None, is_own_weight: bool, into: str
     ) -> Any:
         """``op`` (sum, min, max) over all workers, of tensors times ``factor``.
 
-        With ``is_own_weight``, divided by the sum of all workers' factors.
+        With ``is_own_weight``, divided by the sum of all workers' factors. ``into`` is what may be
+        written to: ``NEW_MEMORY`` alone; ``IN_PLACE``, the tree's tensors, which have the results;
+        or ``ANYWHERE``, as the tree is not used any more.
         """
         call = f"all_reduce of {op}" + (", weighted" if is_own_weight else "")
         with self._agreed("all_reduce", call, tree, op, has_weight=is_own_weight) as plan:
-            return self._all_reduce(tree, plan, op, factor, in_place=in_place)
+
+            def exchanged(engine: GroupEngine, flat: Tensor) -> Tensor:
+                return self._run(tree.backend, reduced, engine, flat, op)
+
+            values = all_reduced(tree, plan, factor, exchanged, may_write=into != NEW_MEMORY)
+            if into == IN_PLACE:
+                write_back(tree, values)
+                return tree.tree
+            return tree.with_tensors(with_empty_ones(tree, values))
 
     def broadcast(self, tree: Tree, root: int) -> list[Tensor]:
         """The tensors of the worker ``root``, in new memory."""
@@ -58,7 +78,7 @@ class Exchange:
             is_root = self._own.rank == root
 
             def exchanged(stage: Stage, flat: Tensor) -> list[Tensor]:
-                return [self._run(stage.way.engine.broadcast, flat, root)]
+                return [self._run(tree.backend, stage.way.engine.broadcast, flat, root)]
 
             return self._each(tree, plan, exchanged, keeps_input=is_root)[0]
 
@@ -67,7 +87,9 @@ class Exchange:
         with self._agreed("all_gather", "all_gather", tree, "gather") as plan:
 
             def exchanged(stage: Stage, flat: Tensor) -> Sequence[Tensor]:
-                gathered: Sequence[Tensor] = self._run(stage.way.engine.all_gather, flat)
+                gathered: Sequence[Tensor] = self._run(
+                    tree.backend, stage.way.engine.all_gather, flat
+                )
                 return gathered
 
             return self._each(tree, plan, exchanged, count=self._own.size, keeps_input=True)
@@ -136,9 +158,14 @@ class Exchange:
         collective = own.mark.enter(number, agreed, is_exchanging=False)
         self._compare(collective, call, lines)
         own.mark.exchange()
-        extra = weight_dtype(tree.backend, tree.kinds) if has_weight else None
-        kinds = [*tree.kinds, type(tree.kinds[0])((), extra)] if has_weight else tree.kinds
-        return Plan(agreed, stages_of(tree.backend, kinds, act, self._of(tree.backend)), extra)
+        kinds, weight = list(tree.kinds), None
+        if has_weight:
+            weight = weight_like(tree)
+            kinds += kinds_of([weight])
+        stages = stages_of(tree.backend, kinds, act, self._of(tree.backend))
+        if has_weight:  # first, so that its sum is known to the other stages
+            stages.sort(key=lambda stage: len(tree.kinds) not in stage.bucket.positions)
+        return Plan(agreed, stages, weight)
 
     def _compare(self, number: int, call: str, lines: list[str]) -> None:
         own = self._own
@@ -174,15 +201,14 @@ class Exchange:
             )
         engine = backend.group_engine
         own.mark.doing(_JOINING)
-        self._run(engine.join, own.rank, own.meeting, self._device())
+        self._run(backend, engine.join, own.rank, own.meeting, self._device())
         self._joined.append(engine)
         return [engine, host]
 
-    def _run(self, method: Callable[..., Any], *arguments: Any) -> Any:
+    def _run(self, backend: Backend, work: Callable[..., Any], *arguments: Any) -> Any:
         """Call an engine, whose errors are those of a collective."""
-        backend = method.__self__.backend  # type: ignore[attr-defined]  # a bound method
         try:
-            return method(*arguments)
+            return work(*arguments)
         except UnidevError:
             raise
         except backend.framework_errors as error:
@@ -192,31 +218,6 @@ class Exchange:
             ) from error
 
     # -- packing -------------------------------------------------------------------------------
-
-    def _all_reduce(
-        self, tree: Tree, plan: Plan, op: str, factor: float | None, *, in_place: bool
-    ) -> Any:
-        backend, tensors = tree.backend, list(tree.tensors)
-        scale = backend.collectives.scale
-        if plan.weight_dtype is not None:
-            tensors.append(backend.full((), 1.0, plan.weight_dtype, tree.device))
-        flats = []
-        for stage in plan.stages:
-            flat = self._outgoing(tree, stage, tensors, may_write=in_place)
-            flat = flat if factor is None else scale(flat, factor)
-            flat = self._run(stage.way.engine.all_reduce, flat, op)
-            flats.append(self._home(tree, stage, flat))
-        values: list[Tensor] = [None] * len(tensors)
-        if plan.weight_dtype is not None:
-            plan.stages[-1].bucket.unpack(backend, flats[-1], values)
-            total = float(backend.to_numpy(values[-1]))
-            flats = [scale(flat, 1.0 / total) for flat in flats]
-        for stage, flat in zip(plan.stages, flats, strict=True):
-            stage.bucket.unpack(backend, _narrowed(tree, stage, flat), values)
-        if in_place:
-            _write_back(tree, values)
-            return tree.tree
-        return tree.with_tensors(_with_empty_ones(tree, values))
 
     def _each(
         self,
@@ -230,38 +231,13 @@ class Exchange:
         """For each of ``count`` results, the tensors that ``exchanged`` gives for all stages."""
         found: list[list[Tensor]] = [[None] * len(tree.tensors) for _ in range(count)]
         for stage in plan.stages:
-            flat = self._outgoing(tree, stage, tree.tensors, may_write=keeps_input)
+            flat = outgoing(tree, stage, tree.tensors, may_write=keeps_input)
             for values, result in zip(found, exchanged(stage, flat), strict=True):
-                back = _narrowed(tree, stage, self._home(tree, stage, result))
+                back = narrowed(tree, stage, home(tree, stage, result))
                 if any(back is x for x in tree.tensors):  # the root's own
                     back = tree.backend.copy_to(back, tree.device, False)
                 stage.bucket.unpack(tree.backend, back, values)
-        return [_with_empty_ones(tree, values) for values in found]
-
-    def _outgoing(
-        self, tree: Tree, stage: Stage, tensors: Sequence[Tensor], *, may_write: bool
-    ) -> Tensor:
-        """The tensors of a stage as one: new memory, unless it ``may_write`` to the only one."""
-        backend, (bucket, way, _) = tree.backend, stage
-        if bucket.is_packed:
-            flat = backend.collectives.pack([tensors[position] for position in bucket.positions])
-        else:
-            flat = tensors[bucket.positions[0]]
-            if not may_write and way.wide is None and not self._goes_away(tree, way.engine):
-                flat = backend.copy_to(flat, tree.device, False)
-        if way.wide is not None:
-            flat = backend.cast(flat, way.wide, tree.device)
-        if self._goes_away(tree, way.engine):
-            flat = copied(backend, "all_reduce", flat, backend.cpu)
-        return flat
-
-    def _home(self, tree: Tree, stage: Stage, flat: Tensor) -> Tensor:
-        if self._goes_away(tree, stage.way.engine):
-            return copied(tree.backend, "all_reduce", flat, tree.device)
-        return flat
-
-    def _goes_away(self, tree: Tree, engine: GroupEngine) -> bool:
-        return engine.on_host and tree.device is not tree.backend.cpu
+        return [with_empty_ones(tree, values) for values in found]
 
 
 def _tried(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
@@ -269,35 +245,3 @@ def _tried(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
         return work(), None
     except (UnidevError, OSError) as error:
         return None, error
-
-
-def _narrowed(tree: Tree, stage: Stage, flat: Tensor) -> Tensor:
-    return flat if stage.way.wide is None else tree.backend.cast(flat, stage.dtype, tree.device)
-
-
-def _with_empty_ones(tree: Tree, values: Sequence[Tensor]) -> list[Tensor]:
-    """The values of the tree's own tensors; those that were not exchanged have no elements."""
-    return [
-        tree.backend.empty(kind.shape, kind.dtype, tree.device) if value is None else value
-        for kind, value in zip(tree.kinds, values, strict=False)
-    ]
-
-
-def _write_back(tree: Tree, values: Sequence[Tensor]) -> None:
-    """Write to the tree's tensors what was not exchanged in their own memory."""
-    pairs = [
-        (target, value)
-        for target, value in zip(tree.tensors, values, strict=False)
-        if value is not None and not _is_same_memory(target, value, tree.backend)
-    ]
-    if pairs:
-        targets, new = zip(*pairs, strict=True)
-        write(tree.backend, targets, new)
-
-
-def _is_same_memory(target: Tensor, value: Tensor, backend: Backend) -> bool:
-    if value is target:
-        return True
-    if isinstance(backend.extents, Unsupported):
-        return False
-    return bool(backend.extents(target) == backend.extents(value))

@@ -11,7 +11,7 @@ from unidev.calls.boundary import call
 from unidev.contract.dtypes import portable_name
 from unidev.devices.finding import resolve_device
 from unidev.distributed.exchange import checkpoints, membership, torchrun
-from unidev.distributed.exchange.exchanging import Exchange
+from unidev.distributed.exchange.exchanging import IN_PLACE, NEW_MEMORY, Exchange
 from unidev.distributed.exchange.membership import Membership
 from unidev.distributed.exchange.trees import Tree
 from unidev.distributed.messages.board import Mark
@@ -138,17 +138,23 @@ class Group:
             UnsupportedOperation: ``in_place`` with immutable tensors.
             InvalidDataError: also if ``op`` or ``weights`` are invalid.
         """
+        return self.reduce_into(IN_PLACE if in_place else NEW_MEMORY, tree, op, weights)
+
+    def reduce_into(
+        self, into: str, tree: T, op: str, weights: float | Sequence[float] | None
+    ) -> T:
+        """As ``all_reduce``; ``into`` as of ``Exchange.all_reduce``."""
         self.check_thread()
         given = Tree(tree)
         if not isinstance(op, str) or op not in OPERATIONS:
             raise InvalidDataError(f"op must be one of {', '.join(OPERATIONS)}, not {shown(op)}.")
         factor, is_own = self._factor(op, weights)
         _check_dtypes(given, op)
-        if in_place:
+        if into == IN_PLACE:
             _check_writable(given)
         combined = "sum" if op == "mean" else op
         found: T = call(
-            given.backend, self._exchange.all_reduce, given, combined, factor, is_own, in_place,
+            given.backend, self._exchange.all_reduce, given, combined, factor, is_own, into,
             doing="reducing tensors over the workers",
             operation="all_reduce",
         )  # fmt: skip
@@ -302,12 +308,12 @@ def _outside_a_run() -> Membership:
 
 
 def _check_dtypes(tree: Tree, op: str) -> None:
-    for position, kind in enumerate(tree.kinds):
-        reason = refusal(portable_name(kind.dtype, tree.backend), op)
+    for dtype in dict.fromkeys(kind.dtype for kind in tree.kinds):
+        reason = refusal(portable_name(dtype, tree.backend), op)
         if reason is not None:
+            position = next(at for at, kind in enumerate(tree.kinds) if kind.dtype == dtype)
             raise UnsupportedDtypeError(
-                f"all_reduce has no {op} of tree{tree.path(position)}, a {kind.dtype} tensor: "
-                f"{reason}."
+                f"all_reduce has no {op} of tree{tree.path(position)}, a {dtype} tensor: {reason}."
             )
 
 

@@ -38,6 +38,7 @@ class HostEngine(GroupEngine):
     """By NumPy: rank 0 combines what the others send, in the order of ranks."""
 
     carries = _ALL
+    gathered = MappingProxyType({})
 
     def __init__(self, backend: Backend, channel: Channel, rank: int, size: int) -> None:
         super().__init__(backend)
@@ -107,6 +108,7 @@ class LonelyEngine(GroupEngine):
     """A group of one: what it has is the result."""
 
     carries = _ALL
+    gathered = MappingProxyType({})
 
     def join(self, rank: int, meeting: Meeting, device: Device) -> None:
         """There is no other."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.group_engine import GroupEngine
+    from unidev.distributed.exchange.trees import Tree
 
 
 class Way(NamedTuple):
@@ -36,8 +37,8 @@ class Plan(NamedTuple):
 
     signature: int
     stages: list[Stage]
-    weight_dtype: Any
-    """Of the tensor with this worker's weight, which travels last; None: it has none."""
+    weight: Any
+    """A tensor of one, times this worker's weight the last of the first stage; None: no weight."""
 
 
 def stages_of(
@@ -61,10 +62,12 @@ def stages_of(
     return found
 
 
-def weight_dtype(backend: Backend, kinds: Sequence[Kind]) -> Any:
-    """The dtype for a weight that travels with tensors of these kinds, packed with some of them."""
-    names = {portable_name(kind.dtype, backend) for kind in kinds}
-    return backend.dtypes["float64" if names == {"float64"} else "float32"]
+def weight_like(tree: Tree) -> Any:
+    """A tensor of one that is packed with some of the tree's; read only."""
+    backend = tree.backend
+    names = {portable_name(dtype, backend) for dtype in {kind.dtype for kind in tree.kinds}}
+    dtype = backend.dtypes["float64" if names == {"float64"} else "float32"]
+    return backend.full((), 1.0, dtype, tree.device)
 
 
 def _way(backend: Backend, dtype: Any, act: str, engines: Sequence[GroupEngine]) -> Way:

@@ -91,10 +91,12 @@ def is_covered(x: torch.Tensor) -> bool:
 
 
 def are_covered(xs: Sequence[torch.Tensor]) -> bool:
-    """Whether ``is_covered`` holds of all of ``xs``; False if in doubt."""
+    """Whether all of ``xs`` are contiguous, in storages that cover them; False if in doubt."""
     try:
         for x in xs:
-            if x.nbytes > len(x.untyped_storage()) or not x.is_contiguous() or x.storage_offset():
+            offset = x.storage_offset()  # of a part of a packed tensor
+            end = x.nbytes + offset * x.itemsize if offset else x.nbytes
+            if end > len(x.untyped_storage()) or not x.is_contiguous():
                 return False
     except (RuntimeError, NotImplementedError, ValueError):  # no storage; lazy: no shape
         return False

@@ -37,8 +37,8 @@ _MOST = 2**20
 class MxnetEngine(GroupEngine):
     """The server adds in order of arrival, which does not change the sum of two numbers.
 
-    So it adds float32 of two workers. Everything else is gathered, and combined here, by rank. To
-    gather, each sends -0.0 in the places of the others, which changes no number.
+    So it adds float32 of two workers. Everything else is gathered. To gather, each sends -0.0 in
+    the places of the others, which changes no number.
     """
 
     carries = MappingProxyType(
@@ -51,21 +51,18 @@ class MxnetEngine(GroupEngine):
     def join(self, rank: int, meeting: Meeting, device: Device) -> None:  # noqa: ARG002
         """Create the kvstore; the ranks that MXNet gives it are not those of the run."""
         self._rank, self._size = rank, meeting.size
+        added = {"float32"} if meeting.size == 2 else set[str]()
+        self.gathered = {"sum": _NUMBERS - added, "min": _NUMBERS, "max": _NUMBERS}
         self._known: set[str] = set()
         self._store = mx.kv.create("dist_sync")
         # Else a worker that ends, by an error, say, would wait for the others to end as well.
         check_call(_LIB.MXKVStoreSetBarrierBeforeExit(self._store.handle, 0))
 
-    def all_reduce(self, flat: Tensor, op: str) -> Tensor:
+    def all_reduce(self, flat: Tensor, op: str) -> Tensor:  # noqa: ARG002  sums alone
         """In place, for float32 sums over two workers; waits."""
         with numpy_shapes():
-            if op == "sum" and self._size == 2 and np.dtype(flat.dtype) == np.float32:
-                self._add(reshaped(flat, (-1,)).as_nd_ndarray())
-                return flat
-        first, *others = self.all_gather(flat)
-        for other in others:
-            first = self.backend.collectives.combine(first, other, op)
-        return first
+            self._add(reshaped(flat, (-1,)).as_nd_ndarray())
+        return flat
 
     def broadcast(self, flat: Tensor, root: int) -> Tensor:
         """A sum to which the others give -0.0; waits."""

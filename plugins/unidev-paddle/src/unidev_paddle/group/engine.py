@@ -74,16 +74,7 @@ class PaddleEngine(GroupEngine):
         self._here = device.native if uses_gpu else self.backend.cpu.native
 
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:
-        """In place, if ``flat`` is contiguous.
-
-        gloo and NCCL may lose NaN in minima and maxima: floating-point ones are gathered and
-        combined here.
-        """
-        if op != "sum" and flat.is_floating_point():
-            first, *others = self.all_gather(flat)
-            for other in others:
-                first = self.backend.collectives.combine(first, other, op)
-            return first
+        """In place, if ``flat`` is contiguous."""
         flat = _plain(flat)
         parts = flat.view(_PARTS[flat.dtype]) if flat.dtype in _PARTS else flat
         self._await_all()

@@ -97,15 +97,7 @@ class TensorFlowEngine(GroupEngine):
         )
 
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:
-        """``CollectiveReduceV2``, into new memory.
-
-        That may lose NaN in minima and maxima: floating-point ones are gathered and combined here.
-        """
-        if op != "sum" and flat.dtype.is_floating:
-            first, *others = self.all_gather(flat)
-            for other in others:
-                first = self.backend.collectives.combine(first, other, op)
-            return first
+        """``CollectiveReduceV2``, into new memory."""
         with self._scope():
             x = tf.convert_to_tensor(native_variable(flat))
             parts = tf.bitcast(x, _PARTS[x.dtype]) if x.dtype in _PARTS else x

@@ -24,7 +24,6 @@ _ORDERED = frozenset(
     {"int8", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"}
 )
 _MOVED = _SUMMED | _ORDERED | {"bool", "int16", "uint16", "uint32"}
-_OPERATIONS = {"sum": dist.ReduceOp.SUM, "min": dist.ReduceOp.MIN, "max": dist.ReduceOp.MAX}
 
 
 class TorchEngine(GroupEngine):
@@ -69,21 +68,20 @@ class TorchEngine(GroupEngine):
                 f"torch.distributed is rank {dist.get_rank()} of {dist.get_world_size()} in this "
                 f"process already, not rank {rank} of {meeting.size}",
             )
+        group = dist.group.WORLD
+        assert group is not None
+        self._group = group
 
     def all_reduce(self, flat: torch.Tensor, op: str) -> torch.Tensor:
-        """In place, if ``flat`` is contiguous.
-
-        gloo and NCCL may lose NaN in minima and maxima: floating-point ones are gathered and
-        combined here.
-        """
-        if op != "sum" and flat.is_floating_point():
-            first, *others = self.all_gather(flat)
-            for other in others:
-                first = self.backend.collectives.combine(first, other, op)
-            return first
+        """In place, if ``flat`` is contiguous."""
         flat = _plain(flat)
-        whole = flat.view(torch.int64) if flat.dtype is torch.uint64 else flat  # the same bits
-        dist.all_reduce(whole, _OPERATIONS[op])
+        whole = flat
+        if flat.is_complex():  # sums of these are sums of their parts
+            whole = torch.view_as_real(flat)
+        elif flat.dtype is torch.uint64:
+            whole = flat.view(torch.int64)  # the same bits
+        # Not `dist.all_reduce`, whose checks take as long as a small exchange.
+        self._group.allreduce([whole], _options(op)).wait()
         return flat
 
     def broadcast(self, flat: torch.Tensor, root: int) -> torch.Tensor:
@@ -109,6 +107,12 @@ class TorchEngine(GroupEngine):
         """``destroy_process_group``, if ``join`` made it."""
         if self._is_ours and dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _options(op: str) -> dist.AllreduceOptions:
+    options = dist.AllreduceOptions()
+    options.reduceOp = getattr(dist.ReduceOp, op.upper())
+    return options
 
 
 def _plain(x: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,78 @@
+"""The tensors of a stage on their way: packed, cast, brought to the host, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unidev.contract.backend import Unsupported
+from unidev.parallel.packing import copied, write
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.group_engine import GroupEngine
+    from unidev.distributed.exchange.plans import Stage
+    from unidev.distributed.exchange.trees import Tree
+
+    Tensor = Any
+
+
+def outgoing(tree: Tree, stage: Stage, tensors: Sequence[Tensor], *, may_write: bool) -> Tensor:
+    """The tensors of a stage as one: new memory, unless it ``may_write`` to the only one."""
+    backend, (bucket, way, _) = tree.backend, stage
+    if bucket.is_packed:
+        flat = backend.collectives.pack([tensors[position] for position in bucket.positions])
+    else:
+        flat = tensors[bucket.positions[0]]
+        if not may_write and way.wide is None and not _goes_away(tree, way.engine):
+            flat = backend.copy_to(flat, tree.device, False)
+    if way.wide is not None:
+        flat = backend.cast(flat, way.wide, tree.device)
+    if _goes_away(tree, way.engine):
+        flat = copied(backend, "all_reduce", flat, backend.cpu)
+    return flat
+
+
+def home(tree: Tree, stage: Stage, flat: Tensor) -> Tensor:
+    """What came back, on the tree's device; still as wide as it travelled."""
+    if _goes_away(tree, stage.way.engine):
+        return copied(tree.backend, "all_reduce", flat, tree.device)
+    return flat
+
+
+def narrowed(tree: Tree, stage: Stage, flat: Tensor) -> Tensor:
+    """What came back, in the dtype of the tree's own tensors."""
+    return flat if stage.way.wide is None else tree.backend.cast(flat, stage.dtype, tree.device)
+
+
+def with_empty_ones(tree: Tree, values: Sequence[Tensor]) -> list[Tensor]:
+    """The values of the tree's own tensors; those that were not exchanged have no elements."""
+    return [
+        tree.backend.empty(kind.shape, kind.dtype, tree.device) if value is None else value
+        for kind, value in zip(tree.kinds, values, strict=False)
+    ]
+
+
+def write_back(tree: Tree, values: Sequence[Tensor]) -> None:
+    """Write to the tree's tensors what was not exchanged in their own memory."""
+    pairs = [
+        (target, value)
+        for target, value in zip(tree.tensors, values, strict=False)
+        if value is not None and not _is_same_memory(target, value, tree.backend)
+    ]
+    if pairs:
+        targets, new = zip(*pairs, strict=True)
+        write(tree.backend, targets, new)
+
+
+def _goes_away(tree: Tree, engine: GroupEngine) -> bool:
+    return engine.on_host and tree.device is not tree.backend.cpu
+
+
+def _is_same_memory(target: Tensor, value: Tensor, backend: Backend) -> bool:
+    if value is target:
+        return True
+    if isinstance(backend.extents, Unsupported):
+        return False
+    return bool(backend.extents(target) == backend.extents(value))
