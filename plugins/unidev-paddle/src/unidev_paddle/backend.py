@@ -13,8 +13,15 @@ import unidev
 import unidev_paddle
 from unidev.contract import Backend, Extent, Memory, part, unsupported
 from unidev.errors import DeletedTensorError, UnsupportedDtypeError, UnsupportedOperation
-from unidev_paddle import devices, memory, sparse
-from unidev_paddle.copying import Move, copy_cut, empty_at, move_cut
+from unidev_paddle import devices, memory
+from unidev_paddle.copying import (
+    Move,
+    copied_sparse,
+    copy_cut,
+    empty_at,
+    move_cut,
+    sparse_parts,
+)
 from unidev_paddle.framework import core, paddle
 from unidev_paddle.refusals import check_eager, in_static_graph, not_dense, symbolic
 
@@ -170,7 +177,7 @@ class PaddleBackend(Backend):
             raise in_static_graph("copy_to")
         try:
             if not x.is_dense():  # a distributed tensor is not, either
-                return sparse.copied(x, lambda part: self.copy_to(part, device, non_blocking))
+                return copied_sparse(x, lambda part: self.copy_to(part, device, non_blocking))
             if self.device_of(x) is device:
                 return x.clone()
         except (RuntimeError, AttributeError):
@@ -250,7 +257,7 @@ class PaddleBackend(Backend):
         """The allocation that holds ``x``, from the offset of ``x`` in it; of each sparse part."""
         self.device_of(x)
         if not x.is_dense():
-            return [extent for part in sparse.parts(x) for extent in self.extents(part)]
+            return [extent for part in sparse_parts(x) for extent in self.extents(part)]
         address = x.data_ptr()
         return [Extent(address - x.offset, x._holder_size()) if address else Extent(0, 0)]
 
