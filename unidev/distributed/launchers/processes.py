@@ -76,8 +76,12 @@ class Processes(Launcher):
         """From the workers' pipes."""
         return self._place.events(timeout_s)
 
-    def stack_of(self, rank: int) -> tuple[bool, str]:
-        """By the state of the process, and ``faulthandler``."""
+    def is_stopped(self, rank: int) -> bool:
+        """By the state of the process."""
+        return self._place.is_stopped(rank)
+
+    def stack_of(self, rank: int) -> str:
+        """By ``faulthandler``."""
         return self._place.stack_of(rank)
 
     def end(self) -> None:

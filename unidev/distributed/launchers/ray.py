@@ -107,14 +107,19 @@ class RayLauncher(Launcher):
                 self._polls[self._actors[rank].events.remote(_POLL_S)] = rank
         return found
 
-    def stack_of(self, rank: int) -> tuple[bool, str]:
+    def is_stopped(self, rank: int) -> bool:
         """By the actor."""
         with suppress(self._ray.exceptions.RayError):
-            is_stopped, stack = self._ray.get(
-                self._actors[rank].stack_of.remote(rank), timeout=_END_S
-            )
-            return bool(is_stopped), str(stack)
-        return False, ""
+            asked = self._actors[rank].is_stopped.remote(rank)
+            return bool(self._ray.get(asked, timeout=_END_S))
+        return False
+
+    def stack_of(self, rank: int) -> str:
+        """By the actor."""
+        with suppress(self._ray.exceptions.RayError):
+            asked = self._actors[rank].stack_of.remote(rank)
+            return str(self._ray.get(asked, timeout=_END_S))
+        return ""
 
     def end(self) -> None:
         """End the workers by their actors, the actors, and a Ray of the run's own."""
