@@ -49,7 +49,7 @@ class Metadata(MetadataHookInterface):
         text = with_full_addresses(
             readme.read_text(encoding="utf-8"),
             page=readme.relative_to(ROOT).as_posix(),
-            repository=project["urls"]["Source"],
+            repository=project["urls"]["Repository"],
             ref=f"v{metadata['version']}",
         )
         metadata["readme"] = {"content-type": "text/markdown", "text": text}

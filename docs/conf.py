@@ -15,9 +15,7 @@ sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]
 
 PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
-# The repository, for links to sources: the one address, in pyproject.toml. Until it is public, a
-# domain that belongs to no one.
-repository_url = PROJECT.get("urls", {}).get("Repository", "https://example.org/unidev")
+repository_url = PROJECT["urls"]["Repository"]  # for links to sources
 repository_branch = "main"
 
 project = "unidev"

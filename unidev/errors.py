@@ -197,6 +197,10 @@ class TransferForbiddenError(UnidevError, RuntimeError):
         return self.transfer
 
 
+class UntestedVersionWarning(UserWarning):
+    """The framework is newer than the releases that its plugin was tested with; no error."""
+
+
 class SimulationError(UnidevError, RuntimeError):
     """Simulated devices were requested too late, their number is invalid, or the build failed."""
 

@@ -5,4 +5,6 @@ it stands beside the package ``unidev``, not in it, imports only pytest, and imp
 test, a fixture or an option needs it.
 """
 
-pytest_plugins = ("unidev_pytest.devices", "unidev_pytest.guard", "unidev_pytest.suite")
+# The suite first, since `devices` imports it: pytest before 9 warns of a plugin that is imported
+# already.
+pytest_plugins = ("unidev_pytest.suite", "unidev_pytest.devices", "unidev_pytest.guard")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
@@ -36,8 +37,14 @@ def given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
+def runner() -> CliRunner:
+    """It keeps stderr apart, as click does by itself from 8.2 on."""
+    is_older = "mix_stderr" in inspect.signature(CliRunner).parameters
+    return CliRunner(mix_stderr=False) if is_older else CliRunner()
+
+
 def run(*arguments: str) -> Result:
-    return CliRunner().invoke(command, arguments, standalone_mode=False)
+    return runner().invoke(command, arguments, standalone_mode=False)
 
 
 def names(folder: Path) -> set[str]:
@@ -84,7 +91,7 @@ def test_what_files_need_is_named_before_anything_is_measured(
     monkeypatch.setattr(options, "find_spec", lambda name: None if name == missing else real(name))
     assert run("--json").return_value == 0
     monkeypatch.setattr(cli_bench, "_measure", lambda *_, **__: pytest.fail("it measured"))
-    done = CliRunner().invoke(command, [])
+    done = runner().invoke(command, [])
     assert done.exit_code == 2
     assert f"need {missing}. In unidev's repository, run: pip install '.[bench]'." in done.stderr
     assert names(given) == set()
@@ -95,7 +102,7 @@ def test_a_folder_that_cannot_be_is_refused_before_anything_is_measured(
 ) -> None:
     monkeypatch.setattr(cli_bench, "_measure", lambda *_, **__: pytest.fail("it measured"))
     (given / "file").write_text("")
-    done = CliRunner().invoke(command, ["--output", "file/below"])
+    done = runner().invoke(command, ["--output", "file/below"])
     assert done.exit_code == 2
     assert "--output file/below: Not a directory." in done.stderr
 

@@ -95,7 +95,7 @@ def test_the_metadata_is_complete(distributions: list[tuple[Path, Path]], number
     assert metadata["Keywords"]
     assert metadata["Summary"]
     urls = dict(line.split(", ") for line in metadata.get_all("Project-URL", []))
-    assert urls["Source"] == SOURCE
+    assert urls["Repository"] == SOURCE
     assert {"Changelog", "Issues"} <= set(urls)
     needed = metadata.get_all("Requires-Dist", [])
     pinned = f"unidev-core=={unidev.__version__}"

@@ -48,7 +48,7 @@ def test_the_tests_workflow_runs_every_plugin() -> None:
 
 
 def test_the_address_is_the_same_wherever_it_stands() -> None:
-    (source,) = re.findall(r'^Source = "(.*)"', text_of("pyproject.toml"), re.MULTILINE)
+    (source,) = re.findall(r'^Repository = "(.*)"', text_of("pyproject.toml"), re.MULTILINE)
     (cited,) = re.findall(r"^repository-code: (.*)", text_of("CITATION.cff"), re.MULTILINE)
     assert cited == source
     assert source in text_of("docs/releasing.md")

@@ -15,6 +15,7 @@ import gc
 import importlib
 import json
 import os
+import re
 import runpy
 import select
 import signal
@@ -137,7 +138,8 @@ def become(order: dict[str, Any], nothing: int) -> None:
 def run(words: list[str]) -> None:
     """As ``python`` followed by ``words`` does."""
     if words[0] == "-W":
-        warnings.simplefilter(words[1])  # type: ignore[arg-type]
+        action, _, message = words[1].partition(":")
+        warnings.filterwarnings(action, re.escape(message))  # type: ignore[arg-type]
         run(words[2:])
     elif words[0] == "-c":
         sys.path[0] = ""

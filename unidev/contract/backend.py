@@ -120,6 +120,11 @@ class BackendSpec:
     """
     namespaces: tuple[str, ...] = ()
     """More top-level modules whose types belong to this backend (``keras`` for TensorFlow)."""
+    tested_until: str | None = None
+    """The newest release of the framework that was tested, such as ``2.14`` for any 2.14.x.
+
+    A newer one is used all the same, with one :class:`UntestedVersionWarning`.
+    """
 
 
 class Backend(ABC):

@@ -219,10 +219,19 @@ def _check_fields(spec: BackendSpec, source: str) -> None:
                 f"{source}: the {field} of its spec is {shown(value)}, which is not a valid name "
                 "(letters, digits and underscores; for a framework, its top-level module)."
             )
+    if spec.tested_until is not None and not _is_version(spec.tested_until):
+        raise PluginError(
+            f"{source}: `tested_until` of its spec is {shown(spec.tested_until)}: it must be a "
+            'release, as in "2.14"'
+        )
     _check_loadable("load", spec.load, source)
     _check_loadable("simulator", spec.simulator, source)
     if not isinstance(spec.group_setting, Unsupported):
         _check_loadable("group_setting", spec.group_setting, source)
+
+
+def _is_version(given: object) -> bool:
+    return isinstance(given, str) and all(each.isdecimal() for each in given.split("."))
 
 
 def _check_loadable(field: str, given: object, source: str) -> None:

@@ -61,13 +61,19 @@ def load_backend(name: str) -> Backend:
     backend = loaded_backends.get(name)
     if backend is None:
         with loading_lock:
-            backend = loaded_backends.get(name) or _load(name)
+            backend = loaded_backends.get(name)
+            is_new = backend is None
+            backend = backend or _load(name)
             loaded_backends[name] = backend
         new_containers.extend(backend.containers.items())
         for cls in backend.tensor_types:  # now: torch.compile could not follow it later
             backend_of_type(cls)
         if thread.recorder is not None:
             thread.recorder.add(backend)
+        if is_new and backend.spec.tested_until is not None:
+            from unidev.registry.versions import warn_if_untested
+
+            warn_if_untested(backend)
     return backend
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import warnings
 from importlib import metadata
 from typing import TYPE_CHECKING
+
+from unidev.errors import UntestedVersionWarning
 
 if TYPE_CHECKING:
     from unidev.contract.backend import Backend
@@ -19,3 +23,32 @@ def framework_version(backend: Backend) -> str:
     for distribution in metadata.packages_distributions().get(backend.spec.framework, ()):
         return metadata.version(distribution)
     return "unknown"
+
+
+def warn_if_untested(backend: Backend) -> None:
+    """Warn if the framework is newer than the releases that its plugin was tested with.
+
+    Warns once, where the backend is loaded: the warnings' filters may make that an error, and the
+    backend is loaded nevertheless.
+    """
+    spec = backend.spec
+    if spec.tested_until is None:
+        return
+    found = framework_version(backend)
+    tested = release(spec.tested_until)
+    if release(found)[: len(tested)] > tested:
+        warnings.warn(
+            f"untested version: unidev's backend {spec.name!r} was tested with {spec.framework} up "
+            f"to {spec.tested_until}, and this is {found}. Most things work as before; if one does "
+            f"not, try {spec.tested_until}. To silence this: PYTHONWARNINGS='ignore:untested "
+            'version\', or warnings.filterwarnings("ignore", category='
+            "unidev.errors.UntestedVersionWarning) before the first use of the framework.",
+            UntestedVersionWarning,
+            stacklevel=2,
+        )
+
+
+def release(version: str) -> tuple[int, ...]:
+    """The numbers at the start: (2, 14, 1) of ``2.14.1+cu130`` or ``2.14.1rc2``, () of ``dev``."""
+    numbers = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, numbers[0].split("."))) if numbers else ()

@@ -31,6 +31,10 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+WARNINGS = ("-W", "error", "-W", "ignore:untested version")
+"""Warnings are errors, but for unidev's own of a PyTorch that is newer than this plugin."""
+
+
 def merged(environment: dict[str, str | None]) -> dict[str, str]:
     given = {**os.environ, "UNIDEV_SIMULATE": "0", **environment}
     return {name: value for name, value in given.items() if value is not None}
@@ -41,7 +45,7 @@ def with_torch(tmp_path: Path) -> Python:
     """Runs a program in a process that has imported torch, and no more, with warnings as errors."""
 
     def run(program: str, **environment: str | None) -> subprocess.CompletedProcess[str]:
-        words = ["-W", "error", "-c", program]
+        words = [*WARNINGS, "-c", program]
         own = merged(environment)
         return run_program(words, backend="torch", also=SUITE, environment=own, folder=tmp_path)
 
@@ -54,7 +58,7 @@ def python() -> Python:
 
     def run(program: str, **environment: str | None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-W", "error", "-c", program],
+            [sys.executable, *WARNINGS, "-c", program],
             env=merged(environment),
             capture_output=True,
             text=True,

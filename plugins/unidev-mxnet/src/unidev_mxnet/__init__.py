@@ -11,6 +11,7 @@ def unidev_register_backend() -> BackendSpec:
         name="mxnet",
         contract_version=1,
         framework="mxnet",
+        tested_until="1.9",
         install="pip install './plugins/unidev-mxnet[framework]'",
         load=load_backend,
         simulator="unidev_mxnet.simulator:MxnetSimulator",

@@ -10,6 +10,7 @@ def unidev_register_backend() -> BackendSpec:
         name="paddle",
         contract_version=1,
         framework="paddle",
+        tested_until="3.3",
         install="pip install './plugins/unidev-paddle[framework]'",
         load="unidev_paddle.backend:PaddleBackend",
         simulator="unidev_paddle.simulator:PaddleSimulator",

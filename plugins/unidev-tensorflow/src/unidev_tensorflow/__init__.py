@@ -10,6 +10,7 @@ def unidev_register_backend() -> BackendSpec:
         name="tensorflow",
         contract_version=1,
         framework="tensorflow",
+        tested_until="2.21",
         install="pip install tensorflow",
         load="unidev_tensorflow.backend:TensorFlowBackend",
         simulator="unidev_tensorflow.simulator:TensorFlowSimulator",

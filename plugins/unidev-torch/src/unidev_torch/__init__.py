@@ -10,6 +10,7 @@ def unidev_register_backend() -> BackendSpec:
         name="torch",
         contract_version=1,
         framework="torch",
+        tested_until="2.14",
         install="pip install torch",
         load="unidev_torch.backend:TorchBackend",
         simulator="unidev_torch.simulator:TorchSimulator",

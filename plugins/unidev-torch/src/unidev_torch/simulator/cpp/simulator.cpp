@@ -145,6 +145,12 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   }
 }
 
+// A kernel of ours for the device switches off torch's composite kernel for its autograd key, too, as
+// of torch 2.9.0.
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+  m.impl("_has_compatible_shallow_copy_type", &unidev_sim::has_compatible_shallow_copy_type);
+}
+
 // torch resolves a conjugated or negated argument by cloning it, and clones by _copy_from: an endless
 // recursion, unless _copy_from handles these bits itself.
 TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
