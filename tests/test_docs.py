@@ -4,11 +4,11 @@ import os
 import re
 import subprocess
 import sys
-import textwrap
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from page_examples import BLOCKS, PAGES, PROGRAMS, blocks_of
 
 import unidev
 from unidev import contract, nn
@@ -18,25 +18,34 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted(
     [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
 )
-EXAMPLES = [
-    pytest.param(textwrap.dedent(block), id=f"{path.relative_to(ROOT)}-{number}")
-    for path in DOCUMENTS
-    for number, block in enumerate(
-        re.findall(r"```python\n(.*?)^ *```", path.read_text(), re.DOTALL | re.MULTILINE)
-    )
-    if "import unidev" in block and "plugins" not in path.parts
+ON_NUMPY = [
+    pytest.param(program, id=f"{program.page}:{program.line}")
+    for program in PROGRAMS
+    if "numpy" in program.backends
 ]
 
 
 @pytest.mark.parametrize("simulated", ["0", "2"])
-@pytest.mark.parametrize("block", EXAMPLES)
-def test_an_example_runs_with_and_without_gpus(block, simulated, tmp_path):
+@pytest.mark.parametrize("program", ON_NUMPY)
+def test_a_program_on_a_page_runs_with_and_without_gpus(program, simulated, tmp_path):
     environment = {**os.environ, "UNIDEV_BACKEND": "numpy", "UNIDEV_SIMULATE": simulated}
-    subprocess.run([sys.executable, "-c", block], check=True, env=environment, cwd=tmp_path)
+    subprocess.run([sys.executable, "-c", program.code], check=True, env=environment, cwd=tmp_path)
 
 
-def test_there_are_examples():
-    assert EXAMPLES
+def test_the_guides_have_programs():
+    assert len(ON_NUMPY) > 20
+
+
+def test_each_block_has_a_language():
+    assert [f"{each.page}:{each.line}" for each in BLOCKS if not each.language] == []
+
+
+def test_a_note_on_a_block_is_known():
+    """A misspelt note would make a program of what cannot run, or hide it."""
+    for page in PAGES:
+        notes = re.findall(r"<!-- (.*?) -->(?=\n+ *```python)", page.read_text())
+        known = [each.note for each in blocks_of(page) if each.language == "python" and each.note]
+        assert notes == known
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

@@ -96,6 +96,13 @@ def unidev_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     skipped, with the reason. With ``--unidev-backend torch,numpy`` these are used, and one that
     does not load is an error.
     """
+    if not hasattr(request, "param"):
+        pytest.fail(
+            "unidev_backend runs a test once for each backend, which pytest cannot do for a "
+            "method of unittest.TestCase or by getfixturevalue: name it among a test function's "
+            "arguments, or use `with unidev.use_backend(name):`.",
+            pytrace=False,
+        )
     import unidev
 
     try:

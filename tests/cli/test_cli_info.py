@@ -87,7 +87,7 @@ def test_the_table_shows_devices_and_which_is_chosen_and_why(unidev) -> None:
     assert done.returncode == 0
     assert "cpu:0, gpu:0 to gpu:2 (simulated)" in done.stdout
     assert "chosen: numpy (UNIDEV_BACKEND=numpy)" in done.stdout
-    assert "UNIDEV_SIMULATE=3 (the number of simulated GPUs)" in done.stdout
+    assert "UNIDEV_SIMULATE=3 (the number of simulated GPUs, 1 to 64" in done.stdout
     assert "\x1b" not in done.stdout
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -107,6 +108,55 @@ def test_a_missing_guard_is_named(tmp_path: Path) -> None:
     done = run_script(tmp_path, "if True:")
     assert done.returncode == 1
     assert 'put that call under `if __name__ == "__main__":`' in done.stderr
+
+
+def run_elsewhere(folder: Path, call: str) -> list[str]:
+    """What a script prints whose folder, where it runs, is renamed before its workers start.
+
+    To them that is a machine that has neither the folder nor what is in it.
+    """
+    here, there = folder / "here", folder / "there"
+    here.mkdir()
+    (here / "only_here.py").write_text("def rank():\n    return 7\n")
+    (here / "script.py").write_text(f"""
+import os
+import only_here, unidev
+
+def rank():
+    return 7
+
+if __name__ == "__main__":
+    os.rename({str(here)!r}, {str(there)!r})
+    os.getcwd = lambda: {str(here)!r}
+    try:
+        print(unidev.run({call}, backend="numpy"))
+    except unidev.WorkerFailedError as error:
+        print(str(error).splitlines()[0])
+""")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
+    done = subprocess.run(
+        [sys.executable, str(here / "script.py")],
+        cwd=folder, capture_output=True, text=True, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return [line for line in done.stdout.splitlines() if not line.startswith("[0] ")]
+
+
+def test_what_a_workers_machine_lacks_is_named(tmp_path: Path) -> None:
+    for call, words in (
+        ("only_here.rank", "No module named 'only_here', on "),
+        ("rank", f"there is no file {tmp_path / 'rank' / 'here' / 'script.py'}, on "),
+    ):
+        folder = tmp_path / call
+        folder.mkdir()
+        (line,) = run_elsewhere(folder, call)
+        assert words in line
+        assert socket.gethostname() in line
+        assert "install on each machine" in line
+
+
+def test_workers_need_not_the_folder_in_which_run_was_called(tmp_path: Path) -> None:
+    assert run_elsewhere(tmp_path, "abs, -3") == ["[3, 3]"]
 
 
 def test_a_function_of_an_interactive_session_is_refused(run_python: RunPython) -> None:

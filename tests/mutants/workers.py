@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import TORCH, in_place_of, replace
+from mutants.mutant import TORCH, in_place_of, replace, replace_value
 from mutants.parallel import multi_mutant
 
 if TYPE_CHECKING:
@@ -126,11 +126,7 @@ def a_stopped_worker_is_only_late(backend: Any) -> None:
     """Nothing says why it did not come."""
     from unidev.distributed.workers.workplace import Workplace
 
-    sound = Workplace.stack_of
-
-    @replace(Workplace)
-    def stack_of(self: Any, rank: int) -> tuple[bool, str]:
-        return False, sound(self, rank)[1]
+    replace_value(Workplace, "is_stopped", lambda self, rank: False)
 
 
 @multi_mutant("workers.checkpoints")

@@ -261,6 +261,48 @@ def test_an_unknown_backend_is_refused(pytester, run, given, message) -> None:
     assert f"ERROR: --unidev-backend {given}: {message}" in said(result)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def test_x(request): request.getfixturevalue('unidev_backend')",
+        "import pytest, unittest\n\n@pytest.mark.usefixtures('unidev_backend')\n"
+        "class TestX(unittest.TestCase):\n    def test_x(self): pass",
+    ],
+)
+def test_where_a_test_cannot_be_repeated_it_says_so(pytester, run, source) -> None:
+    pytester.makepyfile(test_own=source)
+    result = run()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert "unidev_backend runs a test once for each backend, which pytest cannot do" in (
+        said(result)
+    )
+
+
+def test_a_fixture_of_the_users_can_use_it(pytester, run, add_backend) -> None:
+    add_backend("own")
+    pytester.makepyfile(
+        test_own="""
+        import pytest
+
+        @pytest.fixture
+        def net(unidev_backend):
+            return unidev_backend.name
+
+        def test_x(net):
+            assert net in ("numpy", "own")
+        """
+    )
+    run("--unidev-backend", "numpy,own").assert_outcomes(passed=2)
+
+
+def test_workers_of_xdist_have_the_same_devices_and_backends(pytester, run) -> None:
+    pytest.importorskip("xdist")
+    pytester.makeini("[pytest]\nunidev_simulate = 3\n")
+    pytester.makepyfile(test_own=TWO)
+    options = ("-p", "xdist", "-n", "2", "--unidev-backend", "numpy", "--unidev-simulate", "2")
+    run(*options).assert_outcomes(passed=1)
+
+
 # -- unidev_gpus -----------------------------------------------------------------------------------
 
 

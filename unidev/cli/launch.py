@@ -77,8 +77,12 @@ def run_program(path: str, program: str, arguments: tuple[str, ...]) -> None:
     """Run the program at ``path`` in this worker, as ``python PROGRAM ARGUMENTS`` would.
 
     Raises:
+        InvalidDataError: the program is not on this worker's machine.
         SystemExit: the program ended with another exit code than 0.
     """
+    from unidev.distributed.workers.missing import check_file
+
+    check_file(path)
     sys.argv[:] = [program, *arguments]
     if not getattr(sys.flags, "safe_path", False):  # Python 3.11
         sys.path[0] = os.path.dirname(path)

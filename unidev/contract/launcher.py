@@ -128,8 +128,12 @@ class Launcher(ABC):
         """What has happened since the last call; waits up to ``timeout_s`` for the first."""
 
     @abstractmethod
-    def stack_of(self, rank: int) -> tuple[bool, str]:
-        """Whether that worker is stopped (SIGSTOP), or else where it is; this may end it."""
+    def is_stopped(self, rank: int) -> bool:
+        """Whether that worker is stopped (SIGSTOP), so that it neither works nor ends."""
+
+    @abstractmethod
+    def stack_of(self, rank: int) -> str:
+        """Where that worker is, by its stack; asking may end it. Not asked of a stopped one."""
 
     @abstractmethod
     def end(self) -> None:

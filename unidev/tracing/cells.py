@@ -8,7 +8,6 @@ import sys
 CELL = "In ["
 """How the names of cells begin."""
 _IN_NAME = re.compile(r"<ipython-input-(\d+)-")
-_IN_LABEL = re.compile(r"In ?\[(\d+)\]")
 
 
 def cell_name(file: str) -> str | None:
@@ -22,8 +21,14 @@ def cell_name(file: str) -> str | None:
 
 def cell_number(file: str) -> int | None:
     """4 if ``file`` is IPython's name for the cell that it ran as number 4; else None."""
-    found = _IN_NAME.match(file) or _IN_LABEL.match(_label(file))
-    return None if found is None else int(found[1])
+    if found := _IN_NAME.match(file):
+        return int(found[1])
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    compiler = getattr(shell, "compile", None)
+    # The public `format_code_name` gives the same as text, and older versions lack it.
+    number = getattr(compiler, "_filename_map", {}).get(file)
+    return number if isinstance(number, int) else None
 
 
 def running_cell() -> int | None:
@@ -34,12 +39,3 @@ def running_cell() -> int | None:
         found = cell_number(frame.f_code.co_filename)
         number = number if found is None else found
     return number
-
-
-def _label(file: str) -> str:
-    """What IPython's tracebacks call ``file``; empty if it is not a cell or this is not IPython."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    label_of = getattr(getattr(shell, "compile", None), "format_code_name", None)
-    found = None if label_of is None else label_of(file)
-    return "" if found is None else str(found[1])

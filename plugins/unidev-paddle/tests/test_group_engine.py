@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import run_with_adam
+from adam_runs import check_killed
 from engine_checks import after_a_death, check_engine, check_run, not_carried
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def test_three_workers_get_the_exact_result(tmp_path: Path) -> None:
@@ -45,3 +49,10 @@ def test_one_that_does_not_come_is_an_error_in_time(tmp_path: Path) -> None:
 
 def test_a_run_exchanges_by_it() -> None:
     check_run("paddle", "PaddleEngine")
+
+
+def test_a_run_with_adam_whose_worker_was_killed_has_the_bits_of_an_undisturbed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNIDEV_SIMULATE", "0")
+    check_killed(run_with_adam.train, "paddle", tmp_path, gpus_per_worker=0)

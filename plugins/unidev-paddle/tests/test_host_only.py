@@ -54,7 +54,7 @@ def test_the_shorter_ways_lose_nothing(run_python):
     done = run_python(PROGRAM, UNIDEV_SIMULATE=None)
     assert done.stdout.splitlines() == [
         "DeletedTensorError DeletedTensorError",
-        "UnsupportedOperation UnsupportedOperation",
+        "None UnsupportedOperation",
         "DeviceNotFoundError DeviceSpecError",
         "UnsupportedOperation UnsupportedOperation",
     ], done.stderr

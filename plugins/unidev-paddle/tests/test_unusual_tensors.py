@@ -29,26 +29,59 @@ def static_graph():
         paddle.disable_static()
 
 
-def sparse(device=CPU):
-    with_place = {"place": device.native}
+def sparse(device=CPU, **options):
+    with_place = {"place": device.native, **options}
     return paddle.sparse.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], [2, 2], **with_place)
 
 
+DENSE = [[0.0, 1.0], [2.0, 0.0]]
+
+
 @pytest.mark.filterwarnings("ignore:\\nNon compatible API:Warning")  # Paddle 3.2, of itself
-def test_of_a_sparse_tensor_only_the_device_is_known():
+@pytest.mark.parametrize("make", [sparse, lambda device: sparse(device).to_sparse_csr()])
+@pytest.mark.parametrize("source", [CPU, GPU])
+@pytest.mark.parametrize("target", [CPU, GPU])
+def test_a_sparse_tensor_is_copied_part_by_part(make, source, target):
+    x = unidev.copy_to(make(CPU), source)
+    y = unidev.copy_to(x, target)
+    assert type(y) is type(x)
+    assert y.is_sparse_coo() == x.is_sparse_coo()
+    assert y.to_dense().tolist() == DENSE
+    assert unidev.device_of(y) is target
+    assert not unidev.shares_memory(x, y)
+    assert unidev.as_in_device(y, target) is y
+
+
+@pytest.mark.filterwarnings("ignore:\\nNon compatible API:Warning")
+def test_the_gradient_goes_back_through_a_copy_of_a_coo_tensor_and_of_no_csr_tensor():
+    values = unidev.array([1.0, 2.0])
+    values.stop_gradient = False
+    x = paddle.sparse.sparse_coo_tensor(
+        [[0, 1], [1, 0]], values, [2, 2], place=CPU.native, stop_gradient=False
+    )
+    y = unidev.copy_to(x, GPU)
+    (y.values() * unidev.array([3.0, 4.0], device=GPU)).sum().backward()
+    assert values.grad.tolist() == [3.0, 4.0]
+    rows = sparse(stop_gradient=False).to_sparse_csr()
+    with pytest.raises(unidev.UnsupportedOperation, match=r"to_sparse_coo\(2\), or x.detach\(\)"):
+        unidev.copy_to(rows, GPU)
+    with paddle.no_grad():
+        assert unidev.copy_to(rows, GPU).to_dense().tolist() == DENSE
+
+
+@pytest.mark.filterwarnings("ignore:\\nNon compatible API:Warning")
+def test_a_sparse_tensor_is_no_array():
     x = sparse()
-    assert unidev.device_of(x) is CPU
-    assert unidev.as_in_device(x, "cpu") is x
-    for act in (
-        lambda: unidev.copy_to(x, GPU),
-        lambda: unidev.copy_to(x, CPU),
-        lambda: unidev.as_in_device(x, GPU),
-        lambda: unidev.to_numpy(x),
-        lambda: unidev.shares_memory(x, x),
-        lambda: unidev.array(x, dtype="float64"),
-    ):
+    for act in (lambda: unidev.to_numpy(x), lambda: unidev.array(x, dtype="float64")):
         with pytest.raises(unidev.UnsupportedOperation, match="sparse"):
             act()
+
+
+def test_a_sparse_tensor_in_a_batch_goes_with_it():
+    batch = {"x": sparse(), "y": unidev.ones(2)}
+    moved = unidev.as_in_device(batch, GPU)
+    assert unidev.device_of(moved) is GPU
+    assert moved["x"].to_dense().tolist() == DENSE
 
 
 @pytest.mark.parametrize("delete", ["_clear", "_clear_data"])

@@ -8,8 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import run_with_adam
-
-import unidev
+from adam_runs import check_killed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,17 +38,7 @@ group.barrier()
 def test_a_run_with_adam_whose_worker_was_killed_has_the_bits_of_an_undisturbed_one(
     tmp_path: Path,
 ) -> None:
-    runs = {}
-    for name, fails_at in (("undisturbed", 0), ("killed", 4)):
-        folder = tmp_path / name
-        runs[name] = unidev.run(
-            run_with_adam.train, str(folder), fails_at,
-            backend="torch", retries=1, checkpoints=folder,
-        )  # fmt: skip
-    (begun, bits), *others = runs["undisturbed"]
-    assert begun == 0
-    assert others == [(begun, bits)]
-    assert runs["killed"] == [(2, bits)] * 2
+    check_killed(run_with_adam.train, "torch", tmp_path)
 
 
 def test_a_group_joins_what_torchrun_has_started(tmp_path: Path) -> None:

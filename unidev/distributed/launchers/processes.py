@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
-import tempfile
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from unidev.contract.launcher import Launcher
 from unidev.distributed.launchers.gpus import gpu_count
+from unidev.distributed.launchers.run_folders import RUN, own_folder
 from unidev.distributed.launchers.saying import say
 from unidev.distributed.workers.workplace import Workplace
 from unidev.errors import DeviceNotFoundError
@@ -30,6 +29,7 @@ class Processes(Launcher):
     def __init__(self, size: int, gpus: int | None, address: str | None) -> None:  # noqa: ARG002
         self.hosts = (LOOPBACK,) * size
         self._gpus = gpus
+        self._scope = ExitStack()
         self._folder: str | None = None
         self._place = Workplace()
 
@@ -61,7 +61,7 @@ class Processes(Launcher):
     def shared_folder(self) -> str | None:
         """A folder of this run's own."""
         if self._folder is None:
-            self._folder = tempfile.mkdtemp(prefix="unidev-run-")
+            self._folder = self._scope.enter_context(own_folder(RUN))
         return self._folder
 
     def start(self, jobs: Sequence[Job], helpers: Sequence[HelperProcess]) -> None:
@@ -76,15 +76,18 @@ class Processes(Launcher):
         """From the workers' pipes."""
         return self._place.events(timeout_s)
 
-    def stack_of(self, rank: int) -> tuple[bool, str]:
-        """By the state of the process, and ``faulthandler``."""
+    def is_stopped(self, rank: int) -> bool:
+        """By the state of the process."""
+        return self._place.is_stopped(rank)
+
+    def stack_of(self, rank: int) -> str:
+        """By ``faulthandler``."""
         return self._place.stack_of(rank)
 
     def end(self) -> None:
         """Kill the sessions of all workers and helpers."""
         self._place.end()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        self._scope.close()
 
 
 def free_ports(counts: Sequence[int]) -> list[list[int]]:

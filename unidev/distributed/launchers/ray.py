@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import socket
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.launcher import ENDED, Ended, Event, Launcher
 from unidev.distributed.launchers.ray_place import RayPlace
+from unidev.distributed.launchers.run_folders import RAY, own_folder
 from unidev.distributed.launchers.saying import say
 from unidev.errors import DeviceNotFoundError, InvalidDataError, UnsupportedOperation
 from unidev.registry.simulation import simulated_count
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from unidev.contract.group_engine import HelperProcess
     from unidev.contract.launcher import Frame, Job
 
-_PREFIX = "unidev-ray-"
 _POLL_S = 1.0
 _REACH_S = 10.0
 _PLACE_S = 60.0
@@ -47,7 +45,7 @@ class RayLauncher(Launcher):
         _check_installed()
         try:
             if address is None:
-                self._folder = self._scope.enter_context(_own_folder())
+                self._folder = self._scope.enter_context(own_folder(RAY))
                 self._scope.enter_context(_variables(_of_own_ray()))
             import ray  # now, since it reads these variables
 
@@ -109,14 +107,19 @@ class RayLauncher(Launcher):
                 self._polls[self._actors[rank].events.remote(_POLL_S)] = rank
         return found
 
-    def stack_of(self, rank: int) -> tuple[bool, str]:
+    def is_stopped(self, rank: int) -> bool:
         """By the actor."""
         with suppress(self._ray.exceptions.RayError):
-            is_stopped, stack = self._ray.get(
-                self._actors[rank].stack_of.remote(rank), timeout=_END_S
-            )
-            return bool(is_stopped), str(stack)
-        return False, ""
+            asked = self._actors[rank].is_stopped.remote(rank)
+            return bool(self._ray.get(asked, timeout=_END_S))
+        return False
+
+    def stack_of(self, rank: int) -> str:
+        """By the actor."""
+        with suppress(self._ray.exceptions.RayError):
+            asked = self._actors[rank].stack_of.remote(rank)
+            return str(self._ray.get(asked, timeout=_END_S))
+        return ""
 
     def end(self) -> None:
         """End the workers by their actors, the actors, and a Ray of the run's own."""
@@ -250,22 +253,6 @@ def _variables(values: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = before[name]
             elif name.startswith("RAY_") or name == "PYTHONBREAKPOINT":
                 del os.environ[name]
-
-
-@contextmanager
-def _own_folder() -> Iterator[str]:
-    """A folder for the session of a Ray of the run's own; deletes those that were left behind."""
-    import psutil
-
-    for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        owner = left.name.removeprefix(_PREFIX).partition("-")[0]
-        if owner.isdigit() and not psutil.pid_exists(int(owner)):
-            shutil.rmtree(left, ignore_errors=True)
-    folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _check_reachable(address: str) -> None:

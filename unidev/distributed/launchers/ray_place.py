@@ -60,8 +60,12 @@ class RayPlace:
                 self._place.send(*self._waiting.popleft())
             return self._place.events(timeout_s)
 
-    def stack_of(self, rank: int) -> tuple[bool, str]:
-        """Whether it is stopped, or else where it is."""
+    def is_stopped(self, rank: int) -> bool:
+        """Whether its process is stopped."""
+        return self._place.is_stopped(rank)
+
+    def stack_of(self, rank: int) -> str:
+        """Where it is, which ends it."""
         return self._place.stack_of(rank)
 
     def end(self) -> None:

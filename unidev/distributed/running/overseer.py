@@ -149,8 +149,10 @@ class Overseer:
             return
         behind = self._behind(most)
         if behind is None:
-            rank = waiting[0]
+            rank = self._stopped(waiting[0])
             what = f"did not get out of {where}, where all workers are,"
+            if rank not in inside:  # it is out, and the others need its engine to get out, too
+                what = f"held up worker {waiting[0]}, which did not get out of {where}"
         else:
             rank, what = behind, f"did not come to {where}, where worker {waiting[0]} waits,"
         self._fail(self._looked_at(rank, f"{what} within {seconds_text(self._timeout_s)}"))
@@ -161,11 +163,15 @@ class Overseer:
         late = [rank for rank in running if self._progress[rank].entered < most]
         return min(late, key=lambda rank: (self._progress[rank].entered, rank), default=None)
 
+    def _stopped(self, otherwise: int) -> int:
+        """The first worker that is stopped, if there is one."""
+        running = sorted(self._progress.keys() - self._ended)
+        return next((rank for rank in running if self._launcher.is_stopped(rank)), otherwise)
+
     def _looked_at(self, rank: int, what: str) -> Failure:
-        is_stopped, stack = self._launcher.stack_of(rank)
-        if is_stopped:
-            what += ": it is stopped (SIGSTOP)"
-        return Failure(CAUSE, rank, what, stack)
+        if self._launcher.is_stopped(rank):
+            return Failure(CAUSE, rank, f"{what}: it is stopped (SIGSTOP)")
+        return Failure(CAUSE, rank, what, self._launcher.stack_of(rank))
 
     def _where(self, rank: int) -> str:
         progress = self._progress[rank]
@@ -186,12 +192,11 @@ class Overseer:
         if found.degree > SUSPECT:
             most = max(progress.entered for progress in self._progress.values())
             behind = self._behind(most)
-            if behind is not None:
-                found = self._looked_at(
-                    behind,
-                    f"did not come to a collective that broke off: worker {found.rank} "
-                    f"{found.what}",
-                )
+            missed = "did not come to a collective that broke off"
+            if behind is None:
+                behind, missed = self._stopped(found.rank), "held up a collective that broke off"
+            if behind != found.rank:
+                found = self._looked_at(behind, f"{missed}: worker {found.rank} {found.what}")
         return failures.error_of(
             found, self._launcher.hosts[found.rank], list(self._output[found.rank])
         )

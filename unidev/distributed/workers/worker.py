@@ -62,15 +62,20 @@ def _join() -> None:
 def _prepare(own: Membership, preparation: dict[str, Any]) -> None:
     from multiprocessing import spawn
 
+    from unidev.distributed.workers.missing import as_it_is_here, modules_named
+
     own.is_importing_main = True
-    spawn.prepare(preparation)
+    with modules_named():
+        spawn.prepare(as_it_is_here(preparation))
     own.is_importing_main = False
 
 
 def _result(own: Membership, call: bytes) -> bytes:
     from unidev.distributed.messages.pickling import packed
+    from unidev.distributed.workers.missing import modules_named
 
-    function, arguments = (pickle.loads(part) for part in pickle.loads(call))  # noqa: S301
+    with modules_named():
+        function, arguments = (pickle.loads(part) for part in pickle.loads(call))  # noqa: S301
     return packed(function(*arguments), f"the result of worker {own.rank}")
 
 

@@ -119,19 +119,23 @@ class Workplace:
                 break
         return found
 
-    def stack_of(self, rank: int) -> tuple[bool, str]:
-        """Whether it is stopped, or else where it is, by ``faulthandler``, which ends it."""
+    def is_stopped(self, rank: int) -> bool:
+        """By the system's state of its process."""
         import psutil
 
-        worker = self._workers[rank]
         with suppress(psutil.NoSuchProcess):
-            if psutil.Process(worker.process.pid).status() == psutil.STATUS_STOPPED:
-                return True, ""
+            status = psutil.Process(self._workers[rank].process.pid).status()
+            return bool(status == psutil.STATUS_STOPPED)
+        return False
+
+    def stack_of(self, rank: int) -> str:
+        """Where it is, by ``faulthandler``, which ends it."""
+        worker = self._workers[rank]
         if worker.process.poll() is None:
             worker.process.send_signal(signal.SIGABRT)
             with suppress(subprocess.TimeoutExpired):
                 worker.process.wait(5)
-        return False, _stack(worker.crash)
+        return _stack(worker.crash)
 
     def end(self) -> None:
         """End all that was started here."""

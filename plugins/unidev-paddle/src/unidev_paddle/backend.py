@@ -14,7 +14,14 @@ import unidev_paddle
 from unidev.contract import Backend, Extent, Memory, part, unsupported
 from unidev.errors import DeletedTensorError, UnsupportedDtypeError, UnsupportedOperation
 from unidev_paddle import devices, memory
-from unidev_paddle.copying import Move, copy_cut, empty_at, move_cut
+from unidev_paddle.copying import (
+    Move,
+    copied_sparse,
+    copy_cut,
+    empty_at,
+    move_cut,
+    sparse_parts,
+)
 from unidev_paddle.framework import core, paddle
 from unidev_paddle.refusals import check_eager, in_static_graph, not_dense, symbolic
 
@@ -161,7 +168,7 @@ class PaddleBackend(Backend):
 
     # -- copies -----------------------------------------------------------------------------------
 
-    def copy_to(self, x: Tensor, device: Device, non_blocking: bool) -> Tensor:  # noqa: ARG002
+    def copy_to(self, x: Tensor, device: Device, non_blocking: bool) -> Tensor:
         """Blocks until the bytes have arrived, unless they stay on one accelerator.
 
         Paddle's non-blocking copies do not keep a pinned source alive and unchanged until they
@@ -170,8 +177,8 @@ class PaddleBackend(Backend):
         if _state._dygraph_tracer_ is None:
             raise in_static_graph("copy_to")
         try:
-            if not x.is_dense():  # true of distributed tensors too
-                raise not_dense(x)
+            if not x.is_dense():  # a distributed tensor is not, either
+                return copied_sparse(x, lambda part: self.copy_to(part, device, non_blocking))
             if self.device_of(x) is device:
                 return x.clone()
         except (RuntimeError, AttributeError):
@@ -191,6 +198,8 @@ class PaddleBackend(Backend):
 
     def cast(self, x: Tensor, dtype: Any, device: Device) -> Tensor:
         """Converted by Paddle on ``device``; without a gradient."""
+        if not x.is_dense():
+            raise not_dense(x)
         if dtype == paddle.float16:  # NumPy's conversion: Paddle's turns 4e-24 into 7e-05
             readable = x.detach().cast("float32") if x.dtype == paddle.bfloat16 else x
             return self.from_numpy(self.to_numpy(readable), dtype, device)
@@ -246,10 +255,10 @@ class PaddleBackend(Backend):
         return paddle._C_ops.full(shape, value, dtype, device.native)
 
     def extents(self, x: Tensor) -> Sequence[Extent]:
-        """The allocation that holds ``x``, from the offset of ``x`` in it."""
+        """The allocation that holds ``x``, from the offset of ``x`` in it; of each sparse part."""
         self.device_of(x)
         if not x.is_dense():
-            raise not_dense(x)
+            return [extent for part in sparse_parts(x) for extent in self.extents(part)]
         address = x.data_ptr()
         return [Extent(address - x.offset, x._holder_size()) if address else Extent(0, 0)]
 

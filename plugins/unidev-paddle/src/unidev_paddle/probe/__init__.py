@@ -29,7 +29,9 @@ class PaddleProbe(Probe):
         return paddle.to_tensor(bits, place=device.native)
 
     def read(self, x: Tensor) -> bytes:
-        """``numpy``, which returns the bits of a bfloat16."""
+        """``numpy``, which returns the bits of a bfloat16; of a sparse tensor, of each part."""
+        if not x.is_dense():  # numpy() would end the process
+            return b"".join(map(self.read, _parts(x)))
         values: Array = x.detach().numpy()
         return values.tobytes()
 
@@ -77,7 +79,7 @@ class PaddleProbe(Probe):
         return {"device": paddle.device.get_device(), "streams": streams}
 
     def specials(self, device: Device) -> Mapping[str, Tensor]:
-        """Tensors that the optimizer and the tape treat specially."""
+        """Tensors that the optimizer and the tape treat specially, and sparse ones."""
         plain = self.make(np.arange(6, dtype=np.float32).reshape(2, 3), device)
         tracked = plain.clone()
         tracked.stop_gradient = False
@@ -89,6 +91,8 @@ class PaddleProbe(Probe):
             "inside a graph": tracked * 2,
             "parameter": parameter,
             "frozen parameter": frozen,
+            "sparse": plain.to_sparse_coo(2),
+            "sparse, by rows": plain.to_sparse_csr(),
         }
 
     def global_state(self) -> Mapping[str, object]:
@@ -102,6 +106,11 @@ class PaddleProbe(Probe):
             "dynamic": paddle.in_dynamic_mode(),
             "random": " ".join(word for word in random.split() if not word.startswith("0x")),
         }
+
+
+def _parts(x: Tensor) -> list[Tensor]:
+    indices = [x.indices()] if x.is_sparse_coo() else [x.crows(), x.cols()]
+    return [*indices, x.values()]
 
 
 def side_stream_of(backend: Backend) -> Any:

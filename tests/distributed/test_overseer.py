@@ -1,0 +1,65 @@
+"""Who is named, of workers whose news come in an order that real ones seldom have."""
+
+from __future__ import annotations
+
+import pickle
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import unidev
+from unidev.contract.launcher import MESSAGE, PROGRESS, Event, Frame, Progress
+from unidev.distributed.messages.frames import FAILED, PARENT
+from unidev.distributed.running.overseer import Overseer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def blamed(*news: Event, stopped: int | None) -> unidev.WorkerFailedError:
+    """What a run of two workers ends with after that news, and silence."""
+    waiting = [list(news)]
+    launcher: Any = SimpleNamespace(
+        hosts=("127.0.0.1",) * 2,
+        events=lambda timeout_s: waiting.pop() if waiting else (),
+        is_stopped=lambda rank: rank == stopped,
+        stack_of=lambda rank: f"stack of {rank}",
+        send=lambda rank, frame: None,
+    )
+    with pytest.raises(unidev.WorkerFailedError) as caught:
+        Overseer(launcher, timeout_s=0.1).results()
+    return caught.value
+
+
+def progress(*entered_and_left: tuple[int, int]) -> Sequence[Event]:
+    return [
+        Event(PROGRESS, rank, Progress(entered, left))
+        for rank, (entered, left) in enumerate(entered_and_left)
+    ]
+
+
+def test_one_that_is_out_and_stopped_is_named_not_the_one_that_waits_for_its_engine() -> None:
+    error = blamed(*progress((3, 2), (3, 3)), stopped=1)
+    assert error.rank == 1
+    assert "held up worker 0, which did not get out of" in str(error)
+    assert str(error).endswith("(its collective number 3) within 100 ms: it is stopped (SIGSTOP).")
+
+
+def test_one_that_is_stopped_inside_is_named() -> None:
+    error = blamed(*progress((3, 2), (3, 2)), stopped=1)
+    assert error.rank == 1
+    assert "where all workers are, within 100 ms: it is stopped (SIGSTOP)" in str(error)
+
+
+def test_without_a_stopped_one_the_first_that_waits_is_shown_with_its_stack() -> None:
+    error = blamed(*progress((3, 2), (3, 2)), stopped=None)
+    assert (error.rank, error.traceback) == (0, "stack of 0")
+
+
+def test_a_broken_collective_is_the_stopped_ones_though_it_had_come_to_all() -> None:
+    described = {"error": "CollectiveError: deadline", "traceback": "", "is_consequence": True}
+    broken = Frame(FAILED, PARENT, 0, pickle.dumps({**described, "code": None}))
+    error = blamed(*progress((3, 2), (3, 3)), Event(MESSAGE, 0, broken), stopped=1)
+    assert error.rank == 1
+    assert "held up a collective that broke off: worker 0 raised CollectiveError" in str(error)

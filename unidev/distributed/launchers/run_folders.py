@@ -1,0 +1,51 @@
+"""Folders of a run's own in the temporary directory, named by the process that owns them.
+
+A process that is killed leaves its own behind: the next start deletes it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RUN, RAY = "unidev-run-", "unidev-ray-"
+_ALL = (RUN, RAY)
+
+
+@contextmanager
+def own_folder(prefix: str) -> Iterator[str]:
+    """An empty folder that is deleted afterwards; deletes those whose owners have ended.
+
+    Only this user's, and whatever launcher made them.
+    """
+    sweep()
+    folder = tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-")
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep() -> None:
+    """Delete the folders of this user's processes that have ended."""
+    import psutil
+
+    for prefix in _ALL:
+        for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+            owner = left.name.removeprefix(prefix).partition("-")[0]
+            if owner.isdecimal() and _is_own(left) and not psutil.pid_exists(int(owner)):
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _is_own(folder: Path) -> bool:
+    with suppress(FileNotFoundError):  # another process sweeps as well
+        status = folder.lstat()
+        return not hasattr(os, "getuid") or status.st_uid == os.getuid()
+    return False
