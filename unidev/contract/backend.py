@@ -124,7 +124,7 @@ class BackendSpec:
     tested_until: str | None = None
     """The newest release of the framework that was tested, such as ``2.14`` for any 2.14.x.
 
-    A newer one is used all the same, with one :class:`UntestedVersionWarning`.
+    A newer one is used all the same, with one :class:`~unidev.errors.UntestedVersionWarning`.
     """
 
 
