@@ -80,7 +80,7 @@ def install(
     session.install("hatchling>=1.25", "editables", "pip")
     session.install(
         "--no-compile", "--no-build-isolation", "-e", f".[{extras}]", *plugins, *frameworks,
-        "pytest-xdist>=3.6", "mypy>=1.13", "types-psutil", *constraints,
+        "pytest-xdist>=3.6", "markdown-it-py>=3", "mypy>=1.13", "types-psutil", *constraints,
     )  # fmt: skip
 
 
