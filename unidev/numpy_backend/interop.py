@@ -24,6 +24,8 @@ class NumpyInterop(Interop):
             refuse_masked(x)
             x = x.view(np.ndarray)
         flags = x.flags
+        if flags.carray:  # in C order, aligned and writable
+            return x
         if not flags.c_contiguous and any(stride < 0 for stride in x.strides):
             # torch.from_dlpack, for one, ends the process.
             raise UnsupportedOperation(
