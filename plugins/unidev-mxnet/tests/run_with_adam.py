@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import adam_runs
+import mxnet as mx  # by itself: a worker has loaded unidev's backend before it imports this
 
 import unidev
 
@@ -12,8 +13,6 @@ import unidev
 def train(folder: str, fails_at: int) -> tuple[int, bytes]:
     unidev.seed(unidev.group().rank)
     net = unidev.nn.sequential(unidev.nn.dense(4, 8), unidev.nn.relu(), unidev.nn.dense(8, 3))
-
-    import mxnet as mx  # once unidev has, which gives NumPy the names that it needs
 
     from unidev_mxnet.scopes import numpy_semantics
 

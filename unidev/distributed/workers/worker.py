@@ -15,6 +15,7 @@ from unidev.distributed.messages.board import Board
 from unidev.distributed.messages.channel import Channel
 from unidev.distributed.messages.frames import FAILED, RESULT
 from unidev.distributed.workers.guarding import end_with_parent
+from unidev.registry.loading import load_backend
 
 _LONGEST = 64 * 1024
 
@@ -64,9 +65,14 @@ def _prepare(own: Membership, preparation: dict[str, Any]) -> None:
 
     from unidev.distributed.workers.missing import as_it_is_here, modules_named
 
-    own.is_importing_main = True
+    here = as_it_is_here(preparation)
+    main = {name: here.pop(name) for name in [*here] if name.startswith("init_main_")}
     with modules_named():
-        spawn.prepare(as_it_is_here(preparation))
+        spawn.prepare(here)
+        if own.backend:
+            load_backend(own.backend)  # before the user's module imports the framework by itself
+        own.is_importing_main = True
+        spawn.prepare(main)
     own.is_importing_main = False
 
 

@@ -91,8 +91,13 @@ class PaddleProbe(Probe):
             "inside a graph": tracked * 2,
             "parameter": parameter,
             "frozen parameter": frozen,
-            "sparse": plain.to_sparse_coo(2),
-            "sparse, by rows": plain.to_sparse_csr(),
+            # Not of `plain`: Paddle computes that on the host, and leaves it there.
+            "sparse": paddle.sparse.sparse_coo_tensor(
+                [[0, 1], [1, 0]], [1.0, 2.0], [2, 3], place=device.native
+            ),
+            "sparse, by rows": paddle.sparse.sparse_csr_tensor(
+                [0, 1, 2], [1, 0], [1.0, 2.0], [2, 3], place=device.native
+            ),
         }
 
     def global_state(self) -> Mapping[str, object]:
