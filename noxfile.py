@@ -154,13 +154,13 @@ def lowest(session: nox.Session) -> None:
     sys.path.append("tools")
     from lowest_versions import lowest_versions
 
-    extras = ["conformance", "examples"]
+    extras = ["conformance", "examples", "notebooks"]
     oldest = Path(session.create_tmp(), "oldest.txt")
     # What the newest pyparsing warns of, matplotlib of that time does.
     lines = [*lowest_versions(PROJECT, extras), "pyparsing<3.3"]
     oldest.write_text("\n".join(lines), encoding="utf-8")
     install(session, extras=",".join(extras), constraints=("-c", str(oldest)))
-    session.run(*PYTEST, *session.posargs, env=IN_TESTS)
+    session.run(*PYTEST, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
 
 
 def framework(session: nox.Session, name: str) -> None:

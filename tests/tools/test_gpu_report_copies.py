@@ -32,7 +32,7 @@ def test_right_copies_pass(setting, route) -> None:
 def flips_a_bit(self, x, device, non_blocking, copy_to=NumpyBackend.copy_to):
     copy = copy_to(self, x, device, non_blocking)
     if copy.size > 100_000:
-        copy.reshape(-1).view(np.uint8)[7] ^= 1
+        copy.reshape(-1).view(np.uint8)[7:8] ^= 1
     return copy
 
 

@@ -85,8 +85,8 @@ def prefetch(batches: Iterable[Any], device: DeviceLike, *, depth: int = 2) -> P
     >>> import numpy as np
     >>> import unidev
     >>> batches = [np.full(2, float(number)) for number in range(3)]
-    >>> [x.sum() for x in unidev.prefetch(batches, "cpu")]
-    [np.float64(0.0), np.float64(2.0), np.float64(4.0)]
+    >>> [x.tolist() for x in unidev.prefetch(batches, "cpu")]
+    [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
     """
     number = non_negative_integer(depth, sys.maxsize)
     if not number:

@@ -5,14 +5,12 @@ See docs/checkpoints.md.
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import safetensors
 import xxhash
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +33,6 @@ UNFILLED = "0" * 32
 DIGEST_KEY = b'"unidev.digest":"'  # cannot match inside a name: JSON escapes its quotes
 PIECE = 4 * 2**20
 """Bytes read, hashed or written at a time; small enough to stay in the CPU's cache."""
-
-_deserialize: Any = safetensors.deserialize  # safetensors 0.8 is typed, except for this
 
 
 class Entry(NamedTuple):
@@ -61,19 +57,6 @@ class Entry(NamedTuple):
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """The NumPy dtype that holds these values on the host; for bfloat16, uint16 with its bits."""
     return np.dtype("uint16" if name == "bfloat16" else name)
-
-
-def can_hold(dtype: str | None) -> bool:
-    """Whether the format has a code for ``dtype`` and the installed safetensors supports it."""
-    code = CODES.get(dtype or "")
-    if code is None:
-        return False
-    empty = json.dumps({"x": {"dtype": code, "shape": [0], "data_offsets": [0, 0]}}).encode()
-    try:
-        _deserialize(len(empty).to_bytes(8, "little") + empty)
-    except SafetensorError:  # C64 before 0.7
-        return False
-    return True
 
 
 def nbytes(entry: Entry) -> int:

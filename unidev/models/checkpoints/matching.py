@@ -16,7 +16,7 @@ from unidev.errors import (
     UnsupportedDtypeError,
     UnsupportedOperation,
 )
-from unidev.models.checkpoints.format import CODES, Entry, can_hold, content_digest
+from unidev.models.checkpoints.format import CODES, Entry, content_digest
 from unidev.support.wording import kind_of, one_line
 
 if TYPE_CHECKING:
@@ -81,12 +81,11 @@ def check_storable(slots: Iterable[Slot]) -> None:
         InvalidDataError: a name cannot be stored.
     """
     held = [slot.entry for slot in slots]
-    known = {dtype for dtype in {entry.dtype for entry in held} if can_hold(dtype)}
-    refused = [f"{entry.name!r} is {entry.dtype}" for entry in held if entry.dtype not in known]
+    refused = [f"{entry.name!r} is {entry.dtype}" for entry in held if entry.dtype not in CODES]
     if refused:
         raise UnsupportedDtypeError(
             f"a checkpoint cannot store these dtypes: {_shortened(refused, ', ')}. It can store "
-            f"{', '.join(CODES)} (complex64 requires safetensors 0.7)."
+            f"{', '.join(CODES)}."
         )
     for name in (name for slot in slots for name in slot.names):
         if name == "__metadata__" or name.encode(errors="replace").decode() != name:
