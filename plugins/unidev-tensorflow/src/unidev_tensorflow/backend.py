@@ -10,6 +10,7 @@ import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.contract import Backend, part, unsupported
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
+from unidev_tensorflow.containers import CONTAINERS
 from unidev_tensorflow.copying import check_placed, copy_plain
 from unidev_tensorflow.deep_copy.eager import DTYPES, eager_copy
 from unidev_tensorflow.deep_copy.gradient import register_gradient
@@ -62,6 +63,8 @@ class TensorFlowBackend(Backend):
         tf.errors.OpError, RuntimeError, ValueError, TypeError, MemoryError,
         NotImplementedError, AttributeError, OverflowError,
     )  # fmt: skip
+
+    containers = CONTAINERS
 
     # TensorFlow's message when it copies to a GPU that is full.
     out_of_memory_words = ("dst tensor is not initialized",)

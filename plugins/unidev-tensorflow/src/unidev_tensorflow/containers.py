@@ -1,0 +1,58 @@
+"""TensorFlow's own containers of tensors: ``tf.TensorArray``."""
+
+from __future__ import annotations
+
+from types import MappingProxyType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf  # type: ignore[import-untyped]
+from tensorflow.python.ops import tensor_array_ops  # type: ignore[import-untyped]
+from tensorflow.python.util import tf_should_use  # type: ignore[import-untyped]
+
+from unidev.errors import UnsupportedOperation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def _apart(array: Any) -> tuple[list[Any], Any]:
+    """What has been written, and not read and cleared since."""
+    own = array._implementation
+    if not isinstance(own, tensor_array_ops._EagerTensorArray):
+        raise UnsupportedOperation(
+            "moving a tf.TensorArray inside a tf.function",
+            "it is a value of the graph there: move array.stack(), or array.read(i)",
+        )
+    return [each for each in own._tensor_array if each is not None], own
+
+
+def _together(own: Any, written: Sequence[Any]) -> tf.TensorArray:
+    """An array of the same size and settings, with these in place of what was written."""
+    made = tf.TensorArray(
+        own._dtype,
+        size=len(own._tensor_array),
+        dynamic_size=own._dynamic_size,
+        clear_after_read=own._clear_after_read,
+        infer_shape=own._infer_shape,
+        element_shape=own._element_shape,
+    )
+    values = iter(written)
+    inside = made._implementation
+    inside._tensor_array = [None if each is None else next(values) for each in own._tensor_array]
+    inside._previously_read_indices = [*own._previously_read_indices]
+    return made
+
+
+def _class_in_wrapper(cls: type) -> type:
+    """The class of what ``write`` returns, which warns if it is never used.
+
+    TensorFlow makes it from the wrapped one when it is first needed, which may be now.
+    """
+    used = SimpleNamespace(sate=lambda: None)
+    return type(tf_should_use._get_wrapper(object.__new__(cls), used))
+
+
+CONTAINERS = MappingProxyType(
+    dict.fromkeys((tf.TensorArray, _class_in_wrapper(tf.TensorArray)), (_apart, _together))
+)
+"""By class, functions as for ``register_container``."""
