@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils.dlpack import from_dlpack, to_dlpack
+from torch.utils.dlpack import from_dlpack
 
 from unidev.contract import Exported, Interop
 from unidev.errors import UnsupportedOperation
@@ -50,6 +50,7 @@ class TorchInterop(Interop):
         return plain.to("cpu", copy=True, memory_format=torch.contiguous_format)
 
 
+_to_unversioned = torch._C._to_dlpack
 _to_versioned = getattr(torch._C, "_to_dlpack_versioned", None)
 
 
@@ -63,7 +64,7 @@ class _OfCpu:
 
     def __dlpack__(self, *, max_version: tuple[int, int] | None = None, **_options: object) -> Any:
         if max_version is None or max_version[0] < 1 or _to_versioned is None:
-            return to_dlpack(self._x)
+            return _to_unversioned(self._x)
         return _to_versioned(self._x)
 
     def __dlpack_device__(self) -> tuple[int, int]:
