@@ -220,20 +220,14 @@ def _names_in(given: str) -> list[str]:
 
 
 def _check_names(names: list[str]) -> None:
-    from unidev import BackendNotFoundError, FrameworkNotInstalledError, list_backends
+    from unidev import BackendNotFoundError, list_backends
     from unidev.registry.discovery import backend_spec
-    from unidev.registry.loading import is_installed
+    from unidev.registry.loading import check_installed
 
     if not names:
         raise BackendNotFoundError(f"name at least one backend of: {', '.join(list_backends())}.")
     for name in names:
-        spec = backend_spec(name)
-        if not is_installed(spec.framework):
-            raise FrameworkNotInstalledError(
-                f"backend {name!r} needs {spec.framework}, which is not installed. Install it "
-                f"with: {spec.install}",
-                backend=name,
-            )
+        check_installed(backend_spec(name))
 
 
 def _installed() -> list[str]:

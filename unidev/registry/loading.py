@@ -132,6 +132,16 @@ def backend_of_model_type(x: object) -> Backend | None:
     return backend
 
 
+def check_installed(spec: BackendSpec) -> None:
+    """Raise FrameworkNotInstalledError if the framework of ``spec`` is not installed."""
+    if not is_installed(spec.framework):
+        raise FrameworkNotInstalledError(
+            f"backend {spec.name!r} needs {spec.framework}, which is not installed. "
+            f"Install it with: {spec.install}",
+            backend=spec.name,
+        )
+
+
 def is_installed(framework: str) -> bool:
     """Whether the module ``framework`` could be imported; imports nothing."""
     from importlib.util import find_spec
@@ -149,12 +159,7 @@ def _load(name: str) -> Backend:
     from unidev.registry.simulation import simulated_count
 
     spec = backend_spec(name)
-    if not is_installed(spec.framework):
-        raise FrameworkNotInstalledError(
-            f"backend {name!r} needs {spec.framework}, which is not installed. "
-            f"Install it with: {spec.install}",
-            backend=name,
-        )
+    check_installed(spec)
     count = simulated_count()
     being_loaded.add(name)
     try:
