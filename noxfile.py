@@ -47,8 +47,13 @@ ON_EACH = "tests/everywhere"  # tests of the core that run on whatever framework
 PROJECT = nox.project.load_toml("pyproject.toml")["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 RUFF = "ruff==0.17.6"  # the same as in .pre-commit-config.yaml
-# Two workers: most tests start a process of their own and wait for it.
-PYTEST = ("python", "-m", "pytest", "-n", "2", "--dist", "worksteal")
+# A test that hangs fails, with its stack, and the others go on. None takes a fifth of that time.
+PYTEST = ("python", "-m", "pytest", "--timeout", "900")
+# Most tests start a process of their own and wait for it.
+TWO_WORKERS = ("-n", "2", "--dist", "worksteal")
+# A worker that hangs in C code ends, and pytest-xdist starts another. Needs pytest 9.
+AND_IN_C = ("-o", "faulthandler_timeout=1200", "-o", "faulthandler_exit_on_timeout=true")
+IN_TWO = (*PYTEST, *TWO_WORKERS, *AND_IN_C)
 IN_TESTS = {
     # Several processes share the cores already; threads of each would only wait for one another.
     "OMP_NUM_THREADS": "1",
@@ -80,7 +85,8 @@ def install(
     session.install("hatchling>=1.25", "editables", "pip")
     session.install(
         "--no-compile", "--no-build-isolation", "-e", f".[{extras}]", *plugins, *frameworks,
-        "pytest-xdist>=3.6", "markdown-it-py>=3", "mypy>=1.13", "types-psutil", *constraints,
+        "pytest-timeout>=2.3", "pytest-xdist>=3.6", "markdown-it-py>=3",
+        "mypy>=1.13", "types-psutil", *constraints,
     )  # fmt: skip
 
 
@@ -114,7 +120,7 @@ def docs(session: nox.Session) -> None:
 def core(session: nox.Session) -> None:
     """The core, its conformance suite and NumPy's mutants, with no framework but NumPy."""
     install(session, extras="conformance,examples,notebooks")
-    session.run(*PYTEST, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
+    session.run(*IN_TWO, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
 
 
 @nox.session
@@ -123,7 +129,7 @@ def ray(session: nox.Session) -> None:
     install(session, extras="conformance,distributed")
     # One after the other: each starts a Ray of its own.
     required = {**IN_TESTS, "RAY_REQUIRED": "1"}  # a missing Ray is an error, no skip
-    session.run("python", "-m", "pytest", "tests/distributed/test_ray.py", env=required)
+    session.run(*PYTEST, "tests/distributed/test_ray.py", env=required)
 
 
 def is_here(python: str) -> bool:
@@ -143,7 +149,7 @@ def newest(session: nox.Session) -> None:
     if session.python is False:
         session.skip(f"left out: there is no python{NEWEST} on the PATH that runs")
     install(session, extras="conformance,examples,notebooks")
-    session.run(*PYTEST, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
+    session.run(*IN_TWO, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
 
 
 @nox.session(default=False, python=python_for("lowest", OLDEST), venv_backend="virtualenv")
@@ -160,7 +166,7 @@ def lowest(session: nox.Session) -> None:
     lines = [*lowest_versions(PROJECT, extras), "pyparsing<3.3"]
     oldest.write_text("\n".join(lines), encoding="utf-8")
     install(session, extras=",".join(extras), constraints=("-c", str(oldest)))
-    session.run(*PYTEST, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
+    session.run(*PYTEST, *TWO_WORKERS, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
 
 
 def framework(session: nox.Session, name: str) -> None:
@@ -169,7 +175,7 @@ def framework(session: nox.Session, name: str) -> None:
     # and that is a third of the time of each of the many processes that import them.
     install(session, name, extras="conformance")
     check_types(session, f"plugins/unidev-{name}/src")
-    session.run(*PYTEST, f"plugins/unidev-{name}", *session.posargs, env=IN_TESTS)
+    session.run(*IN_TWO, f"plugins/unidev-{name}", *session.posargs, env=IN_TESTS)
     if not session.posargs:  # they choose among the plugin's tests
         # With the framework's own pins, lest one of these replaces what it needs.
         notebooks = EXTRAS["notebooks"] if name == "torch" else []
@@ -177,7 +183,7 @@ def framework(session: nox.Session, name: str) -> None:
         # NumPy, and what needs no framework, is tested in the core's session.
         chosen = f"{name} or frameworks_that_are_here"
         env = {**IN_TESTS, **(WITH_NOTEBOOKS if notebooks else {})}
-        session.run(*PYTEST, ON_EACH, "-k", chosen, env=env)
+        session.run(*IN_TWO, ON_EACH, "-k", chosen, env=env)
 
 
 @nox.session(venv_backend=WITH_TORCH)
@@ -214,7 +220,7 @@ def newest_framework(session: nox.Session) -> None:
     newer = {each: [part.partition("==")[0] for part in FRAMEWORKS[each]] for each in FRAMEWORKS}
     install(session, name, extras="conformance", versions=newer)
     ignored = "ignore::unidev.errors.UntestedVersionWarning"
-    session.run(*PYTEST, f"plugins/unidev-{name}", "-W", ignored, env=IN_TESTS)
+    session.run(*IN_TWO, f"plugins/unidev-{name}", "-W", ignored, env=IN_TESTS)
 
 
 @nox.session(venv_backend=WITH_TORCH)
@@ -226,7 +232,7 @@ def stand_in(session: nox.Session) -> None:
         session.skip("left out: the stand-in for CUDA is built with g++, and there is none")
     install(session, "torch", versions={"torch": [CUDA_TORCH]})
     # One process, which imports torch once; each test is a fork of it.
-    command = ("python", "tests/stand_in/run.py", "-m", "pytest", "tests/stand_in")
+    command = ("python", "tests/stand_in/run.py", *PYTEST[1:], "tests/stand_in")
     session.run(*command, *session.posargs, env=IN_TESTS)
 
 
@@ -235,7 +241,7 @@ def together(session: nox.Session) -> None:
     """The four frameworks in one environment and one process."""
     install(session, *FRAMEWORKS)
     session.run("python", "-m", "pip", "check")
-    session.run(*PYTEST, "plugins/together", *session.posargs, env=IN_TESTS)
+    session.run(*IN_TWO, "plugins/together", *session.posargs, env=IN_TESTS)
 
 
 LIBRARIES = (
@@ -253,7 +259,7 @@ def libraries(session: nox.Session) -> None:
     install(session, "torch")
     session.install(*LIBRARIES)
     required = {**IN_TESTS, "LIBRARIES_REQUIRED": "1"}  # what is missing is an error, no skip
-    session.run(*PYTEST, "tests/libraries", *session.posargs, env=required)
+    session.run(*IN_TWO, "tests/libraries", *session.posargs, env=required)
 
 
 @nox.session(default=False, venv_backend=WITH_TORCH)
@@ -300,7 +306,7 @@ def quick(session: nox.Session) -> None:
     if name != "core":
         folder = f"plugins/unidev-{name}"
         options = [folder, f"--ignore={folder}/tests/test_conformance.py", *options]
-    session.run(python, *PYTEST[1:], *options, env=IN_TESTS)
+    session.run(python, *IN_TWO[1:], *options, env=IN_TESTS)
 
 
 @nox.session(default=False, venv_backend="none")
