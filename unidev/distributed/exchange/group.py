@@ -138,14 +138,15 @@ class Group:
             UnsupportedOperation: ``in_place`` with immutable tensors.
             InvalidDataError: also if ``op`` or ``weights`` are invalid.
         """
-        return self.reduce_into(IN_PLACE if in_place else NEW_MEMORY, tree, op, weights)
+        self.check_thread()  # also of a tree that holds nothing
+        found: T = self.reduced(Tree(tree), op, weights, IN_PLACE if in_place else NEW_MEMORY)
+        return found
 
-    def reduce_into(
-        self, into: str, tree: T, op: str, weights: float | Sequence[float] | None
-    ) -> T:
+    def reduced(
+        self, given: Tree, op: str, weights: float | Sequence[float] | None, into: str
+    ) -> Any:
         """As ``all_reduce``; ``into`` as of ``Exchange.all_reduce``."""
         self.check_thread()
-        given = Tree(tree)
         if not isinstance(op, str) or op not in OPERATIONS:
             raise InvalidDataError(f"op must be one of {', '.join(OPERATIONS)}, not {shown(op)}.")
         factor, is_own = self._factor(op, weights)
@@ -153,12 +154,11 @@ class Group:
         if into == IN_PLACE:
             _check_writable(given)
         combined = "sum" if op == "mean" else op
-        found: T = call(
+        return call(
             given.backend, self._exchange.all_reduce, given, combined, factor, is_own, into,
             doing="reducing tensors over the workers",
             operation="all_reduce",
         )  # fmt: skip
-        return found
 
     def broadcast(self, tree: T, root: int = 0) -> T:
         """The values that the worker ``root`` has in ``tree``, on every worker, in new memory.
@@ -308,7 +308,7 @@ def _outside_a_run() -> Membership:
 
 
 def _check_dtypes(tree: Tree, op: str) -> None:
-    for dtype in dict.fromkeys(kind.dtype for kind in tree.kinds):
+    for dtype in dict.fromkeys([dtype for _, dtype in tree.kinds]):
         reason = refusal(portable_name(dtype, tree.backend), op)
         if reason is not None:
             position = next(at for at, kind in enumerate(tree.kinds) if kind.dtype == dtype)

@@ -58,8 +58,14 @@ class PaddleCollectives(Collectives):
         return _OPERATIONS[op](a, b)
 
     def scale(self, flat: Tensor, factor: float) -> Tensor:
-        """``scale``."""
-        return operations.scale(flat, factor, 0.0, True)
+        """Writes to ``flat``, except on a simulated GPU, where it would get other memory."""
+        if self._is_simulated(flat.place):
+            return operations.scale(flat, factor, 0.0, True)
+        return operations.scale_(flat, factor, 0.0, True)
+
+    def number(self, flat: Tensor, position: int) -> float:
+        """``item``."""
+        return float(operations.view_slice(flat, position, position + 1).item())
 
     def concatenate(self, tensors: Sequence[Tensor]) -> Tensor:
         """``concat``."""

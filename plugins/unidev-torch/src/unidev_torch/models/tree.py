@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from unidev.errors import NotAModelError, UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 LAZY = (UninitializedBuffer, UninitializedParameter)
 
@@ -102,6 +102,17 @@ def modules_of(model: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
         if children:
             todo += [(f"{prefix}{key}.", child) for key, child in children.items()][::-1]
     return found
+
+
+def named_buffers(model: torch.nn.Module, names: Collection[str]) -> dict[str, torch.Tensor]:
+    """The buffers with these names in their modules, by path: it runs in every training step."""
+    return {
+        prefix + key: x
+        for prefix, module in modules_of(model)
+        if module._buffers
+        for key, x in module._buffers.items()
+        if x is not None and key in names
+    }
 
 
 def named_parameters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
