@@ -36,7 +36,7 @@ class PaddleCollectives(Collectives):
         if self._is_simulated(place):  # bfloat16 travels as uint16, both ways
             flat = np.concatenate([x.numpy().reshape(-1) for x in tensors])
             return paddle.to_tensor(flat, place=place)
-        return operations.concat([operations.reshape(x, [-1]) for x in tensors], 0)
+        return operations.concat([x if x.ndim == 1 else _flat(x) for x in tensors], 0)
 
     def unpack(self, flat: Tensor, shapes: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
         """``split``, or copies of slices where the simulator lacks it.
@@ -50,7 +50,8 @@ class PaddleCollectives(Collectives):
         else:
             parts = operations.split(flat, sizes, 0)
         return [
-            operations.reshape(part, list(shape)) for part, shape in zip(parts, shapes, strict=True)
+            part if len(shape) == 1 else operations.reshape(part, list(shape))
+            for part, shape in zip(parts, shapes, strict=True)
         ]
 
     def combine(self, a: Tensor, b: Tensor, op: str) -> Tensor:
@@ -83,3 +84,7 @@ class PaddleCollectives(Collectives):
 
     def _is_simulated(self, place: Any) -> bool:
         return self.backend.simulated_count > 0 and bool(place.is_custom_place())
+
+
+def _flat(x: Tensor) -> Tensor:
+    return operations.reshape(x, [-1])

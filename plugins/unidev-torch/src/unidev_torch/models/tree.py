@@ -106,6 +106,8 @@ def modules_of(model: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
 
 def named_buffers(model: torch.nn.Module, names: Collection[str]) -> dict[str, torch.Tensor]:
     """The buffers with these names in their modules, by path: it runs in every training step."""
+    if not _has_buffers(model):
+        return {}
     return {
         prefix + key: x
         for prefix, module in modules_of(model)
@@ -113,6 +115,19 @@ def named_buffers(model: torch.nn.Module, names: Collection[str]) -> dict[str, t
         for key, x in module._buffers.items()
         if x is not None and key in names
     }
+
+
+def _has_buffers(model: torch.nn.Module) -> bool:
+    seen: set[int] = set()
+    todo: list[torch.nn.Module | None] = [model]
+    while todo:
+        module = todo.pop()
+        if module is not None and id(module) not in seen:
+            seen.add(id(module))
+            if module._buffers:
+                return True
+            todo.extend(module._modules.values())
+    return False
 
 
 def named_parameters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
