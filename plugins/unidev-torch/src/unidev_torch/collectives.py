@@ -28,6 +28,8 @@ class TorchCollectives(Collectives):
 
     def pack(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """``torch.cat``, by one call where some have to be flattened."""
+        if len(tensors) == 1:  # of which the other call gives a view
+            return torch.cat([tensors[0].reshape(-1)])
         if all([x.dim() == 1 for x in tensors]):  # noqa: C419  a list is faster here
             return torch.cat(list(tensors))
         packed: torch.Tensor = _several.flatten_dense_tensors(list(tensors))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import sys
 import time
 from pathlib import Path
@@ -19,6 +20,14 @@ _YIELDING_S = 1e-3
 _SHARE, _LONGEST_S = 1 / 16, 2e-3
 """Between two looks: nothing at first, as the others mostly come at once; then a share of the time
 waited, so that little of it is lost."""
+
+
+def _yield() -> None:
+    """Let another process have this core, if one wants it: ``time.sleep(0)`` only looks so."""
+    if sys.platform == "win32":
+        time.sleep(0)
+    else:
+        os.sched_yield()
 
 
 class Arrivals:
@@ -49,7 +58,10 @@ class Arrivals:
         start = time.monotonic()
         while self._counts.total(self._number) < expected:
             waited = time.monotonic() - start
-            time.sleep(0 if waited < _YIELDING_S else min(waited * _SHARE, _LONGEST_S))
+            if waited < _YIELDING_S:
+                _yield()
+            else:
+                time.sleep(min(waited * _SHARE, _LONGEST_S))
             if waited > self._timeout_s:
                 missing = expected - self._counts.total(self._number)
                 raise TimeoutError(
