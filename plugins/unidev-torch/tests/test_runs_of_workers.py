@@ -22,7 +22,8 @@ import torch.distributed
 import unidev
 
 def threads():
-    return [name for each in Path("/proc/self/task").glob("*/comm") if "gloo" in (name := each.read_text())]
+    names = [each.read_text() for each in Path("/proc/self/task").glob("*/comm")]
+    return [name for name in names if "gloo" in name]
 
 atexit.register(lambda: print("at the end:", torch.distributed.is_initialized(), threads()))
 
