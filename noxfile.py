@@ -227,7 +227,7 @@ def newest_framework(session: nox.Session) -> None:
 
 @nox.session(venv_backend=WITH_TORCH)
 def stand_in(session: nox.Session) -> None:
-    """PyTorch's CUDA build on a stand-in for the CUDA runtime: 5 GB, and no GPU."""
+    """PyTorch's CUDA build on a stand-in for the CUDA runtime: 6 GB, and no GPU."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         session.skip("left out: the stand-in for CUDA needs Linux on x86-64")
     if shutil.which("g++") is None:
