@@ -163,7 +163,9 @@ def lowest(session: nox.Session) -> None:
     from lowest_versions import lowest_versions
 
     extras = ["conformance", "examples", "notebooks"]
-    oldest = Path(session.create_tmp(), "oldest.txt")
+    # Not in `create_tmp`, where the tests' folders would be, too: a pytest that a test starts in one
+    # would find the checkout's settings above it.
+    oldest = session.cache_dir / "oldest.txt"
     # What the newest pyparsing warns of, matplotlib of that time does.
     lines = [*lowest_versions(PROJECT, extras), "pyparsing<3.3"]
     oldest.write_text("\n".join(lines), encoding="utf-8")
