@@ -10,11 +10,10 @@ BACKENDS = ("numpy", "torch", "tensorflow", "paddle", "mxnet")
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("simulated", ["0", "2"])
-def test_it_converts_to_and_from_each_other_framework(backend, simulated):
+def test_it_converts_to_and_from_each_other_framework(backend):
     command = [sys.executable, "-m", "unidev", "conform", backend, "--profile", "interop"]
     done = subprocess.run(
-        [*command, "--simulate", simulated],
+        [*command, "--simulate", "2"],  # and on the host alone
         env={**os.environ, "UNIDEV_BACKEND": ""},
         capture_output=True,
         text=True,
