@@ -98,13 +98,15 @@ def convert(
 class _Way:
     """From one framework to another, by memory of the CPU."""
 
-    __slots__ = ("dtypes", "giver", "here", "taker")
+    __slots__ = ("dtypes", "failures", "giver", "here", "taker")
 
     def __init__(self, source: Backend, target: Backend) -> None:
         self.dtypes = _carried_by_both(source, target)
         self.here = source.cpu
         self.giver: Interop = source.interop
         self.taker: Interop = target.interop
+        frameworks = (*source.framework_errors, *target.framework_errors)
+        self.failures: tuple[type[Exception], ...] = (UnidevError, BufferError, *frameworks)
 
 
 _ways: dict[tuple[Backend, Backend], _Way] = {}
@@ -129,7 +131,7 @@ def _shared_quickly(x: Any, backend: str) -> Any:
         if is_read_only and not way.taker.keeps_read_only:
             return None
         return way.taker.adopt(way.giver.export(x), is_read_only)
-    except (UnidevError, BufferError, *source.framework_errors, *target.framework_errors):
+    except way.failures:
         return None  # what is slower copies, or raises it with the words for it
 
 

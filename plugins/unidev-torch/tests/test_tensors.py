@@ -270,7 +270,16 @@ def test_a_bfloat16_tensor_is_checked_before_it_is_converted(device: str) -> Non
         np.array([1 + 2j], dtype=np.complex64),
         np.array([2**63], dtype=np.uint64),
     ],
-    ids=["reversed", "reversed one", "read-only", "unaligned", "zero-d", "empty", "complex", "uint64"],
+    ids=[
+        "reversed",
+        "reversed one",
+        "read-only",
+        "unaligned",
+        "zero-d",
+        "empty",
+        "complex",
+        "uint64",
+    ],
 )
 def test_any_numpy_array_comes_in_and_out(array: np.ndarray, target: str) -> None:
     x = unidev.array(array, device=target)

@@ -215,7 +215,7 @@ class PaddleBackend(Backend):
         wanted = self._names.get(dtype)
         if wanted is None:
             raise UnsupportedDtypeError(f"NumPy has no counterpart of Paddle's {dtype}.")
-        if wanted == "bfloat16" and array.dtype.name == wanted:  # from ml_dtypes; Paddle takes its bits
+        if wanted == "bfloat16" and array.dtype.name == wanted:  # of ml_dtypes
             bits = paddle.to_tensor(array.view(np.int16), place=paddle.CPUPlace())
             return self.copy_to(bits.view(paddle.bfloat16), device, False)
         if wanted == "bfloat16":
