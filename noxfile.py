@@ -163,8 +163,8 @@ def lowest(session: nox.Session) -> None:
     from lowest_versions import lowest_versions
 
     extras = ["conformance", "examples", "notebooks"]
-    # Not in `create_tmp`, where the tests' folders would be, too: a pytest that a test starts in one
-    # would find the checkout's settings above it.
+    # Not in `create_tmp`: the tests' folders would be there, too, and a pytest of a test in
+    # one would find the settings of the checkout above it.
     oldest = session.cache_dir / "oldest.txt"
     # What the newest pyparsing warns of, matplotlib of that time does.
     lines = [*lowest_versions(PROJECT, extras), "pyparsing<3.3"]
