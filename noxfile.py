@@ -62,6 +62,8 @@ IN_TESTS = {
     # Hundreds of processes import a framework. Compiling it takes longer than importing it, so the
     # first keeps what it has compiled, also where the machine's own setting says otherwise.
     "PYTHONDONTWRITEBYTECODE": "",
+    # A tool that `install` brings and that is missing is an error, no skip.
+    "TOOLS_REQUIRED": "1",
 }
 WITH_NOTEBOOKS = {"NOTEBOOKS_REQUIRED": "1"}
 """Where notebooks are run, a kernel that is missing is an error, no skip."""
@@ -86,7 +88,7 @@ def install(
     session.install(
         "--no-compile", "--no-build-isolation", "-e", f".[{extras}]", *plugins, *frameworks,
         "pytest-timeout>=2.3", "pytest-xdist>=3.6", "markdown-it-py>=3",
-        "mypy>=1.13", "types-psutil", *constraints,
+        "mypy>=1.13", "pyyaml>=6", "types-psutil", *constraints,
     )  # fmt: skip
 
 
@@ -161,7 +163,9 @@ def lowest(session: nox.Session) -> None:
     from lowest_versions import lowest_versions
 
     extras = ["conformance", "examples", "notebooks"]
-    oldest = Path(session.create_tmp(), "oldest.txt")
+    # Not in `create_tmp`: the tests' folders would be there, too, and a pytest of a test in
+    # one would find the settings of the checkout above it.
+    oldest = session.cache_dir / "oldest.txt"
     # What the newest pyparsing warns of, matplotlib of that time does.
     lines = [*lowest_versions(PROJECT, extras), "pyparsing<3.3"]
     oldest.write_text("\n".join(lines), encoding="utf-8")
@@ -225,7 +229,7 @@ def newest_framework(session: nox.Session) -> None:
 
 @nox.session(venv_backend=WITH_TORCH)
 def stand_in(session: nox.Session) -> None:
-    """PyTorch's CUDA build on a stand-in for the CUDA runtime: 5 GB, and no GPU."""
+    """PyTorch's CUDA build on a stand-in for the CUDA runtime: 6 GB, and no GPU."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         session.skip("left out: the stand-in for CUDA needs Linux on x86-64")
     if shutil.which("g++") is None:

@@ -75,4 +75,5 @@ html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
 pygments_style = "tango"
+pygments_dark_style = "monokai"  # the default underlines imported names, as if they were links
 highlight_language = "none"  # only a block with a language is coloured

@@ -16,7 +16,9 @@ from unidev.cli import facts
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted(
-    [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("plugins/*/README.md")]
+    path
+    for folder in ("*", "docs/**/*", "examples/**/*", "plugins/*/README", ".github/*")
+    for path in ROOT.glob(f"{folder}.md")
 )
 ON_NUMPY = [
     pytest.param(program, id=f"{program.page}:{program.line}")
@@ -60,6 +62,14 @@ def test_the_readme_names_every_public_function():
     selection = {"active_backend", "list_backends", "use_backend", "set_backend", "simulate"}
     for_plugins = {"hookimpl", "part", "unsupported"}
     assert functions - selection - for_plugins <= named
+
+
+def test_the_page_of_examples_lists_each() -> None:
+    page = (ROOT / "examples/README.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| \[([\w.]+)\]\(\1\) \|", page, re.MULTILINE)
+    programs = {path.name for path in (ROOT / "examples").glob("*.py")}
+    folders = {path.parent.name for path in (ROOT / "examples").glob("*/*.md")}
+    assert sorted(listed) == sorted(programs | folders)
 
 
 def test_the_site_explains_every_environment_variable():

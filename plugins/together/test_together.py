@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from itertools import pairwise, permutations
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,9 +13,9 @@ ROOT = Path(__file__).parents[2]
 FRAMEWORKS = ("torch", "tensorflow", "paddle", "mxnet")
 BACKENDS = ("numpy", *FRAMEWORKS)
 RING = list(pairwise((*FRAMEWORKS, FRAMEWORKS[0])))  # each saves once, and each loads once
-# TensorFlow before Paddle is what kills the process if nothing is done about it.
-ORDERS = [order for order in permutations(FRAMEWORKS) if order.index("tensorflow") == 0]
-ORDERS += [("paddle", "mxnet", "tensorflow", "torch"), ("torch", "tensorflow", "paddle", "mxnet")]
+# Each is first once, and directly after each other once. TensorFlow before Paddle is what kills the
+# process if nothing is done about it.
+ORDERS = [[FRAMEWORKS[(first + step) % 4] for step in (0, 1, 3, 2)] for first in range(4)]
 
 
 def run(code, *, simulate="2", backend=""):
@@ -139,11 +139,10 @@ def run_example(name, *options, backend=""):
     return done.stdout
 
 
-@pytest.mark.parametrize("example", ["use_gpu", "place_model"])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_the_examples_print_the_same_bytes(backend, example):
-    expected = ROOT / "examples" / f"{example}.expected"
-    assert run_example(example, backend=backend) == expected.read_bytes()
+def test_an_example_prints_the_same_bytes(backend):
+    expected = ROOT / "examples" / "place_model.expected"
+    assert run_example("place_model", backend=backend) == expected.read_bytes()
 
 
 def test_the_first_epoch_has_the_same_loss_everywhere(tmp_path):

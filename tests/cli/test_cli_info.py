@@ -120,7 +120,7 @@ def test_a_plugin_that_kills_python_on_import_takes_nobody_with_it(unidev, tmp_p
     plugin(tmp_path, "fine")
     found = asked(unidev, UNIDEV_PLUGINS="killer,fine")
     assert found["killer"]["state"] == "crashes"
-    assert "UNIDEV_DISABLED_PLUGINS=killer" in found["killer"]["remedy"]
+    assert found["killer"]["remedy"] == "Disable it with UNIDEV_DISABLED_PLUGINS=killer."
     assert found["fine"]["state"] == "works"
     assert "a plugin breaks the process" in found[""]["choice"]["reason"]
 
@@ -249,6 +249,8 @@ def test_a_file_without_markers_is_wrong_usage(unidev, tmp_path) -> None:
 def test_options_that_need_another_say_so(unidev) -> None:
     done = unidev("info", "--markdown")
     assert (done.returncode, "require --capabilities" in done.stderr) == (2, True)
+    done = unidev("info", "--json", "--capabilities", "--markdown")
+    assert (done.returncode, "--json excludes --markdown" in done.stderr) == (2, True)
 
 
 def test_an_interruption_ends_every_child(tmp_path) -> None:

@@ -256,6 +256,12 @@ def test_a_program_that_is_not_there_is_wrong_usage(tmp_path):
     assert "To run a module, use `-m package.nowhere`." in done.stderr
 
 
+def test_a_folder_that_is_no_program_is_wrong_usage(tmp_path):
+    done = trace(".", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.endswith("'.' is a folder without a __main__.py.\n")
+
+
 def test_a_module_that_is_not_there_is_said(tmp_path):
     done = trace("-m", "nowhere_at_all", cwd=tmp_path)
     assert done.returncode == 1

@@ -79,7 +79,10 @@ def test_the_end_of_a_program_is_that_of_the_run(
     ("words", "message"),
     [
         (["nowhere.py"], "there is no file 'nowhere.py'"),
+        (["."], "'.' is a folder: name a Python file."),
         (["--workers", "0", "program.py"], "Invalid value for '--workers'"),
+        (["--timeout", "0", "program.py"], "Invalid value for '--timeout'"),
+        (["--timeout", "nan", "program.py"], "nan is not a finite number of seconds"),
         (["--retries", "1", "program.py"], "pass checkpoints="),
         (["--launcher", "slurm", "program.py"], "there is no launcher 'slurm'"),
     ],

@@ -9,7 +9,6 @@ import sys
 import tempfile
 import uuid
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ import psutil
 import pytest
 import run_samples
 from marked_processes import LIMIT_S, all_gone, marked
+from needed import need
 
 import unidev
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def _ray() -> None:
-    if find_spec("ray") is None and "RAY_REQUIRED" not in os.environ:
-        pytest.skip("the extra `distributed` is not installed")
+    need("ray", "ray", install="pip install '.[distributed]'")
 
 
 @pytest.fixture
@@ -77,8 +76,7 @@ print(str(found) == str(same), before == dict(os.environ))
 @pytest.fixture(params=["numpy", "torch"])
 def backend(request: pytest.FixtureRequest, _ray: None) -> str:
     name: str = request.param
-    if find_spec(name) is None and "LIBRARIES_REQUIRED" not in os.environ:
-        pytest.skip(f"{name} is not installed beside Ray")
+    need("libraries", name, install=f"pip install './plugins/unidev-{name}[framework]'")
     return name
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -10,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
+from needed import need
 
 RUNNER = Path(__file__).with_name("run_notebook.py")
 HEAD = """\
@@ -19,7 +18,6 @@ jupytext: {text_representation: {extension: .md, format_name: myst}}
 kernelspec: {display_name: Python 3, language: python, name: python3}
 ---
 """
-_NEEDED = ("ipykernel", "jupytext", "nbclient")
 
 
 class Cell(NamedTuple):
@@ -37,11 +35,7 @@ class Cell(NamedTuple):
 
 def need_notebooks() -> None:
     """Skip the test without the extra ``notebooks``; an error where that is required."""
-    missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
-    if missing:
-        reason = f"no {', '.join(missing)}: pip install '.[notebooks]'"
-        assert not os.environ.get("NOTEBOOKS_REQUIRED"), reason
-        pytest.skip(reason)
+    need("notebooks", "ipykernel", "jupytext", "nbclient", install="pip install '.[notebooks]'")
 
 
 def run_notebook(

@@ -11,15 +11,15 @@ import os
 from typing import Any
 
 import pytest
+from needed import need
 
 import unidev
 
 
 def library(name: str) -> Any:
     """The module. If it is missing, the test is left out, but in the session of the libraries."""
-    if "LIBRARIES_REQUIRED" in os.environ:
-        return importlib.import_module(name)
-    return pytest.importorskip(name, reason="not installed: `nox -s libraries` has it")
+    need("libraries", name, install="nox -s libraries")
+    return importlib.import_module(name)
 
 
 torch: Any = library("torch")

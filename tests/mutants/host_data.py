@@ -12,11 +12,11 @@ def host_array_aliased_on_the_cpu(backend: Any) -> None:
     """On the CPU nothing is copied: ``torch.from_numpy``, JAX's ``device_put``."""
     from unidev.tensors import host_data
 
-    made = host_data.array_of_data
+    sound = host_data.uploader
 
     @replace(host_data)
-    def array_of_data(operation: str, data: Any, dtype: Any, device: Any) -> Any:
-        return data if device.kind == "cpu" else made(operation, data, dtype, device)
+    def uploader(operation: str, target: Any) -> Any:
+        return (lambda data: data) if target.kind == "cpu" else sound(operation, target)
 
 
 @mutant("host_data.put_host_arrays")
@@ -24,12 +24,17 @@ def only_aligned_host_arrays_aliased(backend: Any) -> None:
     """Memory is shared where an array happens to be aligned to 64 bytes: JAX on the CPU."""
     from unidev.tensors import host_data
 
-    made = host_data.array_of_data
+    sound = host_data.uploader
 
     @replace(host_data)
-    def array_of_data(operation: str, data: Any, dtype: Any, device: Any) -> Any:
-        is_shared = device.kind == "cpu" and data.ctypes.data % 64 == 0
-        return data if is_shared else made(operation, data, dtype, device)
+    def uploader(operation: str, target: Any) -> Any:
+        upload = sound(operation, target)
+
+        def upload_unless_aligned(data: Any) -> Any:
+            is_shared = target.kind == "cpu" and data.ctypes.data % 64 == 0
+            return data if is_shared else upload(data)
+
+        return upload_unless_aligned
 
 
 @mutant("host_data.put_tensors")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shlex
@@ -9,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from needed import need
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/testing.md").read_text(encoding="utf-8")
@@ -38,7 +39,8 @@ def test_the_workflow_in_the_guide_is_the_file() -> None:
 
 
 def test_the_workflow_is_yaml_and_uses_what_it_names() -> None:
-    yaml = pytest.importorskip("yaml", reason="needs PyYAML: pip install '.[notebooks]'")
+    need("tools", "yaml", install="pip install pyyaml")
+    yaml = importlib.import_module("yaml")
     workflow = yaml.safe_load(WORKFLOW)
     (job,) = workflow["jobs"].values()
     backends = [each["backend"] for each in job["strategy"]["matrix"]["include"]]

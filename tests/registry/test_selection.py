@@ -91,6 +91,15 @@ def test_a_wrong_name_in_the_variable_never_falls_back_and_says_where_it_stands(
     )
 
 
+def test_a_name_like_no_plugins_is_given_the_frameworks_that_have_one(run_python) -> None:
+    said = run_python(CHOICE, UNIDEV_BACKEND="jax")
+    assert said.startswith(
+        "BackendNotFoundError UNIDEV_BACKEND=jax: there is no backend 'jax'; there are: numpy. "
+        "unidev has plugins for mxnet, paddle, tensorflow, torch: run, for example, `pip install "
+        "'./plugins/unidev-torch[framework]'` in unidev's repository."
+    )
+
+
 def test_an_automatic_choice_once_made_stays(two_frameworks, run_python) -> None:
     said = run_python(
         """

@@ -49,6 +49,11 @@ def test_a_table_without_rows_or_headings_is_whole() -> None:
     assert words_of(as_html([Table((), [("1", "2")])])) == ["1", "2"]
 
 
+def test_a_table_wider_than_the_page_scrolls_in_a_box_of_its_own() -> None:
+    html = as_html([Table(["a" * 90], [["b" * 90]])])
+    assert html.startswith('<div class="unidev" style="overflow-x: auto"><table ')
+
+
 def test_what_is_shown_is_escaped_everywhere() -> None:
     html = as_html([NASTY, Table([NASTY], [[NASTY]], 0, {0: [NASTY]})])
     assert html.count(SAFE) == 4

@@ -52,6 +52,17 @@ def test_bad_input_is_an_error_that_says_what_to_do(two_gpus: None) -> None:
         unidev.convert(x, "numpy", device="gpu:7")
 
 
+def test_an_error_in_a_container_says_where(two_gpus: None) -> None:
+    x = np.ones(3)
+    tree = {"n": 1, "batch": [x, unidev.ones(2, device="gpu:1")]}
+    with pytest.raises(UnsupportedOperation, match=r"^at \['batch'\]\[1\]: convert\(x, 'numpy'"):
+        unidev.convert(tree, "numpy", device="cpu", copy=False)
+    with pytest.raises(unidev.UnsupportedDtypeError, match=r"^at \['x'\]\[1\]: .* datetime64"):
+        unidev.device_put({"x": (x, np.array(["2026-11-22"], "M8[D]"))}, "gpu:1")
+    with pytest.raises(UnsupportedOperation, match=r"^convert\(x"):
+        unidev.convert(x, "numpy", device="gpu:1", copy=False)
+
+
 def test_another_backends_device_is_refused_by_its_name(two_gpus: None) -> None:
     foreign = unidev.Device("torch", "cpu", 0)
     with pytest.raises(unidev.BackendMismatchError, match="is not a device of numpy"):

@@ -179,7 +179,8 @@ def test_a_batch_of_two_backends_is_refused(add_plugin, run_python) -> None:
         UNIDEV_BACKEND="numpy",
     )
     assert (
-        said.splitlines() == ["one container holds tensors of two backends, numpy and wrapped"] * 2
+        said.splitlines()
+        == ["at [1]: one container holds tensors of two backends, numpy and wrapped"] * 2
     )
 
 

@@ -7,15 +7,19 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pytest
+from needed import need
+
+if TYPE_CHECKING:
+    import pytest
 
 ROOT = Path(__file__).parents[2]
 LINES = Path(__file__).with_name("lines.py")
 
 
 def test_a_type_checker_accepts_and_refuses_what_it_should(pytestconfig: pytest.Config) -> None:
-    pytest.importorskip("mypy", reason="types are checked where mypy is: `nox -s core`")
+    need("tools", "mypy", install="pip install mypy")
     cache = pytestconfig.cache
     assert cache is not None
     done = subprocess.run(

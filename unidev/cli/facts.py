@@ -99,8 +99,12 @@ def _problem_of(choice: Answer, plugins: list[Answer]) -> str | None:
     """Why the selected backend cannot be used, as its plugin's own process reported."""
     for each in plugins:
         if each["backend"] == choice["name"] is not None and each["state"] != "works":
-            details = [each["problem"], each["remedy"]]
-            return " ".join([f"{each['state']}:", *(text for text in details if text)])
+            problem, remedy = each["problem"] or "", each["remedy"]
+            return (
+                f"{each['state']}: {problem.rstrip('.')}. {remedy}"
+                if remedy
+                else (f"{each['state']}: {problem}")
+            )
     return None
 
 
@@ -110,7 +114,8 @@ def _remedy(answer: Answer) -> str | None:
     if answer["state"] in ("crashes", "hangs"):
         check = f"check whether `python -c 'import {framework}'` works; " if framework else ""
         again = f"reinstall it ({install}); " if install else ""
-        return f"{check}{again}or {off}."
+        steps = f"{check}{again}or {off}." if check or again else f"{off}."
+        return steps[0].upper() + steps[1:]
     if answer["state"] == "broken":
         return f"Reinstall or update {answer['distribution'] or answer['source']}, or {off}."
     if answer["state"] == "disabled":

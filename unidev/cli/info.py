@@ -65,6 +65,8 @@ def command(  # noqa: PLR0913  one for each option
     """Gather, then print."""
     if (markdown or update or check) and not capabilities:
         raise click.UsageError("--markdown, --update and --check require --capabilities.")
+    if is_json and (markdown or update or check):
+        raise click.UsageError("--json excludes --markdown, --update and --check.")
     from unidev.cli.facts import gather
     from unidev.support.child_processes import noticing_interruption
 

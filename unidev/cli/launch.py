@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from unidev.cli.options import timeout
 from unidev.cli.programs import run_source
 
 _HELP = """
@@ -14,7 +15,14 @@ Run a Python program in several processes at once. In it, unidev.group() connect
 unidev.DataParallel(model) trains one model in all of them; the program also runs alone, in one.
 
 What the workers print is shown line by line, with the worker's number. If a worker fails, all end,
-and the error is that of the worker that failed first; exit code 1.
+and the error is that of the worker that failed first.
+
+\b
+Exit codes:
+  0    the program ended in all workers
+  1    a worker failed, or the run could not start
+  2    wrong usage
+  130  interrupted by Ctrl-C
 
 \b
 Examples:
@@ -28,23 +36,31 @@ Examples:
     name="launch", help=_HELP, short_help="Run a program in several processes at once.",
     context_settings={"allow_interspersed_args": False},
 )  # fmt: skip
-@click.option("--workers", default=2, show_default=True, type=click.IntRange(min=1))
-@click.option("--launcher", help="processes, ray, or one of a plugin's.")
-@click.option("--address", help="Of a Ray cluster: auto, or HOST:PORT.")
-@click.option("--backend", help="The workers' backend; else as UNIDEV_BACKEND or chosen.")
 @click.option(
-    "--gpus-per-worker", type=click.IntRange(min=0),
-    help="0 is the CPU. Default: 1 if there are enough for all workers, else 0.",
+    "--workers", default=2, show_default=True, type=click.IntRange(min=1), metavar="N",
+    help="How many processes.",
 )  # fmt: skip
 @click.option(
-    "--timeout", default=600.0, show_default=True,
-    help="How many seconds a worker may come to a collective after the others.",
+    "--launcher", metavar="NAME",
+    help="What starts them: processes (on this machine), ray, or a plugin's launcher.",
 )  # fmt: skip
+@click.option("--address", metavar="ADDRESS", help="The Ray cluster: auto, or HOST:PORT.")
 @click.option(
-    "--retries", default=0, show_default=True, type=click.IntRange(min=0),
+    "--backend", metavar="NAME", help="The workers' backend; by default the selected one."
+)
+@click.option(
+    "--gpus-per-worker", type=click.IntRange(min=0), metavar="N",
+    help="0: the CPU. By default 1 if there are enough for all workers, else 0.",
+)  # fmt: skip
+@timeout(600.0, "Seconds for which the workers of a collective wait for the last one.")
+@click.option(
+    "--retries", default=0, show_default=True, type=click.IntRange(min=0), metavar="N",
     help="How often to start again, from the last checkpoint, after a worker has failed.",
 )  # fmt: skip
-@click.option("--checkpoints", type=click.Path(file_okay=False), help="A folder for checkpoints.")
+@click.option(
+    "--checkpoints", type=click.Path(file_okay=False), metavar="FOLDER",
+    help="The folder for checkpoints.",
+)  # fmt: skip
 @click.argument("program")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(  # noqa: PLR0913  an argument for each option
@@ -54,7 +70,7 @@ def command(  # noqa: PLR0913  an argument for each option
     address: str | None,
     backend: str | None,
     gpus_per_worker: int | None,
-    timeout: float,
+    timeout_s: float,
     retries: int,
     checkpoints: str | None,
     program: str,
@@ -64,11 +80,14 @@ def command(  # noqa: PLR0913  an argument for each option
     from unidev.distributed.running.run import run
 
     if not os.path.isfile(program):
+        if os.path.isdir(program):
+            raise click.UsageError(f"{program!r} is a folder: name a Python file.")
         raise click.UsageError(f"there is no file {program!r}.")
     run(
         run_program, os.path.abspath(program), program, arguments,
         workers=workers, launcher=launcher, address=address, backend=backend,
-        gpus_per_worker=gpus_per_worker, timeout=timeout, retries=retries, checkpoints=checkpoints,
+        gpus_per_worker=gpus_per_worker, timeout=timeout_s, retries=retries,
+        checkpoints=checkpoints,
     )  # fmt: skip
     return 0
 

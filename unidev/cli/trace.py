@@ -73,6 +73,8 @@ def command(  # noqa: PLR0913  an argument for each option
         is_name = all(map(str.isidentifier, (*package, name))) and name != "py"
         hint = f" To run a module, use `-m {program}`." if is_name else ""
         raise click.UsageError(f"there is no file {program!r}.{hint}")
+    if not is_module and os.path.isdir(program) and not _has_main(program):
+        raise click.UsageError(f"{program!r} is a folder without a __main__.py.")
     _check_folders(json_file, chrome_file)
     folder, stderr = Path.cwd(), sys.stderr  # the program may change both
     process = os.getpid()
@@ -88,6 +90,10 @@ def command(  # noqa: PLR0913  an argument for each option
     finally:  # also if the table cannot be printed
         failure = _write(trace, folder, json_file, chrome_file, stderr)
     return failure or code
+
+
+def _has_main(folder: str) -> bool:
+    return any(os.path.isfile(os.path.join(folder, f"__main__.{end}")) for end in ("py", "pyc"))
 
 
 def _check_folders(*files: str | None) -> None:

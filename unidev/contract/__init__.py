@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from unidev.contract.layers import Array, Functions, Layers, Model, Pair, Tensor
     from unidev.contract.memory import Memory
     from unidev.contract.models import Models, Stored
+    from unidev.contract.optimizer_states import check_state
     from unidev.contract.optional import Unsupported, part, unsupported
     from unidev.contract.peak_memory import PeakCounter
     from unidev.contract.probe import Probe
@@ -53,8 +54,8 @@ if TYPE_CHECKING:
         "Launcher", "LauncherSpec", "Layers", "Meeting", "Memory", "Model", "ModelProbe", "Models",
         "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe", "Progress", "Recording",
         "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel", "build_once",
-        "driver_cuda_version", "fork_safe_lock", "found_in", "hookimpl", "kind_of", "part",
-        "unsupported",
+        "check_state", "driver_cuda_version", "fork_safe_lock", "found_in", "hookimpl", "kind_of",
+        "part", "unsupported",
     ]  # fmt: skip
 
 _NAMES = {

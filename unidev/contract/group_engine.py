@@ -153,4 +153,7 @@ class GroupEngine(ABC):
 
     @abstractmethod
     def leave(self) -> None:
-        """Close what ``join`` opened, after all have finished; must not wait for a worker."""
+        """Close what ``join`` opened, and its threads, after all have finished.
+
+        It must not wait for a worker.
+        """

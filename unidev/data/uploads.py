@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.calls.boundary import call
 from unidev.calls.transfers import of_tensor
-from unidev.tensors.creating import array_of_data
+from unidev.tensors.creating import uploader
 from unidev.tensors.host_data import is_host_array, put_copies
 from unidev.tensors.transfer import copied
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
     from unidev.contract.backend import Backend
     from unidev.contract.copy_stream import CopyStream
     from unidev.contract.device import Device
@@ -40,6 +44,7 @@ class Uploads:
         self._device = device
         self._streams: dict[Device, CopyStream | None] = {}
         self._made: dict[Device, list[Any]] = {}
+        self._uploaders: dict[Device, Callable[[np.ndarray[Any, Any]], Any]] = {}
 
     def put(self, batch: Any) -> Ahead:
         """A copy of ``batch``, which may be overwritten as soon as this returns."""
@@ -60,10 +65,10 @@ class Uploads:
         is_array = is_host_array(x, backend) or not isinstance(x, backend.tensor_types)
         if stream is None:
             if is_array:
-                return array_of_data(OPERATION, x, None, target)
+                return self._made_of(x, target)
             return copied(OPERATION, x, target, backend)
         if is_array:
-            x = array_of_data(OPERATION, x, None, backend.cpu)
+            x = self._made_of(x, backend.cpu)
         made = call(
             backend, stream.copy, x,
             doing=lambda: (f"copying a tensor of shape {tuple(x.shape)} to {target}", target),
@@ -74,3 +79,9 @@ class Uploads:
             return copied(OPERATION, x, target, backend)
         self._made.setdefault(target, []).append(made)
         return made
+
+    def _made_of(self, array: np.ndarray[Any, Any], device: Device) -> Any:
+        upload = self._uploaders.get(device)
+        if upload is None:
+            upload = self._uploaders[device] = uploader(OPERATION, device)
+        return upload(array)

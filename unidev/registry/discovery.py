@@ -146,11 +146,13 @@ def _not_found(name: str, there: list[str]) -> str:
     meant = get_close_matches(str(name).lower(), [*there, *OURS], 1)
     if meant and meant[0] in there:
         return f"{message} Did you mean {meant[0]!r}?"
-    ours = meant[0] if meant else "torch"
+    if meant:
+        ours, needed = meant[0], "Each framework needs its own plugin: run"
+    else:
+        ours, needed = "torch", f"unidev has plugins for {', '.join(OURS)}: run, for example,"
     return (
-        f"{message} Each framework needs its own plugin: run `pip install "
-        f"'./plugins/unidev-{ours}[framework]'` in unidev's repository. `unidev info` lists what "
-        "is installed."
+        f"{message} {needed} `pip install './plugins/unidev-{ours}[framework]'` in unidev's "
+        "repository. `unidev info` lists what is installed."
     )
 
 

@@ -56,7 +56,8 @@ def as_text(parts: Parts) -> str:
 
 
 # A notebook's page has the colours, light or dark. Its style sheet aligns cells to the right.
-_LINE = "margin: 0.1em 0; white-space: pre-wrap"
+_ALL = "overflow-x: auto"  # a table that is wider than a narrow page scrolls, and not the page
+_LINE = "margin: 0.1em 0; white-space: pre-wrap; overflow-wrap: anywhere"
 _TABLE = "border-collapse: collapse; margin: 0.4em 0; font-variant-numeric: tabular-nums"
 _BORDER = "border: none; border-bottom: 1px solid rgba(128, 128, 128, 0.4)"
 _CELL = "padding: 0.2em 1em 0.2em 0; vertical-align: top; white-space: pre-wrap"
@@ -64,7 +65,7 @@ _CELL = "padding: 0.2em 1em 0.2em 0; vertical-align: top; white-space: pre-wrap"
 
 def as_html(parts: Parts) -> str:
     """``parts`` as a piece of HTML with the same words: escaped, with no script and no colour."""
-    return f'<div class="unidev">{"".join(map(_html, parts))}</div>'
+    return f'<div class="unidev" style="{_ALL}">{"".join(map(_html, parts))}</div>'
 
 
 def _html(part: str | Table) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unidev.errors import UnsupportedContainerError
+from unidev.errors import UnidevError, UnsupportedContainerError
 from unidev.registry.loading import backend_of_type
 from unidev.support.wording import kind_of, shown
 from unidev.tensors.classify import is_dataclass, model_of
@@ -89,7 +89,8 @@ def map_tensors(
     """``tree`` with ``function(tensor, backend)`` in place of each tensor in it.
 
     A tensor that occurs twice is mapped once and stays one object. Non-tensor leaves pass through
-    unchanged. If no tensor changes, ``tree`` itself is returned. ``own_to`` is what is done with
+    unchanged. If no tensor changes, ``tree`` itself is returned. Errors of ``function`` that are
+    unidev's get the path of the tensor. ``own_to`` is what is done with
     objects that move themselves, as in the module of that name.
 
     Raises:
@@ -129,15 +130,29 @@ def _mapped(function: Callable[[Any, Any], Any], tree: T, looked: LookedThrough)
     done: dict[int, Any] = {}
     changed = False
     for position, leaf, backend in found:
-        if id(leaf) not in done:
-            is_movable = type(leaf) is Movable
-            done[id(leaf)] = leaf.mapped(function) if is_movable else function(leaf, backend)
-        moved = done[id(leaf)]
+        key = id(leaf)
+        if key in done:
+            moved = done[key]
+        elif type(leaf) is Movable:  # its errors have the path
+            moved = done[key] = leaf.mapped(function)
+        else:
+            try:
+                moved = done[key] = function(leaf, backend)
+            except UnidevError as error:
+                _say_where(error, structure, position)
+                raise
         if moved is not leaves[position]:
             # The old leaf stays alive in `tree`, so no other leaf can get its id.
             leaves[position] = moved
             changed = True
     return unflatten(structure, leaves, tree) if changed else tree
+
+
+def _say_where(error: UnidevError, structure: Any, position: int) -> None:
+    """Put the path of the leaf before the message."""
+    at = paths_of(structure)[position]
+    if at and error.args:
+        error.args = (f"at {at}: {error.args[0]}", *error.args[1:])
 
 
 def tensors_of(tree: object) -> list[tuple[Any, Backend]]:

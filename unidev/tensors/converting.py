@@ -11,10 +11,16 @@ from unidev.errors import (
     BackendMismatchError,
     DeviceNotFoundError,
     InvalidDataError,
+    UnidevError,
     UnsupportedDtypeError,
     UnsupportedOperation,
 )
-from unidev.registry.loading import backend_of_type, backends_by_type, loaded_backends
+from unidev.registry.loading import (
+    backend_of_type,
+    backends_by_type,
+    device_getters,
+    loaded_backends,
+)
 from unidev.registry.observer import thread
 from unidev.registry.selection import backend_named
 from unidev.support.wording import kind_of, shown
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from unidev.calls.framework_errors import Doing
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
+    from unidev.contract.interop import Interop
     from unidev.contract.tracer import PlannedTransfer
     from unidev.devices.finding import DeviceLike
 
@@ -81,38 +88,55 @@ def convert(
     >>> unidev.convert({"x": x, "name": "first"}, "numpy")["x"] is x
     True
     """
-    if device is None and copy is not True:
-        try:
-            source, target = backends_by_type[type(x)], loaded_backends[backend]
-            if source is not target and thread.recorder is None:
-                made = _shared_quickly(x, source, target)
-                if made is not None and (copy is None or copy is False):
-                    return made
-        except Exception:  # noqa: BLE001, S110  the slow path below raises it again
-            pass
+    if device is None and (copy is None or copy is False):
+        made = _shared_quickly(x, backend)
+        if made is not None:
+            return made
     return _converted(x, backend, device, copy)
 
 
-_carried: dict[tuple[Backend, Backend], frozenset[Any]] = {}
-"""By source and target: the source's dtypes that both frameworks carry by DLPack."""
+class _Way:
+    """From one framework to another, by memory of the CPU."""
+
+    __slots__ = ("dtypes", "failures", "giver", "here", "taker")
+
+    def __init__(self, source: Backend, target: Backend) -> None:
+        self.dtypes = _carried_by_both(source, target)
+        self.here = source.cpu
+        self.giver: Interop = source.interop
+        self.taker: Interop = target.interop
+        frameworks = (*source.framework_errors, *target.framework_errors)
+        self.failures: tuple[type[Exception], ...] = (UnidevError, BufferError, *frameworks)
 
 
-def _shared_quickly(x: Any, source: Backend, target: Backend) -> Any:
-    """``x`` on the CPU as a tensor of ``target`` on the same memory; None if in doubt."""
-    pair = source, target
-    carried = _carried.get(pair)
-    if carried is None:
-        carried = _carried[pair] = _carried_by_both(source, target)
-    if x.dtype not in carried or source.device_of(x) is not source.cpu:
+_ways: dict[tuple[Backend, Backend], _Way] = {}
+
+
+def _shared_quickly(x: Any, backend: str) -> Any:
+    """``x`` on the CPU as a tensor of ``backend`` on the same memory; None if in doubt."""
+    getter = device_getters.get(type(x))
+    target = loaded_backends.get(backend) if type(backend) is str else None
+    if getter is None or target is None or thread.recorder is not None:
         return None
-    giver, taker = source.interop, target.interop
-    is_read_only = giver.is_immutable(x)
-    if is_read_only and not taker.keeps_read_only:
+    source = backends_by_type[type(x)]
+    if source is target:
         return None
-    return taker.adopt(giver.export(x), is_read_only)
+    way = _ways.get((source, target))
+    if way is None:
+        way = _ways[source, target] = _Way(source, target)
+    try:
+        if x.dtype not in way.dtypes or getter(x) is not way.here:
+            return None
+        is_read_only = way.giver.is_immutable(x)
+        if is_read_only and not way.taker.keeps_read_only:
+            return None
+        return way.taker.adopt(way.giver.export(x), is_read_only)
+    except way.failures:
+        return None  # what is slower copies, or raises it with the words for it
 
 
 def _carried_by_both(source: Backend, target: Backend) -> frozenset[Any]:
+    """The source's dtypes that both carry by DLPack."""
     if isinstance(source.interop, Unsupported) or isinstance(target.interop, Unsupported):
         return frozenset()
     names = {*source.interop.dtypes()} & {*target.interop.dtypes()}

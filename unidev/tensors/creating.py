@@ -25,6 +25,7 @@ from unidev.tensors.python_data import (
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     import numpy as np
@@ -73,18 +74,51 @@ def array_of_data(operation: str, data: object, dtype: object, device: DeviceLik
     target = default_device(device)
     backend = load_backend(target.backend)
     wanted = None if dtype is None else native_dtype(dtype, backend)
-    name = None if wanted is None else portable_name(wanted, backend)
-    try:
-        values = as_numpy(data, name)
-    except MemoryError as error:
-        raise framework_error(error, "NumPy", "reading the data on the host") from error
+    values = _on_host(data, None if wanted is None else portable_name(wanted, backend))
     if wanted is None:
         wanted = native_dtype(values.dtype, backend)
+    return _uploaded(operation, values, wanted, target, backend)
+
+
+def uploader(operation: str, target: Device) -> Callable[[np.ndarray[Any, Any]], Any]:
+    """A function that makes a tensor on ``target`` of an array, recorded as ``operation``.
+
+    For many arrays: what depends on the device or on a dtype alone is looked up once. ``target``
+    must be available.
+    """
+    import numpy as np
+
+    backend = load_backend(target.backend)
+    dtypes: dict[np.dtype[Any], Any] = {}  # those in which plain arrays are taken as they are
+
+    def upload(array: np.ndarray[Any, Any]) -> Any:
+        wanted = dtypes.get(array.dtype)
+        if wanted is None or type(array) is not np.ndarray:
+            values = _on_host(array, None)
+            wanted = native_dtype(values.dtype, backend)
+            if values is array:
+                dtypes[array.dtype] = wanted
+            array = values
+        return _uploaded(operation, array, wanted, target, backend)
+
+    return upload
+
+
+def _on_host(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
+    try:
+        return as_numpy(data, dtype)
+    except MemoryError as error:
+        raise framework_error(error, "NumPy", "reading the data on the host") from error
+
+
+def _uploaded(
+    operation: str, values: np.ndarray[Any, Any], dtype: Any, target: Device, backend: Backend
+) -> Any:
     return call(
-        backend, backend.from_numpy, values, wanted, target,
-        doing=lambda: _making("making a tensor", values.shape, wanted, target),
+        backend, backend.from_numpy, values, dtype, target,
+        doing=lambda: _making("making a tensor", values.shape, dtype, target),
         operation=operation,
-        transfers=lambda: from_host(operation, values.shape, wanted, target, backend),
+        transfers=lambda: from_host(operation, values.shape, dtype, target, backend),
     )  # fmt: skip
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 from unidev.devices.finding import as_device, resolve_device
 from unidev.errors import BackendMismatchError, InvalidDataError
 from unidev.registry.loading import backend_of_type, load_backend
 from unidev.support.wording import shown
 from unidev.tensors import containers
-from unidev.tensors.creating import array_of_data, read
+from unidev.tensors.creating import read, uploader
 from unidev.tensors.python_data import refuse_masked
 from unidev.tensors.transfer import moved
 
@@ -65,7 +67,11 @@ def device_put(tree: Any, device: DeviceLike) -> Any:
     >>> str(unidev.device_of(moved)), moved["names"], unidev.shares_memory(moved["x"], batch["x"])
     ('cpu:0', ['a', 'b'], False)
     """
-    return _put(_moved, _uploaded, tree, device, own_to="moved")
+
+    def uploads(target: Device, _: Backend) -> Callable[[np.ndarray[Any, Any]], Any]:
+        return uploader("device_put", target)
+
+    return _put(_moved, uploads, tree, device, own_to="moved")
 
 
 def put_copies(tree: T, device: DeviceLike, copy: Callable[..., Any]) -> T:
@@ -73,12 +79,16 @@ def put_copies(tree: T, device: DeviceLike, copy: Callable[..., Any]) -> T:
 
     By ``copy(x, target, backend)``, for tensors and, with a NumPy array as ``x``, for host arrays.
     """
-    return _put(copy, copy, tree, device, own_to="copied")
+
+    def uploads(target: Device, backend: Backend) -> Callable[[np.ndarray[Any, Any]], Any]:
+        return lambda array: copy(array, target, backend)
+
+    return _put(copy, uploads, tree, device, own_to="copied")
 
 
 def _put(
     transfer: Callable[..., Any],
-    upload: Callable[..., Any],
+    uploads: Callable[[Device, Backend], Callable[[np.ndarray[Any, Any]], Any]],
     tree: T,
     device: DeviceLike,
     *,
@@ -87,13 +97,15 @@ def _put(
     def function_for(found: list[tuple[Any, Backend | None]]) -> Callable[[Any, Any], Any]:
         owner = _owner(found)
         target = as_device(device) if owner is None else resolve_device(device, owner)
-        framework = load_backend(target.backend)
+        upload, plain = uploads(target, load_backend(target.backend)), _plain_array()
 
         def put(x: Any, backend: Backend | None) -> Any:
-            if backend is not None and not is_host_array(x, backend):
-                return transfer(x, target, backend)
-            values = _as_array(x)
-            return x if values.dtype.kind in _NO_NUMBERS else upload(values, target, framework)
+            values = x
+            if type(x) is not plain:
+                if backend is not None and not is_host_array(x, backend):
+                    return transfer(x, target, backend)
+                values = _as_array(x)
+            return x if values.dtype.kind in _NO_NUMBERS else upload(values)
 
         return put
 
@@ -102,10 +114,6 @@ def _put(
 
 def _moved(x: Any, target: Device, backend: Backend) -> Any:
     return moved("device_put", x, target, backend)
-
-
-def _uploaded(values: np.ndarray[Any, Any], target: Device, _backend: Backend) -> Any:
-    return array_of_data("device_put", values, None, target)
 
 
 def device_get(tree: Any) -> Any:
@@ -177,9 +185,9 @@ def map_tensors(function: Callable[[Any], Any], tree: T) -> T:
 
 def _owner(found: list[tuple[Any, Backend | None]]) -> Backend | None:
     """The backend of the tensors among these, without host arrays, or None if there are none."""
-    owner = None
+    owner, plain = None, _plain_array()
     for x, backend in found:
-        if backend is None or backend is owner or is_host_array(x, backend):
+        if backend is None or backend is owner or type(x) is plain or is_host_array(x, backend):
             continue
         if owner is not None:
             raise BackendMismatchError(
@@ -189,6 +197,11 @@ def _owner(found: list[tuple[Any, Backend | None]]) -> Backend | None:
             )
         owner = backend
     return owner
+
+
+def _plain_array() -> type | None:
+    """``numpy.ndarray``, whose own objects are on the host; None if NumPy is not imported."""
+    return getattr(sys.modules.get("numpy"), "ndarray", None)
 
 
 def is_host_array(x: Any, backend: Backend) -> bool:

@@ -9,7 +9,7 @@ from unidev.errors import (
     UnidevError,
     UnsupportedContainerError,
 )
-from unidev.registry.loading import backend_of_namespace, new_containers
+from unidev.registry.loading import backend_of_namespace, backends_by_type, new_containers
 from unidev.support.wording import kind_of, shown
 from unidev.tensors.classify import (
     CONTAINER,
@@ -136,7 +136,12 @@ def _sorted(
     found: list[tuple[int, Any, Any]] = []
     others = []
     for position, leaf in enumerate(leaves):
-        if type(leaf) in PLAIN and leaf is not tree:
+        cls = type(leaf)
+        known = backends_by_type.get(cls)
+        if known is not None:
+            found.append((position, leaf, known))
+            continue
+        if cls in PLAIN and leaf is not tree:
             continue
         kind, backend = classify(leaf)
         if backend is not None and (kind == TENSOR or takes_models):

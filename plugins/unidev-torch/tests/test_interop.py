@@ -129,6 +129,8 @@ def test_a_dtype_that_numpy_lacks_is_an_error() -> None:
     for dtype in (torch.bfloat16, torch.float8_e4m3fn):
         with pytest.raises(unidev.UnsupportedDtypeError, match=r"numpy has no dtype .* Cast it"):
             unidev.convert(torch.ones(3).to(dtype), "numpy")
+    with pytest.raises(unidev.UnsupportedDtypeError, match=r"^at \['x'\]\[1\]: numpy has no"):
+        unidev.convert({"x": (1, torch.ones(3).bfloat16())}, "numpy")
     for array in (np.array(["a"]), np.array([None]), np.zeros(2, "M8[s]"), np.zeros(2, "i4,f4")):
         with pytest.raises(unidev.UnsupportedDtypeError, match="torch has no dtype"):
             unidev.convert(array, "torch")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._subclasses import FakeTensor, FakeTensorMode
 
 import unidev
 
@@ -261,6 +262,7 @@ def test_a_bfloat16_tensor_is_checked_before_it_is_converted(device: str) -> Non
     "array",
     [
         np.arange(6.0).reshape(2, 3)[::-1, ::2],
+        np.arange(6.0)[::-6],  # to NumPy in C order, as it is one number
         np.frombuffer(b"\x01\x02\x03\x04", dtype=np.uint8),
         np.frombuffer(b"\x00" + np.arange(3.0).tobytes(), dtype=np.float64, offset=1),
         np.float32(3.5).reshape(()),
@@ -268,7 +270,16 @@ def test_a_bfloat16_tensor_is_checked_before_it_is_converted(device: str) -> Non
         np.array([1 + 2j], dtype=np.complex64),
         np.array([2**63], dtype=np.uint64),
     ],
-    ids=["reversed", "read-only", "unaligned", "zero-d", "empty", "complex", "uint64"],
+    ids=[
+        "reversed",
+        "reversed one",
+        "read-only",
+        "unaligned",
+        "zero-d",
+        "empty",
+        "complex",
+        "uint64",
+    ],
 )
 def test_any_numpy_array_comes_in_and_out(array: np.ndarray, target: str) -> None:
     x = unidev.array(array, device=target)
@@ -276,6 +287,12 @@ def test_any_numpy_array_comes_in_and_out(array: np.ndarray, target: str) -> Non
     back = unidev.to_numpy(x)
     assert (back.dtype, back.shape, back.tobytes()) == (array.dtype, array.shape, array.tobytes())
     assert back.flags.writeable
+
+
+def test_a_mode_takes_part_where_tensors_are_made_of_numpy() -> None:
+    with FakeTensorMode():
+        put = unidev.device_put([np.ones(3, np.float32)], "cpu")
+    assert type(put[0]) is FakeTensor
 
 
 def test_an_array_made_of_numpy_has_memory_of_its_own() -> None:

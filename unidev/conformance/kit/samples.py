@@ -59,8 +59,14 @@ _FLOAT_BITS = {
 _COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
 
 
+_BFLOAT16_BITS = (0x7FC1, 0xFFC5, 0x8000, 0x0001, 0x807F, 0x7F80, 0xFF80, 0x7F7F)
+"""As of the others, without signalling NaNs: they become quiet as float32 becomes bfloat16."""
+
+
 def telling_bits(dtype: str) -> Array:
-    """Values of ``dtype`` that reveal any changed bit."""
+    """Values of ``dtype`` that reveal any changed bit; of bfloat16 as float32, which NumPy has."""
+    if dtype == "bfloat16":
+        return (np.array(_BFLOAT16_BITS, np.uint32) << 16).view(np.float32)
     if dtype in _FLOAT_BITS:
         bits, patterns = _FLOAT_BITS[dtype]
         return np.array(patterns, dtype=bits).view(dtype)

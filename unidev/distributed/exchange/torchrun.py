@@ -56,7 +56,7 @@ def joined() -> Membership:
         _TIMEOUT_S,
     )  # fmt: skip
     engine.join(rank, meeting, device)
-    atexit.register(engine.leave)  # gloo's threads abort a process that ends while they run
+    atexit.register(engine.leave)
     return Membership(
         rank=rank, size=size, place=place, gpus=gpus, backend=backend.name, meeting=meeting,
         timeout_s=_TIMEOUT_S, checkpoints=None, attempt=0,

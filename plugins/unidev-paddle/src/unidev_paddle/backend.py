@@ -212,10 +212,10 @@ class PaddleBackend(Backend):
         """Converted by NumPy on the host; to and from bfloat16, by Paddle."""
         check_eager("array")
         place = device.native
-        wanted = next((name for name, own in self.dtypes.items() if own == dtype), None)
+        wanted = self._names.get(dtype)
         if wanted is None:
             raise UnsupportedDtypeError(f"NumPy has no counterpart of Paddle's {dtype}.")
-        if array.dtype.name == wanted == "bfloat16":  # from ml_dtypes; Paddle takes its bits
+        if wanted == "bfloat16" and array.dtype.name == wanted:  # of ml_dtypes
             bits = paddle.to_tensor(array.view(np.int16), place=paddle.CPUPlace())
             return self.copy_to(bits.view(paddle.bfloat16), device, False)
         if wanted == "bfloat16":
@@ -263,6 +263,10 @@ class PaddleBackend(Backend):
         return [Extent(address - x.offset, x._holder_size()) if address else Extent(0, 0)]
 
     # -- the rest ---------------------------------------------------------------------------------
+
+    @cached_property
+    def _names(self) -> Mapping[Any, str]:
+        return {own: name for name, own in self.dtypes.items()}
 
     @cached_property
     def _dtypes_of_numpy(self) -> frozenset[Any]:

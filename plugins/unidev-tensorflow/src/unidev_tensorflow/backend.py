@@ -12,7 +12,7 @@ from unidev.contract import Backend, part, unsupported
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_tensorflow.containers import CONTAINERS
 from unidev_tensorflow.copying import check_placed, copy_plain
-from unidev_tensorflow.deep_copy.eager import DTYPES, eager_copy
+from unidev_tensorflow.deep_copy.eager import DTYPES, eager_constant, eager_copy
 from unidev_tensorflow.deep_copy.gradient import register_gradient
 from unidev_tensorflow.deep_copy.public import copied
 from unidev_tensorflow.devices import LocalDevices
@@ -168,7 +168,10 @@ class TensorFlowBackend(Backend):
         """
         values = array.astype(dtype.as_numpy_dtype, copy=False)
         first = self.cpu if self._devices.is_on_host(device) else device
-        made = self._make(lambda: tf.constant(values, dtype=dtype), first)
+        name = self._devices.full_name(first)
+        made = eager_constant(values, name, dtype)
+        if made is None or made.device != name:
+            made = self._make(lambda: tf.constant(values, dtype=dtype), first)
         return made if device is first else self.copy_to(made, device, False)
 
     def to_numpy(self, x: Any) -> Array:

@@ -9,7 +9,7 @@ from mxnet.ndarray.sparse import BaseSparseNDArray  # type: ignore[import-untype
 
 from unidev.contract import Exported, Interop
 from unidev.errors import UnsupportedOperation
-from unidev_mxnet.native_calls import numpy_shapes
+from unidev_mxnet.native_calls import numpy_shapes, of_capsule
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -38,10 +38,9 @@ class MxnetInterop(Interop):
         return Exported(lambda: _capsule(x), number)
 
     def adopt(self, exported: Any, is_read_only: bool) -> Any:  # noqa: ARG002  MXNet's operators write to any array
-        """``mx.nd.from_dlpack``, of contiguous memory with elements in it."""
+        """As ``mx.nd.from_dlpack``, of contiguous memory with elements in it."""
         try:
-            with numpy_shapes():
-                return mx.nd.from_dlpack(exported.__dlpack__()).as_np_ndarray()
+            return of_capsule(exported.__dlpack__())
         except mx.MXNetError as error:
             lines = str(error).strip().splitlines()
             raise UnsupportedOperation("sharing an array", f"MXNet: {lines[-1]}") from error

@@ -13,15 +13,20 @@ https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/common_runt
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
+
+from unidev_tensorflow.tensors import EAGER
 
 try:
     from tensorflow.python import pywrap_tfe  # type: ignore[import-untyped]
     from tensorflow.python.eager import context, execute  # type: ignore[import-untyped]
 except ImportError:  # the public way remains
     context = None
+
+if TYPE_CHECKING:
+    from unidev.contract import Array
 
 DTYPES = (
     tf.bool, tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64,
@@ -79,6 +84,19 @@ def eager_copy(x: Any, name: str, numbers: frozenset[int]) -> Any:
     except Exception:  # noqa: BLE001  whatever is wrong, the public way says it better
         return None
     return copied if copied.device == name else None
+
+
+def eager_constant(values: Array, name: str, dtype: Any) -> Any:
+    """What ``tf.constant`` makes in ``with tf.device(name)``, without the scope; None in a graph.
+
+    Also None where it fails: the public way fails with a better message.
+    """
+    if not tf.executing_eagerly():
+        return None
+    try:  # a copy, as there: an eager tensor may be made on the array's own memory
+        return EAGER(values.copy(), name, dtype.as_datatype_enum)
+    except (tf.errors.OpError, RuntimeError, TypeError, ValueError):
+        return None
 
 
 def _brought(x: Any, name: str, number: int) -> tuple[Any, bool]:

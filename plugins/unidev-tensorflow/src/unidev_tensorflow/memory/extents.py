@@ -15,7 +15,8 @@ from unidev_tensorflow.deep_copy.eager import DTYPES
 if TYPE_CHECKING:
     from unidev.contract import Array
 
-_get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+# By its name, a function of our own: what is set here must not hold for other libraries' calls.
+_get_pointer = ctypes.pythonapi["PyCapsule_GetPointer"]
 _get_pointer.restype = ctypes.c_void_p
 _get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
@@ -65,12 +66,12 @@ def _dlpack_address(x: Any) -> int:
     return capsule_address(tf.experimental.dlpack.to_dlpack(x))
 
 
-_OFFSET_AT = 40
-"""Where a DLTensor has its ``byte_offset``: behind two pointers, device, ndim, dtype, shape."""
+_Words = ctypes.c_uint64 * 6
+"""A DLTensor: the address first, and its ``byte_offset`` last."""
 
 
 def capsule_address(capsule: Any) -> int:
     """The address of the first element of the tensor in a capsule of DLPack; 0 if it has none."""
-    tensor = _get_pointer(capsule, b"dltensor")
-    address: int = ctypes.c_void_p.from_address(tensor).value or 0
-    return address and address + ctypes.c_uint64.from_address(tensor + _OFFSET_AT).value
+    words = _Words.from_address(_get_pointer(capsule, b"dltensor"))
+    address: int = words[0]
+    return address and address + words[5]

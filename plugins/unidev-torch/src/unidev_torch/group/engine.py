@@ -105,7 +105,12 @@ class TorchEngine(GroupEngine):
         one.item()  # waits for a GPU
 
     def leave(self) -> None:
-        """``destroy_process_group``, if ``join`` made it."""
+        """``destroy_process_group``, if ``join`` made it.
+
+        Its threads end with the last reference to it. A process that ends while gloo's run aborts,
+        now and then.
+        """
+        del self._group
         if self._is_ours and dist.is_initialized():
             dist.destroy_process_group()
 

@@ -11,6 +11,7 @@ from unidev.contract import Exported, Interop
 from unidev.errors import UnsupportedOperation
 from unidev_torch import tensors
 
+_CPU = 1
 _KINDS = {"cuda": 10 if torch.version.hip else 2, "xpu": 14}
 """DLPack's numbers; tensors of other accelerators are not shared."""
 
@@ -40,8 +41,10 @@ class TorchInterop(Interop):
         return _OfCpu(x) if x.is_cpu else _of_accelerator(x)
 
     def adopt(self, exported: Any, is_read_only: bool) -> torch.Tensor:  # noqa: ARG002  PyTorch has no read-only tensors
-        """``torch.from_dlpack``."""
-        return from_dlpack(exported)
+        """``torch.from_dlpack``; of the CPU's memory by the capsule, which needs no questions."""
+        if exported.__dlpack_device__()[0] != _CPU:
+            return from_dlpack(exported)
+        return _from_capsule(exported.__dlpack__())
 
     def packed(self, x: torch.Tensor) -> torch.Tensor:
         """In C order, with conjugates computed."""
@@ -50,6 +53,7 @@ class TorchInterop(Interop):
         return plain.to("cpu", copy=True, memory_format=torch.contiguous_format)
 
 
+_from_capsule = torch._C._from_dlpack
 _to_unversioned = torch._C._to_dlpack
 _to_versioned = getattr(torch._C, "_to_dlpack_versioned", None)
 
@@ -68,7 +72,7 @@ class _OfCpu:
         return _to_versioned(self._x)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0  # the CPU
+        return _CPU, 0
 
 
 def _of_accelerator(x: torch.Tensor) -> Exported:
