@@ -163,7 +163,9 @@ def lowest(session: nox.Session) -> None:
     from lowest_versions import lowest_versions
 
     extras = ["conformance", "examples", "notebooks"]
-    oldest = Path(session.create_tmp(), "oldest.txt")
+    # Not in `create_tmp`: the tests' folders would be there, too, and a pytest of a test in
+    # one would find the settings of the checkout above it.
+    oldest = session.cache_dir / "oldest.txt"
     # What the newest pyparsing warns of, matplotlib of that time does.
     lines = [*lowest_versions(PROJECT, extras), "pyparsing<3.3"]
     oldest.write_text("\n".join(lines), encoding="utf-8")

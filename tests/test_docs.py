@@ -68,7 +68,7 @@ def test_the_page_of_examples_lists_each() -> None:
     page = (ROOT / "examples/README.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| \[([\w.]+)\]\(\1\) \|", page, re.MULTILINE)
     programs = {path.name for path in (ROOT / "examples").glob("*.py")}
-    folders = {path.parent.name for path in (ROOT / "examples").glob("*/*") if path.is_file()}
+    folders = {path.parent.name for path in (ROOT / "examples").glob("*/*.md")}
     assert sorted(listed) == sorted(programs | folders)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import re
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -27,6 +28,13 @@ def test_html_escapes_what_a_backend_said() -> None:
     assert 'href="javascript:' not in page
     assert page.count("<table") >= 3
     assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_each_table_of_several_columns_scrolls_in_a_box_of_its_own() -> None:
+    page = to_html(report("fail unsupported pass", "why"))
+    heads = [part for part in page.split("<table>")[1:] if "<thead>" in part]
+    boxed = re.findall(r'<div class="scroll"[^>]*>\s*<table>', page)
+    assert len(boxed) == len(heads) == 3
 
 
 def test_what_is_required_where_it_can_be_is_called_that_and_code_is_code() -> None:

@@ -45,6 +45,21 @@ def deleted_tensor_raises_the_frameworks_error(backend: Any) -> None:
     _delete(backend, refuse)
 
 
+@mutant("replicating.deleted", profile="multi", result="pass")
+def deletes_tensors_of_several_devices(backend: Any) -> None:
+    """Nothing is broken, as in ``deletes_tensors``."""
+    deletes_tensors.breaks(backend)
+
+
+@mutant("replicating.deleted", profile="multi")
+def packing_looks_at_no_memory(backend: Any) -> None:
+    """Only the verbs that copy look: Paddle's ``flatten`` of such a tensor ends the process."""
+    from unidev.parallel import arguments
+
+    deletes_tensors.breaks(backend)
+    replace_value(arguments, "check_memory", lambda _, __: None)
+
+
 def _delete(backend: Any, read: Callable[[Any], Any]) -> None:
     """Give ``backend`` tensors that count as deleted; ``read`` is what reading one comes to."""
     import numpy as np
@@ -71,6 +86,11 @@ def _delete(backend: Any, read: Callable[[Any], Any]) -> None:
     @replace(backend)
     def to_numpy(self: Any, x: Any) -> Any:
         return read(x) if type(x) is Deleted else plain_to_numpy(self, x)
+
+    @replace(backend)
+    def check_memory(_: Any, x: Any) -> None:
+        if type(x) is Deleted:
+            read(x)
 
     def deleted(self: Any, device: Any) -> Any:
         gone = np.ones(3).view(Deleted)

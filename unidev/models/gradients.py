@@ -17,6 +17,7 @@ from unidev.registry.loading import backend_of_type
 from unidev.registry.selection import active_backend
 from unidev.support.numbers import real_number
 from unidev.support.wording import kind_of, shown
+from unidev.tensors.checks import check_memory
 from unidev.tensors.classify import MODEL, Handle, classify, model_of, shape_of
 from unidev.tensors.containers import map_tensors, named_tensors, tensors_of
 
@@ -74,11 +75,11 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
             if not named:
                 raise NotATensorError(f"this {kind_of(parameters)} has no trainable parameters.")
             leaves = list(named.values())
-            _check_memory(backend, leaves)
+            check_memory(backend, leaves)
             loss, found = _gradients(backend, leaves, function, parameters, *arguments, **options)
             return loss, dict(zip(named, found, strict=True))
         unique, backend = _unique(parameters)
-        _check_memory(backend, list(unique.values()))
+        check_memory(backend, list(unique.values()))
         given = {key: backend.autograd.leaf(x) for key, x in unique.items()}
         for x in unique.values():  # after `leaf`, so that a framework's own error comes first
             _check_differentiable(x, backend)
@@ -241,12 +242,6 @@ def _in_order(parameters: Any, gradients: Any) -> list[tuple[Any, Any]]:
                 "gradients must come in a container of the same structure."
             )
     return [(x, gradient) for (x, _), (gradient, _) in zip(xs, found, strict=True)]
-
-
-def _check_memory(backend: Backend, xs: Sequence[Any]) -> None:
-    if not backend.have_memory(xs):
-        for x in xs:
-            backend.check_memory(x)
 
 
 def _descend(backend: Backend, xs: list[Any], gradients: list[Any], lr: float) -> Sequence[Any]:

@@ -17,6 +17,7 @@ from unidev.errors import (
 from unidev.parallel.packing import Kind, kinds_of
 from unidev.support.numbers import real_number
 from unidev.support.wording import count_text, kind_of, shown
+from unidev.tensors.checks import check_memory
 from unidev.tensors.containers import Opened
 
 if TYPE_CHECKING:
@@ -138,11 +139,12 @@ class Aligned:
 
 
 def one_backend(tensors: Sequence[tuple[Tensor, Backend]], name: str) -> Backend:
-    """The backend of all ``tensors``.
+    """The backend of all ``tensors``, which it may compute with.
 
     Raises:
         NotATensorError: there are none.
         BackendMismatchError: they belong to several backends.
+        DeletedTensorError: the memory of one is gone, or part of it.
     """
     if not tensors:
         raise NotATensorError(f"{name} contains no tensors.")
@@ -153,6 +155,7 @@ def one_backend(tensors: Sequence[tuple[Tensor, Backend]], name: str) -> Backend
                 f"Convert them to one framework first: unidev.convert({name}, {backend.name!r}).",
                 backend=backend.name,
             )
+    check_memory(tensors[0][1], [x for x, _ in tensors])
     return tensors[0][1]
 
 

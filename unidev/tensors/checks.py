@@ -1,4 +1,4 @@
-"""Where tensors are, and whether they are on one device."""
+"""Where tensors are, whether they are on one device, and whether their memory is there."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from unidev.tensors.containers import named_tensors
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
-    from unidev.contract.backend import Extent
+    from unidev.contract.backend import Backend, Extent
     from unidev.contract.device import Device
+
+    Tensor = Any
 
 _MOST_NAMED = 20
 """The most tensors that a message names; the error's ``devices`` has all."""
@@ -158,3 +161,14 @@ def _by_name(found: list[tuple[str, Device]]) -> dict[str, Device]:
         # Different keys of a dict may look alike, and an argument may be named "args[0]".
         devices[f"{name} (tensor {position})" if name in devices else name] = device
     return devices
+
+
+def check_memory(backend: Backend, xs: Sequence[Tensor]) -> None:
+    """Before the framework computes with tensors of the user's.
+
+    Raises:
+        DeletedTensorError: the memory of one is gone, or part of it.
+    """
+    if not backend.have_memory(xs):
+        for x in xs:
+            backend.check_memory(x)

@@ -11,6 +11,7 @@ import numpy as np
 
 from unidev.contract import Collectives
 from unidev_paddle.importing import import_paddle
+from unidev_paddle.refusals import not_dense
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +33,7 @@ class PaddleCollectives(Collectives):
 
     def pack(self, tensors: Sequence[Tensor]) -> Tensor:
         """``concat``, which the simulator lacks: Paddle's fallback takes ten times as long."""
+        _check_dense(tensors)
         place = tensors[0].place
         if self._is_simulated(place):  # bfloat16 travels as uint16, both ways
             flat = np.concatenate([x.numpy().reshape(-1) for x in tensors])
@@ -53,6 +55,11 @@ class PaddleCollectives(Collectives):
             operations.reshape(part, list(shape)) for part, shape in zip(parts, shapes, strict=True)
         ]
 
+    def rows(self, x: Tensor, start: int, stop: int) -> Tensor:
+        """A slice, which is a view."""
+        _check_dense([x])
+        return x[start:stop]
+
     def combine(self, a: Tensor, b: Tensor, op: str) -> Tensor:
         """``add``, ``minimum``, ``maximum``."""
         return _OPERATIONS[op](a, b)
@@ -63,6 +70,7 @@ class PaddleCollectives(Collectives):
 
     def concatenate(self, tensors: Sequence[Tensor]) -> Tensor:
         """``concat``."""
+        _check_dense(tensors)
         return operations.concat(list(tensors), 0)
 
     def is_writable(self, x: Tensor) -> bool:  # noqa: ARG002
@@ -77,3 +85,10 @@ class PaddleCollectives(Collectives):
 
     def _is_simulated(self, place: Any) -> bool:
         return self.backend.simulated_count > 0 and bool(place.is_custom_place())
+
+
+def _check_dense(tensors: Sequence[Tensor]) -> None:
+    """Before Paddle's operations for dense tensors, in which a sparse one ends the process."""
+    for x in tensors:
+        if not x.is_dense():
+            raise not_dense(x)
