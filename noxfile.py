@@ -276,6 +276,7 @@ def benchmarks(session: nox.Session) -> None:
     session.install("accelerate", "array-api-compat", "lightning-fabric")
     session.run("python", "benchmarks/overhead.py")
     session.run("python", "benchmarks/batches.py")
+    session.run("python", "benchmarks/interop.py")
     session.run("python", "benchmarks/copies.py")
     session.run("python", "benchmarks/models.py")
     session.run("python", "benchmarks/parallel.py")
