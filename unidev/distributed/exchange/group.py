@@ -22,7 +22,7 @@ from unidev.parallel.batches import rows_for
 from unidev.parallel.reducing import OPERATIONS, refusal
 from unidev.registry.loading import load_backend
 from unidev.registry.selection import active_backend
-from unidev.support.numbers import non_negative_integer, real_number
+from unidev.support.numbers import flag, non_negative_integer, real_number
 from unidev.support.wording import shown
 from unidev.tensors.classify import model_of
 
@@ -136,9 +136,11 @@ class Group:
             UnsupportedDtypeError: ``mean`` of integers, ``min`` or ``max`` of complex numbers,
                 bool.
             UnsupportedOperation: ``in_place`` with immutable tensors.
-            InvalidDataError: also if ``op`` or ``weights`` are invalid.
+            InvalidDataError: also if ``op``, ``weights`` or ``in_place`` are invalid.
         """
-        return self.reduce_into(IN_PLACE if in_place else NEW_MEMORY, tree, op, weights)
+        return self.reduce_into(
+            IN_PLACE if flag("in_place", in_place) else NEW_MEMORY, tree, op, weights
+        )
 
     def reduce_into(
         self, into: str, tree: T, op: str, weights: float | Sequence[float] | None
