@@ -22,7 +22,7 @@ from unidev.parallel.batches import rows_for
 from unidev.parallel.reducing import OPERATIONS, refusal
 from unidev.registry.loading import load_backend
 from unidev.registry.selection import active_backend
-from unidev.support.numbers import non_negative_integer, real_number
+from unidev.support.numbers import flag, non_negative_integer, real_number
 from unidev.support.wording import shown
 from unidev.tensors.classify import model_of
 
@@ -136,10 +136,11 @@ class Group:
             UnsupportedDtypeError: ``mean`` of integers, ``min`` or ``max`` of complex numbers,
                 bool.
             UnsupportedOperation: ``in_place`` with immutable tensors.
-            InvalidDataError: also if ``op`` or ``weights`` are invalid.
+            InvalidDataError: also if ``op``, ``weights`` or ``in_place`` are invalid.
         """
         self.check_thread()  # also of a tree that holds nothing
-        found: T = self.reduced(Tree(tree), op, weights, IN_PLACE if in_place else NEW_MEMORY)
+        into = IN_PLACE if flag("in_place", in_place) else NEW_MEMORY
+        found: T = self.reduced(Tree(tree), op, weights, into)
         return found
 
     def reduced(
