@@ -38,7 +38,7 @@ class TorchCollectives(Collectives):
     def unpack(self, flat: torch.Tensor, shapes: Sequence[tuple[int, ...]]) -> list[torch.Tensor]:
         """Views of ``flat``, by one call for all of them."""
         if all([len(shape) == 1 for shape in shapes]):  # noqa: C419
-            return list(flat.split([size for (size,) in shapes]))
+            return list(flat.split_with_sizes([size for (size,) in shapes]))
         parts: list[torch.Tensor] = _several.unflatten_dense_tensors(flat, _of(tuple(shapes)))
         return parts
 
