@@ -60,6 +60,13 @@ class PaddleAutograd(Autograd):
         scope: AbstractContextManager[Any] = paddle.no_grad()
         return scope
 
+    def match(self, parameters: Sequence[Tensor], gradients: Sequence[Any]) -> bool:
+        """Where all memory is the CPU's; else False."""
+        if not (self.backend.have_memory(parameters) and self.backend.have_memory(gradients)):
+            return False
+        pairs = zip(parameters, gradients, strict=True)
+        return all([type(y) is paddle.Tensor and x.shape == y.shape for x, y in pairs])  # noqa: C419
+
     def descend(
         self, parameters: Sequence[Tensor], gradients: Sequence[Tensor], lr: float
     ) -> Sequence[Tensor]:
