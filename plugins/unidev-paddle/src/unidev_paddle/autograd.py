@@ -50,6 +50,8 @@ class PaddleAutograd(Autograd):
             return cut, [None] * len(leaves)
         with _one_at_a_time:
             found = paddle.grad([loss], list(leaves), allow_unused=True)
+        if self.backend.have_memory(found):  # dense, and all on the CPU
+            return cut, found
         return cut, [
             gradient if gradient is None else self._beside(leaf, gradient)
             for leaf, gradient in zip(leaves, found, strict=True)
