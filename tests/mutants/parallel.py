@@ -56,6 +56,25 @@ def only_the_first_of_a_pack_arrives(backend: Any) -> None:
         return found
 
 
+@multi_mutant("replicating.special_tensors")
+def packs_the_values_that_a_sparse_tensor_has(backend: Any) -> None:
+    """Without the zeros between them, as if it were a dense one."""
+    import numpy as np
+
+    from unidev.numpy_backend.collectives import NumpyCollectives, _like, _plain
+    from unidev.numpy_backend.probe import NumpyProbe
+
+    sound = NumpyCollectives.pack
+
+    @replace(NumpyCollectives)
+    def pack(self: Any, tensors: Any) -> Any:
+        return sound(self, [_like(np.sort(_plain(x).reshape(-1))[::-1], x) for x in tensors])
+
+    @replace(NumpyProbe)
+    def specials(self: Any, device: Any) -> Any:
+        return {"sparse": self.make(np.array([0.0, 2.0, 0.0, 3.0]), device)}
+
+
 @multi_mutant("reducing.values", "replicating.dtypes")
 def packs_in_another_order(backend: Any) -> None:
     """Packed by name and unpacked by position: a ``state_dict`` that was sorted on the way."""

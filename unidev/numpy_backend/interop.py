@@ -41,9 +41,11 @@ class NumpyInterop(Interop):
     def adopt(self, exported: Any, is_read_only: bool) -> Array:
         """Writable where it may be: NumPy makes it read-only where it is not told (DLPack 0)."""
         made: Array = np.from_dlpack(exported)
-        if is_read_only:
-            made.flags.writeable = False
-        elif not made.flags.writeable:
+        flags = made.flags
+        if flags.writeable:
+            if is_read_only:
+                flags.writeable = False
+        elif not is_read_only:
             return _writable(made)
         return made
 

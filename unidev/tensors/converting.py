@@ -98,10 +98,11 @@ def convert(
 class _Way:
     """From one framework to another, by memory of the CPU."""
 
-    __slots__ = ("dtypes", "failures", "giver", "here", "taker")
+    __slots__ = ("dtypes", "failures", "giver", "here", "ids", "taker")
 
     def __init__(self, source: Backend, target: Backend) -> None:
         self.dtypes = _carried_by_both(source, target)
+        self.ids = frozenset(map(id, self.dtypes))  # hashing those of TensorFlow takes long
         self.here = source.cpu
         self.giver: Interop = source.interop
         self.taker: Interop = target.interop
@@ -125,7 +126,8 @@ def _shared_quickly(x: Any, backend: str) -> Any:
     if way is None:
         way = _ways[source, target] = _Way(source, target)
     try:
-        if x.dtype not in way.dtypes or getter(x) is not way.here:
+        dtype = x.dtype
+        if (id(dtype) not in way.ids and dtype not in way.dtypes) or getter(x) is not way.here:
             return None
         is_read_only = way.giver.is_immutable(x)
         if is_read_only and not way.taker.keeps_read_only:

@@ -206,3 +206,10 @@ def test_a_net_in_two_places_is_trained_through():
     _, expected = unidev.value_and_grad(net_loss)(whole)
     for name, slope in slopes.items():
         assert slope.asnumpy().tobytes() == expected[name].asnumpy().tobytes(), name
+
+
+def test_a_step_of_a_sparse_parameter_is_refused_and_not_by_who_waits_next():
+    x = mx.nd.sparse.row_sparse_array(([[1.0, 2.0]], [1]), shape=(3, 2))
+    with pytest.raises(unidev.UnsupportedOperation, match=r"tostype\('default'\)"):
+        unidev.sgd([x], [mx.nd.ones((3, 2))], 0.1)
+    mx.nd.waitall()

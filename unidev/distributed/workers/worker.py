@@ -9,6 +9,7 @@ import sys
 import traceback
 from typing import Any
 
+from unidev.contract.optional import Unsupported
 from unidev.distributed.exchange import membership
 from unidev.distributed.exchange.membership import Membership
 from unidev.distributed.messages.board import Board
@@ -70,10 +71,18 @@ def _prepare(own: Membership, preparation: dict[str, Any]) -> None:
     with modules_named():
         spawn.prepare(here)
         if own.backend:
-            load_backend(own.backend)  # before the user's module imports the framework by itself
+            _load(own)  # before the user's module imports the framework by itself
         own.is_importing_main = True
         spawn.prepare(main)
     own.is_importing_main = False
+
+
+def _load(own: Membership) -> None:
+    backend = load_backend(own.backend)
+    if own.gpus and not isinstance(backend.group_engine, Unsupported):
+        from unidev.distributed.exchange.group import group
+
+        backend.group_engine.use(group().device)
 
 
 def _result(own: Membership, call: bytes) -> bytes:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import mxnet as mx  # type: ignore[import-untyped]
 import numpy as np
 from mxnet import autograd
+from mxnet.ndarray.sparse import BaseSparseNDArray  # type: ignore[import-untyped]
 
 from unidev.contract import Autograd
+from unidev.errors import UnsupportedOperation
 from unidev_mxnet.scopes import numpy_semantics
 
 if TYPE_CHECKING:
@@ -64,6 +66,12 @@ class MxnetAutograd(Autograd):
 
         One operator for all takes longer: it waits for the last gradient.
         """
+        for x in parameters:  # MXNet's own error comes at the next wait, whoever waits then
+            if isinstance(x, BaseSparseNDArray):
+                raise UnsupportedOperation(
+                    "an sgd step of a sparse parameter",
+                    "MXNet updates only one with a value in each row: use x.tostype('default')",
+                )
         with numpy_semantics(), autograd.pause():
             for x, gradient in zip(parameters, gradients, strict=True):
                 if x.dtype == np.float32 == gradient.dtype:

@@ -18,6 +18,7 @@ https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/core/framework/
 
 _NUMBERS = frozenset(dtype.as_datatype_enum for dtype in DTYPES)
 
+_HAS_DLPACK = hasattr(EAGER, "__dlpack__")
 _to_capsule = tf.experimental.dlpack.to_dlpack
 _from_capsule = tf.experimental.dlpack.from_dlpack
 
@@ -36,9 +37,9 @@ class TensorFlowInterop(Interop):
     keeps_read_only = True
 
     def export(self, x: Any) -> Any:
-        """``to_dlpack``, which waits; the value of a variable is as it is now, and stays so."""
+        """Its DLPack waits; the value of a variable is as it is now, and stays so."""
         value = x if type(x) is EAGER else self._value(x)
-        if value.dtype.as_datatype_enum not in _NUMBERS:  # DLPack of strings ends the process
+        if value._datatype_enum() not in _NUMBERS:  # DLPack of strings ends the process
             raise UnsupportedOperation("sharing a tensor", f"DLPack has no {value.dtype.name}")
         device = value.device
         if value.backing_device != device:
@@ -46,7 +47,7 @@ class TensorFlowInterop(Interop):
                 "sharing a tensor", f"TensorFlow keeps its {value.dtype.name} in the host's memory"
             )
         if "GPU" not in device:
-            return _OfHost(value)
+            return value if _HAS_DLPACK else Exported(lambda: _to_capsule(value))
         kind, index = map(int, value.__dlpack_device__())
         return Exported(lambda: _to_capsule(value), (kind, index))
 
@@ -76,18 +77,3 @@ class TensorFlowInterop(Interop):
                 "sharing a tensor", f"a {type(x).__name__} consists of several tensors"
             )
         return self.backend._value(x)  # type: ignore[attr-defined]
-
-
-class _OfHost:
-    """An eager tensor in the host's memory."""
-
-    __slots__ = ("_x",)
-
-    def __init__(self, x: Any) -> None:
-        self._x = x
-
-    def __dlpack__(self, **_options: object) -> Any:
-        return _to_capsule(self._x)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0  # the CPU
