@@ -259,11 +259,14 @@ LIBRARIES = (
 
 @nox.session(default=False, venv_backend=WITH_TORCH)
 def libraries(session: nox.Session) -> None:
-    """Objects of other libraries in batches of PyTorch tensors."""
-    install(session, "torch")
+    """Objects of other libraries in batches of PyTorch tensors, and PyTorch in workers of Ray."""
+    install(session, "torch", extras="conformance,distributed")
     session.install(*LIBRARIES)
     required = {**IN_TESTS, "LIBRARIES_REQUIRED": "1"}  # what is missing is an error, no skip
     session.run(*IN_TWO, "tests/libraries", *session.posargs, env=required)
+    if not session.posargs:  # one after the other, as in `ray`
+        required = {**required, "RAY_REQUIRED": "1"}
+        session.run(*PYTEST, "tests/distributed/test_ray.py", "-k", "torch", env=required)
 
 
 @nox.session(default=False, venv_backend=WITH_TORCH)

@@ -79,8 +79,10 @@ class CommandLine(Directive):
     def _section(self, name: str) -> nodes.section:
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
-        context = click.Context(command, info_name=f"unidev {name}", max_content_width=96)
-        title = f"unidev {name}"
+        above: dict[str, Any] = cli.context_settings
+        parent = click.Context(cli, info_name="unidev", **above)
+        context = click.Context(command, parent, info_name=name, max_content_width=96)
+        title = context.command_path
         section = nodes.section("", nodes.title("", title), _text(command.get_help(context)))
         section["names"].append(title)
         self.state.document.note_implicit_target(section, section)

@@ -73,7 +73,13 @@ print(str(found) == str(same), before == dict(os.environ))
     assert not [each for each in sessions() if f"-{process.pid}-" in each.name]
 
 
-@pytest.mark.usefixtures("_ray")
+@pytest.fixture(params=["numpy", "torch"])
+def backend(request: pytest.FixtureRequest, _ray: None) -> str:
+    name: str = request.param
+    need("libraries", name, install=f"pip install './plugins/unidev-{name}[framework]'")
+    return name
+
+
 @pytest.mark.parametrize(
     ("how", "words"),
     [
@@ -83,19 +89,24 @@ print(str(found) == str(same), before == dict(os.environ))
         ("early", "worker 1 on 127.0.0.1 returned after 3 collectives"),
     ],
 )
-def test_the_worker_that_failed_first_is_named(how: str, words: str, mark: str) -> None:
+def test_the_worker_that_failed_first_is_named(
+    how: str, words: str, backend: str, mark: str
+) -> None:
     program = f"""
 import run_samples, unidev
 try:
-    unidev.run(run_samples.failing, {how!r}, 1, backend="numpy", launcher="ray", timeout=10)
+    unidev.run(run_samples.failing, {how!r}, 1, backend={backend!r}, launcher="ray", timeout=10)
 except unidev.WorkerFailedError as error:
     print(error.rank, error)
 """
-    out, err = in_a_process(program).communicate(timeout=LIMIT_S)
+    process = in_a_process(program)
+    out, err = process.communicate(timeout=LIMIT_S)
     lines = [line for line in out.splitlines() if not line.startswith("[")]
     assert lines, err
     assert lines[0].startswith("1 ")
     assert words in lines[0]
+    assert all_gone(mark), marked(mark)  # and so is all that they listened on
+    assert sessions() == []
 
 
 @pytest.mark.usefixtures("_ray")

@@ -149,5 +149,5 @@ def workers_count_the_same_whatever_their_rows(backend: Any) -> None:
     sound = DataParallel._reduced_over_workers
 
     @replace(DataParallel)
-    def _reduced_over_workers(self: Any, tree: Any, rows: int | None) -> Any:
-        return sound(self, tree, None if rows is None else 1)
+    def _reduced_over_workers(self: Any, names: Any, tensors: Any, rows: int | None) -> Any:
+        return sound(self, names, tensors, None if rows is None else 1)

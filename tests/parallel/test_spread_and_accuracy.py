@@ -122,3 +122,5 @@ def test_a_handle_is_not_a_layer(wrong: str) -> None:
     parallel = unidev.DataParallel(net(), ["gpu:0"])
     with pytest.raises(unidev.NotAModelError, match="pass its `model`"):
         getattr(nn, wrong)(parallel)
+    with pytest.raises(unidev.InvalidDataError, match=r"pairs \(X, y\), not"):
+        unidev.evaluate_accuracy(net(), batch())

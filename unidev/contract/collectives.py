@@ -67,6 +67,11 @@ class Collectives(ABC):
         """``x[start:stop]``, on the device of ``x``; it may share memory with ``x``."""
         return x[start:stop]
 
+    def number(self, flat: Tensor, position: int) -> float:
+        """One element of a floating-point ``flat``; waits for it. Override where that is faster."""
+        one = self.rows(flat, position, position + 1)
+        return float(self.backend.to_numpy(one)[0])
+
     write: Callable[[Sequence[Tensor], Sequence[Tensor]], None] = unsupported(
         "the framework's tensors are immutable"
     )

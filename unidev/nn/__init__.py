@@ -17,9 +17,10 @@ from unidev.calls.boundary import call, errors_of
 from unidev.errors import BackendMismatchError, NotAModelError
 from unidev.models.placing import backend_of_model, place_on
 from unidev.nn import functional as functional
-from unidev.nn.arguments import flag, fraction, pair, size
+from unidev.nn.arguments import fraction, pair, size
 from unidev.registry.scopes import innermost_device
 from unidev.registry.selection import active_backend
+from unidev.support.numbers import flag
 from unidev.tensors.classify import model_of
 from unidev.tensors.generator import draw
 

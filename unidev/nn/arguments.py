@@ -26,17 +26,6 @@ def size(name: str, value: object, *, least: int = 1) -> int:
     return number
 
 
-def flag(name: str, value: object) -> bool:
-    """``value`` if it is a bool.
-
-    Raises:
-        InvalidDataError: it is anything else, such as a tensor, whose truth may be undefined.
-    """
-    if not isinstance(value, bool):
-        raise InvalidDataError(f"{name} must be True or False, not {shown(value)}.")
-    return value
-
-
 def pair(name: str, value: object, *, least: int = 1) -> tuple[int, int]:
     """``value`` as ``(height, width)``; a single integer stands for both.
 

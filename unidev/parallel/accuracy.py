@@ -66,6 +66,10 @@ def evaluate_accuracy(model: Any, batches: Iterable[tuple[Any, Any]], /) -> floa
 
 
 def _pairs(batches: Any) -> Iterator[tuple[Any, Any]]:
+    if classify(batches)[0] == TENSOR:  # some frameworks cannot iterate over theirs
+        raise InvalidDataError(
+            f"batches must be an iterable of pairs (X, y), not {shown(batches)}."
+        )
     try:
         given = iter(batches)
     except TypeError:

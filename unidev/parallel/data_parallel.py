@@ -13,6 +13,7 @@ from unidev.parallel.batches import gather, split_batch
 from unidev.parallel.packing import reduce_to, unrecorded
 from unidev.parallel.running_statistics import Statistics
 from unidev.parallel.twins import OPERATION, Twins
+from unidev.registry.loading import backend_of_type
 from unidev.support.numbers import non_negative_integer
 from unidev.support.wording import kind_of, shown
 from unidev.tensors.checks import device_of
@@ -171,12 +172,16 @@ def rows_of(arguments: tuple[Any, ...]) -> int:
     Raises:
         InvalidDataError: there is no tensor to split, or it has no dimension.
     """
-    found = tensors_of(arguments)
-    if not found:
-        raise InvalidDataError(
-            "the positional arguments hold no tensor whose rows could be split over the devices."
-        )
-    shape = found[0][0].shape
+    if arguments and backend_of_type(type(arguments[0])) is not None:
+        shape = arguments[0].shape
+    else:
+        found = tensors_of(arguments)
+        if not found:
+            raise InvalidDataError(
+                "the positional arguments hold no tensor whose rows could be split over the "
+                "devices."
+            )
+        shape = found[0][0].shape
     if len(shape) == 0:
         raise InvalidDataError(
             "the first tensor in the positional arguments has no dimension, so no rows to split: "

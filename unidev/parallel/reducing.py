@@ -8,6 +8,7 @@ from unidev.contract.dtypes import portable_name
 from unidev.errors import InvalidDataError, UnsupportedDtypeError, UnsupportedOperation
 from unidev.parallel.arguments import Aligned, checked_weights
 from unidev.parallel.packing import all_reduced, combination, write
+from unidev.support.numbers import flag
 from unidev.support.wording import shown
 from unidev.tensors.checks import check_same_device
 
@@ -50,7 +51,7 @@ def all_reduce(
 
     Raises:
         InvalidDataError: structures, shapes or dtypes do not match (the message has the paths), or
-            ``op`` or ``weights`` are invalid.
+            ``op``, ``weights`` or ``in_place`` are invalid.
         DeviceMismatchError: a tree is on two devices.
         UnsupportedDtypeError: ``mean`` of integers, ``min`` or ``max`` of complex numbers, bool.
         UnsupportedOperation: ``in_place`` with immutable tensors. Nothing has been written.
@@ -65,6 +66,7 @@ def all_reduce(
     [[2.0, 2.0], [2.0, 2.0]]
     """
     found = Aligned(trees, "trees")
+    flag("in_place", in_place)
     backend, lists = found.backend, found.lists
     if not isinstance(op, str) or op not in OPERATIONS:
         raise InvalidDataError(f"op must be one of {', '.join(OPERATIONS)}, not {shown(op)}.")

@@ -68,8 +68,11 @@ class Statistics:
             write(self._backend, group, new)
 
     def _packed(self) -> list[Tensor]:
+        groups = self._groups()
+        if not groups:
+            return []
         with unrecorded(self._backend):
-            return [self._backend.collectives.pack(group) for group in self._groups()]
+            return [self._backend.collectives.pack(group) for group in groups]
 
     def _groups(self) -> list[list[Tensor]]:
         by_dtype: dict[Any, list[Tensor]] = {}

@@ -1,4 +1,4 @@
-"""Checks for numbers that a caller passes: indexes, sizes, seeds, rates."""
+"""Checks for numbers and flags that a caller passes: indexes, sizes, seeds, rates."""
 
 from __future__ import annotations
 
@@ -57,3 +57,14 @@ def real_number(value: object) -> int | float | None:
     except OverflowError:
         return None
     return int(value) if isinstance(value, Integral) else number
+
+
+def flag(name: str, value: object) -> bool:
+    """``value`` if it is a bool.
+
+    Raises:
+        InvalidDataError: it is anything else, such as a tensor, whose truth may be undefined.
+    """
+    if not isinstance(value, bool):
+        raise InvalidDataError(f"{name} must be True or False, not {shown(value)}.")
+    return value

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 import run_with_adam
 from adam_runs import check_killed
 from engine_checks import after_a_death, check_engine, check_run, not_carried
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 
 def test_three_workers_get_the_exact_result(tmp_path: Path) -> None:
@@ -51,8 +50,9 @@ def test_a_run_exchanges_by_it() -> None:
     check_run("paddle", "PaddleEngine")
 
 
+@pytest.mark.parametrize(("simulated", "gpus"), [("0", 0), ("2", 1)])
 def test_a_run_with_adam_whose_worker_was_killed_has_the_bits_of_an_undisturbed_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    simulated: str, gpus: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("UNIDEV_SIMULATE", "0")
-    check_killed(run_with_adam.train, "paddle", tmp_path, gpus_per_worker=0)
+    monkeypatch.setenv("UNIDEV_SIMULATE", simulated)
+    check_killed(run_with_adam.train, "paddle", tmp_path, gpus_per_worker=gpus)

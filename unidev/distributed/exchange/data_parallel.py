@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.distributed.exchange.exchanging import ANYWHERE
 from unidev.distributed.exchange.group import group
+from unidev.distributed.exchange.trees import Tree
 from unidev.models.placing import backend_of_model
 from unidev.parallel import data_parallel
 from unidev.parallel.data_parallel import rows_of
@@ -98,14 +99,25 @@ class DataParallel(data_parallel.DataParallel):
         with statistics.changed():
             loss, gradients = super().value_and_grad(evaluate, arguments, options)
         is_mean = self.reduction == "mean"
-        found = [loss, gradients, statistics.changes() if is_mean else []]
-        loss, gradients, changes = self._reduced_over_workers(found, rows if is_mean else None)
-        if not is_mean and statistics.changes():
-            changes = self._reduced_over_workers(statistics.changes(), rows)
+        changes = statistics.changes()
+        names = ["the loss", *gradients, *(f"statistics {n}" for n in range(len(changes)))]
+        if is_mean:
+            found = [loss, *gradients.values(), *changes]
+            loss, *others = self._reduced_over_workers(names, found, rows)
+            changes = others[len(gradients) :]
+        else:
+            found = [loss, *gradients.values()]
+            loss, *others = self._reduced_over_workers(names[: len(found)], found, None)
+            if changes:
+                changes = self._reduced_over_workers(names[len(found) :], changes, rows)
         statistics.add(changes)
-        return loss, gradients
+        return loss, dict(zip(gradients, others, strict=False))
 
-    def _reduced_over_workers(self, tree: Any, rows: int | None) -> Any:
-        """What stands in ``tree``, which is this step's own: large tensors are not copied."""
+    def _reduced_over_workers(
+        self, names: Sequence[str], tensors: list[Any], rows: int | None
+    ) -> list[Any]:
+        """What stands in ``tensors``, which are this step's own: large ones are not copied."""
         op = "sum" if rows is None else "mean"
-        return self._group.reduce_into(ANYWHERE, tree, op, rows)
+        tree = Tree.of_own(names, tensors, self.backend)
+        found: list[Any] = self._group.reduced(tree, op, rows, ANYWHERE)
+        return found

@@ -22,7 +22,7 @@ from unidev.parallel.batches import rows_for
 from unidev.parallel.reducing import OPERATIONS, refusal
 from unidev.registry.loading import load_backend
 from unidev.registry.selection import active_backend
-from unidev.support.numbers import non_negative_integer, real_number
+from unidev.support.numbers import flag, non_negative_integer, real_number
 from unidev.support.wording import shown
 from unidev.tensors.classify import model_of
 
@@ -136,16 +136,18 @@ class Group:
             UnsupportedDtypeError: ``mean`` of integers, ``min`` or ``max`` of complex numbers,
                 bool.
             UnsupportedOperation: ``in_place`` with immutable tensors.
-            InvalidDataError: also if ``op`` or ``weights`` are invalid.
+            InvalidDataError: also if ``op``, ``weights`` or ``in_place`` are invalid.
         """
-        return self.reduce_into(IN_PLACE if in_place else NEW_MEMORY, tree, op, weights)
+        self.check_thread()  # also of a tree that holds nothing
+        into = IN_PLACE if flag("in_place", in_place) else NEW_MEMORY
+        found: T = self.reduced(Tree(tree), op, weights, into)
+        return found
 
-    def reduce_into(
-        self, into: str, tree: T, op: str, weights: float | Sequence[float] | None
-    ) -> T:
+    def reduced(
+        self, given: Tree, op: str, weights: float | Sequence[float] | None, into: str
+    ) -> Any:
         """As ``all_reduce``; ``into`` as of ``Exchange.all_reduce``."""
         self.check_thread()
-        given = Tree(tree)
         if not isinstance(op, str) or op not in OPERATIONS:
             raise InvalidDataError(f"op must be one of {', '.join(OPERATIONS)}, not {shown(op)}.")
         factor, is_own = self._factor(op, weights)
@@ -153,12 +155,11 @@ class Group:
         if into == IN_PLACE:
             _check_writable(given)
         combined = "sum" if op == "mean" else op
-        found: T = call(
+        return call(
             given.backend, self._exchange.all_reduce, given, combined, factor, is_own, into,
             doing="reducing tensors over the workers",
             operation="all_reduce",
         )  # fmt: skip
-        return found
 
     def broadcast(self, tree: T, root: int = 0) -> T:
         """The values that the worker ``root`` has in ``tree``, on every worker, in new memory.
@@ -308,7 +309,7 @@ def _outside_a_run() -> Membership:
 
 
 def _check_dtypes(tree: Tree, op: str) -> None:
-    for dtype in dict.fromkeys(kind.dtype for kind in tree.kinds):
+    for dtype in dict.fromkeys([dtype for _, dtype in tree.kinds]):
         reason = refusal(portable_name(dtype, tree.backend), op)
         if reason is not None:
             position = next(at for at, kind in enumerate(tree.kinds) if kind.dtype == dtype)

@@ -37,9 +37,7 @@ def all_reduced(
         flat = flat if own is None else scale(flat, own)
         flat = home(tree, stage, exchanged(stage.way.engine, flat))
         if number == 0 and plan.weight is not None:
-            count = int(flat.shape[0])
-            last = backend.collectives.rows(flat, count - 1, count)
-            divisor = float(backend.to_numpy(last)[0])
+            divisor = backend.collectives.number(flat, int(flat.shape[0]) - 1)
             flat = scale(flat, 1.0 / divisor)
         stage.bucket.unpack(backend, narrowed(tree, stage, flat), values)
     return values[:-1]

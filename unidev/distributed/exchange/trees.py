@@ -14,6 +14,7 @@ from unidev.tensors.containers import Opened
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from unidev.contract.backend import Backend
     from unidev.contract.device import Device
     from unidev.parallel.packing import Kind
 
@@ -37,10 +38,14 @@ class Tree:
         self._ties = ties_of(self._opened)
         self.tensors: list[Tensor] = unique_tensors(self._opened, self._ties)
         self.kinds: list[Kind] = kinds_of(self.tensors)
-        device_of = self.backend.device_of
-        self.device: Device = device_of(self.tensors[0])
-        if any(device_of(x) is not self.device for x in self.tensors):
-            check_same_device(tree=tree)  # raises, with the paths
+        self.device: Device = self._common_device()
+
+    @classmethod
+    def of_own(cls, names: Sequence[str], tensors: list[Tensor], backend: Backend) -> Tree:
+        """Tensors that unidev has made, by name, as a list: nothing has to be looked for in it."""
+        if len(set(map(id, tensors))) < len(tensors):
+            return cls(tensors)
+        return _Named(names, tensors, backend)
 
     def key(self) -> Hashable | None:
         """Equal for trees of one structure; None if a part of it has no hash."""
@@ -59,17 +64,62 @@ class Tree:
         """Each tensor in words, the same on every worker with such a tree."""
         lines = []
         for number, (steps, tie) in enumerate(zip(self._opened.layout(), self._ties, strict=True)):
-            shape, dtype = self.kinds[tie]
-            name = portable_name(dtype, self.backend) or dtype
             inside = "".join(f" of a {step[1].__name__}" for step in reversed(steps))
             where = f" at {self._opened.path(number)}{inside}" if steps else ""
             tied = f", tied to the tensor {tie}" if self._ties.index(tie) != number else ""
-            lines.append(f"a {name} tensor of shape {shape}{where}{tied}")
+            lines.append(f"{_described(self.kinds[tie], self.backend)}{where}{tied}")
         return lines
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> Any:
         """The tree with other tensors."""
         return self._opened.with_tensors(tensors[tie] for tie in self._ties)
+
+    def _common_device(self) -> Device:
+        """Raises DeviceMismatchError, with the paths, if there is none."""
+        device_of = self.backend.device_of
+        first = device_of(self.tensors[0])
+        if any([device_of(x) is not first for x in self.tensors]):  # noqa: C419  faster than lazily
+            check_same_device(tree=self._shown())
+        return first
+
+    def _shown(self) -> Any:
+        """For the paths of an error."""
+        return self.tree
+
+
+class _Named(Tree):
+    """Different tensors of one backend, by name."""
+
+    def __init__(self, names: Sequence[str], tensors: list[Tensor], backend: Backend) -> None:
+        self.tree = tensors
+        self._names = tuple(names)
+        self.backend = backend
+        self.tensors = tensors
+        self.kinds = kinds_of(tensors)
+        self.device = self._common_device()
+
+    def key(self) -> Hashable:
+        return (self._names, tuple(self.kinds), self.device)
+
+    def path(self, position: int) -> str:
+        return f"[{self._names[position]!r}]"
+
+    def lines(self) -> list[str]:
+        return [
+            f"{_described(kind, self.backend)} at {self.path(position)}"
+            for position, kind in enumerate(self.kinds)
+        ]
+
+    def with_tensors(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        return list(tensors)
+
+    def _shown(self) -> dict[str, Tensor]:
+        return dict(zip(self._names, self.tensors, strict=True))
+
+
+def _described(kind: Kind, backend: Backend) -> str:
+    shape, dtype = kind
+    return f"a {portable_name(dtype, backend) or dtype} tensor of shape {shape}"
 
 
 def signature(call: str, lines: Sequence[str]) -> int:

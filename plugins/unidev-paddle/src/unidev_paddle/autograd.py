@@ -50,6 +50,8 @@ class PaddleAutograd(Autograd):
             return cut, [None] * len(leaves)
         with _one_at_a_time:
             found = paddle.grad([loss], list(leaves), allow_unused=True)
+        if self.backend.have_memory(found):  # dense, and all on the CPU
+            return cut, found
         return cut, [
             gradient if gradient is None else self._beside(leaf, gradient)
             for leaf, gradient in zip(leaves, found, strict=True)
@@ -59,6 +61,13 @@ class PaddleAutograd(Autograd):
         """``paddle.no_grad``, which applies to this thread."""
         scope: AbstractContextManager[Any] = paddle.no_grad()
         return scope
+
+    def match(self, parameters: Sequence[Tensor], gradients: Sequence[Any]) -> bool:
+        """Where all memory is the CPU's; else False."""
+        if not (self.backend.have_memory(parameters) and self.backend.have_memory(gradients)):
+            return False
+        pairs = zip(parameters, gradients, strict=True)
+        return all([type(y) is paddle.Tensor and x.shape == y.shape for x, y in pairs])  # noqa: C419
 
     def descend(
         self, parameters: Sequence[Tensor], gradients: Sequence[Tensor], lr: float

@@ -38,7 +38,7 @@ class PaddleCollectives(Collectives):
         if self._is_simulated(place):  # bfloat16 travels as uint16, both ways
             flat = np.concatenate([x.numpy().reshape(-1) for x in tensors])
             return paddle.to_tensor(flat, place=place)
-        return operations.concat([operations.reshape(x, [-1]) for x in tensors], 0)
+        return operations.concat([x if x.ndim == 1 else _flat(x) for x in tensors], 0)
 
     def unpack(self, flat: Tensor, shapes: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
         """``split``, or copies of slices where the simulator lacks it.
@@ -52,7 +52,8 @@ class PaddleCollectives(Collectives):
         else:
             parts = operations.split(flat, sizes, 0)
         return [
-            operations.reshape(part, list(shape)) for part, shape in zip(parts, shapes, strict=True)
+            part if len(shape) == 1 else operations.reshape(part, list(shape))
+            for part, shape in zip(parts, shapes, strict=True)
         ]
 
     def rows(self, x: Tensor, start: int, stop: int) -> Tensor:
@@ -65,8 +66,14 @@ class PaddleCollectives(Collectives):
         return _OPERATIONS[op](a, b)
 
     def scale(self, flat: Tensor, factor: float) -> Tensor:
-        """``scale``."""
-        return operations.scale(flat, factor, 0.0, True)
+        """Writes to ``flat``, except on a simulated GPU, where it would get other memory."""
+        if self._is_simulated(flat.place):
+            return operations.scale(flat, factor, 0.0, True)
+        return operations.scale_(flat, factor, 0.0, True)
+
+    def number(self, flat: Tensor, position: int) -> float:
+        """``item``."""
+        return float(operations.view_slice(flat, position, position + 1).item())
 
     def concatenate(self, tensors: Sequence[Tensor]) -> Tensor:
         """``concat``."""
@@ -85,6 +92,10 @@ class PaddleCollectives(Collectives):
 
     def _is_simulated(self, place: Any) -> bool:
         return self.backend.simulated_count > 0 and bool(place.is_custom_place())
+
+
+def _flat(x: Tensor) -> Tensor:
+    return operations.reshape(x, [-1])
 
 
 def _check_dense(tensors: Sequence[Tensor]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from unidev.errors import UnsupportedDtypeError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_several = torch._C._nn  # torch._utils has them too, around a check
 _MINIMUM_OR_MAXIMUM = {"min": torch.minimum, "max": torch.maximum}
 
 
@@ -26,16 +27,20 @@ class TorchCollectives(Collectives):
     )
 
     def pack(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """``torch.cat``."""
-        return torch.cat([x if x.dim() == 1 else x.reshape(-1) for x in tensors])
+        """``torch.cat``, by one call where some have to be flattened."""
+        if len(tensors) == 1:  # of which the other call gives a view
+            return torch.cat([tensors[0].reshape(-1)])
+        if all([x.dim() == 1 for x in tensors]):  # noqa: C419  a list is faster here
+            return torch.cat(list(tensors))
+        packed: torch.Tensor = _several.flatten_dense_tensors(list(tensors))
+        return packed
 
     def unpack(self, flat: torch.Tensor, shapes: Sequence[tuple[int, ...]]) -> list[torch.Tensor]:
-        """Views of ``flat``."""
-        parts = flat.split_with_sizes([math.prod(shape) for shape in shapes])
-        return [
-            part if len(shape) == 1 else part.view(shape)
-            for part, shape in zip(parts, shapes, strict=True)
-        ]
+        """Views of ``flat``, by one call for all of them."""
+        if all([len(shape) == 1 for shape in shapes]):  # noqa: C419
+            return list(flat.split_with_sizes([size for (size,) in shapes]))
+        parts: list[torch.Tensor] = _several.unflatten_dense_tensors(flat, _of(tuple(shapes)))
+        return parts
 
     def combine(self, a: torch.Tensor, b: torch.Tensor, op: str) -> torch.Tensor:
         """Writes to ``a``.
@@ -54,6 +59,10 @@ class TorchCollectives(Collectives):
         """Writes to ``flat``."""
         return flat.mul_(factor)
 
+    def number(self, flat: torch.Tensor, position: int) -> float:
+        """``item``."""
+        return float(flat[position].item())
+
     def concatenate(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """``torch.cat``."""
         return torch.cat(list(tensors))
@@ -66,3 +75,9 @@ class TorchCollectives(Collectives):
     def write(self, targets: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
         """One call for all of them."""
         torch._foreach_copy_(list(targets), list(values))
+
+
+@lru_cache(maxsize=64)
+def _of(shapes: tuple[tuple[int, ...], ...]) -> list[torch.Tensor]:
+    """Tensors of these shapes, with one element of memory each."""
+    return [torch.empty((), device="cpu").expand(shape) for shape in shapes]

@@ -218,6 +218,7 @@ def test_refusals(bench: Workbench) -> None:
     bench.expect(unidev.InvalidDataError, of, [[x], (y,)])
     bench.expect(unidev.InvalidDataError, of, [x, y], "product")
     bench.expect(unidev.InvalidDataError, of, [x, y], "mean", weights=[1, -1])
+    bench.expect(unidev.InvalidDataError, of, [x, y], in_place=x)
     bench.expect(unidev.DeviceMismatchError, of, [{"a": x, "b": y}, {"a": x, "b": y}])
     bench.expect(unidev.UnsupportedDtypeError, of, [flag, flag])
     bench.expect(unidev.ContainerError, of, {"w": x})

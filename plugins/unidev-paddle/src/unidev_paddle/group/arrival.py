@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import sys
 import time
 from pathlib import Path
@@ -15,9 +16,18 @@ if TYPE_CHECKING:
 
 _KEY = "unidev/arrived"
 _BYTES = 8
-_YIELDS = 200
-_FIRST_S, _LONGEST_S = 5e-5, 2e-3
-"""Between two looks: at first none, then longer, since the others mostly come at once."""
+_YIELDING_S = 1e-3
+_SHARE, _LONGEST_S = 1 / 16, 2e-3
+"""Between two looks: nothing at first, as the others mostly come at once; then a share of the time
+waited, so that little of it is lost."""
+
+
+def _yield() -> None:
+    """Let another process have this core, if one wants it: ``time.sleep(0)`` only looks so."""
+    if sys.platform == "win32":
+        time.sleep(0)
+    else:
+        os.sched_yield()
 
 
 class Arrivals:
@@ -44,13 +54,15 @@ class Arrivals:
         """
         self._number += 1
         self._counts.come(self._number)
-        expected, looks = self._number * self._size, 0
-        pause, end = _FIRST_S, time.monotonic() + self._timeout_s
+        expected = self._number * self._size
+        start = time.monotonic()
         while self._counts.total(self._number) < expected:
-            looks += 1
-            time.sleep(0 if looks < _YIELDS else pause)
-            pause = pause if looks < _YIELDS else min(2 * pause, _LONGEST_S)
-            if time.monotonic() > end:
+            waited = time.monotonic() - start
+            if waited < _YIELDING_S:
+                _yield()
+            else:
+                time.sleep(min(waited * _SHARE, _LONGEST_S))
+            if waited > self._timeout_s:
                 missing = expected - self._counts.total(self._number)
                 raise TimeoutError(
                     f"{missing} of {self._size} workers did not come to the exchange within "

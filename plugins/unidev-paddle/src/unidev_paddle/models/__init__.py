@@ -19,6 +19,7 @@ from unidev_paddle.models.tree import (
     gradient_of,
     has_memory,
     named_parameters,
+    statistics_of,
     unique_entries,
     unique_layers,
 )
@@ -114,7 +115,7 @@ class PaddleModels(Models):
 
     def statistics(self, model: Layer) -> Mapping[str, Tensor]:
         """Of every batch norm."""
-        return {entry.name: entry.tensor for entry in unique_entries(model) if entry.is_statistic}
+        return statistics_of(model)
 
     # -- checkpoints -------------------------------------------------------------------------------
 

@@ -70,6 +70,17 @@ def named_parameters(model: Layer) -> dict[str, Tensor]:
     return found
 
 
+def statistics_of(model: Layer) -> dict[str, Tensor]:
+    """Running means and variances of all batch norms; it runs in every step of ``DataParallel``."""
+    return {
+        entry.name: entry.tensor
+        for prefix, layer in unique_layers(model, "", set())
+        if isinstance(layer, _NORMS)
+        for entry in own_entries(prefix, layer)
+        if entry.key in STATISTICS
+    }
+
+
 def unique_layers(layer: Layer, prefix: str, seen: set[int]) -> Iterator[tuple[str, Layer]]:
     """Each layer under its first name."""
     if id(layer) in seen:

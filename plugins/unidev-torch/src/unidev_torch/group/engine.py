@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -114,6 +115,7 @@ class TorchEngine(GroupEngine):
             dist.destroy_process_group()
 
 
+@cache
 def _options(op: str) -> dist.AllreduceOptions:
     options = dist.AllreduceOptions()
     options.reduceOp = getattr(dist.ReduceOp, op.upper())
@@ -122,6 +124,8 @@ def _options(op: str) -> dist.AllreduceOptions:
 
 def _plain(x: torch.Tensor) -> torch.Tensor:
     """``x`` itself where its elements lie in order and mean what they say."""
+    if x.is_contiguous() and not (x.requires_grad or x.is_conj() or x.is_neg()):
+        return x
     return x.detach().resolve_conj().resolve_neg().contiguous()
 
 

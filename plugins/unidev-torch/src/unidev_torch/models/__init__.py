@@ -44,6 +44,11 @@ class TorchModels(Models):
         modules.check_module(model)
         return dict(modules.named_tensors(model))
 
+    def statistics(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:
+        """The buffers of batch norms and the like."""
+        modules.check_module(model)
+        return modules.named_buffers(model, self.statistics_names)
+
     # -- moving it ---------------------------------------------------------------------------------
 
     def parts(self, model: torch.nn.Module, optimizer: Any) -> Sequence[memory.Part]:

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from unidev.errors import NotAModelError, UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 LAZY = (UninitializedBuffer, UninitializedParameter)
 
@@ -102,6 +102,32 @@ def modules_of(model: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
         if children:
             todo += [(f"{prefix}{key}.", child) for key, child in children.items()][::-1]
     return found
+
+
+def named_buffers(model: torch.nn.Module, names: Collection[str]) -> dict[str, torch.Tensor]:
+    """The buffers with these names in their modules, by path: it runs in every training step."""
+    if not _has_buffers(model):
+        return {}
+    return {
+        prefix + key: x
+        for prefix, module in modules_of(model)
+        if module._buffers
+        for key, x in module._buffers.items()
+        if x is not None and key in names
+    }
+
+
+def _has_buffers(model: torch.nn.Module) -> bool:
+    seen: set[int] = set()
+    todo: list[torch.nn.Module | None] = [model]
+    while todo:
+        module = todo.pop()
+        if module is not None and id(module) not in seen:
+            seen.add(id(module))
+            if module._buffers:
+                return True
+            todo.extend(module._modules.values())
+    return False
 
 
 def named_parameters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
