@@ -75,6 +75,21 @@ def test_the_end_of_a_program_is_that_of_the_run(
     assert words in done.stderr
 
 
+def test_the_traceback_of_a_program_begins_in_the_program(folder: Path) -> None:
+    (folder / "program.py").write_text("def fail():\n    raise OSError('mine')\n\nfail()\n")
+    done = launch("program.py", folder=folder)
+    places = [line.strip() for line in done.stderr.splitlines() if line.lstrip().startswith("File")]
+    path = folder / "program.py"
+    assert places == [f'File "{path}", line 4, in <module>', f'File "{path}", line 2, in fail']
+
+
+def test_what_fails_in_unidev_before_the_program_has_a_traceback(folder: Path) -> None:
+    (folder / "program.py").write_text("def (")
+    done = launch("program.py", folder=folder)
+    assert "worker.py" in done.stderr
+    assert f'File "{folder / "program.py"}", line 1' in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -7,7 +7,8 @@ import os
 import pickle
 import sys
 import traceback
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from unidev.contract.optional import Unsupported
 from unidev.distributed.exchange import membership
@@ -18,7 +19,11 @@ from unidev.distributed.messages.frames import FAILED, RESULT
 from unidev.distributed.workers.guarding import end_with_parent
 from unidev.registry.loading import load_backend
 
+if TYPE_CHECKING:
+    from types import TracebackType
+
 _LONGEST = 64 * 1024
+_UNIDEV = str(Path(__file__).parents[2]) + os.sep
 
 
 def main() -> None:
@@ -96,13 +101,21 @@ def _result(own: Membership, call: bytes) -> bytes:
 
 def _described(error: BaseException) -> dict[str, Any]:
     """An error for the parent, which need not be able to import its class."""
-    lines = "".join(traceback.format_exception(error))
+    lines = "".join(traceback.format_exception(type(error), error, _of_the_call(error)))
     return {
         "error": f"{type(error).__name__}: {error}"[:_LONGEST].rstrip(": "),
         "traceback": lines[-_LONGEST:],
         "is_consequence": is_consequence(error),
         "code": error.code if isinstance(error, SystemExit) else None,
     }
+
+
+def _of_the_call(error: BaseException) -> TracebackType | None:
+    """The traceback from the first frame that is not unidev's; all of it if there is none."""
+    found = error.__traceback__
+    while found is not None and found.tb_frame.f_code.co_filename.startswith(_UNIDEV):
+        found = found.tb_next
+    return found or error.__traceback__
 
 
 def is_consequence(error: BaseException | None) -> bool:
