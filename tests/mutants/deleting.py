@@ -53,7 +53,7 @@ def deletes_tensors_of_several_devices(backend: Any) -> None:
 
 @mutant("replicating.deleted", profile="multi")
 def packing_looks_at_no_memory(backend: Any) -> None:
-    """Only the verbs that copy look: Paddle's ``flatten`` of such a tensor ends the process."""
+    """Only the verbs that copy look: PyTorch's ``cat`` of such a tensor ends the process."""
     from unidev.parallel import arguments
 
     deletes_tensors.breaks(backend)
