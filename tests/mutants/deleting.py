@@ -45,13 +45,13 @@ def deleted_tensor_raises_the_frameworks_error(backend: Any) -> None:
     _delete(backend, refuse)
 
 
-@mutant("replicating.deleted", profile="multi", result="pass")
+@mutant("packing.deleted", profile="multi", result="pass")
 def deletes_tensors_of_several_devices(backend: Any) -> None:
     """Nothing is broken, as in ``deletes_tensors``."""
     deletes_tensors.breaks(backend)
 
 
-@mutant("replicating.deleted", profile="multi")
+@mutant("packing.deleted", profile="multi")
 def packing_looks_at_no_memory(backend: Any) -> None:
     """Only the verbs that copy look: PyTorch's ``cat`` of such a tensor ends the process."""
     from unidev.parallel import arguments

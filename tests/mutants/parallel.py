@@ -56,7 +56,7 @@ def only_the_first_of_a_pack_arrives(backend: Any) -> None:
         return found
 
 
-@multi_mutant("replicating.special_tensors")
+@multi_mutant("packing.special_tensors")
 def packs_the_values_that_a_sparse_tensor_has(backend: Any) -> None:
     """Without the zeros between them, as if it were a dense one."""
     import numpy as np

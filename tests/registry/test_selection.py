@@ -82,21 +82,28 @@ def test_the_variable_comes_before_what_is_imported(two_frameworks, run_python) 
     assert said == "one | UNIDEV_BACKEND=one | UNIDEV_BACKEND=one"
 
 
-def test_a_wrong_name_in_the_variable_never_falls_back_and_says_where_it_stands(run_python) -> None:
-    said = run_python(CHOICE, UNIDEV_BACKEND="tesnorflow")
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        (
+            "tesnorflow",
+            "Each framework needs its own plugin: run `pip install "
+            "'./plugins/unidev-tensorflow[framework]'`",
+        ),
+        (
+            "jax",
+            "unidev has plugins for mxnet, paddle, tensorflow, torch: run, for example, `pip "
+            "install './plugins/unidev-torch[framework]'` in unidev's repository.",
+        ),
+    ],
+)
+def test_a_wrong_name_in_the_variable_never_falls_back_and_says_where_it_stands(
+    name: str, advice: str, run_python
+) -> None:
+    said = run_python(CHOICE, UNIDEV_BACKEND=name)
     assert said.startswith(
-        "BackendNotFoundError UNIDEV_BACKEND=tesnorflow: there is no backend 'tesnorflow'; there "
-        "are: numpy. Each framework needs its own plugin: run `pip install "
-        "'./plugins/unidev-tensorflow[framework]'`"
-    )
-
-
-def test_a_name_like_no_plugins_is_given_the_frameworks_that_have_one(run_python) -> None:
-    said = run_python(CHOICE, UNIDEV_BACKEND="jax")
-    assert said.startswith(
-        "BackendNotFoundError UNIDEV_BACKEND=jax: there is no backend 'jax'; there are: numpy. "
-        "unidev has plugins for mxnet, paddle, tensorflow, torch: run, for example, `pip install "
-        "'./plugins/unidev-torch[framework]'` in unidev's repository."
+        f"BackendNotFoundError UNIDEV_BACKEND={name}: there is no backend {name!r}; there are: "
+        f"numpy. {advice}"
     )
 
 

@@ -99,12 +99,10 @@ def _problem_of(choice: Answer, plugins: list[Answer]) -> str | None:
     """Why the selected backend cannot be used, as its plugin's own process reported."""
     for each in plugins:
         if each["backend"] == choice["name"] is not None and each["state"] != "works":
-            problem, remedy = each["problem"] or "", each["remedy"]
-            return (
-                f"{each['state']}: {problem.rstrip('.')}. {remedy}"
-                if remedy
-                else (f"{each['state']}: {problem}")
-            )
+            problem, remedy = each["problem"], each["remedy"]
+            if problem and remedy:
+                problem = f"{problem.rstrip('.')}."
+            return " ".join([f"{each['state']}:", *filter(None, (problem, remedy))])
     return None
 
 

@@ -22,7 +22,8 @@ GROUPS = (
     "current",
     "contexts", "scarcity", "tracer", "gradients", "value_and_grad", "models", "placing",
     "failures", "footprint", "nested", "layers", "functional", "checkpoints", "damage",
-    "splitting", "replicating", "reducing", "data_parallel", "spreading", "workers", "converting",
+    "splitting", "replicating", "packing", "reducing", "data_parallel", "spreading", "workers",
+    "converting",
 )  # fmt: skip
 """The order in which they run: a faulty probe is found before it is used to judge anything."""
 

@@ -22,14 +22,6 @@ _SHARE, _LONGEST_S = 1 / 16, 2e-3
 waited, so that little of it is lost."""
 
 
-def _yield() -> None:
-    """Let another process have this core, if one wants it: ``time.sleep(0)`` only looks so."""
-    if sys.platform == "win32":
-        time.sleep(0)
-    else:
-        os.sched_yield()
-
-
 class Arrivals:
     """Counts exchanges of each worker, and waits for the others before each.
 
@@ -59,7 +51,7 @@ class Arrivals:
         while self._counts.total(self._number) < expected:
             waited = time.monotonic() - start
             if waited < _YIELDING_S:
-                _yield()
+                os.sched_yield()  # `time.sleep(0)` comes back without letting others run
             else:
                 time.sleep(min(waited * _SHARE, _LONGEST_S))
             if waited > self._timeout_s:
