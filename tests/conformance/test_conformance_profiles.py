@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from unidev import conformance
 from unidev.conformance.judging.abilities import require_ability
 from unidev.conformance.judging.expectations import (
     Configuration,
@@ -44,6 +47,20 @@ def test_a_check_may_belong_to_several_profiles_and_is_one_check() -> None:
     both = {each.id for each in all_checks("tensor")} & {each.id for each in all_checks("train")}
     assert both == {"smoke.probe_calibrated"}
     assert set(every_check()) == {each.id for name in PROFILES for each in all_checks(name)}
+
+
+def test_every_assertion_of_a_check_says_what_is_wrong() -> None:
+    """The suite's children do not explain assertions."""
+    folder = Path(conformance.__file__).parent
+    files = [*folder.glob("checks/**/*.py"), *folder.glob("kit/**/*.py")]
+    found = [
+        f"{path.relative_to(folder)}:{node.lineno}"
+        for path in files
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Assert) and node.msg is None
+    ]
+    assert len(files) > 40
+    assert found == []
 
 
 def test_a_check_of_a_profile_that_there_is_not_is_refused() -> None:

@@ -112,7 +112,9 @@ def mutant_job(
 
 def _started(context: BaseContext, job: Job, folder: Path) -> BaseProcess:
     folder.mkdir(parents=True)
-    variables = environment(job.order.simulated, {**os.environ, **job.variables})
+    # Where CI is set, pytest can explain what differs at any length.
+    given = {**os.environ, "CI": "true", **job.variables}
+    variables = environment(job.order.simulated, given)
     process = context.Process(target=judge, args=(job.order, variables, folder))
     process.start()
     return process

@@ -1,7 +1,7 @@
 """Imports what every child of the suite needs. Children are forked from a process that has done so.
 
-The checks are among it, imported by pytest itself: it rewrites their assertions, which takes longer
-than most mutants do. No backend is left loaded.
+The checks are among it, imported by pytest itself, as the suite's children import them. No backend
+is left loaded.
 """
 
 import contextlib
@@ -19,7 +19,8 @@ from unidev.contract import device
 from unidev.registry import discovery, loading
 
 with contextlib.redirect_stdout(io.StringIO()):
-    pytest.main(["--collect-only", "-c", os.devnull, "--noconftest", "--pyargs", CHECKS_PACKAGE])
+    words = ["--collect-only", "-c", os.devnull, "--noconftest", "--assert=plain"]
+    pytest.main([*words, "--pyargs", CHECKS_PACKAGE])
 
 # One of the checks' modules looks for the backend of a class of its own, and so loads NumPy's.
 for table in (

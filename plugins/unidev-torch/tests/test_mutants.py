@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,7 +19,7 @@ from mutants.mutant import TORCH
 from unidev.conformance.running.child import environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 _OURS = {name: each for name, each in MUTANTS.items() if each.plugin == TORCH}
 IN_WORKERS = [name for name, each in _OURS.items() if each.caught_by[0].startswith("workers.")]
@@ -28,24 +30,47 @@ UNSUPPORTED = {"placing.spread_is_refused"}
 """PyTorch's probe has no such model; ``has_a_sharded_model`` gives it one."""
 
 
+LIMIT_S = 300
+"""After it, a mutant hangs; none takes a hundredth of it."""
+
+
+class Judge:
+    """Judges one mutant after another in a child process."""
+
+    def __init__(self, top: Path) -> None:
+        self._top, self._output = top, top / "output.txt"
+        self._child = start(self._output)
+
+    def __call__(self, name: str) -> Told:
+        """What was told of that mutant; with one that hangs, or ends the child, it is over."""
+        assert self._child.poll() is None, "the child ended with an earlier mutant"
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        print(json.dumps([str(self._top / name), name]), file=self._child.stdin, flush=True)
+        if not select.select([self._child.stdout], [], [], LIMIT_S)[0]:
+            self._child.send_signal(
+                signal.SIGABRT
+            )  # its faulthandler writes the stack, and it ends
+        answer = self._child.stdout.readline()
+        assert answer == f"{name}\n", self._output.read_text(errors="replace")[-5000:]
+        return told_in(self._top / name)
+
+    def end(self) -> None:
+        """End the child, whatever it does."""
+        self._child.kill()
+        self._child.communicate()
+
+
 @pytest.fixture(scope="module")
-def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Told]]:
-    """Judges a mutant in a child process; in the end, that none of them left anything broken."""
+def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
+    """Judges mutants; in the end, that none of them left anything broken."""
     top = tmp_path_factory.mktemp("mutants")
-    child = start(top / "output.txt")
-
-    def judge(name: str) -> Told:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        print(json.dumps([str(top / name), name]), file=child.stdin, flush=True)
-        answer = child.stdout.readline()
-        assert answer == f"{name}\n", (top / "output.txt").read_text(errors="replace")[-3000:]
-        return told_in(top / name)
-
-    with child:
+    judge = Judge(top)
+    try:
         yield judge
         judge("sound")
-        child.communicate(timeout=60)
+    finally:
+        judge.end()
     found = [told_in(folder) for folder in (top / "sound").iterdir()]
     assert found
     for told in found:
@@ -56,7 +81,8 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str],
 
 def start(output: Path) -> subprocess.Popen[str]:
     path = os.pathsep.join(filter(None, sys.path))
-    variables = environment(2, {**os.environ, "PYTHONPATH": path})
+    # Where CI is set, pytest can explain what differs at any length.
+    variables = environment(2, {**os.environ, "PYTHONPATH": path, "CI": "true"})
     variables["HYPOTHESIS_STORAGE_DIRECTORY"] = str(output.with_name("hypothesis"))
     with output.open("wb") as errors:
         return subprocess.Popen(
@@ -66,7 +92,7 @@ def start(output: Path) -> subprocess.Popen[str]:
 
 
 @pytest.mark.parametrize("name", FAILING)
-def test_a_mutant_fails_each_check_that_it_names(name: str, judged: Callable[[str], Told]) -> None:
+def test_a_mutant_fails_each_check_that_it_names(name: str, judged: Judge) -> None:
     found = judged(name)
     for check in FAILING[name].caught_by:
         assert found.results.get(check) == "fail", found.described(check)
@@ -94,9 +120,7 @@ def test_a_mutant_of_workers_fails_each_check_that_it_names(name: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", PASSING)
-def test_a_sound_variant_passes_what_its_broken_twins_fail(
-    name: str, judged: Callable[[str], Told]
-) -> None:
+def test_a_sound_variant_passes_what_its_broken_twins_fail(name: str, judged: Judge) -> None:
     found = judged(name)
     for check in PASSING[name].caught_by:
         assert found.results.get(check) == "pass", found.described(check)

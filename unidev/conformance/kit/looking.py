@@ -54,8 +54,9 @@ def use(device: Device) -> list[float]:
 def _spell() -> None:
     for device in unidev.list_devices():
         for spelling in (str(device), device.native_name, device.native, device):
-            assert unidev.as_device(spelling) is device
-        assert pickle.loads(pickle.dumps(device)) is device  # noqa: S301  ours
+            assert unidev.as_device(spelling) is device, f"{spelling!r} is not {device}"
+        again = pickle.loads(pickle.dumps(device))  # noqa: S301  ours
+        assert again is device, f"{device}, unpickled, is another object"
         _ = repr(device), hash(device), device.is_simulated
 
 

@@ -58,7 +58,7 @@ def _if_supported(call: Callable[[], object]) -> None:
 def _track(device: Device) -> None:
     with unidev.track_memory(device) as peak:
         unidev.zeros((2, 3), device=device)
-    assert peak.added_bytes >= 0
+    assert peak.added_bytes >= 0, f"{peak.added_bytes} bytes were added"
 
 
 def _missing(x: object) -> None:

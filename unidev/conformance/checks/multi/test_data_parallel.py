@@ -158,13 +158,14 @@ def test_changes(bench: Workbench) -> None:
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "x.safetensors")
             bench.works(unidev.save_parameters, other.net, file)
-            assert bench.works(unidev.load_parameters, parallel.net, file) is parallel.net
+            loaded = bench.works(unidev.load_parameters, parallel.net, file)
+            assert loaded is parallel.net, "load_parameters gives another model"
         parallel.check_replicas("after load_parameters")
         if not isinstance(bench.probe.write, Unsupported):
             bench.probe.write(next(iter(unidev.parameters(parallel.net).values())), 0.5)
             parallel.check_replicas("after a write")
         _, gradients = parallel.step()
-        assert gradients
+        assert gradients, "a step gives no gradients"
 
 
 @check(required=True, needs=_TRAINS)
@@ -231,7 +232,7 @@ def test_rows(bench: Workbench) -> None:
 
     def loss_of(model: Any, x: Any, *, whole: Any) -> Any:
         home = unidev.device_of(x)
-        assert unidev.device_of(whole) is home
+        assert unidev.device_of(whole) is home, f"a keyword is not on {home}"
         seen.append((home, bench.probe.read(x), tuple(whole.shape)))
         return parallel.sample.loss_of(model, x)
 
@@ -305,8 +306,10 @@ def test_copies(bench: Workbench) -> None:
     models = [sample.model, *copies]
     for model, device in zip(copies, [*devices, devices[0]], strict=True):
         tensors = sample.probe.tensors(model)
-        assert {name: bench.probe.read(x) for name, x in tensors.items()} == expected
-        assert sample.probe.frozen(model) == sample.probe.frozen(sample.model)
+        contents = {name: bench.probe.read(x) for name, x in tensors.items()}
+        assert contents == expected, f"the copy on {device} has other values"
+        frozen = sample.probe.frozen(model) == sample.probe.frozen(sample.model)
+        assert frozen, f"other parameters are frozen on {device}"
         for one, other in sample.probe.tied(model):
             assert bench.oracle.storage(one) == bench.oracle.storage(other), "a tie has come apart"
         for name, x in tensors.items():

@@ -47,7 +47,8 @@ def test_outputs(bench: Workbench) -> None:
         expected = alone(_x(bench, devices[-1]))
         bench.oracle.check_bytes(outputs, bench.probe.read(expected), "the outputs")
         bench.works(unidev.place, net, devices[0])
-        assert unidev.device_of(net) is devices[0]
+        found = unidev.device_of(net)
+        assert found is devices[0], f"placed on {devices[0]}, it is on {found}"
         bench.oracle.check_device(net(_x(bench, devices[0])), devices[0], "together again")
 
 
@@ -80,9 +81,9 @@ def test_errors(bench: Workbench) -> None:
     net, spread, shared = _net(), unidev.spread, nn.dense(4, 4)
     for model in (nn.dense(2, 2), nn.sequential(shared, nn.relu(), shared)):
         bench.expect(unidev.UnsupportedOperation, spread, model, devices[:2])
-        assert unidev.device_of(model) is bench.cpu
+        assert unidev.device_of(model) is bench.cpu, "a refused model was moved"
     for wrong in ([0], [6], [3, 4], [True], "1"):
         bench.expect(unidev.InvalidDataError, spread, net, devices[:2], at=wrong)
     bench.expect(unidev.InvalidDataError, spread, net, devices[:1] * 7)
     bench.expect(unidev.DeviceSpecError, spread, net, [])
-    assert unidev.device_of(net) is bench.cpu
+    assert unidev.device_of(net) is bench.cpu, "a refused model was moved"

@@ -211,8 +211,10 @@ def test_objects_without_tensors_pass(bench: Workbench, source: Device, target: 
         moved = bench.works(verb, tree, target)
         for old, new in zip(others, moved["others"], strict=True):
             assert new is old, f"{source} to {target}: a {type(old).__name__} was replaced"
-    assert bench.works(unidev.as_in_device, tree, source) is tree
-    assert bench.works(unidev.device_of, tree) is source
+    there = bench.works(unidev.as_in_device, tree, source)
+    assert there is tree, f"as_in_device copied a container on {source}"
+    home = bench.works(unidev.device_of, tree)
+    assert home is source, f"a container on {source} is on {home}"
     bench.works(unidev.check_same_device, tree)
 
 
