@@ -40,8 +40,14 @@ STOREYS = (
 """The packages, lowest first: each imports only from those below it. Those that share a storey do
 not import each other, but for the command line, which runs the suite."""
 BESIDES = {("cli", "conformance")}
-ROOMS = {"distributed": ("messages", "exchange", "workers", "launchers", "running")}
-"""The folders of a package, lowest first: each imports only from those below it."""
+ROOMS = {
+    "distributed": ("messages", "exchange", "workers", "launchers", "running"),
+    "conformance.kit": ("inputs", "kit", "models", "processes"),
+}
+"""The folders of a package, lowest first: each imports only from those below it.
+
+The package's own name stands for the modules beside its folders.
+"""
 HALL = {"__init__.py", "__main__.py", "errors.py"}
 FOR_PLUGINS = ("unidev", "unidev.contract", "unidev.errors")
 MOST_NEIGHBOURS = 12
@@ -181,26 +187,38 @@ def test_an_arrow_that_leads_down_is_let_be(package: str, text: str) -> None:
 
 def turned_inside(package: str, folder: str, text: str) -> list[str]:
     """The rooms above ``folder`` that ``text`` imports."""
-    rooms = ROOMS[package]
-    targets = (target.split(".") for _, target in imported_by(ast.parse(text)))
-    entered = [parts[2] for parts in targets if parts[:2] == ["unidev", package] and parts[2:]]
-    return [room for room in entered if rooms.index(room) > rooms.index(folder)]
+    rooms, own = ROOMS[package], f"unidev.{package}."
+    targets = [target for _, target in imported_by(ast.parse(text)) if target.startswith(own)]
+    entered = [target.removeprefix(own).partition(".")[0] for target in targets]
+    beside = package.rpartition(".")[2]
+    names = [name if name in rooms else beside for name in entered]
+    return [name for name in names if rooms.index(name) > rooms.index(folder)]
 
 
 @pytest.mark.parametrize("package", ROOMS)
 def test_rooms_of_a_package_stand_on_each_other(package: str) -> None:
-    files = sorted((UNIDEV / package).glob("*/*.py"))
+    top = UNIDEV.joinpath(*package.split("."))
+    files = [path for path in sorted(top.rglob("*.py")) if path != top / "__init__.py"]
     assert {path.parent.name for path in files} == set(ROOMS[package])
-    assert [path.name for path in (UNIDEV / package).glob("*.py")] == ["__init__.py"]
     for path in files:
         found = turned_inside(package, path.parent.name, path.read_text(encoding="utf-8"))
         assert not found, f"{path} imports from {found}"
 
 
-def test_a_turned_import_between_rooms_is_found() -> None:
-    text = "def f():\n    from unidev.distributed.running.run import run"
-    assert turned_inside("distributed", "workers", text) == ["running"]
-    assert not turned_inside("distributed", "running", text)
+@pytest.mark.parametrize(
+    ("package", "below", "above", "text"),
+    [
+        ("distributed", "workers", "running", "from unidev.distributed.running.run import run"),
+        ("conformance.kit", "kit", "models", "from unidev.conformance.kit.models import neural"),
+        ("conformance.kit", "inputs", "kit", "from unidev.conformance.kit.oracle import shown"),
+    ],
+)
+def test_a_turned_import_between_rooms_is_found(
+    package: str, below: str, above: str, text: str
+) -> None:
+    text = f"def f():\n    {text}"
+    assert turned_inside(package, below, text) == [above]
+    assert not turned_inside(package, above, text)
 
 
 def test_the_hall_is_empty() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from unidev.conformance.checks.tensor import test_copy
-from unidev.conformance.kit import drawing
-from unidev.conformance.kit.drawing import HOST_LAYOUTS, KIB, MIB, Drawn, drawn
+from unidev.conformance.kit.inputs import drawing
+from unidev.conformance.kit.inputs.drawing import HOST_LAYOUTS, KIB, MIB, Drawn, drawn
 from unidev.conformance.kit.workbench import Workbench
 from unidev.conformance.running.catalog import check
 from unidev.registry.loading import load_backend

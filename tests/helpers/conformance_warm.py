@@ -1,26 +1,26 @@
 """Imports what every child of the suite needs. Children are forked from a process that has done so.
 
-The checks are among it, imported by pytest itself, as the suite's children import them. No backend
-is left loaded.
+The checks are among it. No backend is left loaded.
 """
 
 import contextlib
 import gc
 import io
 import os
+import tempfile
 
 import mutants  # noqa: F401  for what importing them does, as the next two
 import pytest
 import safetensors.numpy  # noqa: F401
 
 import unidev.conformance.running.session  # noqa: F401
-from unidev.conformance.running.child import CHECKS_PACKAGE
+from unidev.conformance.running.catalog import every_check
 from unidev.contract import device
 from unidev.registry import discovery, loading
 
-with contextlib.redirect_stdout(io.StringIO()):
-    words = ["--collect-only", "-c", os.devnull, "--noconftest", "--assert=plain"]
-    pytest.main([*words, "--pyargs", CHECKS_PACKAGE])
+every_check()
+with tempfile.TemporaryDirectory() as empty, contextlib.redirect_stdout(io.StringIO()):
+    pytest.main(["-c", os.devnull, "--rootdir", empty, "--noconftest", empty])  # what it imports
 
 # One of the checks' modules looks for the backend of a class of its own, and so loads NumPy's.
 for table in (

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import unidev
 from unidev.conformance.judging.outcomes import InconclusiveError
-from unidev.conformance.kit.samples import BIG_BYTES, big
+from unidev.conformance.kit.inputs.samples import BIG_BYTES, big
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

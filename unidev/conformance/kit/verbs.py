@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import unidev
-from unidev.conformance.kit import samples
+from unidev.conformance.kit.inputs import samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable

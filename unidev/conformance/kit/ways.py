@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import unidev
 from unidev.conformance.judging.outcomes import NotApplicableError
-from unidev.conformance.kit import drawing, samples
+from unidev.conformance.kit.inputs import drawing, samples
 from unidev.conformance.kit.oracle import overlapping_bytes
 from unidev.contract.backend import Unsupported
 from unidev.registry.discovery import backend_specs
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from unidev.conformance.kit.drawing import Drawn
+    from unidev.conformance.kit.inputs.drawing import Drawn
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
 

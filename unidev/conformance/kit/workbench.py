@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import unidev
 from unidev.conformance.judging.abilities import require_ability
 from unidev.conformance.judging.outcomes import NotApplicableError
-from unidev.conformance.kit import drawing, samples
 from unidev.conformance.kit.counting import TOLERANCE_BYTES, Counter
 from unidev.conformance.kit.evidence import Evidence
+from unidev.conformance.kit.inputs import drawing, samples
 from unidev.conformance.kit.oracle import Oracle
 from unidev.conformance.kit.subject import Refusal
 from unidev.conformance.kit.ways import ways
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from unidev.conformance.kit.drawing import Drawn
+    from unidev.conformance.kit.inputs.drawing import Drawn
     from unidev.conformance.kit.ways import Way
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit import samples
-from unidev.conformance.kit.containers import Point
+from unidev.conformance.kit.inputs import samples
+from unidev.conformance.kit.inputs.containers import Point
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 
 import unidev
 from unidev import nn
-from unidev.conformance.kit.sample_models import INPUT, Sample
+from unidev.conformance.kit.models.sample_models import INPUT, Sample
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit import samples
 from unidev.conformance.kit.current import check_stays
+from unidev.conformance.kit.inputs import samples
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 

@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import unidev
-from unidev.conformance.kit import samples
+from unidev.conformance.kit.inputs import samples
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import unidev
 from unidev import nn
-from unidev.conformance.kit.differentiating import times, total
+from unidev.conformance.kit.models.differentiating import times, total
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:

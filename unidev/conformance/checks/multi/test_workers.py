@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit import in_workers
-from unidev.conformance.kit.in_workers import OPERATIONS, PRIMES, SHAPES
+from unidev.conformance.kit.processes import in_workers
+from unidev.conformance.kit.processes.in_workers import OPERATIONS, PRIMES, SHAPES
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 

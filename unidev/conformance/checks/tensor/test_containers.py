@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import unidev
-from unidev.conformance.kit.containers import (
+from unidev.conformance.kit.inputs.containers import (
     Batch,
     ChangesSource,
     Custom,
@@ -24,7 +24,7 @@ from unidev.conformance.kit.containers import (
     objects_with,
     objects_without,
 )
-from unidev.conformance.kit.examples import a_handful
+from unidev.conformance.kit.inputs.examples import a_handful
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from unidev.conformance.judging.outcomes import InconclusiveError
-from unidev.conformance.kit.fresh import run_fresh
+from unidev.conformance.kit.processes.fresh import run_fresh
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def test_looking_makes_none(bench: Workbench) -> None:
 
 _LOOK = """
 import unidev
-from unidev.conformance.kit.looking import looks, use
+from unidev.conformance.kit.processes.looking import looks, use
 
 def contexts():
     return sorted(map(str, unidev.active_backend().probe.contexts()))
@@ -69,7 +69,7 @@ def test_fork_after_looking(bench: Workbench) -> None:
 
 _FORK = """
 import os, select, signal
-from unidev.conformance.kit.looking import look, use
+from unidev.conformance.kit.processes.looking import look, use
 
 devices = look()
 

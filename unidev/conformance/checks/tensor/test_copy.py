@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import unidev
-from unidev.conformance.kit import samples
-from unidev.conformance.kit.examples import a_handful
+from unidev.conformance.kit.inputs import samples
+from unidev.conformance.kit.inputs.examples import a_handful
 from unidev.conformance.kit.specials import check_specials
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit import samples
+from unidev.conformance.kit.inputs import samples
 from unidev.conformance.kit.oracle import overlapping_bytes, shown
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Extent

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import unidev
-from unidev.conformance.kit import samples
-from unidev.conformance.kit.fresh import run_fresh
-from unidev.conformance.kit.looking import tried
+from unidev.conformance.kit.inputs import samples
+from unidev.conformance.kit.processes.fresh import run_fresh
+from unidev.conformance.kit.processes.looking import tried
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def test_try_all_gpus_without_any_gives_cpu(bench: Workbench) -> None:
 
 _NO_GPUS = {"CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "ZE_AFFINITY_MASK": "-1"}
 _TRY = """
-from unidev.conformance.kit.looking import tried
+from unidev.conformance.kit.processes.looking import tried
 answer(tried())
 """
 

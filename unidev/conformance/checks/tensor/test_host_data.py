@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit.containers import Point
+from unidev.conformance.kit.inputs.containers import Point
 from unidev.conformance.kit.oracle import overlapping_bytes
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Extent

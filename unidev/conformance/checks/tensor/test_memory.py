@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import unidev
-from unidev.conformance.kit import samples
+from unidev.conformance.kit.inputs import samples
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unidev.conformance.kit.fresh import check_fresh
-from unidev.conformance.kit.lacking import Trial, check_card
+from unidev.conformance.kit.processes.fresh import check_fresh
+from unidev.conformance.kit.processes.lacking import Trial, check_card
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import unidev
 from unidev.conformance.judging.outcomes import NotApplicableError
 from unidev.conformance.kit.counting import TOLERANCE_BYTES
-from unidev.conformance.kit.fresh import run_fresh
+from unidev.conformance.kit.processes.fresh import run_fresh
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ _FIRST_CALLS = ("memory(device)", "track(device)", "synchronize(device)")
 _FIRST = f"""
 import unidev
 from unidev import memory, synchronize
-from unidev.conformance.kit.looking import use
+from unidev.conformance.kit.processes.looking import use
 
 device, found = unidev.as_device(sys.argv[1]), {{}}
 

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import unidev
-from unidev.conformance.kit import samples
-from unidev.conformance.kit.fresh import run_fresh
+from unidev.conformance.kit.inputs import samples
+from unidev.conformance.kit.processes.fresh import run_fresh
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:

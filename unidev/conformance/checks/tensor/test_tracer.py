@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.conformance.kit import samples
+from unidev.conformance.kit.inputs import samples
 from unidev.conformance.running.catalog import check
 from unidev.contract.tracer import PlannedTransfer
 

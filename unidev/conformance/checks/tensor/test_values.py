@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit.samples import is_numpy_dtype
+from unidev.conformance.kit.inputs.samples import is_numpy_dtype
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:

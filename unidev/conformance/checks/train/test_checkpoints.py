@@ -10,9 +10,9 @@ import numpy as np
 
 import unidev
 from unidev import nn
-from unidev.conformance.kit.layered import IMAGES, called, check_close, glorot, made_on
-from unidev.conformance.kit.samples import counting
-from unidev.conformance.kit.stored_models import (
+from unidev.conformance.kit.inputs.samples import counting
+from unidev.conformance.kit.models.layered import IMAGES, called, check_close, glorot, made_on
+from unidev.conformance.kit.models.stored_models import (
     HEADER_BYTES,
     a_folder,
     check_values,

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
+from unidev.conformance.kit.models.stored_models import (
+    a_folder,
+    check_values,
+    entries,
+    trained,
+    values_of,
+)
 from unidev.conformance.kit.spying import Calls, failing_at
-from unidev.conformance.kit.stored_models import a_folder, check_values, entries, trained, values_of
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from unidev.conformance.kit.sample_models import Sample
+    from unidev.conformance.kit.models.sample_models import Sample
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import unidev
-from unidev.conformance.kit.fresh import check_fresh
-from unidev.conformance.kit.lacking import check_place
+from unidev.conformance.kit.models.sample_models import Sample
 from unidev.conformance.kit.oracle import shown
-from unidev.conformance.kit.sample_models import Sample
+from unidev.conformance.kit.processes.fresh import check_fresh
+from unidev.conformance.kit.processes.lacking import check_place
 from unidev.conformance.kit.spying import Calls, failing_at
 from unidev.conformance.running.catalog import check
 

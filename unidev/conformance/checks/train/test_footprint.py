@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import unidev
 from unidev import nn
 from unidev.conformance.kit.counting import TOLERANCE_BYTES
-from unidev.conformance.kit.layered import made_on
+from unidev.conformance.kit.models.layered import made_on
 from unidev.conformance.kit.spying import Calls
 from unidev.conformance.running.catalog import check
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit import neural
-from unidev.conformance.kit.layered import IMAGES, ROWS, check_close, tolerance
+from unidev.conformance.kit.models import neural
+from unidev.conformance.kit.models.layered import IMAGES, ROWS, check_close, tolerance
 from unidev.conformance.running.catalog import check
 from unidev.nn import functional
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit.differentiating import (
+from unidev.conformance.kit.models.differentiating import (
     check_gradient,
     check_none,
     gradients,

@@ -9,9 +9,9 @@ import numpy as np
 
 import unidev
 from unidev import nn
-from unidev.conformance.kit import neural
-from unidev.conformance.kit.differentiating import times, total
-from unidev.conformance.kit.layered import (
+from unidev.conformance.kit.models import neural
+from unidev.conformance.kit.models.differentiating import times, total
+from unidev.conformance.kit.models.layered import (
     IMAGES,
     ROWS,
     called,
@@ -21,7 +21,7 @@ from unidev.conformance.kit.layered import (
     glorot,
     made_on,
 )
-from unidev.conformance.kit.stored_models import values_of
+from unidev.conformance.kit.models.stored_models import values_of
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 

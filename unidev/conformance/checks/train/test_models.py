@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit.differentiating import wholes
-from unidev.conformance.kit.sample_models import INPUT, Sample
+from unidev.conformance.kit.models.differentiating import wholes
+from unidev.conformance.kit.models.sample_models import INPUT, Sample
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 from unidev.contract.models import Models

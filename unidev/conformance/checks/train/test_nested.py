@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import unidev
-from unidev.conformance.kit.sample_models import INPUT, Sample
+from unidev.conformance.kit.models.sample_models import INPUT, Sample
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:

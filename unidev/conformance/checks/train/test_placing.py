@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import unidev
 from unidev.conformance.judging.outcomes import NotApplicableError
 from unidev.conformance.kit.current import check_stays
+from unidev.conformance.kit.models.sample_models import INPUT, Sample
 from unidev.conformance.kit.oracle import overlapping_bytes, shown
-from unidev.conformance.kit.sample_models import INPUT, Sample
 from unidev.conformance.kit.spying import Calls
 from unidev.conformance.running.catalog import check
 

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit.differentiating import check_gradient, plus, read, times, total, wholes
-from unidev.conformance.kit.sample_models import Sample
+from unidev.conformance.kit.models.differentiating import (
+    check_gradient,
+    plus,
+    read,
+    times,
+    total,
+    wholes,
+)
+from unidev.conformance.kit.models.sample_models import Sample
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 

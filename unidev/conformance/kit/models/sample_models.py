@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit.differentiating import times, total
+from unidev.conformance.kit.models.differentiating import times, total
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

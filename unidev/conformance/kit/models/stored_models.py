@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit.sample_models import Sample
+from unidev.conformance.kit.models.sample_models import Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit.looking import use
 from unidev.conformance.kit.oracle import shown
-from unidev.conformance.kit.scarcity import scarce, too_much
+from unidev.conformance.kit.processes.looking import use
+from unidev.conformance.kit.processes.scarcity import scarce, too_much
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

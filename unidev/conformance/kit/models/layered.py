@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit.stored_models import values_of
+from unidev.conformance.kit.models.stored_models import values_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container

@@ -1,0 +1,1 @@
+"""What checks make tensors from, and put them into."""

@@ -1,0 +1,1 @@
+"""Models, layers and gradients in checks, and what is expected of them."""
