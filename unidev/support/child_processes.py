@@ -111,7 +111,7 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def ask_for_traceback(process: subprocess.Popen[bytes], wait_s: float = 2.0) -> None:
+def ask_for_traceback(process: subprocess.Popen[Any], wait_s: float = 2.0) -> None:
     """Make a hanging process print its traceback, if its faulthandler is on; this also ends it."""
     if sys.platform != "win32":
         process.send_signal(signal.SIGABRT)

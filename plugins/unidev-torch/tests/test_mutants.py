@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import select
-import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from mutants import MUTANTS, SOUND
 from mutants.mutant import TORCH
 
 from unidev.conformance.running.child import environment
+from unidev.support.child_processes import ask_for_traceback
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,13 +47,16 @@ class Judge:
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         print(json.dumps([str(self._top / name), name]), file=self._child.stdin, flush=True)
-        if not select.select([self._child.stdout], [], [], LIMIT_S)[0]:
-            self._child.send_signal(
-                signal.SIGABRT
-            )  # its faulthandler writes the stack, and it ends
+        limit = threading.Timer(LIMIT_S, self._give_up)
+        limit.start()
         answer = self._child.stdout.readline()
+        limit.cancel()
         assert answer == f"{name}\n", self._output.read_text(errors="replace")[-5000:]
         return told_in(self._top / name)
+
+    def _give_up(self) -> None:
+        ask_for_traceback(self._child)
+        self._child.kill()
 
     def end(self) -> None:
         """End the child, whatever it does."""
