@@ -157,15 +157,10 @@ class Child:
 
 
 def command(order: Order, *, ini: Path, root: Path, events: Path) -> Sequence[str]:
-    """The child's command line.
-
-    Assertions are plain, and each check says by itself what is wrong: where ``CI`` is set, pytest
-    compares two values that differ in full, which takes hours for the bytes of a tensor.
-    """
+    """The child's command line."""
     return [
         sys.executable, "-m", "pytest", "-c", str(ini), "--rootdir", str(root),
-        "--noconftest", "-p", "no:cacheprovider", "--assert=plain",
-        "-p", PLUGIN, "--pyargs", CHECKS_PACKAGE,
+        "--noconftest", "-p", "no:cacheprovider", "-p", PLUGIN, "--pyargs", CHECKS_PACKAGE,
         "--unidev-backend", order.backend, "--unidev-profile", order.profile,
         "--unidev-events", str(events),
         *(["--unidev-only", ",".join(order.only)] if order.only is not None else []),

@@ -1,4 +1,7 @@
-"""``convert``: to and from each other framework, shared and copied."""
+"""``convert``: to and from each other framework, shared and copied.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``DataParallel``: the probe's model at work on several devices."""
+"""``DataParallel``: the probe's model at work on several devices.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

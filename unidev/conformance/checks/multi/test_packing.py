@@ -1,4 +1,7 @@
-"""Tensors that may not be packed, deleted or sparse ones, given to verbs over several devices."""
+"""Tensors that may not be packed, deleted or sparse ones, given to verbs over several devices.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``all_reduce``: values, memory, and the number of copies."""
+"""``all_reduce``: values, memory, and the number of copies.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``replicate`` and ``broadcast`` of tensors."""
+"""``replicate`` and ``broadcast`` of tensors.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

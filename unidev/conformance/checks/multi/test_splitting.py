@@ -1,4 +1,7 @@
-"""``split_batch`` and ``gather``: rows on several devices, and together again."""
+"""``split_batch`` and ``gather``: rows on several devices, and together again.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

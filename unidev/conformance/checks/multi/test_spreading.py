@@ -1,4 +1,7 @@
-"""``spread``: the layers of one net on several devices."""
+"""``spread``: the layers of one net on several devices.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

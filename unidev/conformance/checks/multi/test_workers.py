@@ -1,4 +1,7 @@
-"""``unidev.run``: the same exchanges between processes, and who failed first."""
+"""``unidev.run``: the same exchanges between processes, and who failed first.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``as_in_device``: the same object if it is on the device already, otherwise a true copy."""
+"""``as_in_device``: the same object if it is on the device already, otherwise a true copy.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

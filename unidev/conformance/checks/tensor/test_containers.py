@@ -1,4 +1,7 @@
-"""Nested containers."""
+"""Nested containers.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

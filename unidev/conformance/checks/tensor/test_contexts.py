@@ -1,4 +1,7 @@
-"""Contexts: what makes them, and whether a process that only looked may fork."""
+"""Contexts: what makes them, and whether a process that only looked may fork.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

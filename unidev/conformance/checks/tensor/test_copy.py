@@ -1,4 +1,7 @@
-"""``copy_to``: new memory and the same bits, on the requested device."""
+"""``copy_to``: new memory and the same bits, on the requested device.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

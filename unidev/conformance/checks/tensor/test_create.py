@@ -1,4 +1,7 @@
-"""Making tensors, the device they are made on, and queries for it."""
+"""Making tensors, the device they are made on, and queries for it.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The current device and stream, which frameworks keep for each thread, are the user's."""
+"""The current device and stream, which frameworks keep for each thread, are the user's.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

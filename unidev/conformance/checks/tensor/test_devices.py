@@ -1,4 +1,7 @@
-"""The list of devices, and devices as values."""
+"""The list of devices, and devices as values.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Bad input: a specific error with what was found and what to do; nothing changes."""
+"""Bad input: a specific error with what was found and what to do; nothing changes.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Trees of host arrays and tensors: ``device_put`` and ``device_get``."""
+"""Trees of host arrays and tensors: ``device_put`` and ``device_get``.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Three devices and more, for faults that two cannot show."""
+"""Three devices and more, for faults that two cannot show.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

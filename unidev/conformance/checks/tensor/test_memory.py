@@ -1,4 +1,7 @@
-"""Memory is released."""
+"""Memory is released.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``pin``: the same values in memory of their own, once."""
+"""``pin``: the same values in memory of their own, once.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

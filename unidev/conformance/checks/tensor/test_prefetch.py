@@ -1,4 +1,7 @@
-"""Batches that are read ahead of their use."""
+"""Batches that are read ahead of their use.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Copies with ``non_blocking``: what was copied, whatever happens to the source meanwhile."""
+"""Copies with ``non_blocking``: what was copied, whatever happens to the source meanwhile.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Lack of memory: one error in every verb, nothing changed, and the device works on."""
+"""Lack of memory: one error in every verb, nothing changed, and the device works on.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whether there is anything to judge by, and whether unidev leaves the environment unchanged."""
+"""Whether there is anything to judge by, and whether unidev leaves the environment unchanged.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What ``memory`` and ``track_memory`` report, of a device in use and of one not used before."""
+"""What ``memory`` and ``track_memory`` report, of a device in use and of one not used before.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Several threads at once."""
+"""Several threads at once.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

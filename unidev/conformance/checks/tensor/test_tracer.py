@@ -1,4 +1,7 @@
-"""The tracer's scopes: each transfer is reported once, to every scope of the thread, no other."""
+"""The tracer's scopes: each transfer is reported once, to every scope of the thread, no other.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

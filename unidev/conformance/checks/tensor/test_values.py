@@ -1,4 +1,7 @@
-"""Values that a conversion would change, and values that are not there: errors, never numbers."""
+"""Values that a conversion would change, and values that are not there: errors, never numbers.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

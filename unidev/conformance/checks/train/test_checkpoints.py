@@ -1,4 +1,7 @@
-"""``save_parameters`` and ``load_parameters``: what is restored, and into which objects."""
+"""``save_parameters`` and ``load_parameters``: what is restored, and into which objects.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Checkpoints when something is wrong: with the disk, the file, or the model."""
+"""Checkpoints when something is wrong: with the disk, the file, or the model.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``place`` that fails half way: the model stays where it was, intact."""
+"""``place`` that fails half way: the model stays where it was, intact.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""How much memory ``place`` takes, while it runs and afterwards."""
+"""How much memory ``place`` takes, while it runs and afterwards.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

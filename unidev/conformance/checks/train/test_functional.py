@@ -1,4 +1,7 @@
-"""``unidev.nn.functional``: values, devices and gradients."""
+"""``unidev.nn.functional``: values, devices and gradients.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Gradients through the transfer verbs, using the framework's own calls."""
+"""Gradients through the transfer verbs, using the framework's own calls.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``unidev.nn``: the same layers, with the same weights, on every framework."""
+"""``unidev.nn``: the same layers, with the same weights, on every framework.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

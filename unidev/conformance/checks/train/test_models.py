@@ -1,4 +1,7 @@
-"""What unidev does with a model: its parameters by name, its device, and what the verbs accept."""
+"""What unidev does with a model: its parameters by name, its device, and what the verbs accept.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

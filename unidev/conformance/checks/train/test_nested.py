@@ -1,4 +1,7 @@
-"""Models inside containers: queries include them, verbs that move tensors refuse them."""
+"""Models inside containers: queries include them, verbs that move tensors refuse them.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``place``: a model moves in place, and keeps its identity."""
+"""``place``: a model moves in place, and keeps its identity.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""``value_and_grad`` and ``sgd``: for tensors, containers of them, and models."""
+"""``value_and_grad`` and ``sgd``: for tensors, containers of them, and models.
+
+PYTEST_DONT_REWRITE
+"""
 
 from __future__ import annotations
 
