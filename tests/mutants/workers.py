@@ -129,6 +129,16 @@ def a_stopped_worker_is_only_late(backend: Any) -> None:
     replace_value(Workplace, "is_stopped", lambda self, rank: False)
 
 
+@multi_mutant("workers.stopped")
+def a_stopped_worker_is_left(backend: Any) -> None:
+    """Workers are asked to end by SIGTERM, which a stopped one does not get: multiprocessing's."""
+    from unidev.distributed.workers import workplace
+
+    @replace(workplace)
+    def end_group(process: Any) -> None:
+        process.terminate()
+
+
 @multi_mutant("workers.checkpoints")
 def checkpoints_are_written_where_they_are_read(backend: Any) -> None:
     """A worker that is killed leaves half of a file: ``torch.save`` to the final name."""

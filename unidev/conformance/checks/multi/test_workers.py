@@ -15,6 +15,7 @@ import numpy as np
 import unidev
 from unidev.conformance.kit.processes import in_workers
 from unidev.conformance.kit.processes.in_workers import OPERATIONS, PRIMES, SHAPES
+from unidev.conformance.kit.processes.leftovers import nothing_left
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 
@@ -119,10 +120,11 @@ def _check_blame(
     bench: Workbench, how: str, rank: int, words: str, *, timeout_s: float = _LATE_S
 ) -> None:
     bench.several(2)  # without devices to share out it is the same: once is enough
-    error = bench.expect(
-        unidev.WorkerFailedError, unidev.run, in_workers.failing, how, rank,
-        workers=2, backend=bench.backend.name, timeout=timeout_s,
-    )  # fmt: skip
+    with nothing_left():
+        error = bench.expect(
+            unidev.WorkerFailedError, unidev.run, in_workers.failing, how, rank,
+            workers=2, backend=bench.backend.name, timeout=timeout_s,
+        )  # fmt: skip
     said = f"worker {rank} {how}, and the error says: {error}"
     assert error.rank == rank, said
     assert words in str(error), said
@@ -150,14 +152,14 @@ def test_early(bench: Workbench) -> None:
 
 @check(required=True, needs=_NEEDS)
 def test_stopped(bench: Workbench) -> None:
-    """A worker that is stopped is named after ``timeout`` seconds."""
+    """A worker that is stopped is named after ``timeout`` seconds, and ended."""
     _check_blame(bench, "stopped", 1, "it is stopped", timeout_s=_LATE_S / 3)
 
 
 @check(required=True, needs=(*_NEEDS, "models", "layers"))
 def test_checkpoints(bench: Workbench) -> None:
     """A checkpoint is there as a whole or not at all, and a run begins again from the last one."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, nothing_left():
         found = bench.works(
             unidev.run, in_workers.checkpoints, folder, workers=2, backend=bench.backend.name,
             timeout=_LATE_S, retries=1, checkpoints=Path(folder) / "points",
