@@ -219,18 +219,6 @@ def test_output_in_a_pipe_is_plain_and_no_word_is_cut(unidev) -> None:
     assert all(len(line.rstrip()) < 300 for line in done.stdout.splitlines())
 
 
-def test_a_reader_that_has_had_enough_is_no_traceback(tmp_path) -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    done = subprocess.run(
-        [sys.executable, "-m", "unidev", "conform", "--list"], cwd=tmp_path, stdout=writing,
-        stderr=subprocess.PIPE, text=True, check=False,
-    )  # fmt: skip
-    os.close(writing)
-    assert done.returncode == 141  # as of a program that SIGPIPE ends
-    assert without_progress(done.stderr) == []
-
-
 def test_a_report_that_cannot_be_written_is_said_after_the_results(unidev) -> None:
     words = ["conform", "numpy", "--only", ONLY, "--simulate", "0", "--report", "/dev/full"]
     done = unidev(*words)
