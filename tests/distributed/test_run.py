@@ -90,17 +90,27 @@ def test_more_gpus_than_there_are_is_an_error(monkeypatch: pytest.MonkeyPatch) -
         unidev.run(run_samples.ranks, backend="numpy", gpus_per_worker=2)
 
 
-def run_script(folder: Path, guard: str) -> subprocess.CompletedProcess[str]:
+def run_script(
+    folder: Path, guard: str, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     file = folder / "script.py"
     file.write_text(SCRIPT.format(guard=guard))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.run(
-        [sys.executable, str(file)], capture_output=True, text=True, env=environment
+        [sys.executable, str(file)], capture_output=True, text=True, env=environment, cwd=cwd
     )
 
 
 def test_a_function_of_the_script_runs_under_a_guard(tmp_path: Path) -> None:
     done = run_script(tmp_path, 'if __name__ == "__main__":')
+    assert done.stdout == "[0, 1]\n", done.stderr
+
+
+def test_workers_import_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    for name in ("typing", "numpy"):  # the first is needed before the script's path is known
+        (tmp_path / "elsewhere" / f"{name}.py").write_text("raise RuntimeError('a wrong module')")
+    done = run_script(tmp_path, 'if __name__ == "__main__":', cwd=tmp_path / "elsewhere")
     assert done.stdout == "[0, 1]\n", done.stderr
 
 
