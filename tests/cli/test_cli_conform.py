@@ -139,13 +139,16 @@ def test_a_backend_whose_copy_is_none_does_not_conform(unidev, tmp_path) -> None
 
 def test_a_copy_that_kills_the_process_is_a_crash_and_the_rest_is_judged(unidev, tmp_path) -> None:
     broken(tmp_path, "import os; os.abort()")
-    done = conform_broken(
-        unidev, "--only", f"{ONLY},copy.shape_kept,devices.unique", "--simulate", "0"
-    )
+    (tmp_path / "temporary").mkdir()
+    done = unidev(
+        "conform", "broken", "--only", f"{ONLY},copy.shape_kept,devices.unique", "--simulate", "0",
+        UNIDEV_PLUGINS="broken", TMPDIR=str(tmp_path / "temporary"),
+    )  # fmt: skip
     assert done.returncode == 3, done.stdout + done.stderr
     assert "crash copy.zero_d on host" in done.stdout
     assert "killed by SIGABRT" in done.stdout
     assert "2 pass, 2 crash" in done.stdout
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_a_copy_that_hangs_is_a_timeout(unidev, tmp_path) -> None:
