@@ -61,6 +61,16 @@ def test_what_workers_print_is_shown_by_line_with_the_rank(
         assert f"[{rank}] err\n" in printed.err
 
 
+def test_what_belongs_on_a_closed_stderr_is_not_on_stdout(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNIDEV_SIMULATE", "1")  # of which `run` itself says that it is too few
+    monkeypatch.setattr(sys, "stderr", None)
+    unidev.run(run_samples.printing, 3, backend="numpy")
+    printed = capsys.readouterr().out.splitlines()
+    assert {line[4:] for line in printed} == {"out 0", "out 1", "out 2", "no end"}
+
+
 def test_simulated_gpus_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNIDEV_SIMULATE", "2")
     assert [found[2] for found in unidev.run(run_samples.ranks, backend="numpy")] == [
