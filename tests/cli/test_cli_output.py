@@ -110,6 +110,13 @@ def test_names_do_not_control_the_terminal(capsys, monkeypatch) -> None:
     assert printed.count(SHOWN.replace("\\u0007", "")) == 2  # rich leaves out a bell by itself
 
 
+def test_a_terminal_without_columns_shows_all(capsys, monkeypatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "0")
+    console().print("some words")
+    assert "some words" in capsys.readouterr().out
+
+
 def test_neither_does_what_the_user_or_a_plugin_named(tmp_path) -> None:
     name = "a\x1b[31m\x9b"
     (tmp_path / f"{name}.py").write_text(
