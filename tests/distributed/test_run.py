@@ -71,6 +71,17 @@ def test_what_belongs_on_a_closed_stderr_is_not_on_stdout(
     assert {line[4:] for line in printed} == {"out 0", "out 1", "out 2", "no end"}
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_line_that_stdout_cannot_encode_does_not_end_a_run(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "program.py").write_text(r"print('caf\u00e9 \u2713')")
+    done = subprocess.run(
+        [sys.executable, "-m", "unidev", "launch", "--workers", "1", str(tmp_path / "program.py")],
+        capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding},
+    )  # fmt: skip
+    shown = "[0] caf\u00e9 \u2713".encode(encoding, "backslashreplace")
+    assert (done.returncode, done.stdout.splitlines()) == (0, [shown]), done.stderr
+
+
 def test_simulated_gpus_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNIDEV_SIMULATE", "2")
     assert [found[2] for found in unidev.run(run_samples.ranks, backend="numpy")] == [

@@ -15,6 +15,11 @@ def say(text: str) -> None:
 
 
 def show(line: str, stream: TextIO | None) -> None:
-    """Print one line, unless the stream is closed: ``print`` would take stdout instead."""
+    """Print one line, unless the stream is closed: ``print`` would take stdout instead.
+
+    What the stream's encoding lacks is escaped: it is no reason to end a run.
+    """
     if stream is not None:
-        print(line, file=stream, flush=True)
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        text = line.encode(encoding, "backslashreplace").decode(encoding)
+        print(text, file=stream, flush=True)
