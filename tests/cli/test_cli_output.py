@@ -30,6 +30,47 @@ def test_an_output_that_takes_nothing_is_one_clean_line(tmp_path, words, redirec
     assert said in done.stderr
 
 
+@pytest.mark.parametrize("words", ["--help", "info --json", "conform --list", "launch loud.py"])
+def test_a_reader_that_has_had_enough_is_no_traceback(tmp_path, words) -> None:
+    (tmp_path / "loud.py").write_text("print('a line')\n")
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "unidev", *words.split()], cwd=tmp_path, stdout=writing,
+        stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    os.close(writing)
+    assert done.returncode == 141  # as of a program that SIGPIPE ends
+    assert without_progress(done.stderr) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps a folder that is in use")
+@pytest.mark.parametrize("words", ["info", "conform numpy", "trace {here}/program.py"])
+def test_a_current_folder_that_is_gone_is_one_clean_line(tmp_path, words) -> None:
+    (tmp_path / "program.py").write_text("")
+    (tmp_path / "gone").mkdir()
+    command = f"rmdir ../gone; {sys.executable} -m unidev {words.format(here=tmp_path)}"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path / "gone", stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert without_progress(done.stderr) == [
+        "unidev: the current folder has been deleted: change to another."
+    ]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits are those of POSIX")
+@pytest.mark.parametrize("words", ["info", "doctor", "conform numpy", "launch program.py"])
+def test_no_temporary_folder_is_one_clean_line(tmp_path, words) -> None:
+    (tmp_path / "program.py").write_text("")
+    done = subprocess.run(  # as on a full disk: no file can be written
+        ["sh", "-c", f"ulimit -f 0; {sys.executable} -m unidev {words} | cat"], cwd=tmp_path,
+        stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    (line,) = without_progress(done.stderr)
+    assert line.startswith("unidev: No usable temporary directory found in")
+
+
 @pytest.mark.parametrize("seconds", ["nan", "inf"])
 def test_a_timeout_that_is_no_number_of_seconds_is_wrong_usage(seconds) -> None:
     done = subprocess.run(
@@ -67,6 +108,13 @@ def test_names_do_not_control_the_terminal(capsys, monkeypatch) -> None:
     assert plain(without_colours) == without_colours
     assert SHOWN in printed
     assert printed.count(SHOWN.replace("\\u0007", "")) == 2  # rich leaves out a bell by itself
+
+
+def test_a_terminal_without_columns_shows_all(capsys, monkeypatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "0")
+    console().print("some words")
+    assert "some words" in capsys.readouterr().out
 
 
 def test_neither_does_what_the_user_or_a_plugin_named(tmp_path) -> None:

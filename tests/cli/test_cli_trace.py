@@ -221,6 +221,17 @@ def test_ctrl_c_ends_the_program_and_the_table_comes_all_the_same(program):
     assert "12 transfers between devices" in said
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are text elsewhere")
+def test_a_file_name_that_is_no_text_is_in_the_files(tmp_path):
+    name = b"pr\xf6gram.py".decode(errors="surrogateescape")
+    (tmp_path / name).write_text("import unidev\nunidev.ones(2, device='gpu').sum().item()\n")
+    done = trace("--json", "a.json", "--chrome", "b.json", name, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for file in ("a.json", "b.json"):
+        assert "pr\\udcf6gram.py" in (tmp_path / file).read_text(encoding="utf-8")
+        json.loads((tmp_path / file).read_text(encoding="utf-8"))
+
+
 def test_json_and_chrome_are_written_where_the_command_was_given(program, tmp_path):
     program.write_text(PROGRAM + "import os\nos.chdir('/')\n")
     done = trace("--json", "a.json", "--chrome", "b.json", program.name, cwd=tmp_path)

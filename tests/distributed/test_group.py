@@ -9,6 +9,7 @@ import pytest
 import run_samples
 
 import unidev
+from unidev.distributed.exchange import torchrun
 
 if TYPE_CHECKING:
     from conftest import RunPython
@@ -148,3 +149,20 @@ def test_what_torchrun_has_started_is_not_taken_for_a_group_of_one(run_python: R
     """
     given = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
     assert "start them by `unidev launch`" in run_python(program, UNIDEV_BACKEND="numpy", **given)
+
+
+@pytest.mark.parametrize("size", ["two", "-1", "1.5"])
+def test_a_variable_of_torchruns_that_is_no_number_is_named(
+    monkeypatch: pytest.MonkeyPatch, size: str
+) -> None:
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("WORLD_SIZE", size)
+    with pytest.raises(unidev.InvalidDataError, match=f"WORLD_SIZE={size} must be an integer"):
+        torchrun.is_started_by_another()
+
+
+def test_variables_of_torchruns_that_are_empty_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "")
+    assert not torchrun.is_started_by_another()

@@ -61,6 +61,27 @@ def test_what_workers_print_is_shown_by_line_with_the_rank(
         assert f"[{rank}] err\n" in printed.err
 
 
+def test_what_belongs_on_a_closed_stderr_is_not_on_stdout(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNIDEV_SIMULATE", "1")  # of which `run` itself says that it is too few
+    monkeypatch.setattr(sys, "stderr", None)
+    unidev.run(run_samples.printing, 3, backend="numpy")
+    printed = capsys.readouterr().out.splitlines()
+    assert {line[4:] for line in printed} == {"out 0", "out 1", "out 2", "no end"}
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_line_that_stdout_cannot_encode_does_not_end_a_run(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "program.py").write_text(r"print('caf\u00e9 \u2713')")
+    done = subprocess.run(
+        [sys.executable, "-m", "unidev", "launch", "--workers", "1", str(tmp_path / "program.py")],
+        capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding},
+    )  # fmt: skip
+    shown = "[0] caf\u00e9 \u2713".encode(encoding, "backslashreplace")
+    assert (done.returncode, done.stdout.splitlines()) == (0, [shown]), done.stderr
+
+
 def test_simulated_gpus_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNIDEV_SIMULATE", "2")
     assert [found[2] for found in unidev.run(run_samples.ranks, backend="numpy")] == [
@@ -90,17 +111,27 @@ def test_more_gpus_than_there_are_is_an_error(monkeypatch: pytest.MonkeyPatch) -
         unidev.run(run_samples.ranks, backend="numpy", gpus_per_worker=2)
 
 
-def run_script(folder: Path, guard: str) -> subprocess.CompletedProcess[str]:
+def run_script(
+    folder: Path, guard: str, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     file = folder / "script.py"
     file.write_text(SCRIPT.format(guard=guard))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     return subprocess.run(
-        [sys.executable, str(file)], capture_output=True, text=True, env=environment
+        [sys.executable, str(file)], capture_output=True, text=True, env=environment, cwd=cwd
     )
 
 
 def test_a_function_of_the_script_runs_under_a_guard(tmp_path: Path) -> None:
     done = run_script(tmp_path, 'if __name__ == "__main__":')
+    assert done.stdout == "[0, 1]\n", done.stderr
+
+
+def test_workers_import_nothing_from_the_current_folder(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    for name in ("typing", "numpy"):  # the first is needed before the script's path is known
+        (tmp_path / "elsewhere" / f"{name}.py").write_text("raise RuntimeError('a wrong module')")
+    done = run_script(tmp_path, 'if __name__ == "__main__":', cwd=tmp_path / "elsewhere")
     assert done.stdout == "[0, 1]\n", done.stderr
 
 

@@ -282,6 +282,14 @@ def test_simulated_gpus_are_said_to_be_none_after_what_is_missing() -> None:
     assert not both[1].is_blocking
 
 
+@pytest.mark.parametrize("value", ["two", "-1", "100"])
+def test_a_number_of_simulated_gpus_that_is_none_is_said_first(value) -> None:
+    (first,) = found(with_environment(WORKING, UNIDEV_SIMULATE=value), torch(2))
+    assert (first.cause, first.is_blocking) == ("simulated", True)
+    assert f"must be an integer from 1 to 64, not '{value}'" in everything(first)
+    assert "unset UNIDEV_SIMULATE" in everything(first)
+
+
 def test_simulated_gpus_come_first_where_they_hide_real_ones() -> None:
     (first,) = found(with_environment(WORKING, UNIDEV_SIMULATE="1"), torch(2))
     assert (first.cause, first.is_blocking) == ("simulated", True)
@@ -289,6 +297,6 @@ def test_simulated_gpus_come_first_where_they_hide_real_ones() -> None:
     assert not is_healthy(case(), [first])
 
 
-@pytest.mark.parametrize("value", ["", "0", "many"])
+@pytest.mark.parametrize("value", ["", "0", " "])
 def test_no_simulation_is_not_mentioned(value) -> None:
     assert causes(with_environment(WORKING, UNIDEV_SIMULATE=value)) == []

@@ -108,6 +108,10 @@ def test_a_broken_plugin_is_kept_with_its_failure_and_the_others_load(
     assert failure in failed
 
 
+def test_a_plugin_with_a_colon_too_many_is_said_to_have_it(run_python) -> None:
+    assert "neither `module` nor `module:attribute`" in run_python(LIST, UNIDEV_PLUGINS="a:b:c")
+
+
 def test_a_broken_plugin_asked_for_by_name_says_how_it_is_broken(add_plugin, run_python) -> None:
     add_plugin("theirs", "raise ZeroDivisionError('at import')", entry_point="broken")
     said = run_python(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from unidev.errors import UnidevError
 from unidev.support.wording import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _COMMANDS = {
     "bench": "What are this machine's devices worth?",
@@ -36,15 +40,44 @@ Examples:
   unidev trace train.py --epochs 3     what does it move between devices, and from which line?
 """
 
-_NO_OUTPUT = 2
-"""Output cannot be written; the same exit code as for a report that cannot be written."""
+_REFUSED = 2
+"""The system refuses what a command needs; as for a report that cannot be written."""
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 _SIGPIPE = 141
 """The exit code that a shell reports for a program killed by SIGPIPE."""
 
 
+class _ReaderGoneError(Exception):
+    """The reader of the output, such as ``head``, has exited."""
+
+
+@contextlib.contextmanager
+def _past_click() -> Iterator[None]:
+    # Of a broken pipe, click makes exit code 1, in a way that differs between its versions.
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise _ReaderGoneError from error
+
+
 class _LazyGroup(click.Group):
     """A group whose commands are in modules of the same name."""
+
+    @_past_click()
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Read the command line; prints the help."""
+        return super().make_context(info_name, args, parent, **extra)
+
+    @_past_click()
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """All commands, imported or not."""
@@ -74,7 +107,7 @@ def main(arguments: list[str] | None = None) -> None:
     given = sys.argv[1:] if arguments is None else arguments
     if sys.stdout is None:  # closed by the caller, as with `>&-`
         click.echo("unidev: stdout is closed, so nothing can be printed.", err=True)
-        sys.exit(_NO_OUTPUT)
+        sys.exit(_REFUSED)
     try:
         code: Any = cli.main(given, prog_name="unidev", standalone_mode=False, obj=given)
         if not getattr(sys.stdout, "closed", True):  # a traced program may close it
@@ -85,22 +118,34 @@ def main(arguments: list[str] | None = None) -> None:
         error.message = plain(error.message)  # type: ignore[misc]
         error.show(sys.stderr)
         sys.exit(error.exit_code)
-    except (BrokenPipeError, SystemExit) as error:  # click and rich exit after the former
+    except (BrokenPipeError, _ReaderGoneError, SystemExit) as error:  # rich exits after the first
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
-        # The reader, such as `head`, has exited. Without this, Python would report it at exit.
-        _drop_output()
+        _drop_output()  # without this, Python would report it at exit
         sys.exit(_SIGPIPE)
     except OSError as error:
-        if error.filename is not None or error.errno not in _FULL:
-            raise  # about a file or a process, not about a stream
-        _drop_output()
-        click.echo(f"unidev: the output cannot be written: {error.strerror}.", err=True)
-        sys.exit(_NO_OUTPUT)
+        if error.filename is None and error.errno in _FULL:  # about a stream
+            _drop_output()
+        click.echo(f"unidev: {plain(_refused(error))}.", err=True)
+        sys.exit(_REFUSED)
     except UnidevError as error:
         click.echo(f"unidev: {plain(str(error))}", err=True)
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _refused(error: OSError) -> str:
+    """What the system refuses, such as a temporary folder on a full disk."""
+    said = error.strerror or str(error)
+    if error.filename is not None:
+        return f"{error.filename}: {said}"
+    if error.errno in _FULL:
+        return f"the output cannot be written: {said}"
+    try:
+        os.getcwd()
+    except OSError:
+        return "the current folder has been deleted: change to another"
+    return said
 
 
 def _drop_output() -> None:

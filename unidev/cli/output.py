@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING
 
 import click
@@ -28,7 +29,7 @@ def console() -> Console:
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     is_terminal = sys.stdout.isatty()
     return _PlainConsole(
-        width=None if is_terminal else _PIPE_WIDTH,
+        width=_terminal_width() if is_terminal else _PIPE_WIDTH,
         force_terminal=None if is_terminal else False,
         no_color=True if os.environ.get("NO_COLOR") or not is_terminal else None,
         highlight=False,
@@ -36,6 +37,11 @@ def console() -> Console:
         markup=True,
         soft_wrap=not is_terminal,
     )
+
+
+def _terminal_width() -> int | None:
+    # With COLUMNS=0, rich would print nothing.
+    return get_terminal_size().columns if os.environ.get("COLUMNS") == "0" else None
 
 
 def say(text: str, *, err: bool = False, nl: bool = True) -> None:

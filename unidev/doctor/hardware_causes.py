@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.remedies import DRIVER_PAGES, set_variable
+from unidev.errors import SimulationError
+from unidev.registry.simulation import count_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,13 +68,23 @@ def has_gpu(machine: Machine, accelerator: str) -> bool:
 
 
 def simulated(case: Case) -> Iterator[Finding]:
-    """``UNIDEV_SIMULATE`` is set: the GPUs that programs see are not real."""
+    """``UNIDEV_SIMULATE`` is set: the GPUs that programs see are not real, or there are none."""
     value = case.machine.environment.get(_SIMULATE, "").strip()
-    if not value.isdigit() or int(value) == 0:
+    remedies = (
+        Remedy("To use the machine's own devices, unset it.",
+               set_variable(case.machine, _SIMULATE, None)),
+    )  # fmt: skip
+    try:
+        count = count_in(value)
+    except SimulationError as error:
+        title = f"{_SIMULATE} is no number of GPUs: no backend can be used."
+        yield Finding("simulated", title, (str(error),), remedies, is_blocking=True)
+        return
+    if count == 0:
         return
     real = case.machine.gpus
-    title = f"{_SIMULATE} is set: unidev's gpu:0 to gpu:{int(value) - 1} are simulated."
-    if value == "1":
+    title = f"{_SIMULATE} is set: unidev's gpu:0 to gpu:{count - 1} are simulated."
+    if count == 1:
         title = f"{_SIMULATE} is set: unidev's gpu:0 is simulated."
     yield Finding(
         "simulated",
@@ -81,7 +93,6 @@ def simulated(case: Case) -> Iterator[Finding]:
             f"{_SIMULATE}={value}: they use host memory and compute on the CPU",
             *(f"the real {gpu.name} is not used while it is set" for gpu in real),
         ),
-        (Remedy("To use the machine's own devices, unset it.",
-                set_variable(case.machine, _SIMULATE, None)),),
+        remedies,
         is_blocking=bool(real),
-    )  # fmt: skip
+    )

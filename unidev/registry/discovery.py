@@ -166,7 +166,8 @@ def _try_plugin(point: EntryPoint, found: list[Plugin], disabled: list[str]) -> 
     if point.name in disabled and point.name != EMBEDDED:
         return Plugin(point.name, point.value, distribution, is_disabled=True)
     try:
-        if not all(part.isidentifier() for part in point.value.replace(":", ".").split(".")):
+        parts = point.value.replace(":", ".", 1).split(".")
+        if not all(part.isidentifier() for part in parts):
             raise PluginError(f"{shown(point.value)} is neither `module` nor `module:attribute`.")
         spec, launcher = _registered(point.load(), point.value)
         if spec is not None:

@@ -45,7 +45,16 @@ def simulated_count() -> int:
     Raises:
         SimulationError: ``UNIDEV_SIMULATE`` is not an integer from 0 to 64.
     """
-    text = os.environ.get(VARIABLE, "").strip() or "0"
+    return count_in(os.environ.get(VARIABLE, ""))
+
+
+def count_in(value: str) -> int:
+    """The number in a value of ``UNIDEV_SIMULATE``.
+
+    Raises:
+        SimulationError: it is not an integer from 0 to 64.
+    """
+    text = value.strip() or "0"
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else -1
     if not 0 <= number <= MOST:
         raise SimulationError(f"{VARIABLE}: " + _out_of_range(shown(text)))

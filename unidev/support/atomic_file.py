@@ -67,7 +67,12 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes | Iterable[st
     pieces = (content,) if isinstance(content, (str, bytes)) else content
     is_special = os.path.exists(path) and not os.path.isfile(path)  # such as /dev/stdout
     with _naming(os.fspath(path)), open(path, "wb") if is_special else replacing(path) as file:
-        file.writelines(each.encode() if isinstance(each, str) else each for each in pieces)
+        file.writelines(map(_encoded, pieces))
+
+
+def _encoded(text: str | bytes) -> bytes:
+    # A file name that is no text has surrogates, which UTF-8 lacks; JSON escapes them like this.
+    return text.encode(errors="backslashreplace") if isinstance(text, str) else text
 
 
 @contextlib.contextmanager

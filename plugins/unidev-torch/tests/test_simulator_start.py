@@ -142,6 +142,14 @@ def test_a_compiler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) 
         simulator._compiler()
 
 
+def test_a_compiler_whose_quotes_do_not_close_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "'g++")
+    with pytest.raises(
+        SimulationError, match=r"CXX='g\+\+ names no compiler: No closing quotation"
+    ):
+        simulator._compiler()
+
+
 def test_the_compiler_of_the_environment_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", f"{sys.executable} -m compiler")
     assert simulator._compiler() == [sys.executable, "-m", "compiler"]

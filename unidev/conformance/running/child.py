@@ -85,7 +85,10 @@ class Child:
         self._reader = EventReader(events)
         self._process = child_processes.start(
             command(order, ini=ini, root=empty, events=events),
-            environment=environment(order.simulated, {**sharing(order.backend), **os.environ}),
+            environment={
+                **environment(order.simulated, {**sharing(order.backend), **os.environ}),
+                "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "notes"),
+            },
             folder=empty,
             out=self._out,
             err=self._err,

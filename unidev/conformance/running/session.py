@@ -9,6 +9,7 @@ import tempfile
 import time
 import traceback
 import warnings
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from unidev.conformance.judging.expectations import Expectation
     from unidev.contract.backend import Backend
 
+_NOTES = "HYPOTHESIS_STORAGE_DIRECTORY"
+
 _BENCH = pytest.StashKey[Workbench]()
 _OUTCOME = pytest.StashKey[Outcome]()
 _LETTERS = {"unsupported": "u", "not-applicable": "n", "xfail": "x", "xpass": "X"}
@@ -70,9 +73,10 @@ class ConformanceSession:
         self._problems: list[str] = []
         self._outcomes: dict[str, Outcome] = {}
         self._name: str = config.getoption("unidev_backend")
-        # Hypothesis would write to the current folder, which is the author's.
-        self._notes = tempfile.TemporaryDirectory(prefix="unidev-conformance-")
-        os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", self._notes.name)
+        self._scope = ExitStack()
+        if _NOTES not in os.environ:  # Hypothesis would write to the current folder: the author's
+            notes = tempfile.TemporaryDirectory(prefix="unidev-conformance-")
+            os.environ[_NOTES] = self._scope.enter_context(notes)
 
     # -- before the checks ------------------------------------------------------------------------
 
@@ -224,7 +228,7 @@ class ConformanceSession:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-        self._notes.cleanup()
+        self._scope.close()
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Count the suite's results by their names."""

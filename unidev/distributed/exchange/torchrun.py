@@ -14,7 +14,7 @@ from unidev.contract.group_engine import Meeting
 from unidev.distributed.exchange.membership import Membership
 from unidev.distributed.messages.board import Mark
 from unidev.distributed.messages.comparing import difference
-from unidev.errors import UnsupportedOperation
+from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.registry.selection import active_backend
 
 if TYPE_CHECKING:
@@ -29,14 +29,19 @@ _TIMEOUT_S = 600.0
 
 
 def is_started_by_another() -> bool:
-    """Whether this process is one of several, by the variables that torchrun sets."""
-    return all(name in os.environ for name in _VARIABLES) and int(os.environ["WORLD_SIZE"]) > 1
+    """Whether this process is one of several, by the variables that torchrun sets.
+
+    Raises:
+        InvalidDataError: their number is none.
+    """
+    return all(os.environ.get(name) for name in _VARIABLES) and _number("WORLD_SIZE", 0) > 1
 
 
 def joined() -> Membership:
     """This process's part in what another program has started; joins the others.
 
     Raises:
+        InvalidDataError: a variable has no value that torchrun would give it.
         UnsupportedOperation: the framework's engine cannot, by these variables alone.
     """
     backend = active_backend()
@@ -46,15 +51,14 @@ def joined() -> Membership:
             f"joining what torchrun has started, with {backend.name}",
             "its workers need more than torchrun's variables: start them by `unidev launch`",
         )
-    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    place = int(os.environ.get("LOCAL_RANK", "0"))
-    here = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    size = _number("WORLD_SIZE", 1)
+    rank = _number("RANK", 0, size - 1)
+    port = _number("MASTER_PORT", 0, 65535)
+    place = _number("LOCAL_RANK", 0, otherwise=0)
+    here = _number("LOCAL_WORLD_SIZE", 1, otherwise=1)
     gpus = int(backend.device_count("gpu") >= here)
     device = backend.device("gpu", place) if gpus else backend.cpu
-    meeting = Meeting(
-        (os.environ["MASTER_ADDR"],) * size, (int(os.environ["MASTER_PORT"]),) * size, (), None,
-        _TIMEOUT_S,
-    )  # fmt: skip
+    meeting = Meeting((os.environ["MASTER_ADDR"],) * size, (port,) * size, (), None, _TIMEOUT_S)
     engine.join(rank, meeting, device)
     atexit.register(engine.leave)
     return Membership(
@@ -62,6 +66,18 @@ def joined() -> Membership:
         timeout_s=_TIMEOUT_S, checkpoints=None, attempt=0,
         channel=EngineLink(backend, engine, device, rank, size), mark=Mark.alone(),
     )  # fmt: skip
+
+
+def _number(name: str, least: int, most: int | None = None, *, otherwise: int = -1) -> int:
+    text = os.environ.get(name, "")
+    number = int(text) if text.isascii() and text.isdigit() else -1 if text else otherwise
+    if number < least or (most is not None and number > most):
+        span = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise InvalidDataError(
+            f"{name}={text} must be an integer {span}, as torchrun sets it. To run one process "
+            f"alone, unset {', '.join(_VARIABLES)}."
+        )
+    return number
 
 
 class EngineLink:

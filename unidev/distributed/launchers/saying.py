@@ -1,10 +1,25 @@
-"""What ``run`` itself reports to the user."""
+"""What is printed while workers run: what ``run`` itself reports, and what workers print."""
 
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import TextIO
 
 
 def say(text: str) -> None:
     """Print one line on stderr, apart from what the workers print."""
-    print(f"unidev: {text}", file=sys.stderr, flush=True)  # noqa: T201
+    show(f"unidev: {text}", sys.stderr)
+
+
+def show(line: str, stream: TextIO | None) -> None:
+    """Print one line, unless the stream is closed: ``print`` would take stdout instead.
+
+    What the stream's encoding lacks is escaped: it is no reason to end a run.
+    """
+    if stream is not None:
+        encoding = getattr(stream, "encoding", None) or "utf-8"
+        text = line.encode(encoding, "backslashreplace").decode(encoding)
+        print(text, file=stream, flush=True)

@@ -9,6 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.launcher import ENDED, MESSAGE, OUTPUT, PROGRESS, Event, Frame, Progress
+from unidev.distributed.launchers.saying import show
 from unidev.distributed.messages.board import OPERATIONS
 from unidev.distributed.messages.comparing import Comparisons
 from unidev.distributed.messages.frames import (
@@ -98,7 +99,7 @@ class Overseer:
     def _printed(self, event: Event) -> None:
         stream, line = event.content
         self._output[event.rank].append(one_line(line))
-        print(f"[{event.rank}] {line}", file=sys.stdout if stream == 1 else sys.stderr, flush=True)
+        show(f"[{event.rank}] {line}", sys.stdout if stream == 1 else sys.stderr)
 
     def _moved(self, event: Event) -> None:
         self._progress[event.rank] = event.content

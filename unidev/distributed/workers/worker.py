@@ -33,6 +33,8 @@ def main() -> None:
     for file in (down, up, board, crash):
         os.set_inheritable(file, False)
     faulthandler.enable(crash)
+    for stream in (sys.stdout, sys.stderr):  # which the parent reads as UTF-8 in any locale
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
     channel = Channel(up, down)
     order = channel.order()
     channel.rank = order["membership"]["rank"]
@@ -44,9 +46,10 @@ def main() -> None:
     )
     membership.current = own
     try:
+        main = _prepare(order["preparation"])
         if own.joins_first:
             _join()
-        _prepare(own, order["preparation"])
+        _import_main(own, main)
         result = _result(own, order["call"])
     except BaseException as error:  # noqa: BLE001  also Ctrl-C and sys.exit: the parent must hear it
         sys.stdout.flush()
@@ -66,15 +69,24 @@ def _join() -> None:
     group().join()
 
 
-def _prepare(own: Membership, preparation: dict[str, Any]) -> None:
+def _prepare(preparation: dict[str, Any]) -> dict[str, Any]:
+    """Find modules as the parent does; returns what is left to prepare: its script."""
     from multiprocessing import spawn
 
-    from unidev.distributed.workers.missing import as_it_is_here, modules_named
+    from unidev.distributed.workers.missing import as_it_is_here
 
     here = as_it_is_here(preparation)
     main = {name: here.pop(name) for name in [*here] if name.startswith("init_main_")}
+    spawn.prepare(here)
+    return main
+
+
+def _import_main(own: Membership, main: dict[str, Any]) -> None:
+    from multiprocessing import spawn
+
+    from unidev.distributed.workers.missing import modules_named
+
     with modules_named():
-        spawn.prepare(here)
         if own.backend:
             _load(own)  # before the user's module imports the framework by itself
         own.is_importing_main = True

@@ -160,8 +160,7 @@ class Workplace:
         program = "from unidev.distributed.workers.worker import main; main()"
         try:
             process = subprocess.Popen(  # noqa: S603  our own interpreter
-                [sys.executable, "-c", f"import sys; sys.path.insert(0, {_ROOT!r}); {program}",
-                 *map(str, words)],
+                [*_python(program), *map(str, words)],
                 env={**os.environ, **job.environment},
                 stdin=subprocess.DEVNULL,
                 stdout=out[1],
@@ -278,11 +277,16 @@ def _stack(crash: IO[bytes]) -> str:
     return crash.read(_STACK_BYTES).decode(errors="replace").strip()
 
 
+def _python(program: str) -> list[str]:
+    # Not from the folder in which `run` was called: a file in it may have the name of a module.
+    path = f"import sys; sys.path[:] = [{_ROOT!r}, *filter(None, sys.path)]"
+    return [sys.executable, "-c", f"{path}; {program}"]
+
+
 def _start_helper(helper: HelperProcess) -> subprocess.Popen[bytes]:
     program = "from unidev.distributed.workers.guarding import main; main()"
     return subprocess.Popen(  # noqa: S603  our own interpreter
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, {_ROOT!r}); {program}",
-         str(os.getpid()), *helper.arguments],
+        [*_python(program), str(os.getpid()), *helper.arguments],
         env={**os.environ, **helper.environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,

@@ -96,7 +96,11 @@ def _check_torch(version: str, privateuse1_name: str) -> None:
 
 def _compiler() -> list[str]:
     """The compiler command to start with: ``CXX``, else g++, else clang++."""
-    asked = shlex.split(os.environ.get("CXX", ""))
+    given = os.environ.get("CXX", "")
+    try:
+        asked = shlex.split(given)
+    except ValueError as error:
+        raise SimulationError(f"CXX={given} names no compiler: {error}.") from error
     if asked:
         if shutil.which(asked[0]) is None:
             raise SimulationError(
