@@ -13,7 +13,7 @@ import psutil
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_MARK = "UNIDEV_CONFORMANCE_RUN"
+_MARK = "CONFORMANCE_RUN"
 _LIMIT_S = 30.0
 _LOOK_S = 0.05
 
