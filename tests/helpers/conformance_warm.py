@@ -20,7 +20,9 @@ from unidev.registry import discovery, loading
 
 every_check()
 with tempfile.TemporaryDirectory() as empty, contextlib.redirect_stdout(io.StringIO()):
-    pytest.main(["-c", os.devnull, "--rootdir", empty, "--noconftest", empty])  # what it imports
+    # For what it imports.
+    status = pytest.main(["-c", os.devnull, "--rootdir", empty, "--noconftest", empty])
+assert status == pytest.ExitCode.NO_TESTS_COLLECTED, status
 
 # One of the checks' modules looks for the backend of a class of its own, and so loads NumPy's.
 for table in (

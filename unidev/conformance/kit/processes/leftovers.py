@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 _MARK = "CONFORMANCE_RUN"
 _LIMIT_S = 30.0
+"""What ``unidev.run`` promises; they are killed, which takes a busy machine a fraction of it."""
 _LOOK_S = 0.05
+"""How often it looks: most are no children of this process, so it cannot wait for them."""
 
 
 @contextlib.contextmanager
