@@ -225,6 +225,25 @@ def test_a_trace_that_ends_first_has_no_more() -> None:
     assert len(list(batches)) == 8
 
 
+def test_a_backend_may_say_how_a_loader_of_its_framework_is_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Loader(np.ndarray):
+        """Of the framework, by its base."""
+
+    def backwards(batches: Any) -> Iterator[Any] | None:
+        return reversed(batches) if isinstance(batches, Loader) else None
+
+    backend = unidev.active_backend()
+    monkeypatch.setattr(type(backend), "batch_iterator", staticmethod(backwards))
+    rows = np.arange(6.0).reshape(3, 2)
+    found = {
+        kind: [each[0].item() for each in unidev.prefetch(rows.view(kind), "gpu:0")]
+        for kind in (np.ndarray, Loader)
+    }
+    assert found == {np.ndarray: [0, 2, 4], Loader: [4, 2, 0]}
+
+
 def test_what_is_no_loader_and_no_depth_is_refused() -> None:
     for depth in (0, -1, 1.5, "2", None, True):
         with pytest.raises(unidev.InvalidDataError, match="positive integer"):

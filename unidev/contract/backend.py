@@ -24,7 +24,7 @@ from unidev.contract.optional import Unsupported, part, unsupported
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import numpy as np
@@ -314,6 +314,14 @@ class Backend(ABC):
         """A queue of copies to ``device`` beside the framework's work, for ``prefetch``.
 
         None, as by default, where the framework's copies need no other: the ordinary ones are made.
+        """
+        return None
+
+    def batch_iterator(self, batches: Any) -> Iterator[Any] | None:  # noqa: ARG002
+        """What ``prefetch`` reads a loader of the framework's by; None, as by default: ``iter``.
+
+        Called in the thread that iterates. What it returns is asked for batches in another thread,
+        beside the framework's work, which the loader's end must not disturb.
         """
         return None
 

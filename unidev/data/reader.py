@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.data.uploads import Ahead, Uploads
-from unidev.registry.loading import loaded_backends
+from unidev.registry.loading import backend_of_namespace, loaded_backends
 from unidev.registry.scopes import inherited
 from unidev.tracing.lending import Loan
 
@@ -39,7 +39,7 @@ class Reader:
     """
 
     def __init__(self, batches: Iterable[Any], device: DeviceLike, depth: int) -> None:
-        shelf = _Shelf(iter(batches), depth)
+        shelf = _Shelf(_iterator_of(batches), depth)
         thread = threading.Thread(
             target=_read, args=(shelf, device, _Surroundings()), name="unidev-prefetch", daemon=True
         )
@@ -121,6 +121,12 @@ class _Surroundings:
         """Have them in this thread, too."""
         for part in self._parts:
             stack.enter_context(part)
+
+
+def _iterator_of(batches: Iterable[Any]) -> Iterator[Any]:
+    backend = backend_of_namespace(type(batches))
+    found = backend.batch_iterator(batches) if backend is not None else None
+    return iter(batches) if found is None else found
 
 
 def _read(shelf: _Shelf, device: DeviceLike, surroundings: _Surroundings) -> None:

@@ -16,6 +16,7 @@ from unidev_tensorflow.deep_copy.eager import DTYPES, eager_constant, eager_copy
 from unidev_tensorflow.deep_copy.gradient import register_gradient
 from unidev_tensorflow.deep_copy.public import copied
 from unidev_tensorflow.devices import LocalDevices
+from unidev_tensorflow.loaders import LOADERS, batches_of
 from unidev_tensorflow.memory.extents import extents, host_array
 from unidev_tensorflow.scopes import NativeScope
 from unidev_tensorflow.tensors import (
@@ -33,7 +34,7 @@ from unidev_tensorflow.tensors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from unidev.contract import Array, BackendSpec, Device, Extent
@@ -120,6 +121,10 @@ class TensorFlowBackend(Backend):
     def hardware_index(self, kind: str, index: int) -> int | None:
         """CUDA's number of a GPU, which TensorFlow renumbers if some are hidden or split."""
         return self._devices.hardware_index(index) if kind == "gpu" else index
+
+    def batch_iterator(self, batches: Any) -> Iterator[Any] | None:
+        """Of a dataset, one whose end is a value: as an error it may reach another thread."""
+        return batches_of(batches) if isinstance(batches, LOADERS) else None
 
     def full_name(self, device: Device) -> str:
         """Such as ``/job:localhost/replica:0/task:0/device:GPU:1``; starts the runtime."""
