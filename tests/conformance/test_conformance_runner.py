@@ -218,7 +218,7 @@ def test_the_environment_of_a_child_is_neutral(monkeypatch, tmp_path) -> None:
         "PYTEST_ADDOPTS": "-k x", "PYTEST_PLUGINS": "evil", "PYTHONOPTIMIZE": "2",
         "UNIDEV_BACKEND": "torch", "UNIDEV_SIMULATE": "9", "PYTHONPATH": "rel", "HOME": "/home",
     }  # fmt: skip
-    kept = child.environment(2, given)
+    kept = child.environment(2, given, tmp_path)
     assert {name for name in kept if name.startswith(("PYTEST_", "UNIDEV_"))} == {
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD",
         "UNIDEV_SIMULATE",
@@ -226,6 +226,7 @@ def test_the_environment_of_a_child_is_neutral(monkeypatch, tmp_path) -> None:
     assert kept["UNIDEV_SIMULATE"] == "2"
     assert "PYTHONOPTIMIZE" not in kept
     assert kept["HOME"] == "/home"
+    assert kept["HYPOTHESIS_STORAGE_DIRECTORY"] == str(tmp_path / "notes")
     assert str(tmp_path / "rel") in kept["PYTHONPATH"].split(os.pathsep)
 
 

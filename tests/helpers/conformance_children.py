@@ -114,10 +114,7 @@ def _started(context: BaseContext, job: Job, folder: Path) -> BaseProcess:
     folder.mkdir(parents=True)
     # Where CI is set, pytest can explain what differs at any length.
     given = {**os.environ, "CI": "true", **job.variables}
-    variables = {
-        **environment(job.order.simulated, given),
-        "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "notes"),
-    }
+    variables = environment(job.order.simulated, given, folder)
     process = context.Process(target=judge, args=(job.order, variables, folder))
     process.start()
     return process

@@ -55,7 +55,7 @@ def judge(
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),  # what is imported here is there
     }
     words = ["-m", "pytest", *arguments(order, folder)]
-    own = environment(simulated, {**os.environ, **variables})
+    own = environment(simulated, {**os.environ, **variables}, folder)
     if is_fresh:
         run_fresh(words, environment=own, folder=folder / "cwd")
     else:

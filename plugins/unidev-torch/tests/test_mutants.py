@@ -85,8 +85,8 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
 def start(output: Path) -> subprocess.Popen[str]:
     path = os.pathsep.join(filter(None, sys.path))
     # Where CI is set, pytest can explain what differs at any length.
-    variables = environment(2, {**os.environ, "PYTHONPATH": path, "CI": "true"})
-    variables["HYPOTHESIS_STORAGE_DIRECTORY"] = str(output.with_name("hypothesis"))
+    given = {**os.environ, "PYTHONPATH": path, "CI": "true"}
+    variables = environment(2, given, output.parent)
     with output.open("wb") as errors:
         return subprocess.Popen(
             [sys.executable, Path(__file__).with_name("mutants_child.py")],

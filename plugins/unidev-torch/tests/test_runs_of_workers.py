@@ -63,3 +63,22 @@ def test_a_group_joins_what_torchrun_has_started(tmp_path: Path) -> None:
     assert done.stdout.count("[[1.5, 1.5, 1.5], [300.0, 300.0], [1, 2]]") == 2
     assert done.stdout.count("at the end: False []") == 2
     assert done.stdout.count("shape (3,), but worker 1 has a float32 tensor of shape (4,)") == 2
+
+
+def test_a_process_that_waits_for_the_others_of_torchrun_says_so() -> None:
+    """Variables that an earlier program has left in the shell: nobody else will come."""
+    left = {"RANK": "0", "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
+    waiting = subprocess.Popen(
+        [sys.executable, "-c", "import unidev; unidev.group()"],
+        env={**os.environ, "UNIDEV_BACKEND": "torch", **left},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert waiting.stderr is not None
+        said = waiting.stderr.readline()
+    finally:
+        waiting.kill()
+        waiting.communicate()
+    assert said.startswith("unidev: waiting for the other 3 workers that torchrun has started")
+    assert "unset RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: " in said

@@ -85,10 +85,9 @@ class Child:
         self._reader = EventReader(events)
         self._process = child_processes.start(
             command(order, ini=ini, root=empty, events=events),
-            environment={
-                **environment(order.simulated, {**sharing(order.backend), **os.environ}),
-                "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "notes"),
-            },
+            environment=environment(
+                order.simulated, {**sharing(order.backend), **os.environ}, folder
+            ),
             folder=empty,
             out=self._out,
             err=self._err,
@@ -182,8 +181,11 @@ def sharing(backend: str) -> Mapping[str, str]:
         return {}
 
 
-def environment(simulated: int, given: Mapping[str, str]) -> dict[str, str]:
-    """``given`` without variables that would change how pytest or the checks run."""
+def environment(simulated: int, given: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """``given`` without variables that would change how pytest or the checks run.
+
+    What Hypothesis notes goes to ``folder``.
+    """
     kept = {
         name: value
         for name, value in given.items()
@@ -191,6 +193,7 @@ def environment(simulated: int, given: Mapping[str, str]) -> dict[str, str]:
     }
     kept["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # no plugin reorders, retries or spreads checks
     kept["PYTHONFAULTHANDLER"] = "1"
+    kept["HYPOTHESIS_STORAGE_DIRECTORY"] = str(folder / "notes")
     kept["UNIDEV_SIMULATE"] = str(simulated)
     kept["PYTHONPATH"] = child_processes.import_path(given.get("PYTHONPATH", ""))
     return kept

@@ -16,6 +16,8 @@ from unidev.distributed.messages.board import Mark
 from unidev.distributed.messages.comparing import difference
 from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.registry.selection import active_backend
+from unidev.support.progress import progress
+from unidev.support.wording import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +61,12 @@ def joined() -> Membership:
     gpus = int(backend.device_count("gpu") >= here)
     device = backend.device("gpu", place) if gpus else backend.cpu
     meeting = Meeting((os.environ["MASTER_ADDR"],) * size, (port,) * size, (), None, _TIMEOUT_S)
-    engine.join(rank, meeting, device)
+    with progress(
+        f"waiting for the other {count_text(size - 1, 'worker')} that torchrun has started, by "
+        f"WORLD_SIZE={size} at {meeting.hosts[0]}:{port}; without torchrun, unset "
+        f"{', '.join(_VARIABLES)}"
+    ):
+        engine.join(rank, meeting, device)
     atexit.register(engine.leave)
     return Membership(
         rank=rank, size=size, place=place, gpus=gpus, backend=backend.name, meeting=meeting,
