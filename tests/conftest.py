@@ -39,6 +39,8 @@ def pytest_configure() -> None:
     """Ctrl-C reaches children, though a shell lets what it starts with `&` ignore it."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if given := os.environ.get("PYTHONPATH"):  # children are started in other folders
+        os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, given.split(os.pathsep)))
 
 
 def _environment() -> dict[str, str]:
