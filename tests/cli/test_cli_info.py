@@ -195,7 +195,8 @@ def test_the_capability_table_is_read_off_the_backends(unidev, tmp_path) -> None
 
 
 def test_every_optional_ability_of_the_contract_is_in_the_table(unidev) -> None:
-    from unidev.contract.backend import Backend, BackendSpec, Unsupported
+    from unidev.contract.backend import Backend, Unsupported
+    from unidev.contract.backend_spec import BackendSpec
     from unidev.contract.probe import Probe
 
     optional = {

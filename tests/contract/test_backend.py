@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import unidev
-from unidev.contract.backend import Backend, BackendSpec, Simulator, Unsupported
+from unidev.contract.backend import Backend, Unsupported
+from unidev.contract.backend_spec import BackendSpec, Simulator
 from unidev.contract.optional import names_an_object
 from unidev.contract.probe import Probe
 from unidev.registry.loading import load_backend

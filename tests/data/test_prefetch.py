@@ -231,8 +231,8 @@ def test_a_backend_may_say_how_a_loader_of_its_framework_is_read(
     class Loader(np.ndarray):
         """Of the framework, by its base."""
 
-    def backwards(batches: Any) -> Iterator[Any] | None:
-        return reversed(batches) if isinstance(batches, Loader) else None
+    def backwards(batches: Any) -> Iterator[Any]:
+        return reversed(batches) if isinstance(batches, Loader) else iter(batches)
 
     backend = unidev.active_backend()
     monkeypatch.setattr(type(backend), "batch_iterator", staticmethod(backwards))

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.backend import Backend, BackendSpec
+from unidev.contract.backend import Backend
+from unidev.contract.backend_spec import BackendSpec
 from unidev.contract.hookspecs import hookimpl
 from unidev.contract.probe import Probe
 from unidev.numpy_backend.simulator import NumpySimulator

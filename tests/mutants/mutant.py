@@ -15,7 +15,8 @@ from unidev.registry.loading import load_class
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from unidev.contract.backend import Backend, BackendSpec
+    from unidev.contract.backend import Backend
+    from unidev.contract.backend_spec import BackendSpec
 
     Breaks = Callable[[Any], None]
     """Breaks the class of the backend that it is given."""

@@ -17,7 +17,8 @@ from unidev.registry.loading import load_class
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.contract.backend import Backend, BackendSpec
+    from unidev.contract.backend import Backend
+    from unidev.contract.backend_spec import BackendSpec
 
 
 @dataclasses.dataclass(frozen=True, eq=False)  # pluggy keeps plugins in dicts: compare by `is`

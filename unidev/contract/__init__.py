@@ -10,13 +10,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from unidev.contract.autograd import Autograd
-    from unidev.contract.backend import (
-        CONTRACT_VERSION,
-        Backend,
-        BackendSpec,
-        Extent,
-        Simulator,
-    )
+    from unidev.contract.backend import Backend, Extent
+    from unidev.contract.backend_spec import CONTRACT_VERSION, BackendSpec, Simulator
     from unidev.contract.collectives import Collectives
     from unidev.contract.copy_stream import CopyStream
     from unidev.contract.device import Device
@@ -60,7 +55,8 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "contract.autograd": "Autograd",
-    "contract.backend": "Backend BackendSpec CONTRACT_VERSION Extent Simulator",
+    "contract.backend": "Backend Extent",
+    "contract.backend_spec": "BackendSpec CONTRACT_VERSION Simulator",
     "contract.collectives": "Collectives",
     "contract.copy_stream": "CopyStream",
     "contract.device": "Device",

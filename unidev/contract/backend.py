@@ -1,8 +1,9 @@
 """The contract: what a backend must provide, and what it may provide.
 
 A plugin is a module (or object) with one hook, ``unidev_register_backend`` (see ``hookspecs``),
-which returns a :class:`BackendSpec`. The spec imports no framework; it names the :class:`Backend`
-subclass, whose module imports it, once. unidev's own four framework backends use nothing else.
+which returns a ``BackendSpec`` (see ``backend_spec``). The spec imports no framework; it names the
+:class:`Backend` subclass, whose module imports it, once. unidev's own four framework backends use
+nothing else.
 
 The abstract methods of :class:`Backend` are required. Every optional ability defaults to
 :func:`unsupported`. A backend that has the ability overrides it; one that does not keeps the
@@ -14,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,15 +24,16 @@ from unidev.contract.optional import Unsupported, part, unsupported
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import numpy as np
 
     from unidev.contract.autograd import Autograd
+    from unidev.contract.backend_spec import BackendSpec
     from unidev.contract.collectives import Collectives
     from unidev.contract.copy_stream import CopyStream
-    from unidev.contract.group_engine import GroupEngine, GroupSetting
+    from unidev.contract.group_engine import GroupEngine
     from unidev.contract.installation import Installation
     from unidev.contract.interop import Interop
     from unidev.contract.layers import Functions, Layers
@@ -48,19 +49,13 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 __all__ = [
-    "CONTRACT_VERSION",
     "Backend",
-    "BackendSpec",
     "Extent",
     "Memory",
-    "Simulator",
     "Unsupported",
     "part",
     "unsupported",
 ]
-
-CONTRACT_VERSION = 1
-"""A spec states the version it was written for; any other is refused with both numbers."""
 
 
 class Extent(NamedTuple):
@@ -68,64 +63,6 @@ class Extent(NamedTuple):
 
     address: int
     nbytes: int
-
-
-class Simulator(ABC):
-    """Provides a framework with devices that the machine does not have."""
-
-    @abstractmethod
-    def start(self, count: int) -> None:
-        """Set up ``count`` simulated GPUs (1 to 64) in this process.
-
-        Called at most once, before the backend's class is loaded. May import the framework.
-
-        Raises:
-            SimulationError: it is too late, or a build tool is missing; states what to do.
-        """
-
-
-@dataclass(frozen=True, kw_only=True)
-class BackendSpec:
-    """What a plugin registers. Creating one must not import the framework."""
-
-    name: str
-    """The backend's name in ``UNIDEV_BACKEND`` and ``use_backend``, such as ``torch``."""
-    contract_version: int
-    """The ``CONTRACT_VERSION`` that the plugin was written for, as a literal number."""
-    framework: str
-    """The framework's top-level module; its types belong to this backend."""
-    install: str
-    """The command that installs the framework."""
-    load: str | Callable[[], type[Backend]]
-    """The backend class as ``module:name``; its module imports the framework, once, on first use.
-
-    Or a function that imports the framework and returns the class.
-    """
-    simulator: str | Callable[[], Simulator] = unsupported("the backend has no simulator")  # noqa: RUF009  immutable
-    """The simulator class, itself or as ``module:name``, or a function that returns a simulator.
-
-    Must not import the framework before ``start``.
-    """
-    group_setting: str | Callable[[], GroupSetting] = unsupported(  # noqa: RUF009  immutable
-        "the backend's workers need nothing from the launcher"
-    )
-    """What the engine between processes needs from the launcher, as ``simulator`` is given.
-
-    Must not import the framework.
-    """
-    sharing: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Environment variables with which several processes share a GPU.
-
-    For a framework that otherwise takes nearly all of its memory at once. The conformance suite
-    sets them for its processes, unless the user has set them.
-    """
-    namespaces: tuple[str, ...] = ()
-    """More top-level modules whose types belong to this backend (``keras`` for TensorFlow)."""
-    tested_until: str | None = None
-    """The newest release of the framework that was tested, such as ``2.14`` for any 2.14.x.
-
-    A newer one is used all the same, with one :class:`~unidev.errors.UntestedVersionWarning`.
-    """
 
 
 class Backend(ABC):
@@ -317,13 +254,13 @@ class Backend(ABC):
         """
         return None
 
-    def batch_iterator(self, batches: Any) -> Iterator[Any] | None:  # noqa: ARG002
-        """What ``prefetch`` reads a loader of the framework's by; None, as by default: ``iter``.
+    def batch_iterator(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """What ``prefetch`` reads a loader of the framework's by: by default, ``iter(batches)``.
 
         Called in the thread that iterates. What it returns is asked for batches in another thread,
         beside the framework's work, which the loader's end must not disturb.
         """
-        return None
+        return iter(batches)
 
     def hardware_index(self, kind: str, index: int) -> int | None:  # noqa: ARG002
         """The number by which CUDA, or another vendor's runtime, calls the device; None: unknown.

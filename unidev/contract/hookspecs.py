@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:
-    from unidev.contract.backend import BackendSpec
+    from unidev.contract.backend_spec import BackendSpec
     from unidev.contract.launcher import LauncherSpec
 
 PROJECT = "unidev"

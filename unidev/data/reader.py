@@ -125,8 +125,7 @@ class _Surroundings:
 
 def _iterator_of(batches: Iterable[Any]) -> Iterator[Any]:
     backend = backend_of_namespace(type(batches))
-    found = backend.batch_iterator(batches) if backend is not None else None
-    return iter(batches) if found is None else found
+    return iter(batches) if backend is None else backend.batch_iterator(batches)
 
 
 def _read(shelf: _Shelf, device: DeviceLike, surroundings: _Surroundings) -> None:

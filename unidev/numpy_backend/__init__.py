@@ -1,6 +1,6 @@
 """The embedded plugin: registers NumPy the way any plugin registers its framework."""
 
-from unidev.contract.backend import BackendSpec
+from unidev.contract.backend_spec import BackendSpec
 from unidev.contract.hookspecs import hookimpl
 
 

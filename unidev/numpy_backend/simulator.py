@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unidev.contract.backend import Simulator
+from unidev.contract.backend_spec import Simulator
 
 
 class NumpySimulator(Simulator):

@@ -25,7 +25,7 @@ from unidev.support.atomic_file import write_whole
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.contract.backend import BackendSpec
+    from unidev.contract.backend_spec import BackendSpec
 
     Answer = dict[str, Any]
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 import pluggy
 
 from unidev.contract import hookspecs
-from unidev.contract.backend import CONTRACT_VERSION, BackendSpec, Unsupported
+from unidev.contract.backend import Unsupported
+from unidev.contract.backend_spec import CONTRACT_VERSION, BackendSpec
 from unidev.contract.launcher import LauncherSpec
 from unidev.contract.optional import names_an_object
 from unidev.errors import BackendNotFoundError, PluginError

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from unidev.contract.backend import Backend, BackendSpec
+    from unidev.contract.backend import Backend
+    from unidev.contract.backend_spec import BackendSpec
     from unidev.contract.device import Device
     from unidev.contract.group_engine import GroupSetting
 

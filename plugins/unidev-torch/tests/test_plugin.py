@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import unidev_torch
-from unidev.contract.backend import BackendSpec
+from unidev.contract.backend_spec import BackendSpec
 
 if TYPE_CHECKING:
     from conftest import Python

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from unidev.conformance.running.events import CheckEntry
-    from unidev.contract.backend import BackendSpec
+    from unidev.contract.backend_spec import BackendSpec
     from unidev.support.child_processes import Interruption
 
 DEFAULT_SIMULATED = (1, 4)

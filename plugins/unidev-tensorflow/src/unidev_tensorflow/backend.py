@@ -34,7 +34,7 @@ from unidev_tensorflow.tensors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from unidev.contract import Array, BackendSpec, Device, Extent
@@ -122,9 +122,9 @@ class TensorFlowBackend(Backend):
         """CUDA's number of a GPU, which TensorFlow renumbers if some are hidden or split."""
         return self._devices.hardware_index(index) if kind == "gpu" else index
 
-    def batch_iterator(self, batches: Any) -> Iterator[Any] | None:
+    def batch_iterator(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Of a dataset, one whose end is a value: as an error it may reach another thread."""
-        return batches_of(batches) if isinstance(batches, LOADERS) else None
+        return batches_of(batches) if isinstance(batches, LOADERS) else iter(batches)
 
     def full_name(self, device: Device) -> str:
         """Such as ``/job:localhost/replica:0/task:0/device:GPU:1``; starts the runtime."""

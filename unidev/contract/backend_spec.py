@@ -1,0 +1,76 @@
+"""``BackendSpec``: what a plugin registers; and the simulator that it may name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from unidev.contract.optional import unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.group_engine import GroupSetting
+
+CONTRACT_VERSION = 1
+"""A spec states the version it was written for; any other is refused with both numbers."""
+
+
+class Simulator(ABC):
+    """Provides a framework with devices that the machine does not have."""
+
+    @abstractmethod
+    def start(self, count: int) -> None:
+        """Set up ``count`` simulated GPUs (1 to 64) in this process.
+
+        Called at most once, before the backend's class is loaded. May import the framework.
+
+        Raises:
+            SimulationError: it is too late, or a build tool is missing; states what to do.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackendSpec:
+    """What a plugin registers. Creating one must not import the framework."""
+
+    name: str
+    """The backend's name in ``UNIDEV_BACKEND`` and ``use_backend``, such as ``torch``."""
+    contract_version: int
+    """The ``CONTRACT_VERSION`` that the plugin was written for, as a literal number."""
+    framework: str
+    """The framework's top-level module; its types belong to this backend."""
+    install: str
+    """The command that installs the framework."""
+    load: str | Callable[[], type[Backend]]
+    """The backend class as ``module:name``; its module imports the framework, once, on first use.
+
+    Or a function that imports the framework and returns the class.
+    """
+    simulator: str | Callable[[], Simulator] = unsupported("the backend has no simulator")  # noqa: RUF009  immutable
+    """The simulator class, itself or as ``module:name``, or a function that returns a simulator.
+
+    Must not import the framework before ``start``.
+    """
+    group_setting: str | Callable[[], GroupSetting] = unsupported(  # noqa: RUF009  immutable
+        "the backend's workers need nothing from the launcher"
+    )
+    """What the engine between processes needs from the launcher, as ``simulator`` is given.
+
+    Must not import the framework.
+    """
+    sharing: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Environment variables with which several processes share a GPU.
+
+    For a framework that otherwise takes nearly all of its memory at once. The conformance suite
+    sets them for its processes, unless the user has set them.
+    """
+    namespaces: tuple[str, ...] = ()
+    """More top-level modules whose types belong to this backend (``keras`` for TensorFlow)."""
+    tested_until: str | None = None
+    """The newest release of the framework that was tested, such as ``2.14`` for any 2.14.x.
+
+    A newer one is used all the same, with one :class:`~unidev.errors.UntestedVersionWarning`.
+    """
