@@ -50,6 +50,10 @@ def test_a_partial_of_a_function_is_a_function() -> None:
     assert unidev.run(partial(run_samples.echo, 1), 2, workers=1, backend="numpy") == [(1, 2)]
 
 
+def test_no_collection_in_a_worker_looks_through_its_framework() -> None:
+    assert unidev.run(run_samples.is_framework_left_out_of_collections, workers=1) == [True]
+
+
 def test_what_workers_print_is_shown_by_line_with_the_rank(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

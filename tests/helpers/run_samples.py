@@ -213,3 +213,11 @@ def node_and_sum() -> tuple[int, float]:
     group = unidev.group()
     total = group.all_reduce(unidev.full(1, group.rank + 1.0))
     return psutil.Process(os.getppid()).ppid(), float(unidev.to_numpy(total)[0])
+
+
+def is_framework_left_out_of_collections() -> bool:
+    """Whether collections of this worker look at what was there before its function."""
+    import gc
+
+    here = {id(each) for each in gc.get_objects()}
+    return gc.get_freeze_count() > 1000 and id(vars(unidev)) not in here

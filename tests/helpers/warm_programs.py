@@ -133,6 +133,7 @@ def become(order: dict[str, Any], nothing: int) -> None:
     os.environ.update(order["environment"])
     os.chdir(order["folder"])
     sys.argv = order["words"]
+    atexit.register(gc.freeze)  # the last collection would look through all of the framework
 
 
 def run(words: list[str]) -> None:

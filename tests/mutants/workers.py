@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from unidev.contract.launcher import Event
 
 
+def _in_haste() -> None:
+    """Workers wait for a third of the time; these mutants fail by waiting."""
+    from unidev.conformance.checks.multi import test_workers
+
+    replace_value(test_workers, "_LATE_S", test_workers._LATE_S / 3)
+
+
 @multi_mutant("workers.bits")
 def sums_in_order_of_arrival(backend: Any) -> None:
     """Each worker begins with what it has itself: parameter servers add what comes first."""
@@ -78,6 +85,7 @@ def results_are_not_written_back(backend: Any) -> None:
 @multi_mutant("workers.differences")
 def structures_are_not_compared(backend: Any) -> None:
     """Every engine's own way: sizes that differ hang, crash, or are added as they come."""
+    _in_haste()
     from unidev.distributed.messages import comparing
 
     @in_place_of(comparing.difference)
@@ -110,6 +118,7 @@ def the_workers_traceback_is_lost(backend: Any) -> None:
 @multi_mutant("workers.early")
 def a_return_is_no_failure(backend: Any) -> None:
     """Whoever has returned is done, and the others are what does not get on."""
+    _in_haste()
     from unidev.distributed.running.overseer import Overseer
 
     sound = Overseer._take
@@ -124,6 +133,7 @@ def a_return_is_no_failure(backend: Any) -> None:
 @multi_mutant("workers.stopped")
 def a_stopped_worker_is_only_late(backend: Any) -> None:
     """Nothing says why it did not come."""
+    _in_haste()
     from unidev.distributed.workers.workplace import Workplace
 
     replace_value(Workplace, "is_stopped", lambda self, rank: False)
@@ -132,6 +142,7 @@ def a_stopped_worker_is_only_late(backend: Any) -> None:
 @multi_mutant("workers.stopped")
 def a_stopped_worker_is_left(backend: Any) -> None:
     """Workers are asked to end by SIGTERM, which a stopped one does not get: multiprocessing's."""
+    _in_haste()
     from unidev.distributed.workers import workplace
 
     @replace(workplace)

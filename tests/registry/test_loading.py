@@ -230,3 +230,10 @@ def test_a_stand_in_made_by_hand_is_installed_and_a_blocked_module_is_not(monkey
     monkeypatch.setitem(sys.modules, "blocked", None)
     assert is_installed("stand_in")
     assert not is_installed("blocked")
+
+
+def test_no_garbage_is_collected_while_a_framework_is_imported(add_plugin, run_python) -> None:
+    body = "def load():\n    import gc\n    print(gc.isenabled())\n    return NumpyBackend"
+    add_plugin("theirs", plugin(body), entry_point="theirs")
+    use = "import gc, unidev; unidev.set_backend('theirs'); unidev.ones(3); print(gc.isenabled())"
+    assert run_python(use).split() == ["False", "True"]

@@ -8,6 +8,7 @@ what that framework was built for. A file, because a framework may print anythin
 from __future__ import annotations
 
 import dataclasses
+import gc
 import json
 import sys
 import traceback
@@ -128,6 +129,7 @@ def main(arguments: list[str]) -> None:
     else:
         answer = (ask_plugin if kind == "plugin" else ask_installation)(rest[0])
     write_whole(file, json.dumps(answer))
+    gc.freeze()  # else the last collection looks through all that the framework has made
 
 
 if __name__ == "__main__":

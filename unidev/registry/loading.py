@@ -8,6 +8,7 @@ import weakref
 from unidev.contract.device import registry
 from unidev.errors import FrameworkNotInstalledError, PluginError, UnidevError
 from unidev.registry.observer import thread
+from unidev.support.collecting import collection_paused
 from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import shown
 
@@ -164,10 +165,11 @@ def _load(name: str) -> Backend:
     count = simulated_count()
     being_loaded.add(name)
     try:
-        if count and name not in _simulators_started:
-            _named(spec, "simulator")().start(count)
-            _simulators_started.add(name)
-        return load_class(spec)(spec, count)
+        with collection_paused():  # no fork comes in between: it waits for the lock
+            if count and name not in _simulators_started:
+                _named(spec, "simulator")().start(count)
+                _simulators_started.add(name)
+            return load_class(spec)(spec, count)
     except UnidevError:
         raise
     except (Exception, SystemExit) as error:

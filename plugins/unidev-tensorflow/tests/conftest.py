@@ -77,24 +77,14 @@ def accelerator(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def on_stand_in(accelerator: Path) -> Callable[..., str]:
-    """Runs a program in a new interpreter that has GPUs: the stand-in's; returns what it prints."""
+def on_stand_in(accelerator: Path, with_tensorflow: Python) -> Callable[..., str]:
+    """Runs a program in a process that has GPUs: the stand-in's; returns what it prints."""
 
     def run(program: str, **environment: str) -> str:
-        paths = [str(_STAND_IN), *filter(None, [os.environ.get("PYTHONPATH")])]
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(program)],
-            env={
-                **os.environ,
-                "UNIDEV_SIMULATE": "0",
-                "TF_PLUGGABLE_DEVICE_LIBRARY_PATH": str(accelerator),
-                "PYTHONPATH": os.pathsep.join(paths),
-                **environment,
-            },
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
+        done = with_tensorflow(
+            _LOADED + textwrap.dedent(program),
+            TF_PLUGGABLE_DEVICE_LIBRARY_PATH=str(accelerator),
+            **environment,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -103,3 +93,10 @@ def on_stand_in(accelerator: Path) -> Callable[..., str]:
 
 
 _STAND_IN = Path(__file__).parent / "stand_in"
+_LOADED = f"""
+import os, sys
+sys.path.insert(0, {str(_STAND_IN)!r})
+# What TensorFlow's import does at its end where the variable is set.
+from tensorflow.python.framework.load_library import load_pluggable_device_library
+load_pluggable_device_library(os.environ["TF_PLUGGABLE_DEVICE_LIBRARY_PATH"])
+"""

@@ -47,6 +47,19 @@ def test_the_shortcut_is_taken_on_this_tensorflow():
     assert made.device == full_name(2)
 
 
+def test_lack_of_memory_is_said_after_one_attempt(monkeypatch):
+    attempts = []
+
+    def fail(*arguments):
+        attempts.append(arguments)
+        raise tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor")
+
+    monkeypatch.setattr(shortcut.pywrap_tfe, "TFE_Py_Execute", fail)
+    with pytest.raises(unidev.OutOfDeviceMemoryError):
+        unidev.copy_to(tf.ones(3), "gpu:1")
+    assert len(attempts) == 1
+
+
 @pytest.mark.parametrize("target", ["cpu", "gpu:0", "gpu:3"])
 @pytest.mark.parametrize("scope", [None, "/CPU:1", "/job:localhost/CPU:3"])
 def test_a_copy_is_on_the_device_asked_for_whatever_scope_it_is_made_in(way, target, scope):

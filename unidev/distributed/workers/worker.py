@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import pickle
 import sys
@@ -96,6 +97,7 @@ def _import_main(own: Membership, main: dict[str, Any]) -> None:
 
 def _load(own: Membership) -> None:
     backend = load_backend(own.backend)
+    gc.freeze()  # all that is there stays: no collection, not even that at the end, looks at it
     if own.gpus and not isinstance(backend.group_engine, Unsupported):
         from unidev.distributed.exchange.group import group
 

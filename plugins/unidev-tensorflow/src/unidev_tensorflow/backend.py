@@ -12,7 +12,7 @@ from unidev.contract import Backend, part, unsupported
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_tensorflow.containers import CONTAINERS
 from unidev_tensorflow.copying import check_placed, copy_plain
-from unidev_tensorflow.deep_copy.eager import DTYPES, eager_constant, eager_copy
+from unidev_tensorflow.deep_copy.eager import DTYPES, NOT_INITIALIZED, eager_constant, eager_copy
 from unidev_tensorflow.deep_copy.gradient import register_gradient
 from unidev_tensorflow.deep_copy.public import copied
 from unidev_tensorflow.devices import LocalDevices
@@ -67,8 +67,7 @@ class TensorFlowBackend(Backend):
 
     containers = CONTAINERS
 
-    # TensorFlow's message when it copies to a GPU that is full.
-    out_of_memory_words = ("dst tensor is not initialized",)
+    out_of_memory_words = (NOT_INITIALIZED,)
 
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
         super().__init__(spec, simulated_count)

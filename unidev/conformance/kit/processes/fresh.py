@@ -26,12 +26,14 @@ TIMEOUT_S = 100
 
 _MARK = "unidev-answer:"
 _PRELUDE = f"""
-import json, sys
+import gc, json, sys
 
 def answer(value):
     sys.stdout.write("\\n{_MARK}" + json.dumps(value) + "\\n")
     sys.stdout.flush()
+    gc.freeze()
 """
+"""An answer is the last that is done: no collection at the end looks through a framework."""
 
 
 def run_fresh(

@@ -49,6 +49,8 @@ HOSTED = frozenset({tf.int32, tf.string})
 """The dtypes that TensorFlow keeps in the host's memory, even for a GPU:
 https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/kernels/resource_variable_ops.cc"""
 _HOSTED_NUMBERS = frozenset(dtype.as_datatype_enum for dtype in HOSTED)
+NOT_INITIALIZED = "dst tensor is not initialized"
+"""TensorFlow's message, in lower case, when it copies to a GPU that is full."""
 _REFERENCE_NUMBERS = frozenset(dtype.as_datatype_enum for dtype in (tf.resource, tf.variant))
 
 
@@ -59,6 +61,10 @@ def eager_copy(x: Any, name: str, numbers: frozenset[int]) -> Any:
         x: an eager tensor.
         name: the full name of an existing device.
         numbers: the type numbers of the dtypes that ``DeepCopy`` takes there.
+
+    Raises:
+        tf.errors.ResourceExhaustedError, RuntimeError: there is no memory. TensorFlow has waited
+            ten seconds for some, and would wait again in another way.
     """
     try:
         running = context.context()
@@ -81,7 +87,11 @@ def eager_copy(x: Any, name: str, numbers: frozenset[int]) -> Any:
         if not pywrap_tfe.TFE_Py_TapeSetIsEmpty():
             execute.record_gradient("DeepCopy", [x], attributes, made)
         copied = made[0]
-    except Exception:  # noqa: BLE001  whatever is wrong, the public way says it better
+    except tf.errors.ResourceExhaustedError:
+        raise
+    except Exception as error:  # whatever else is wrong, the public way says it better
+        if NOT_INITIALIZED in str(error).lower():
+            raise
         return None
     return copied if copied.device == name else None
 
