@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from unidev.conformance.kit.inputs import drawing, samples
 from unidev.conformance.kit.oracle import overlapping_bytes
 from unidev.contract.backend import Unsupported
 from unidev.registry.discovery import backend_specs
-from unidev.registry.loading import is_installed, load_backend
+from unidev.registry.loading import is_installed, load_backend, loaded_backends
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -112,6 +113,7 @@ def ways(backend: Backend) -> list[Way]:
     Raises:
         NotApplicableError: there is no other framework.
     """
+    before = len(loaded_backends)
     others = [
         load_backend(name)
         for name, spec in backend_specs().items()
@@ -119,6 +121,8 @@ def ways(backend: Backend) -> list[Way]:
         and is_installed(spec.framework)
         and not (backend.simulated_count and isinstance(spec.simulator, Unsupported))
     ]
+    if len(loaded_backends) > before:
+        gc.freeze()  # as at the start, of the backend itself: checks collect garbage often
     if not others:
         raise NotApplicableError("no other framework is installed beside it, not even NumPy")
     return [way for other in others for way in (Way(backend, other), Way(other, backend))]
