@@ -92,6 +92,12 @@ def install(
     )  # fmt: skip
 
 
+def import_once(session: nox.Session, *modules: str) -> None:
+    """Compile them by one process. Else the tests' first processes do it, all at the same time."""
+    for module in modules:  # each alone: not all of them bear each other
+        session.run("python", "-c", f"import {module}", env=IN_TESTS, silent=True)
+
+
 def check_types(session: nox.Session, *paths: str) -> None:
     """Mypy, with a cache for each session: two that run at once share none."""
     session.run("mypy", "--cache-dir", str(session.cache_dir / f"mypy-{session.name}"), *paths)
@@ -179,11 +185,13 @@ def framework(session: nox.Session, name: str) -> None:
     # and that is a third of the time of each of the many processes that import them.
     install(session, name, extras="conformance")
     check_types(session, f"plugins/unidev-{name}/src")
+    import_once(session, name)
     session.run(*IN_TWO, f"plugins/unidev-{name}", *session.posargs, env=IN_TESTS)
     if not session.posargs:  # they choose among the plugin's tests
         # With the framework's own pins, lest one of these replaces what it needs.
         notebooks = EXTRAS["notebooks"] if name == "torch" else []
         session.install("--no-compile", *EXTRAS["examples"], *notebooks, *FRAMEWORKS[name])
+        import_once(session, "sklearn.datasets", "matplotlib.figure")
         # NumPy, and what needs no framework, is tested in the core's session.
         chosen = f"{name} or frameworks_that_are_here"
         env = {**IN_TESTS, **(WITH_NOTEBOOKS if notebooks else {})}
@@ -245,6 +253,7 @@ def together(session: nox.Session) -> None:
     """The four frameworks in one environment and one process."""
     install(session, *FRAMEWORKS)
     session.run("python", "-m", "pip", "check")
+    import_once(session, *FRAMEWORKS)
     session.run(*IN_TWO, "plugins/together", *session.posargs, env=IN_TESTS)
 
 
