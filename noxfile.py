@@ -92,10 +92,15 @@ def install(
     )  # fmt: skip
 
 
-def import_once(session: nox.Session, *modules: str) -> None:
-    """Compile them by one process. Else the tests' first processes do it, all at the same time."""
-    for module in modules:  # each alone: not all of them bear each other
-        session.run("python", "-c", f"import {module}", env=IN_TESTS, silent=True)
+def run_once(session: nox.Session, program: str) -> None:
+    """One process compiles what it imports. Else the tests' first ones do it, all at once."""
+    session.run("python", "-c", program, env=IN_TESTS, silent=True)
+
+
+def load_once(session: nox.Session, *names: str) -> None:
+    """As above, by unidev: some frameworks cannot be imported on newer libraries without it."""
+    for name in names:
+        run_once(session, f"import unidev; unidev.set_backend({name!r}); unidev.ones(3)")
 
 
 def check_types(session: nox.Session, *paths: str) -> None:
@@ -185,13 +190,13 @@ def framework(session: nox.Session, name: str) -> None:
     # and that is a third of the time of each of the many processes that import them.
     install(session, name, extras="conformance")
     check_types(session, f"plugins/unidev-{name}/src")
-    import_once(session, name)
+    load_once(session, name)
     session.run(*IN_TWO, f"plugins/unidev-{name}", *session.posargs, env=IN_TESTS)
     if not session.posargs:  # they choose among the plugin's tests
         # With the framework's own pins, lest one of these replaces what it needs.
         notebooks = EXTRAS["notebooks"] if name == "torch" else []
         session.install("--no-compile", *EXTRAS["examples"], *notebooks, *FRAMEWORKS[name])
-        import_once(session, "sklearn.datasets", "matplotlib.figure")
+        run_once(session, "import sklearn.datasets, matplotlib.figure")
         # NumPy, and what needs no framework, is tested in the core's session.
         chosen = f"{name} or frameworks_that_are_here"
         env = {**IN_TESTS, **(WITH_NOTEBOOKS if notebooks else {})}
@@ -253,7 +258,7 @@ def together(session: nox.Session) -> None:
     """The four frameworks in one environment and one process."""
     install(session, *FRAMEWORKS)
     session.run("python", "-m", "pip", "check")
-    import_once(session, *FRAMEWORKS)
+    load_once(session, *FRAMEWORKS)
     session.run(*IN_TWO, "plugins/together", *session.posargs, env=IN_TESTS)
 
 
