@@ -35,7 +35,7 @@ FRAMEWORKS = {
     # CPU builds, in the versions that were measured; a plugin's own range is wider.
     "torch": ["torch==2.13.0"],
     "tensorflow": ["tensorflow-cpu==2.21.*"],
-    "paddle": ["paddlepaddle==3.3.1"],
+    "paddle": ["paddlepaddle==3.3.1", "setuptools"],  # which it imports, and need not bring
     "mxnet": ["mxnet==1.9.1", "numpy==1.26.4"],
 }
 CUDA_TORCH = "torch==2.14.1"
