@@ -204,6 +204,16 @@ def framework(session: nox.Session, name: str) -> None:
 
 
 @nox.session(venv_backend=WITH_TORCH)
+def together(session: nox.Session) -> None:
+    """The four frameworks in one environment and one process."""
+    # Before the others: it has few tests, and long ones, so at the end a core would be idle.
+    install(session, *FRAMEWORKS)
+    session.run("python", "-m", "pip", "check")
+    load_once(session, *FRAMEWORKS)
+    session.run(*IN_TWO, "plugins/together", *session.posargs, env=IN_TESTS)
+
+
+@nox.session(venv_backend=WITH_TORCH)
 def torch(session: nox.Session) -> None:
     """PyTorch alone."""
     framework(session, "torch")
@@ -251,15 +261,6 @@ def stand_in(session: nox.Session) -> None:
     # One process, which imports torch once; each test is a fork of it.
     command = ("python", "tests/stand_in/run.py", *PYTEST[1:], "tests/stand_in")
     session.run(*command, *session.posargs, env=IN_TESTS)
-
-
-@nox.session(venv_backend=WITH_TORCH)
-def together(session: nox.Session) -> None:
-    """The four frameworks in one environment and one process."""
-    install(session, *FRAMEWORKS)
-    session.run("python", "-m", "pip", "check")
-    load_once(session, *FRAMEWORKS)
-    session.run(*IN_TWO, "plugins/together", *session.posargs, env=IN_TESTS)
 
 
 LIBRARIES = (
