@@ -98,7 +98,7 @@ def run_once(session: nox.Session, program: str) -> None:
 
 
 def load_once(session: nox.Session, *names: str) -> None:
-    """As above, by unidev: some frameworks cannot be imported on newer libraries without it."""
+    """``run_once`` for frameworks, by unidev: not all can be imported here without its help."""
     for name in names:
         run_once(session, f"import unidev; unidev.set_backend({name!r}); unidev.ones(3)")
 

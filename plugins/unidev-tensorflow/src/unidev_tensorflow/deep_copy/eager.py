@@ -89,7 +89,9 @@ def eager_copy(x: Any, name: str, numbers: frozenset[int]) -> Any:
         copied = made[0]
     except tf.errors.ResourceExhaustedError:
         raise
-    except Exception as error:  # whatever else is wrong, the public way says it better
+    except Exception as error:
+        # What is not public may change, and then fail in any way: the public way copies instead, or
+        # says better what is wrong. Lack of memory alone it would only wait for once more.
         if NOT_INITIALIZED in str(error).lower():
             raise
         return None
