@@ -9,6 +9,7 @@ copy.zero_d``. These use the environment of the session ``torch``, and make it i
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import subprocess
@@ -69,7 +70,9 @@ WITH_NOTEBOOKS = {"NOTEBOOKS_REQUIRED": "1"}
 """Where notebooks are run, a kernel that is missing is an error, no skip."""
 # pip can be configured to prefer a CPU build of the pinned torch (by find-links). uv does not read
 # pip's configuration, and on Linux the default index has the build with CUDA, of several gigabytes.
-WITH_TORCH = "virtualenv"
+# Unless it is said to uv where to look, for which it has variables of its own.
+SAID_TO_UV = {"UV_FIND_LINKS", "UV_TORCH_BACKEND"} & os.environ.keys()
+WITH_TORCH = "uv|virtualenv" if SAID_TO_UV else "virtualenv"
 
 
 def install(
@@ -250,7 +253,7 @@ def newest_framework(session: nox.Session) -> None:
     session.run(*IN_TWO, f"plugins/unidev-{name}", "-W", ignored, env=IN_TESTS)
 
 
-@nox.session(venv_backend=WITH_TORCH)
+@nox.session(venv_backend="virtualenv")
 def stand_in(session: nox.Session) -> None:
     """PyTorch's CUDA build on a stand-in for the CUDA runtime: 6 GB, and no GPU."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
