@@ -1,32 +1,22 @@
 """``convert`` between every two frameworks, in one process: the profile ``interop``."""
 
-import os
-import subprocess
-import sys
-
 import pytest
+from plugin_suite import check_conforms
+from several_frameworks import run
 
 BACKENDS = ("numpy", "torch", "tensorflow", "paddle", "mxnet")
 
 
+@pytest.mark.parametrize("simulated", [0, 2])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_it_converts_to_and_from_each_other_framework(backend):
-    command = [sys.executable, "-m", "unidev", "conform", backend, "--profile", "interop"]
-    done = subprocess.run(
-        [*command, "--simulate", "2"],  # and on the host alone
-        env={**os.environ, "UNIDEV_BACKEND": ""},
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+def test_it_converts_to_and_from_each_other_framework(backend, simulated, tmp_path):
+    check_conforms(backend, "interop", simulated, tmp_path, also=("frameworks_warm",))
 
 
-def run(code):
-    environment = {**os.environ, "UNIDEV_SIMULATE": "0", "UNIDEV_BACKEND": "numpy"}
-    return subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
-    )
+def test_the_command_imports_the_other_frameworks_by_itself():
+    words = "-m unidev conform paddle --profile interop --simulate 0 --only converting.shared"
+    done = run(words.split(), simulate="0", is_fresh=True)
+    assert "(1 check in 1 configuration: 1 pass)" in done.stdout
 
 
 def test_arrays_can_be_written_to_where_the_tensors_can():
@@ -51,8 +41,7 @@ for name in ("torch", "mxnet", "paddle"):
 z = unidev.convert(unidev.convert(x, "tensorflow", copy=False), "numpy", copy=False)
 assert np.shares_memory(x, z) and not z.flags.writeable
 """
-    done = run(code)
-    assert done.returncode == 0, done.stderr[-3000:]
+    run(["-c", code], simulate="0", backend="numpy")
 
 
 def test_mxnet_frees_its_capsules_beside_tensorflow():
@@ -65,8 +54,7 @@ import unidev_tensorflow.memory.extents
 for _ in range(3):
     mx.nd.ones(3).to_dlpack_for_read()  # which nothing takes
 """
-    done = run(code)
-    assert done.returncode == 0, done.stderr[-3000:]
+    done = run(["-c", code], simulate="0", backend="numpy", is_fresh=True)
     assert "Exception ignored" not in done.stderr, done.stderr[-3000:]
 
 
@@ -84,5 +72,4 @@ assert np.shares_memory(x, y) and not y.flags.writeable
 x[0, 0] = 7
 assert y[0, 0] == 7
 """
-    done = run(code)
-    assert done.returncode == 0, done.stderr[-3000:]
+    run(["-c", code], simulate="0", backend="numpy")

@@ -18,13 +18,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def check_conforms(backend: str, profile: str, simulated: int, folder: Path) -> None:
-    """The backend passes the checks of the profile, in a process of its own."""
+def check_conforms(
+    backend: str, profile: str, simulated: int, folder: Path, *, also: tuple[str, ...] = ()
+) -> None:
+    """The backend passes the checks of the profile, in a process of its own.
+
+    With ``also``, modules that are imported besides, all backends are judged in copies of one.
+    """
     own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
     words = ["-m", "pytest", "--pyargs", "unidev.conformance", "-p", "no:cacheprovider"]
     words += ["--unidev-backend", backend, "--unidev-simulate", str(simulated)]
     words += ["--unidev-profile", profile]
-    done = run_program(words, backend=backend, also=SUITE, environment=own, folder=folder)
+    of = "" if also else backend
+    done = run_program(words, backend=of, also=(*also, *SUITE), environment=own, folder=folder)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
