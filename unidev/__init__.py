@@ -4,8 +4,8 @@
     x = unidev.array([1.0, 2.0])
     y = unidev.copy_to(x, unidev.try_gpu())
 
-Importing unidev imports no framework and no NumPy. The names that only backend authors need
-(``Backend``, ``BackendSpec``, ``hookimpl``), models, traces and measurements load on first use.
+Importing unidev imports no framework and no NumPy. Whatever is not needed to find a device and to
+move a tensor there is itself imported on first use.
 """
 
 from __future__ import annotations
@@ -58,23 +58,7 @@ from unidev.errors import (
 from unidev.registry.selection import active_backend, list_backends, set_backend, use_backend
 from unidev.registry.simulation import simulate
 from unidev.support.version import __version__ as __version__
-from unidev.tensors.checks import check_same_device, device_of, same_device, shares_memory
 from unidev.tensors.containers import register_container
-from unidev.tensors.creating import (
-    arange,
-    array,
-    empty,
-    empty_like,
-    full,
-    ones,
-    ones_like,
-    rand,
-    randn,
-    to_numpy,
-    zeros,
-    zeros_like,
-)
-from unidev.tensors.generator import seed
 from unidev.tensors.transfer import as_in_device, copy_to
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -124,7 +108,23 @@ if TYPE_CHECKING:
     from unidev.parallel.reducing import all_reduce
     from unidev.parallel.replicating import broadcast, replicate
     from unidev.parallel.spreading import spread
+    from unidev.tensors.checks import check_same_device, device_of, same_device, shares_memory
     from unidev.tensors.converting import convert
+    from unidev.tensors.creating import (
+        arange,
+        array,
+        empty,
+        empty_like,
+        full,
+        ones,
+        ones_like,
+        rand,
+        randn,
+        to_numpy,
+        zeros,
+        zeros_like,
+    )
+    from unidev.tensors.generator import seed
     from unidev.tensors.host_data import device_get, device_put, is_tensor, map_tensors
     from unidev.tensors.pinning import pin
     from unidev.tracing.trace_transfers import trace_transfers
@@ -150,13 +150,18 @@ _LATER = {
     "parallel.reducing": "all_reduce",
     "parallel.replicating": "broadcast replicate",
     "parallel.spreading": "spread",
+    "tensors.checks": "check_same_device device_of same_device shares_memory",
     "tensors.converting": "convert",
+    "tensors.creating": (
+        "arange array empty empty_like full ones ones_like rand randn to_numpy zeros zeros_like"
+    ),
+    "tensors.generator": "seed",
     "tensors.host_data": "device_get device_put is_tensor map_tensors",
     "tensors.pinning": "pin",
     "tracing.trace_transfers": "trace_transfers",
     "tracing.transfer_guard": "transfer_guard",
 }
-"""Imported on first use: what backend authors need, and what not every program uses."""
+"""Imported on first use: what is not needed to find a device and to move a tensor there."""
 _HOMES = {name: module for module, names in _LATER.items() for name in names.split()}
 
 _OLD_SPELLINGS = {"Movement": "PlannedTransfer"}

@@ -8,7 +8,6 @@ import weakref
 from unidev.contract.device import registry
 from unidev.errors import FrameworkNotInstalledError, PluginError, UnidevError
 from unidev.registry.observer import thread
-from unidev.support.collecting import collection_paused
 from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import shown
 
@@ -159,6 +158,7 @@ def is_installed(framework: str) -> bool:
 def _load(name: str) -> Backend:
     from unidev.registry.discovery import backend_spec
     from unidev.registry.simulation import simulated_count
+    from unidev.support.collecting import collection_paused
 
     spec = backend_spec(name)
     check_installed(spec)
