@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -259,3 +260,38 @@ def test_a_worker_starts_no_run() -> None:
 def test_another_thread_of_a_worker_has_no_group() -> None:
     (found,) = unidev.run(run_samples.in_a_thread, workers=1, backend="numpy")
     assert "only the thread that runs the function" in found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="lists open files as Linux does")
+@pytest.mark.parametrize("most", [5, 9, 12, 16, 19, 23])
+def test_too_few_open_files_are_named_and_nothing_is_left(run_python: RunPython, most: int) -> None:
+    said = run_python(f"""
+        import gc, os, resource, warnings
+        import psutil, unidev
+        unidev.set_backend("numpy")
+        unidev.run(len, "", workers=1)  # what is opened once is open
+        warnings.simplefilter("error")
+        before = sorted(os.listdir("/proc/self/fd"))
+        limit = max(map(int, before)) + {most}
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        try:
+            unidev.run(len, "", workers=3)
+        except unidev.RunError as error:
+            print(error, type(error.__cause__).__name__)
+        gc.collect()
+        print(sorted(os.listdir("/proc/self/fd")) == before, psutil.Process().children())
+    """)
+    *_, error, left = said.splitlines()
+    assert error.startswith("the workers do not start: [Errno 24] Too many open files")
+    assert "Each worker takes 5 of the " in error
+    assert error.endswith("raise that limit (`ulimit -n`), or use fewer workers. OSError")
+    assert left == "True []"
+
+
+def test_too_few_processes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    with pytest.raises(unidev.RunError, match=r"the workers do not start: .* \(`ulimit -u`\)"):
+        unidev.run(len, "", backend="numpy")

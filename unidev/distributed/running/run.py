@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
+from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +16,8 @@ from unidev.distributed.launchers.finding import launcher_class
 from unidev.distributed.launchers.saying import say
 from unidev.distributed.messages.pickling import packed_call, preparation
 from unidev.distributed.running.overseer import Overseer
-from unidev.errors import InvalidDataError, UnsupportedOperation, WorkerFailedError
+from unidev.distributed.workers.workplace import FILES
+from unidev.errors import InvalidDataError, RunError, UnsupportedOperation, WorkerFailedError
 from unidev.registry.discovery import backend_spec
 from unidev.registry.loading import group_setting
 from unidev.registry.selection import backend_choice
@@ -23,7 +26,7 @@ from unidev.support.wording import shown
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from unidev.contract.group_engine import GroupSetting
     from unidev.contract.launcher import Launcher
@@ -74,6 +77,7 @@ def run(  # noqa: PLR0913  each is an option of its own
         InvalidDataError: an argument is invalid, or cannot be sent to a worker.
         NotATensorError: an argument holds a tensor or a model: pass ``to_numpy(x)``.
         DeviceNotFoundError: there are not as many GPUs.
+        RunError: the system does not let as many processes, or their files, be opened.
         UnsupportedOperation: this is a worker already, or the launcher is not available here.
     """
     if membership.current is not None:
@@ -98,9 +102,11 @@ def run(  # noqa: PLR0913  each is an option of its own
         "checkpoints": _folder(checkpoints),
     }  # fmt: skip
     for attempt in range(attempts):
-        workers_of = cls(size, gpus, address)
+        with _limits_named():
+            workers_of = cls(size, gpus, address)
         try:
-            _start(workers_of, call, {**order, "attempt": attempt})
+            with _limits_named():
+                _start(workers_of, call, {**order, "attempt": attempt})
             results = Overseer(workers_of, timeout_s).results()
         except WorkerFailedError as error:
             if attempt + 1 == attempts:
@@ -111,6 +117,32 @@ def run(  # noqa: PLR0913  each is an option of its own
         finally:
             workers_of.end()
     raise AssertionError
+
+
+@contextmanager
+def _limits_named() -> Iterator[None]:
+    """What the system refuses to start is an error that names the limit."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"the workers do not start: {error}.{_remedy(error)}") from error
+
+
+def _remedy(error: OSError) -> str:
+    if error.errno == errno.EMFILE:
+        import resource
+
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return (
+            f" Each worker takes {FILES} of the {most} files that this process may have open: "
+            "raise that limit (`ulimit -n`), or use fewer workers."
+        )
+    if error.errno == errno.EAGAIN:
+        return (
+            " The system lets this user have no more processes: raise that limit (`ulimit -u`), or "
+            "use fewer workers."
+        )
+    return ""
 
 
 def _start(launcher: Launcher, call: bytes, order: Mapping[str, Any]) -> None:

@@ -39,6 +39,8 @@ _ROOT = str(Path(__file__).parents[3])
 _TICK_S = 0.1
 _LINE_BYTES = 64 * 1024
 _STACK_BYTES = 16 * 1024
+FILES = 5
+"""That stay open here for each worker: ends of four pipes, and where ``faulthandler`` writes."""
 _MOST_READS = 1000
 """Of a pipe whose worker has ended: a child of it may write for ever."""
 
@@ -64,6 +66,7 @@ class Workplace:
         self._seen: dict[int, Progress] = {}
         self._helpers: list[subprocess.Popen[bytes]] = []
         self._files: list[int] = []
+        self._crashes: list[IO[bytes]] = []
         self._board: Board | None = None
         bell, self._alarm = os.pipe()
         os.set_blocking(self._alarm, False)
@@ -143,8 +146,8 @@ class Workplace:
             end_group(process)
         for fd in self._files:
             os.close(fd)
-        for worker in self._workers.values():
-            worker.crash.close()
+        for crash in self._crashes:
+            crash.close()
         self._files.clear()
         self._selector.close()
 
@@ -152,10 +155,9 @@ class Workplace:
 
     def _start_worker(self, job: Job, place: int, count: int, board: int) -> None:
         crash = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
-        down, up, out, err = (os.pipe() for _ in range(4))
-        mine = [down[1], up[0], out[0], err[0]]
+        self._crashes.append(crash)
+        down, up, out, err = (self._pipe() for _ in range(4))
         theirs = [down[0], up[1], board, crash.fileno()]
-        self._files += mine
         words = [os.getpid(), *theirs, place, count]
         program = "from unidev.distributed.workers.worker import main; main()"
         try:
@@ -171,6 +173,7 @@ class Workplace:
         finally:
             for fd in (down[0], up[1], out[1], err[1]):
                 os.close(fd)
+                self._files.remove(fd)
         widen(up[0])
         widen(down[1])
         worker = _Worker(job.rank, place, process, Writer(down[1]), crash)
@@ -180,6 +183,12 @@ class Workplace:
         for stream, pipe in ((1, out[0]), (2, err[0])):
             self._selector.register(pipe, selectors.EVENT_READ, _Lines(job.rank, stream, pipe))
         self.send(job.rank, Frame(ORDER, PARENT, 0, job.order))
+
+    def _pipe(self) -> tuple[int, int]:
+        """Closed by ``end``, also if there are no more files for what comes after it."""
+        ends = os.pipe()
+        self._files += ends
+        return ends
 
     def _running_workers(self) -> list[_Worker]:
         return [self._workers[rank] for rank in sorted(self._running)]
