@@ -121,28 +121,32 @@ def run(  # noqa: PLR0913  each is an option of its own
 
 @contextmanager
 def _limits_named() -> Iterator[None]:
-    """What the system refuses to start is an error that names the limit."""
+    """What a limit keeps from starting is an error that names the limit."""
     try:
         yield
     except OSError as error:
-        raise RunError(f"the workers do not start: {error}.{_remedy(error)}") from error
+        remedy = _remedy(error)
+        if remedy is None:
+            raise
+        raise RunError(f"the workers do not start: {error}. {remedy}") from error
 
 
-def _remedy(error: OSError) -> str:
+def _remedy(error: OSError) -> str | None:
+    """How to raise the limit; None if it is not about a limit."""
     if error.errno == errno.EMFILE:
         import resource
 
         most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return (
-            f" Each worker takes {FILES} of the {most} files that this process may have open: "
+            f"Each worker takes {FILES} of the {most} files that this process may have open: "
             "raise that limit (`ulimit -n`), or use fewer workers."
         )
     if error.errno == errno.EAGAIN:
         return (
-            " The system lets this user have no more processes: raise that limit (`ulimit -u`), or "
+            "The system lets this user have no more processes: raise that limit (`ulimit -u`), or "
             "use fewer workers."
         )
-    return ""
+    return None
 
 
 def _start(launcher: Launcher, call: bytes, order: Mapping[str, Any]) -> None:
