@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 NUMPY = "unidev.numpy_backend"
 TORCH = "unidev_torch"
+TENSORFLOW = "unidev_tensorflow"
+PADDLE = "unidev_paddle"
+MXNET = "unidev_mxnet"
+PLUGINS = (NUMPY, TORCH, TENSORFLOW, PADDLE, MXNET)
 """Plugins of which there are mutants."""
 
 F = TypeVar("F", bound="Callable[..., Any]")

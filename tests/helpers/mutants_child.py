@@ -1,7 +1,7 @@
-"""Judges mutants of PyTorch's backend, one after another in this process.
+"""Judges mutants of one plugin's backend, one after another in this process: ``... torch``.
 
-Importing PyTorch takes longer than most mutants do, and a process that has it loaded must not fork.
-So each mutant is undone before the next.
+Importing a framework takes longer than most mutants do, and a process that has it loaded must not
+fork. So each mutant is undone before the next.
 
 Each line that comes in is a folder and a mutant's name, or a folder and ``sound``: then the backend
 itself is judged by all the checks that the mutants so far have named. If anything had stayed
@@ -24,27 +24,27 @@ from unidev.conformance.running.child import Order
 from unidev.registry import loading
 
 
-def judge(only: tuple[str, ...], profile: str, folder: Path) -> None:
+def judge(backend: str, only: tuple[str, ...], profile: str, folder: Path) -> None:
     """Run the checks ``only`` on the backend as it is now."""
     for table in (loading.backends_by_type, loading.device_getters, loading.copiers):
         table.clear()  # they hold methods that may have been replaced
-    order = Order(backend="torch", profile=profile, simulated=2, only=only)
+    order = Order(backend=backend, profile=profile, simulated=2, only=only)
     words = arguments(order, folder)
     os.chdir(folder / "cwd")
     pytest.main(words)
 
 
-def judge_mutant(name: str, folder: Path) -> None:
+def judge_mutant(backend: str, name: str, folder: Path) -> None:
     """Break the backend, judge it, and undo that."""
     mutant = MUTANTS.get(name) or SOUND[name]
-    mutant.breaks(type(loading.load_backend("torch")))
+    mutant.breaks(type(loading.load_backend(backend)))
     try:
-        judge(mutant.caught_by, mutant.profile, folder)
+        judge(backend, mutant.caught_by, mutant.profile, folder)
     finally:
         restore()
 
 
-def main() -> None:
+def main(backend: str) -> None:
     """Take orders until there are no more."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what pytest prints is no answer
@@ -53,9 +53,9 @@ def main() -> None:
         folder, name = json.loads(line)
         if name == "sound":
             for profile, checks in named.items():
-                judge(tuple(checks), profile, Path(folder) / profile)
+                judge(backend, tuple(checks), profile, Path(folder) / profile)
         else:
-            judge_mutant(name, Path(folder))
+            judge_mutant(backend, name, Path(folder))
             if name in MUTANTS:
                 profile = MUTANTS[name].profile
                 named.setdefault(profile, set()).update(MUTANTS[name].caught_by)
@@ -63,4 +63,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])
