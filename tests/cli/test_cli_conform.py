@@ -137,6 +137,14 @@ def test_a_backend_whose_copy_is_none_does_not_conform(unidev, tmp_path) -> None
     )
 
 
+def test_fail_fast_ends_with_the_first_failure(unidev, tmp_path) -> None:
+    broken(tmp_path, "return x")
+    done = conform_broken(unidev, "--only", "copy", "--fail-fast")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stdout.count("✗ fail") == 1
+    assert "not started: another configuration ended at the first failure" in done.stdout
+
+
 def test_a_copy_that_kills_the_process_is_a_crash_and_the_rest_is_judged(unidev, tmp_path) -> None:
     broken(tmp_path, "import os; os.abort()")
     (tmp_path / "temporary").mkdir()

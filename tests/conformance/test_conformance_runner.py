@@ -105,6 +105,23 @@ def test_what_failed_has_failed_whatever_else_crashed(run_fake) -> None:
     assert len(judge(report).reasons) == 2
 
 
+@pytest.mark.parametrize(("how", "exit_code"), [("fail", 1), ("segv", 3)])
+def test_fail_fast_ends_at_the_first_failure_and_says_so(run_fake, how, exit_code) -> None:
+    checks = {"a.one": "pass", "a.two": how, "b.one": "hang"}  # which would take the whole limit
+    report = run_fake(checks, simulate=2, fail_fast=True)
+    ended = {"fail": "fail", "segv": "crash"}[how]
+    host = [each.result for each in report.results if each.configuration == "host"]
+    assert host == ["pass", ended, "not-run"]
+    assert [each.result for each in report.results[3:]] == ["not-run"] * 3
+    assert "--fail-fast" in report.results[-1].message
+    assert judge(report).exit_code == exit_code
+
+
+def test_fail_fast_changes_nothing_for_what_passes(run_fake) -> None:
+    report = run_fake({"a.one": "pass", "a.two": "pass"}, simulate=2, fail_fast=True)
+    assert [each.result for each in report.results] == ["pass"] * 4
+
+
 @pytest.mark.parametrize("how", ["segv", "exit", "half a line"])
 def test_a_child_that_dies_at_the_start_leaves_no_verdict(run_fake, monkeypatch, how) -> None:
     monkeypatch.setenv("FAKE_START", how)

@@ -71,6 +71,9 @@ Examples:
 @click.option("--markdown", type=_FILE, metavar="FILE", help="Write it as Markdown.")
 @click.option("--junit", type=_FILE, metavar="FILE", help="Write it as JUnit XML.")
 @click.option("--badge", type=_FILE, metavar="FILE", help="Write a badge (shields endpoint JSON).")
+@click.option(
+    "--fail-fast", is_flag=True, help="End at the first failure that decides: it does not conform."
+)
 @timeout(120.0, "Seconds without progress after which a check is hung.")
 @click.option("--verify", type=_FILE, metavar="FILE", help="Verify a report; run nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Print all checks, including those that pass.")
@@ -86,6 +89,7 @@ def command(  # noqa: PLR0913  one for each option
     markdown: Path | None,
     junit: Path | None,
     badge: Path | None,
+    fail_fast: bool,
     timeout_s: float,
     verify: Path | None,
     verbose: bool,
@@ -113,7 +117,7 @@ def command(  # noqa: PLR0913  one for each option
     command_line = shlex.join(["unidev", *click.get_current_context().find_root().obj])
     plan = Plan(
         backend=name, command=command_line, profile=profile, simulate=simulate, only=selected,
-        timeout_s=timeout_s,
+        timeout_s=timeout_s, fail_fast=fail_fast,
     )  # fmt: skip
     try:
         return _run(plan, {kind: path for kind, path in outputs.items() if path}, verbose=verbose)

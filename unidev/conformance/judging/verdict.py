@@ -23,7 +23,8 @@ SELECTION_PASSES = "selection-passes"
 
 EXIT_CODES = {CONFORMS: 0, SELECTION_PASSES: 0, DOES_NOT_CONFORM: 1, INCOMPLETE: 3}
 
-_WRONG = ("fail", "error", "xpass")
+WRONG = ("fail", "error", "xpass")
+"""Results that keep a backend from conforming, whether the check is required or optional."""
 _MISSING = ("crash", "timeout", "not-run")
 
 
@@ -62,7 +63,7 @@ def judge(report: Report) -> Verdict:
 
 def is_wrong(result: Result, needs: tuple[str, ...]) -> str | None:
     """Why a result counts against the backend, or None."""
-    if result.result in _WRONG:
+    if result.result in WRONG:
         return result.result
     if not result.required:
         return None

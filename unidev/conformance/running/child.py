@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from unidev.conformance.running.events import Event
-    from unidev.support.child_processes import Interruption
 
 CHECKS_PACKAGE = "unidev.conformance.checks"
 PLUGIN = "unidev_pytest"
@@ -103,7 +102,11 @@ class Child:
         return self._said
 
     def watch(
-        self, heed: Callable[[Event | None], None], *, timeout_s: float, stop: Interruption
+        self,
+        heed: Callable[[Event | None], None],
+        *,
+        timeout_s: float,
+        should_stop: Callable[[], bool],
     ) -> Ending:
         """Pass every event to ``heed`` until the child has ended or must be ended.
 
@@ -114,19 +117,19 @@ class Child:
         self._has_begun = self._has_finished = False
         self._printed = 0
         try:
-            how = self._until_end(stop)
+            how = self._until_end(should_stop)
         finally:
             child_processes.end_group(self._process)
         lines = child_processes.tail(self._err, self._out)
         return Ending(how=how, exit_code=self._process.returncode, last_lines=lines)
 
-    def _until_end(self, stop: Interruption) -> str:
+    def _until_end(self, should_stop: Callable[[], bool]) -> str:
         while True:
             has_ended = self._process.poll() is not None  # first: its output is then complete
             self._listen()
             if has_ended:
                 return "finished" if self._has_finished else "died"
-            if stop:
+            if should_stop():
                 return "interrupted"
             if self._is_late():
                 if self._has_finished:

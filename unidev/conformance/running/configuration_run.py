@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from unidev.conformance.judging.verdict import WRONG
 from unidev.conformance.reports.report import Configuration
 from unidev.conformance.running.child import Child, Ending, Order
 from unidev.conformance.running.events import End, Finish, Problem, Refused, Session, Start
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from unidev.support.child_processes import Interruption
 
 CALIBRATION = "smoke.probe_calibrated"
+FAIL_FAST = "at the first failure, because of --fail-fast"
 
 
 class RefusedError(Exception):
@@ -52,6 +54,8 @@ class ConfigurationRun:
     only: tuple[str, ...] | None
     timeout_s: float
     on_progress: Callable[[Progress], None]
+    fail_fast: bool = False
+    """Whether to end at the first result that keeps the backend from conforming."""
 
     session: Session | None = None
     ends: dict[str, End] = field(default_factory=dict)
@@ -74,6 +78,14 @@ class ConfigurationRun:
         attempt = 0
         while self._one_child(folder / f"child-{attempt}", stop):
             attempt += 1
+
+    @property
+    def decided_by(self) -> str | None:
+        """With ``fail_fast``: the check whose result keeps the backend from conforming, or None."""
+        if not self.fail_fast:
+            return None
+        wrong = (check for check, end in self.ends.items() if end.result in WRONG)
+        return next(wrong, next(iter(self.broken), None))
 
     def selected(self) -> list[str]:
         """The checks to run, as far as a child has reported the list."""
@@ -107,18 +119,24 @@ class ConfigurationRun:
         )
         self._running = None
         self._child = Child(order, folder)
-        ending = self._child.watch(self._heed, timeout_s=self.timeout_s, stop=stop)
+        ending = self._child.watch(
+            self._heed,
+            timeout_s=self.timeout_s,
+            should_stop=lambda: bool(stop) or self.decided_by is not None,
+        )
         if ending.how == "finished":
             self._note_exit(ending)
             return False
         if ending.how == "interrupted":
-            self.interruptions.append("interrupted before its end")
+            why = f"{FAIL_FAST} ({self.decided_by})" if self.decided_by else "before its end"
+            self.interruptions.append(f"interrupted {why}")
             return False
         if self._running is None:
             self.interruptions.append(self._between_checks(ending))
             return False
         self._note_broken(self._running, ending)
-        return bool(set(self.selected()) - set(self.ends) - set(self.broken))
+        left = set(self.selected()) - set(self.ends) - set(self.broken)
+        return bool(left) and self.decided_by is None
 
     def _heed(self, event: Event | None) -> None:
         if event is None:

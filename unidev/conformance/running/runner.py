@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING
 
 from unidev.conformance.reports.report import Header, Report, Result
 from unidev.conformance.running.catalog import PROFILES
-from unidev.conformance.running.configuration_run import ConfigurationRun, Progress, RefusedError
+from unidev.conformance.running.configuration_run import (
+    FAIL_FAST,
+    ConfigurationRun,
+    Progress,
+    RefusedError,
+)
 from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
@@ -49,6 +54,8 @@ class Plan:
     """None: 1 and 4; N: that alone; 0: no simulated devices."""
     only: tuple[str, ...] | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
+    fail_fast: bool = False
+    """Whether to end at the first result that keeps the backend from conforming."""
 
 
 def run(plan: Plan, *, on_progress: Callable[[Progress], None], stop: Interruption) -> Report:
@@ -67,9 +74,14 @@ def run(plan: Plan, *, on_progress: Callable[[Progress], None], stop: Interrupti
                 ConfigurationRun(
                     name=configuration_name(count), backend=plan.backend, profile=plan.profile,
                     simulated=count, only=plan.only, timeout_s=plan.timeout_s,
-                    on_progress=on_progress,
+                    on_progress=on_progress, fail_fast=plan.fail_fast,
                 )
             )  # fmt: skip
+            if any(run.decided_by for run in runs):
+                runs[-1].interruptions.append(
+                    f"not started: another configuration ended {FAIL_FAST}"
+                )
+                continue
             if stop:
                 runs[-1].interruptions.append("interrupted before its start")
                 continue
