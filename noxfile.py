@@ -48,6 +48,7 @@ ON_EACH = "tests/everywhere"  # tests of the core that run on whatever framework
 PROJECT = nox.project.load_toml("pyproject.toml")["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 RUFF = "ruff==0.17.6"  # the same as in .pre-commit-config.yaml
+COSMIC_RAY = "cosmic-ray==8.7.0"  # another version has other operators, and so another sample
 # A test that hangs fails, with its stack, and the others go on. None takes a fifth of that time.
 PYTEST = ("python", "-m", "pytest", "--timeout", "900")
 # Most tests start a process of their own and wait for it.
@@ -136,6 +137,7 @@ def docs(session: nox.Session) -> None:
 def core(session: nox.Session) -> None:
     """The core, its conformance suite and NumPy's mutants, with no framework but NumPy."""
     install(session, extras="conformance,examples,notebooks")
+    session.install("--no-compile", COSMIC_RAY)
     session.run(*IN_TWO, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
 
 
@@ -300,6 +302,17 @@ def benchmarks(session: nox.Session) -> None:
     session.run("python", "benchmarks/parallel.py")
     session.run("python", "benchmarks/distributed.py")
     session.run("python", "benchmarks/long_trace.py")
+
+
+@nox.session(default=False, venv_backend=WITH_TORCH)
+def mutation(session: nox.Session) -> None:
+    """What the suite catches of a machine's faults: ``nox -s mutation -- torch --sample 100``."""
+    name, *options = session.posargs or [""]
+    if name not in ("numpy", *FRAMEWORKS):
+        session.error(f"name one backend: numpy, {', '.join(FRAMEWORKS)}")
+    install(session, *[name] * (name != "numpy"), extras="conformance")
+    session.install("--no-compile", COSMIC_RAY)
+    session.run("python", "tools/mutation_score.py", name, *options, env=IN_TESTS)
 
 
 # -- while you work --------------------------------------------------------------------------------

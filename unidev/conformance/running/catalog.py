@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PROFILES = ("tensor", "train", "multi", "interop")
 GROUPS = (
     "smoke", "devices", "create", "copy", "as_in_device", "containers", "host_data", "errors",
-    "values", "threads", "prefetch", "memory", "statistics", "many", "pinned", "queued",
+    "values", "sequences", "threads", "prefetch", "memory", "statistics", "many", "pinned", "queued",
     "current",
     "contexts", "scarcity", "tracer", "gradients", "value_and_grad", "models", "placing",
     "failures", "footprint", "nested", "layers", "functional", "checkpoints", "damage",

@@ -1,0 +1,131 @@
+"""The score of the suite: which faults are drawn, how one is judged, and what is counted."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from mutation.equivalent import Equivalents
+from mutation.faults import Fault, sample
+from mutation.judging import Judge, Verdict
+from mutation.modules import CORE, modules, source_folder
+from mutation.promises import promise_of
+from mutation.record import Record
+from mutation.score import Score, score
+
+ROOT = Path(__file__).parents[2]
+PROFILES = tuple(CORE)
+MODULE = """
+from __future__ import annotations
+from typing import TYPE_CHECKING
+if TYPE_CHECKING:
+    Numbers = list[int | float]
+def kept(x: int | None = None) -> int | None:
+    "Keep what is given."
+    table.clear()
+    return total(x, weight=2 + 3) if x is not None else None
+"""
+
+
+def made(diff: str, *, module: str = "m.py", function: str = "f") -> Fault:
+    return Fault(module, "core/AddNot", 0, 1, function, diff, "")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "m.py").write_text(MODULE)
+    return tmp_path
+
+
+def test_faults_are_in_what_runs_and_not_in_annotations(root: Path) -> None:
+    found = sample(root, [Path("m.py")], 100, 1)
+    removed = {fault.diff.partition("\n")[0] for fault in found}
+    assert removed == {"-    table.clear()", f"-{MODULE.splitlines()[-1]}"}
+    assert {fault.function for fault in found} == {"kept"}
+    assert {"own/RemoveStatement", "own/RemoveOption"} <= {fault.operator for fault in found}
+
+
+def test_a_place_gives_one_fault_however_many_operators_apply(root: Path) -> None:
+    found = sample(root, [Path("m.py")], 100, 1)
+    assert sum("ReplaceBinaryOperator" in fault.operator for fault in found) == 1
+
+
+def test_an_edit_elsewhere_leaves_the_sample_as_it_was(root: Path) -> None:
+    before = sample(root, [Path("m.py")], 3, 1)
+    (root / "m.py").write_text("import math\n\n\n" + MODULE)
+    after = sample(root, [Path("m.py")], 3, 1)
+    assert [fault.key for fault in after] == [fault.key for fault in before]
+    assert [fault.key for fault in sample(root, [Path("m.py")], 3, 2)] != [f.key for f in before]
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch", "tensorflow", "paddle", "mxnet"])
+def test_each_module_is_about_one_profile_or_named_as_left_out(backend: str) -> None:
+    found = [path for profile in PROFILES for path in modules(ROOT, backend, profile)]
+    assert len(set(found)) == len(found)
+    own = Path(source_folder(backend))
+    left_out = {path.relative_to(ROOT) for path in (ROOT / own).rglob("*.py")} - set(found)
+    rooms = {path.relative_to(own).with_suffix("").parts[0] for path in left_out}
+    allowed = {"probe", "simulator", "installation", "importing", "deep_copy"}
+    assert rooms <= allowed
+
+
+def test_the_contracts_promise_comes_before_a_plugins_own_words() -> None:
+    path = ROOT / "unidev/numpy_backend/backend.py"
+    lines = path.read_text().splitlines()
+    line = next(i for i, text in enumerate(lines, 1) if "def copy_to" in text)
+    fault = Fault(str(path.relative_to(ROOT)), "", 0, line, "NumpyBackend.copy_to", "", "")
+    assert "always new memory" in promise_of(ROOT, fault) or "new" in promise_of(ROOT, fault)
+
+
+def test_verdicts_are_read_back_by_the_next_run(tmp_path: Path) -> None:
+    fault, verdict = made("-a\n+b"), Verdict("fail", "copy.zero_d on host", 1.5)
+    Record(tmp_path / "r.jsonl").add(fault, verdict)
+    again = Record(tmp_path / "r.jsonl")
+    assert fault in again
+    assert again[fault] == verdict
+    assert made("-a\n+c") not in again
+
+
+def test_the_interval_is_wilsons() -> None:
+    found = Score(caught=90, survivors=(made(""),) * 10, equivalents=(), hows=Counter())
+    assert found.share == 0.9
+    assert [round(end, 4) for end in found.interval] == [0.8256, 0.9448]
+    assert math.isnan(Score(0, (), (), Counter()).share)
+
+
+ENTRY = """
+[[equivalent]]
+module = "m.py"
+function = "f"
+removed = "x = 1"
+added = "x = 2"
+reason = "the cache alone is larger"
+"""
+
+
+def test_a_listed_fault_is_left_out_and_too_many_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "list.toml").write_text(ENTRY)
+    listed = Equivalents(tmp_path / "list.toml")
+    record = Record(tmp_path / "r.jsonl")
+    faults = [made("-    x = 1\n+    x = 2"), made("-y\n+z"), made("-v\n+w")]
+    for fault, how in zip(faults, ("survived", "survived", "fail"), strict=True):
+        record.add(fault, Verdict(how, "", 1.0))
+    found = score(faults, record, listed)
+    assert (found.caught, found.judged, found.survivors) == (1, 2, (faults[1],))
+    twice = [faults[0], faults[0], *faults[1:]]
+    with pytest.raises(ValueError, match="2 of 4 faults are listed as equivalent"):
+        score(twice, record, listed)
+
+
+def test_a_fault_is_judged_on_a_copy_and_undone(tmp_path: Path) -> None:
+    judge = Judge(ROOT, tmp_path / "copy", "numpy", "interop")
+    judge.calibrate()
+    module = "unidev/numpy_backend/interop.py"
+    sound = (ROOT / module).read_text()
+    broken = Fault(module, "", 0, 1, "", "", sound.replace("def ", "def not_", 1))
+    assert judge.judge(broken).is_caught
+    assert (tmp_path / "copy" / module).read_text() == sound
+    harmless = Fault(module, "", 0, 1, "", "", sound + "\n# the same program\n")
+    assert judge.judge(harmless).how == "survived"

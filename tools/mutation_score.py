@@ -1,0 +1,121 @@
+"""How many faults, made by a machine in unidev's own code, does the conformance suite catch?
+
+    nox -s mutation -- torch --profile tensor --sample 100 --seed 1
+
+Samples faults in the modules that the profile is about, judges each with `unidev conform
+--fail-fast`, and prints the score, its 95 % interval and the survivors. Verdicts are kept as they
+come: the same command goes on where it was stopped, and `--again` judges survivors once more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mutation.equivalent import Equivalents
+from mutation.faults import sample
+from mutation.judging import Judge
+from mutation.modules import modules
+from mutation.promises import promise_of
+from mutation.record import Record
+from mutation.score import score
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mutation.faults import Fault
+
+ROOT = Path(__file__).parents[1]
+LIST = Path(__file__).with_name("mutation") / "equivalent.toml"
+
+
+def main(words: Sequence[str]) -> int:
+    """Judge a sample; 0 if every fault has a verdict."""
+    asked = _options().parse_args(words)
+    chosen = modules(ROOT, asked.backend, asked.profile)
+    faults = sample(ROOT, chosen, asked.sample, asked.seed)
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    record = Record(asked.folder / f"{asked.backend}-{asked.profile}-{asked.seed}.jsonl")
+    left = [fault for fault in faults if fault not in record]
+    if asked.again:
+        left = [fault for fault in faults if fault not in record or not record[fault].is_caught]
+    print(f"{len(faults)} faults in {len(chosen)} modules; {len(left)} to judge", flush=True)
+    try:
+        if left:
+            _judge(left, record, asked)
+    finally:
+        _print(faults, record, asked)
+    return 0 if all(fault in record for fault in faults) else 1
+
+
+def _options() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("backend")
+    parser.add_argument("--profile", default="tensor")
+    parser.add_argument("--sample", type=int, default=100, help="number of faults")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=1, help="faults judged at once")
+    parser.add_argument("--again", action="store_true", help="judge survivors once more")
+    parser.add_argument("--folder", type=Path, default=ROOT / ".cache" / "mutation")
+    return parser
+
+
+def _judge(left: list[Fault], record: Record, asked: argparse.Namespace) -> None:
+    queue, lock, stop = list(left), threading.Lock(), threading.Event()
+    top = Path(tempfile.mkdtemp(prefix="unidev-mutation-"))
+
+    def work(number: int) -> None:
+        judge = Judge(ROOT, top / str(number), asked.backend, asked.profile)
+        print(f"without a fault: {judge.calibrate():.0f} s", flush=True)
+        while not stop.is_set():
+            with lock:
+                if not queue:
+                    return
+                fault = queue.pop(0)
+            verdict = judge.judge(fault)
+            if stop.is_set():  # it was interrupted with everything else: no verdict
+                return
+            record.add(fault, verdict)
+            print(
+                f"{verdict.how:8} {verdict.seconds:6.1f} s  {fault.module}:{fault.line} "
+                f"{fault.operator.rpartition('/')[2]} {verdict.by}",
+                flush=True,
+            )
+
+    with ThreadPoolExecutor(asked.workers) as pool:
+        try:
+            for done in [pool.submit(work, number) for number in range(asked.workers)]:
+                done.result()
+        except BaseException:
+            stop.set()
+            raise
+        finally:
+            shutil.rmtree(top, ignore_errors=stop.is_set())
+
+
+def _print(faults: Sequence[Fault], record: Record, asked: argparse.Namespace) -> None:
+    found = score(faults, record, Equivalents(LIST))
+    for fault in found.survivors:
+        print(f"\n{fault.module}:{fault.line}, in {fault.function or 'the module'}")
+        print(f"  promise: {promise_of(ROOT, fault)}")
+        print("\n".join(f"    {line}" for line in fault.diff.splitlines()))
+    for fault, reason in found.equivalents:
+        print(f"\nequivalent: {fault.module}:{fault.line}: {reason}")
+    low, high = found.interval
+    hows = ", ".join(f"{count} {how}" for how, count in sorted(found.hows.items()))
+    print(
+        f"\n{asked.backend} {asked.profile}, seed {asked.seed}: {found.caught} of {found.judged} "
+        f"caught, {found.share:.0%} ({low:.0%} to {high:.0%}); {hows}; "
+        f"{len(found.equivalents)} equivalent, left out",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
