@@ -18,12 +18,11 @@ if TYPE_CHECKING:
 PROFILES = ("tensor", "train", "multi", "interop")
 GROUPS = (
     "smoke", "devices", "create", "copy", "as_in_device", "containers", "host_data", "errors",
-    "values", "sequences", "threads", "prefetch", "memory", "statistics", "many", "pinned", "queued",
-    "current",
-    "contexts", "scarcity", "tracer", "gradients", "value_and_grad", "models", "placing",
-    "failures", "footprint", "nested", "layers", "functional", "checkpoints", "damage",
-    "splitting", "replicating", "packing", "reducing", "data_parallel", "spreading", "workers",
-    "converting",
+    "values", "sequences", "threads", "prefetch", "memory", "statistics", "many", "pinned",
+    "queued", "current", "contexts", "scarcity", "tracer", "gradients", "value_and_grad", "models",
+    "placing", "failures", "footprint", "nested", "layers", "functional", "checkpoints", "damage",
+    "training_sequences", "splitting", "replicating", "packing", "reducing", "data_parallel",
+    "spreading", "workers", "converting",
 )  # fmt: skip
 """The order in which they run: a faulty probe is found before it is used to judge anything."""
 

@@ -6,8 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import mxnet as mx  # type: ignore[import-untyped]
+from mxnet.ndarray.sparse import BaseSparseNDArray  # type: ignore[import-untyped]
 
-from unidev import Collectives
+from unidev import Collectives, UnsupportedOperation
 from unidev_mxnet.native_calls import numpy_shapes, reshaped
 
 if TYPE_CHECKING:
@@ -36,6 +37,14 @@ class MxnetCollectives(Collectives):
                 unpacked.append(_of_class(flat, reshaped(legacy._slice(start, stop), shape)))
                 start = stop
         return unpacked
+
+    def rows(self, x: Tensor, start: int, stop: int) -> Tensor:
+        """Refuses sparse arrays, of which MXNet slices some by rows, and others not."""
+        if isinstance(x, BaseSparseNDArray):
+            raise UnsupportedOperation(
+                f"splitting a sparse array ({x.stype})", "use x.tostype('default') first"
+            )
+        return super().rows(x, start, stop)
 
     def combine(self, a: Tensor, b: Tensor, op: str) -> Tensor:
         """Writes to ``a``."""

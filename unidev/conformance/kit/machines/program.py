@@ -7,6 +7,7 @@ probe, which makes views and writes to tensors in the framework's own calls.
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -27,19 +28,25 @@ probe = unidev.active_backend().probe
 scopes = contextlib.ExitStack()
 folder = tempfile.mkdtemp()
 """
-_DEFINITIONS = """\
-def in_thread(call):
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(call).result()
-"""
-_CALL = re.compile(r"unidev\.(\w+)\(")
 _FUNCTION = re.compile(r"unidev\.(?:nn\.)?(?:functional\.)?(\w+)")
+
+
+class ProgramError(AssertionError):
+    """A line of a program failed."""
+
+    def __init__(self, message: str, lines: int) -> None:
+        super().__init__(message)
+        self.lines = lines
+        """How many the program has."""
+        self.at = time.monotonic()
 
 
 class Program:
     """Lines of Python that have been executed, in names of their own."""
 
-    def __init__(self, bench: Workbench, folder: str) -> None:
+    def __init__(
+        self, bench: Workbench, folder: str, definitions: str, failures: list[ProgramError]
+    ) -> None:
         import contextlib
         from concurrent.futures import ThreadPoolExecutor
 
@@ -47,7 +54,7 @@ class Program:
 
         import unidev
 
-        self._bench = bench
+        self._bench, self._definitions, self._failures = bench, definitions, failures
         self._lines: list[str] = []
         self.calls: Counter[str] = Counter()
         self.scopes = contextlib.ExitStack()
@@ -55,13 +62,13 @@ class Program:
             "np": np, "unidev": unidev, "probe": bench.probe, "scopes": self.scopes,
             "folder": folder, "contextlib": contextlib, "ThreadPoolExecutor": ThreadPoolExecutor,
         }  # fmt: skip
-        exec(_DEFINITIONS, self.names)  # noqa: S102  our own text, as in the printed program
+        exec(definitions, self.names)  # noqa: S102  our own text, as in the printed program
 
     def run(self, *lines: str) -> None:
         """Execute lines.
 
         Raises:
-            AssertionError: one raises anything; the message has the program up to it.
+            ProgramError: one raises anything; the message has the program up to it.
         """
         for line in lines:
             self._lines.append(line)
@@ -70,7 +77,9 @@ class Program:
                 exec(line, self.names)  # noqa: S102  made by a machine of ours
             except Exception as error:  # whatever it is, the contract is that the line works
                 said = "" if isinstance(error, AssertionError) else f" raises {_brief(error)}"
-                raise AssertionError(f"the last line fails{said}:\n{self}") from error
+                failure = ProgramError(f"the last line fails{said}:\n{self}", len(self._lines))
+                self._failures.append(failure)
+                raise failure from error
 
     def check(self, *conditions: str) -> None:
         """Execute an assertion for each condition."""
@@ -84,8 +93,14 @@ class Program:
         count = self._bench.backend.simulated_count
         beginning = _BEGINNING.format(backend=self._bench.backend.name)
         lines: Iterable[str] = (f"# UNIDEV_SIMULATE={count} python program.py", beginning)
-        needs_thread = any("in_thread" in line for line in self._lines)
-        return "\n".join([*lines, *[_DEFINITIONS] * needs_thread, *self._lines])
+        return "\n".join([*lines, *self._needed(), *self._lines])
+
+    def _needed(self) -> Iterable[str]:
+        """The definitions of what the lines call."""
+        for definition in self._definitions.split("\n\n"):
+            name = definition.removeprefix("def ").partition("(")[0]
+            if any(f"{name}(" in line or f"({name})" in line for line in self._lines):
+                yield f"{definition}\n"
 
 
 def _brief(error: Exception) -> str:

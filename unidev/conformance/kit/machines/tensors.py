@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 import unidev
 from unidev.conformance.kit.inputs.samples import is_numpy_dtype
-from unidev.conformance.kit.machines.machine import MOST_HELD, Held, Machine
+from unidev.conformance.kit.machines.machine import SHAPES, Machine, size_of
 from unidev.conformance.kit.oracle import overlapping_bytes
 from unidev.contract.backend import Unsupported
 
@@ -25,11 +24,6 @@ FUNCTIONS = (
 )  # fmt: skip
 """The public functions that it calls, as far as the backend has them."""
 
-_SHAPES = st.one_of(
-    st.lists(st.integers(1, 5), min_size=0, max_size=3).map(tuple),
-    st.tuples(st.integers(2, 5), st.integers(2, 5)),  # views are of these
-    st.tuples(st.just(3), st.integers(300, 1_100)),
-)
 _VIEWS = {
     "probe.views({x})['transposed']": "{m}.T",
     "probe.views({x})['sliced']": "{m}[1:, ::2]",
@@ -42,17 +36,23 @@ _OF_MATRICES = [view for view in _VIEWS if "views" in view]
 class TensorMachine(Machine):
     """Holds the tensors of a backend against arrays of NumPy."""
 
+    definitions = """\
+def in_thread(call):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result()
+"""
+
     def __init__(self) -> None:
         super().__init__()
         self._scopes: list[str] = []
-        probe, backend = self.bench.probe, self.bench.backend
-        self._is_mutable = not isinstance(probe.write, Unsupported)
+        backend = self.bench.backend
         self._dtypes = [d for d in self.bench.dtypes(*self.bench.devices) if d != "complex128"]
         self._numbers = [d for d in self._dtypes if d not in ("bool", "complex64")]
         is_of_numpy = backend.spec.framework == "numpy"
-        self._converts = not (
-            is_of_numpy or isinstance(backend.interop, Unsupported)
-        ) and "numpy" in unidev.list_backends()
+        self._converts = (
+            not (is_of_numpy or isinstance(backend.interop, Unsupported))
+            and "numpy" in unidev.list_backends()
+        )
 
     # -- making -----------------------------------------------------------------------------------
 
@@ -60,54 +60,54 @@ class TensorMachine(Machine):
     def make_an_array(self, data: DataObject) -> None:
         """From an array of the host, which may change afterwards."""
         dtype, (where, device) = self.pick(data, self._dtypes), self._where(data)
-        number, shape = self.number(), self.pick(data, _SHAPES)
-        self._model(number, f"np.arange({_size(shape)}) % 113 + 1", dtype, shape)
+        number, shape = self.number(), self.pick(data, SHAPES)
+        self.model(number, f"np.arange({size_of(shape)}) % 113 + 1", dtype, shape)
         given = f", dtype={dtype!r}" if not is_numpy_dtype(dtype) else ""
         self.program.run(f"t{number} = unidev.array(m{number}{given}{where})")
-        self._hold(number, dtype, device)
+        self.hold(number, dtype, device)
 
     @rule(data=st.data(), name=st.sampled_from(["zeros", "ones", "full", "empty"]))
     def make_alike(self, data: DataObject, name: str) -> None:
         """Of one number everywhere."""
         dtype, (where, device) = self.pick(data, self._dtypes), self._where(data)
-        number, shape = self.number(), self.pick(data, _SHAPES)
+        number, shape = self.number(), self.pick(data, SHAPES)
         values = {"zeros": 0, "ones": 1}
         value = values.get(name, 1 if dtype == "bool" else 100)
-        self._model(number, f"np.full({_size(shape)}, {value})", dtype, shape)
+        self.model(number, f"np.full({size_of(shape)}, {value})", dtype, shape)
         given = f"{shape}, {value}" if name == "full" else f"{shape}"
         self.program.run(f"t{number} = unidev.{name}({given}, dtype={dtype!r}{where})")
         if name == "empty":
-            if not self._is_mutable:
+            if not self.is_mutable:
                 return  # whatever is in it
             self.program.run(f"probe.write(t{number}, {value})")
-        self._hold(number, dtype, device)
+        self.hold(number, dtype, device)
 
     @rule(data=st.data())
     def make_a_range(self, data: DataObject) -> None:
         """``arange``."""
         dtype, (where, device) = self.pick(data, self._numbers), self._where(data)
         number, stop = self.number(), self.pick(data, st.integers(1, 120))
-        self._model(number, f"np.arange(1, {stop} + 1)", dtype, (stop,))
+        self.model(number, f"np.arange(1, {stop} + 1)", dtype, (stop,))
         self.program.run(f"t{number} = unidev.arange(1, {stop} + 1, dtype={dtype!r}{where})")
-        self._hold(number, dtype, device)
+        self.hold(number, dtype, device)
 
     @rule(data=st.data(), name=st.sampled_from(["rand", "randn"]))
     def make_at_random(self, data: DataObject, name: str) -> None:
         """One seed gives the same numbers on every device."""
-        number, shape, device = self.number(), self.pick(data, _SHAPES), self.device(data)
+        number, shape, device = self.number(), self.pick(data, SHAPES), self.device(data)
         self.program.run(
             f"unidev.seed({number})",
             f"m{number} = unidev.to_numpy(unidev.{name}({shape}, device='cpu'))",
             f"unidev.seed({number})",
             f"t{number} = unidev.{name}({shape}, device={device!r})",
         )
-        self._hold(number, "float32", device)
+        self.hold(number, "float32", device)
 
     @precondition(lambda self: self.held)
     @rule(data=st.data(), name=st.sampled_from(["zeros", "ones", "empty"]))
     def make_like(self, data: DataObject, name: str) -> None:
         """``zeros_like`` and the others, there or on another device."""
-        held, number = self._any(data), self.number()
+        held, number = self.any(data), self.number()
         device = self.pick(data, [held.device, self.device(data)])
         where = "" if device == held.device else f", device={device!r}"
         value = {"zeros": 0, "ones": 1, "empty": 1}[name]
@@ -116,21 +116,21 @@ class TensorMachine(Machine):
             f"t{number} = unidev.{name}_like({held.x}{where})",
         )
         if name == "empty":
-            if not self._is_mutable:
+            if not self.is_mutable:
                 return
             self.program.run(f"probe.write(t{number}, {value})")
-        self._hold(number, held.dtype, device)
+        self.hold(number, held.dtype, device)
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
     def make_of_a_tensor(self, data: DataObject) -> None:
         """``array`` of a tensor: always new memory."""
-        held, number, device = self._any(data), self.number(), self.device(data)
+        held, number, device = self.any(data), self.number(), self.device(data)
         self.program.run(
             f"m{number} = {held.m}.copy()",
             f"t{number} = unidev.array({held.x}, device={device!r})",
         )
-        self._hold(number, held.dtype, device)
+        self.hold(number, held.dtype, device)
 
     # -- views ------------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class TensorMachine(Machine):
     @rule(data=st.data())
     def view(self, data: DataObject) -> None:
         """On the same memory, if the framework has views."""
-        held, number = self._any(data), self.number()
+        held, number = self.any(data), self.number()
         is_matrix = self.program.value(f"{held.m}.ndim == 2 and {held.m}.shape[0] > 1")
         views = [*_VIEWS, f"{held.x}[1:]"] if is_matrix else ["probe.same_memory({x})"]
         how = self.pick(data, views)
@@ -154,27 +154,27 @@ class TensorMachine(Machine):
         self.program.run(f"m{number} = {model}{'' if is_shared else '.copy()'}")
         made_of = held.storage if is_shared else object()
         is_writable = held.is_writable and not ("broadcast" in how and is_shared)
-        self._hold(number, held.dtype, held.device, storage=made_of, is_writable=is_writable)
+        self.hold(number, held.dtype, held.device, storage=made_of, is_writable=is_writable)
 
     # -- transfers --------------------------------------------------------------------------------
 
     @precondition(lambda self: self.held)
     @rule(data=st.data(), is_queued=st.booleans())
-    def copy(self, data: DataObject, is_queued: bool) -> None:  # noqa: FBT001
+    def copy(self, data: DataObject, is_queued: bool) -> None:
         """``copy_to``: new memory, wherever it goes."""
-        held, number, device = self._any(data), self.number(), self.device(data)
+        held, number, device = self.any(data), self.number(), self.device(data)
         options = ", non_blocking=True" if is_queued else ""
         self.program.run(
             f"t{number} = unidev.copy_to({held.x}, {self._spelt(data, device)}{options})",
             f"m{number} = {held.m}.copy()",
         )
-        self._hold(number, held.dtype, device)
+        self.hold(number, held.dtype, device)
 
     @precondition(lambda self: self.held)
     @rule(data=st.data(), is_queued=st.booleans())
-    def move(self, data: DataObject, is_queued: bool) -> None:  # noqa: FBT001
+    def move(self, data: DataObject, is_queued: bool) -> None:
         """``as_in_device``: the tensor itself, or a copy."""
-        held, number, device = self._any(data), self.number(), self.device(data)
+        held, number, device = self.any(data), self.number(), self.device(data)
         options = ", non_blocking=True" if is_queued else ""
         made = f"t{number} = unidev.as_in_device({held.x}, {self._spelt(data, device)}{options})"
         self.program.run(made)
@@ -183,13 +183,13 @@ class TensorMachine(Machine):
             self.program.run(f"del t{number}")
             return
         self.program.run(f"m{number} = {held.m}.copy()")
-        self._hold(number, held.dtype, device)
+        self.hold(number, held.dtype, device)
 
     @precondition(lambda self: len(self.held) > 1)
     @rule(data=st.data(), verb=st.sampled_from(["copy_to", "map_tensors", "device_put"]))
     def copy_a_container(self, data: DataObject, verb: str) -> None:
         """Each tensor once, also one that occurs twice."""
-        one, other, device = self._any(data), self._any(data), self.device(data)
+        one, other, device = self.any(data), self.any(data), self.device(data)
         tree = f"{{'a': {one.x}, 'b': [{other.x}, 'text', {one.x}]}}"
         given = {
             "copy_to": f"unidev.copy_to({tree}, {device!r})",
@@ -204,27 +204,27 @@ class TensorMachine(Machine):
         for held, place in made:
             number = self.number()
             self.program.run(f"t{number} = {place}", f"m{number} = {held.m}.copy()")
-            self._hold(number, held.dtype, device)
+            self.hold(number, held.dtype, device)
         self.program.run("del tree")
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
     def read_ahead(self, data: DataObject) -> None:
         """``prefetch``: in order, in new memory."""
-        device, several = self.device(data), [self._any(data) for _ in range(2)]
+        device, several = self.device(data), [self.any(data) for _ in range(2)]
         batches = ", ".join(held.x for held in several)
         numbers = [self.number() for _ in several]
         names = ", ".join(f"t{number}" for number in numbers)
         self.program.run(f"{names} = unidev.prefetch([{batches}], {device!r})")
         for held, number in zip(several, numbers, strict=True):
             self.program.run(f"m{number} = {held.m}.copy()")
-            self._hold(number, held.dtype, device)
+            self.hold(number, held.dtype, device)
 
     @precondition(lambda self: self.held)
     @rule(data=st.data())
     def copy_in_a_thread(self, data: DataObject) -> None:
         """No scope of this thread reaches another one."""
-        held, device = self._any(data), self.device(data)
+        held, device = self.any(data), self.device(data)
         copied, made = self.number(), self.number()
         self.program.run(
             f"t{copied} = in_thread(lambda: unidev.copy_to({held.x}, {device!r}))",
@@ -232,12 +232,12 @@ class TensorMachine(Machine):
             f"t{made} = in_thread(lambda: unidev.zeros(3))",
             f"m{made} = np.zeros(3, 'float32')",
         )
-        self._hold(copied, held.dtype, device)
-        self._hold(made, "float32", self.devices[0])
+        self.hold(copied, held.dtype, device)
+        self.hold(made, "float32", self.devices[0])
 
     # -- writing, dropping ------------------------------------------------------------------------
 
-    @precondition(lambda self: self._is_mutable and any(held.is_writable for held in self.held))
+    @precondition(lambda self: self.is_mutable and any(held.is_writable for held in self.held))
     @rule(data=st.data())
     def write(self, data: DataObject) -> None:
         """Whatever shares the memory changes with it, and nothing else."""
@@ -249,7 +249,7 @@ class TensorMachine(Machine):
     @rule(data=st.data())
     def drop(self, data: DataObject) -> None:
         """The memory may be given to the next tensor."""
-        held = self._any(data)
+        held = self.any(data)
         self.held.remove(held)
         self.program.run(f"del {held.x}")
 
@@ -276,8 +276,8 @@ class TensorMachine(Machine):
     @rule(data=st.data())
     def look(self, data: DataObject) -> None:
         """Its values, its device, and a copy of it on the host that may be written to."""
-        held = self._any(data)
-        self._check(held)
+        held = self.any(data)
+        self.check(held)
         if is_numpy_dtype(held.dtype):
             self.program.run(f"a = unidev.to_numpy({held.x})")
             self.program.check(f"a.tobytes() == {held.m}.tobytes()", f"a.dtype == {held.m}.dtype")
@@ -287,7 +287,7 @@ class TensorMachine(Machine):
     @rule(data=st.data())
     def compare(self, data: DataObject) -> None:
         """Whether two are on one device, and whether they share memory."""
-        one, other = self._any(data), self._any(data)
+        one, other = self.any(data), self.any(data)
         is_same, names = one.device == other.device, f"{one.x}, {other.x}"
         shares = one.storage is other.storage
         self.program.check(
@@ -302,7 +302,7 @@ class TensorMachine(Machine):
     @rule(data=st.data())
     def convert(self, data: DataObject) -> None:
         """Into NumPy's array, copied."""
-        held = self._any(data)
+        held = self.any(data)
         if is_numpy_dtype(held.dtype):
             given = f"{held.x}, 'numpy', device='cpu', copy=True"
             self.program.check(f"unidev.convert({given}).tobytes() == {held.m}.tobytes()")
@@ -312,19 +312,7 @@ class TensorMachine(Machine):
         """``synchronize``."""
         self.program.run(f"unidev.synchronize({self.device(data)!r})")
 
-    def teardown(self) -> None:
-        """All that is held has its values still."""
-        try:
-            for held in self.held:
-                self._check(held)
-        finally:
-            super().teardown()
-
     # -- names ------------------------------------------------------------------------------------
-
-    def _any(self, data: DataObject) -> Held:
-        found: Held = self.pick(data, self.held)
-        return found
 
     def _where(self, data: DataObject) -> tuple[str, str]:
         """The option ``device=`` or none, and where the tensor goes."""
@@ -335,28 +323,3 @@ class TensorMachine(Machine):
 
     def _spelt(self, data: DataObject, device: str) -> str:
         return str(self.pick(data, [repr(device), f"unidev.as_device({device!r})"]))
-
-    def _model(self, number: int, values: str, dtype: str, shape: tuple[int, ...]) -> None:
-        kept = dtype if is_numpy_dtype(dtype) else "float32"
-        self.program.run(f"m{number} = ({values}).astype({kept!r}).reshape({shape})")
-
-    def _hold(self, number: int, dtype: str, device: str, **also: Any) -> None:
-        also.setdefault("storage", object())
-        also.setdefault("is_writable", True)
-        self.held.append(Held(number, dtype, device, **also))
-        if len(self.held) > MOST_HELD:
-            self.program.run(f"del {self.held.pop(0).x}")
-
-    def _check(self, held: Held) -> None:
-        x, m = held.x, held.m
-        if is_numpy_dtype(held.dtype):
-            self.program.check(f"probe.read({x}) == {m}.tobytes()")
-        else:  # NumPy does not have it
-            numbers = f"unidev.to_numpy(unidev.array({x}, dtype='float32'))"
-            self.program.check(f"np.array_equal({numbers}, {m})")
-        self.program.check(f"str(unidev.device_of({x})) == {held.device!r}")
-        self.program.check(f"tuple({x}.shape) == {m}.shape")
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    return int(np.prod(shape, dtype=int))

@@ -163,7 +163,13 @@ class MxnetModels(Models):
                 "its compiled graph cannot be copied: unidev.DataParallel(model, devices) needs no "
                 "copy",
             )
-        return super().copy(model)
+        made = super().copy(model)
+        # A deep copy has its gradients, but MXNet does not record for them: it is of arrays, and
+        # what marks an array as a variable is beside it (1.9.1).
+        for _, parameter in _all_parameters(made):
+            if parameter._grad:
+                autograd.mark_variables(parameter._data, parameter._grad, parameter.grad_req)
+        return made
 
     # -- checkpoints -------------------------------------------------------------------------------
 

@@ -1,0 +1,21 @@
+"""Sequences of placing, training, saving, splitting and reducing, drawn and held against a model.
+
+PYTEST_DONT_REWRITE
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unidev.conformance.kit.machines.machine import run_machine
+from unidev.conformance.kit.machines.training import TrainingMachine
+from unidev.conformance.running.catalog import check
+
+if TYPE_CHECKING:
+    from unidev.conformance.kit.workbench import Workbench
+
+
+@check(required=True, needs=("models", "layers", "functions", "collectives"), also_in=("multi",))
+def test_of_models_and_shards(bench: Workbench) -> None:
+    """Placing, steps, files, replicas, shards and sums: the weights and values of NumPy always."""
+    run_machine(TrainingMachine, bench, programs=10, lines=20)
