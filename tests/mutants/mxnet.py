@@ -1,4 +1,4 @@
-"""Faults of an MXNet backend: contexts, thread-local semantics, handles, views that are none.
+"""Faults of an MXNet backend in its tensors: contexts, semantics per thread, handles, sharing.
 
 Each leaves out one thing that the backend takes care of, or uses the call of MXNet's that looks
 right. MXNet is imported only where a mutant breaks something.
@@ -24,17 +24,17 @@ def mxnet_mutant(
 # -- tensors ---------------------------------------------------------------------------------------
 
 
-def _change_copies(backend: Any, when: Callable[[Any, Any], bool], copied: Any) -> None:
-    """Let ``copied(x, device)`` be the copy ``when`` that says so of an array and a device."""
+def _change_copies(backend: Any, when: Callable[[Any], bool], copied: Any) -> None:
+    """Let ``copied(self, x, device)`` be the copy of an array ``when`` that says so of it."""
     copy, quick = backend.copy_to, backend.copy_if_there
 
     @replace(backend)
     def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        return copied(x, device) if when(x, device) else copy(self, x, device, non_blocking)
+        return copied(self, x, device) if when(x) else copy(self, x, device, non_blocking)
 
     @replace(backend)
     def copy_if_there(self: Any, x: Any, device: Any) -> Any:
-        return None if when(x, device) else quick(self, x, device)
+        return None if when(x) else quick(self, x, device)
 
 
 @mxnet_mutant("copy.float64_and_int64_not_narrowed", "create.each_dtype_on_each_device")
@@ -83,10 +83,10 @@ def legacy_arrays_are_not_copied(backend: Any) -> None:
     """``as_in_context`` is ``as_in_ctx`` of legacy arrays: a view of what is there already."""
     import mxnet as mx
 
-    def copied(x: Any, device: Any) -> Any:
+    def copied(_self: Any, x: Any, device: Any) -> Any:
         return x.as_in_context(device.native).detach()
 
-    _change_copies(backend, lambda x, _: type(x) is mx.nd.NDArray, copied)
+    _change_copies(backend, lambda x: type(x) is mx.nd.NDArray, copied)
 
 
 @mxnet_mutant("create.scopes_end_in_any_order")
@@ -107,7 +107,7 @@ def one_context_for_all_scopes(backend: Any) -> None:
 
 @mxnet_mutant("smoke.globals_restored")
 def reading_leaves_numpy_shapes_on(backend: Any) -> None:
-    """``mx.util.set_np_shape(True)`` for a 0-d array, and no one to switch it off again."""
+    """``mx.util.set_np_shape(True)`` for 0-d arrays, which nothing switches off again."""
     import mxnet as mx
 
     read = backend.to_numpy
@@ -191,11 +191,11 @@ def copies_are_allocated_by_the_operator(backend: Any) -> None:
     """``copyto`` returns before there is memory, and the error comes to whoever waits next."""
     import mxnet as mx
 
-    def copied(x: Any, device: Any) -> Any:
+    def copied(_self: Any, x: Any, device: Any) -> Any:
         with mx.util.np_shape(True):
             return x.copyto(device.native)
 
-    _change_copies(backend, lambda *_: True, copied)
+    _change_copies(backend, lambda _: True, copied)
 
 
 @mxnet_mutant("copy.gradient_reaches_the_source")
@@ -221,15 +221,12 @@ def copies_of_variables_are_variables(backend: Any) -> None:
 def large_copies_go_through_the_host(backend: Any) -> None:
     """Above 2**16 elements ``_sync_copyfrom`` is faster between contexts; it is not recorded."""
 
-    def copied(x: Any, device: Any) -> Any:
-        made = device_backend.empty(x.shape, x.dtype, device)
+    def copied(self: Any, x: Any, device: Any) -> Any:
+        made = self.empty(x.shape, x.dtype, device)
         made._sync_copyfrom(x.asnumpy())
         return made
 
-    from unidev.registry.loading import load_backend
-
-    device_backend = load_backend("mxnet")
-    _change_copies(backend, lambda x, _: x.size > 2**16, copied)
+    _change_copies(backend, lambda x: x.size > 2**16, copied)
 
 
 # -- other frameworks ------------------------------------------------------------------------------
