@@ -1,0 +1,270 @@
+"""Faults of an MXNet backend in its tensors: contexts, semantics per thread, handles, sharing.
+
+Each leaves out one thing that the backend takes care of, or uses the call of MXNet's that looks
+right. MXNet is imported only where a mutant breaks something.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mutants.mutant import MXNET, Mutant, in_place_of, mutant, replace, replace_value, when_restored
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def mxnet_mutant(
+    *caught_by: str, profile: str = "tensor"
+) -> Callable[[Callable[[Any], None]], Mutant]:
+    """As ``mutant``, of MXNet's backend."""
+    return mutant(*caught_by, profile=profile, plugin=MXNET)
+
+
+# -- tensors ---------------------------------------------------------------------------------------
+
+
+def _change_copies(backend: Any, when: Callable[[Any], bool], copied: Any) -> None:
+    """Let ``copied(self, x, device)`` be the copy of an array ``when`` that says so of it."""
+    copy, quick = backend.copy_to, backend.copy_if_there
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        return copied(self, x, device) if when(x) else copy(self, x, device, non_blocking)
+
+    @replace(backend)
+    def copy_if_there(self: Any, x: Any, device: Any) -> Any:
+        return None if when(x) else quick(self, x, device)
+
+
+@mxnet_mutant("copy.float64_and_int64_not_narrowed", "create.each_dtype_on_each_device")
+def host_arrays_pass_through_float32(backend: Any) -> None:
+    """``mx.nd.array`` makes float32 of any host array, and ``astype`` widens what is left."""
+    import mxnet as mx
+
+    @replace(backend)
+    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
+        with mx.util.np_shape(True):
+            return mx.nd.array(array, ctx=device.native).astype(dtype).as_np_ndarray()
+
+
+@mxnet_mutant("create.from_numpy_without_aliasing")
+def large_host_arrays_are_adopted(backend: Any) -> None:
+    """``mx.nd.from_numpy`` shares a contiguous array's memory, by default, from 1 MiB on."""
+    import mxnet as mx
+
+    make = backend.from_numpy
+
+    @replace(backend)
+    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
+        is_large = array.nbytes >= 2**20 and array.dtype == dtype and array.flags.c_contiguous
+        if not is_large or not array.flags.writeable or device is not self.cpu:
+            return make(self, array, dtype, device)
+        made = mx.nd.from_numpy(array)
+        array.flags.writeable = True  # MXNet has cleared it
+        return made.as_np_ndarray()
+
+
+@mxnet_mutant("create.from_numpy_without_aliasing")
+def float64_is_read_in_place(backend: Any) -> None:
+    """The view for saving checkpoints is given to users, of the one dtype that needs no cast."""
+    from unidev_mxnet.native_calls import host_view
+
+    read = backend.to_numpy
+
+    @replace(backend)
+    def to_numpy(self: Any, x: Any) -> Any:
+        in_place = x.dtype == "float64" and x.size and x.stype == "default"
+        return host_view(x) if in_place else read(self, x)
+
+
+@mxnet_mutant("copy.strings_ragged_sparse")
+def legacy_arrays_are_not_copied(backend: Any) -> None:
+    """``as_in_context`` is ``as_in_ctx`` of legacy arrays: a view of what is there already."""
+    import mxnet as mx
+
+    def copied(_self: Any, x: Any, device: Any) -> Any:
+        return x.as_in_context(device.native).detach()
+
+    _change_copies(backend, lambda x: type(x) is mx.nd.NDArray, copied)
+
+
+@mxnet_mutant("create.scopes_end_in_any_order")
+def one_context_for_all_scopes(backend: Any) -> None:
+    """A ``Context`` keeps the previous one in itself: entered twice, it stays current for good."""
+    import mxnet as mx
+
+    contexts: dict[Any, Any] = {}
+
+    @replace(backend)
+    def native_scope(self: Any, device: Any) -> Any:
+        return contexts.setdefault(device, mx.Context(device.native))
+
+    current = mx.Context._default_ctx
+    before = getattr(current, "value", None)
+    when_restored(lambda: setattr(current, "value", before or mx.cpu()))
+
+
+@mxnet_mutant("smoke.globals_restored")
+def reading_leaves_numpy_shapes_on(backend: Any) -> None:
+    """``mx.util.set_np_shape(True)`` for 0-d arrays, which nothing switches off again."""
+    import mxnet as mx
+
+    read = backend.to_numpy
+    was_on = mx.util.is_np_shape()
+    when_restored(lambda: mx.util.set_np_shape(was_on))
+
+    @replace(backend)
+    def to_numpy(self: Any, x: Any) -> Any:
+        mx.util.set_np_shape(True)
+        return read(self, x)
+
+
+@mxnet_mutant("create.zero_d")
+def zero_d_is_made_in_the_current_context(backend: Any) -> None:
+    """A number is filled in without ``ctx``, on what is the default in this thread."""
+    import mxnet as mx
+
+    make = backend.full
+
+    @replace(backend)
+    def full(self: Any, shape: Any, value: Any, dtype: Any, device: Any) -> Any:
+        if shape:
+            return make(self, shape, value, dtype, device)
+        with mx.util.np_shape(True):
+            return mx.np.array(value, dtype=dtype)
+
+
+@mxnet_mutant("devices.unique")
+def every_context_is_a_cpu_too(backend: Any) -> None:
+    """``mx.cpu(1)`` is counted among CPUs, and is the memory of a simulated GPU as well."""
+    count = backend.device_count
+
+    @replace(backend)
+    def device_count(self: Any, kind: str) -> Any:
+        return 1 + self.simulated_count if kind == "cpu" else count(self, kind)
+
+
+@mxnet_mutant("queued.read_at_once", "copy.non_blocking")
+def queued_copies_bypass_the_engine(backend: Any) -> None:
+    """The bytes are written through NumPy, of which MXNet's engine, asked for a value, is unaware.
+
+    So they arrive when somebody waits for the device.
+    """
+    from unidev_mxnet.native_calls import host_view
+
+    copy, wait = backend.copy_to, backend.synchronize
+    queue: list[Any] = []
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        if not non_blocking or not x.size:
+            return copy(self, x, device, non_blocking)
+        made = self.zeros(x.shape, x.dtype, device)
+        queue.append((host_view(made), host_view(x)))
+        return made
+
+    @replace(backend)
+    def synchronize(self: Any, device: Any) -> None:
+        wait(self, device)
+        while queue:
+            target, source = queue.pop(0)
+            target[...] = source
+
+
+@mxnet_mutant("copy.lands_on_the_device_asked_for")
+def devices_are_known_by_the_handle(backend: Any) -> None:
+    """``x.ctx`` takes 2 µs, so it is kept by the handle, whose address the next array gets."""
+    known: dict[int, Any] = {}
+    ask = backend.device_of
+
+    @replace(backend)
+    def device_of(self: Any, x: Any) -> Any:
+        address = x.handle.value
+        if address not in known:
+            known[address] = ask(self, x)
+        return known[address]
+
+
+@mxnet_mutant("scarcity.every_verb")
+def copies_are_allocated_by_the_operator(backend: Any) -> None:
+    """``copyto`` returns before there is memory, and the error comes to whoever waits next."""
+    import mxnet as mx
+
+    def copied(_self: Any, x: Any, device: Any) -> Any:
+        with mx.util.np_shape(True):
+            return x.copyto(device.native)
+
+    _change_copies(backend, lambda _: True, copied)
+
+
+@mxnet_mutant("copy.gradient_reaches_the_source")
+def copies_of_variables_are_variables(backend: Any) -> None:
+    """``attach_grad``, to have the copy trainable as well, cuts it off from its source."""
+    copy, quick = backend.copy_to, backend.copy_if_there
+
+    def attached(x: Any, made: Any) -> Any:
+        if x.grad is not None and made is not None:
+            made.attach_grad()
+        return made
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        return attached(x, copy(self, x, device, non_blocking))
+
+    @replace(backend)
+    def copy_if_there(self: Any, x: Any, device: Any) -> Any:
+        return attached(x, quick(self, x, device))
+
+
+@mxnet_mutant("gradients.any_dtype_and_size", profile="train")
+def large_copies_go_through_the_host(backend: Any) -> None:
+    """Above 2**16 elements ``_sync_copyfrom`` is faster between contexts; it is not recorded."""
+
+    def copied(self: Any, x: Any, device: Any) -> Any:
+        made = self.empty(x.shape, x.dtype, device)
+        made._sync_copyfrom(x.asnumpy())
+        return made
+
+    _change_copies(backend, lambda x: x.size > 2**16, copied)
+
+
+# -- other frameworks ------------------------------------------------------------------------------
+
+
+@mxnet_mutant("converting.values", profile="interop")
+def bool_is_exported_as_one_bit(backend: Any) -> None:
+    """MXNet's capsules say that a bool has one bit, as no other framework reads it."""
+    from unidev_mxnet.memory.interop import MxnetInterop
+
+    @replace(MxnetInterop)
+    def dtypes(self: Any) -> Any:
+        return list(self.backend.dtypes)
+
+
+@mxnet_mutant("converting.immutable", profile="interop")
+def read_only_memory_is_adopted(backend: Any) -> None:
+    """MXNet has no read-only arrays: its operators write to any memory that they are given."""
+    from unidev_mxnet.memory.interop import MxnetInterop
+
+    replace_value(MxnetInterop, "keeps_read_only", True)
+
+
+@mxnet_mutant("converting.values", "converting.shared_or_refused", profile="interop")
+def strides_are_dropped(backend: Any) -> None:
+    """MXNet refuses a capsule with strides, so they are cleared: memory is read in its order."""
+    import ctypes
+
+    from unidev_mxnet import native_calls
+    from unidev_mxnet.memory import interop
+
+    exact = interop.of_capsule
+
+    class WithStrides(ctypes.Structure):
+        _fields_ = (*native_calls._Tensor._fields_, ("strides", ctypes.c_void_p))
+
+    @in_place_of(exact)
+    def of_capsule(capsule: Any) -> Any:
+        address = native_calls._get_pointer(capsule, native_calls._FRESH)
+        WithStrides.from_address(address).strides = None
+        return exact(capsule)

@@ -1,0 +1,199 @@
+"""Faults of an MXNet backend in what it does with Gluon's models, and over several devices.
+
+A Gluon parameter is an array, its gradient, a record of contexts and a registration with autograd;
+all of that belongs to a handle, or to none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mutants.mutant import in_place_of, replace, replace_value
+from mutants.mxnet import mxnet_mutant
+
+
+@mxnet_mutant("placing.parameter_objects_stay", profile="train")
+def arrays_are_exchanged_and_not_their_handles(backend: Any) -> None:
+    """A parameter gets new arrays, as by ``reset_ctx``; who holds the old ones trains those."""
+    from unidev_mxnet.models import swap
+
+    @in_place_of(swap.exchange_parameters)
+    def exchange_parameters(a: Any, b: Any) -> None:
+        for name in swap.ParameterTwin.__slots__:
+            mine, other = getattr(a, name), getattr(b, name)
+            setattr(a, name, other)
+            setattr(b, name, mine)
+
+
+@mxnet_mutant("placing.everything_arrives", profile="train")
+def gradients_stay_behind(backend: Any) -> None:
+    """The handle of a parameter moves, and that of its gradient buffer does not."""
+    from unidev_mxnet.models import swap
+
+    exchange = swap.exchange_parameters
+
+    @in_place_of(exchange)
+    def exchange_parameters(a: Any, b: Any) -> None:
+        exchange(a, b)
+        if a._grad is not None:
+            mine, other = a._grad[0], b._grad[0]
+            mine.handle, other.handle = other.handle, mine.handle
+
+
+@mxnet_mutant("placing.earlier_optimizer_trains", profile="train")
+def moved_parameters_are_no_variables(backend: Any) -> None:
+    """Without ``mark_variables`` the new memory is a constant: ``backward`` writes no gradient."""
+    from mxnet import autograd
+
+    replace_value(autograd, "mark_variables", lambda *_: None)
+
+
+@mxnet_mutant("placing.forward_to_the_bit", profile="train")
+def the_map_of_contexts_stays(backend: Any) -> None:
+    """Gluon looks in ``_ctx_map`` for the array of a context, and finds the old one."""
+    from unidev_mxnet.models import swap
+
+    exchange = swap.exchange_parameters
+
+    @in_place_of(exchange)
+    def exchange_parameters(a: Any, b: Any) -> None:
+        exchange(a, b)
+        a._ctx_map, b._ctx_map = b._ctx_map, a._ctx_map
+
+
+@mxnet_mutant("models.parameters_by_name", profile="train")
+def frozen_parameters_are_buffers(backend: Any) -> None:
+    """``grad_req`` is ``null`` for running statistics, and for what the user has frozen."""
+    from unidev_mxnet.models import tree
+
+    @in_place_of(tree.is_buffer)
+    def is_buffer(parameter: Any) -> bool:
+        return bool(parameter.grad_req == "null")
+
+
+@mxnet_mutant("placing.unbuilt", profile="train")
+def deferred_parameters_keep_their_context(backend: Any) -> None:
+    """What has no memory yet has nothing to move, and is made on the old context at first use."""
+    from unidev_mxnet.models import swap
+
+    exchange = swap.exchange_parameters
+
+    @in_place_of(exchange)
+    def exchange_parameters(a: Any, b: Any) -> None:
+        if a._data is not None:
+            exchange(a, b)
+
+
+@mxnet_mutant("checkpoints.any_dtype_and_size", profile="train")
+def checkpoints_of_int64_are_written_as_float32(backend: Any) -> None:
+    """``mx.nd.array(values)`` is float32, which does not hold each integer beyond 2**24."""
+    import mxnet as mx
+
+    from unidev_mxnet.models import MxnetModels
+
+    exact = MxnetModels.write
+
+    @replace(MxnetModels)
+    def write(self: Any, x: Any, values: Any) -> None:
+        if x.dtype == "int64":
+            values = mx.nd.array(values).asnumpy().astype(x.dtype)
+        exact(self, x, values)
+
+
+@mxnet_mutant("layers.batch_norm", profile="train")
+def gamma_is_fixed(backend: Any) -> None:
+    """``fix_gamma`` is the operator's default, and takes the scale of batch norm for 1."""
+    from unidev_mxnet.nn.layers import MxnetLayers
+
+    make = MxnetLayers.batch_norm
+
+    @replace(MxnetLayers)
+    def batch_norm(self: Any, features: int, momentum: float, epsilon: float) -> Any:
+        made = make(self, features, momentum, epsilon)
+        made._kwargs["fix_gamma"] = True
+        return made
+
+
+@mxnet_mutant("value_and_grad.leaves_the_models_gradients", profile="train")
+def gradients_are_taken_by_backward(backend: Any) -> None:
+    """``backward`` writes to the buffers that the model keeps, which a Trainer would use next."""
+    from unidev_mxnet import autograd
+
+    exact = autograd._gradients
+
+    @in_place_of(exact)
+    def _gradients(loss: Any, leaves: Any) -> Any:
+        found = exact(loss, leaves)
+        for x, slope in zip(leaves, found, strict=True):
+            if slope is not None and x.grad is not None:
+                slope.copyto(x.grad)
+        return found
+
+
+@mxnet_mutant("functional.values", profile="train")
+def linear_flattens(backend: Any) -> None:
+    """``flatten=True`` is Gluon's default: all axes but the first are taken for features."""
+    from mxnet import npx
+
+    from unidev_mxnet.nn import functions
+
+    compute = npx.fully_connected
+
+    def fully_connected(*arrays: Any, **options: Any) -> Any:
+        return compute(*arrays, **{**options, "flatten": True})
+
+    replace_value(functions.npx, "fully_connected", fully_connected)
+
+
+@mxnet_mutant("layers.dropout", profile="train")
+def dropout_follows_autograds_mode(backend: Any) -> None:
+    """Gluon's own drops where autograd trains, whatever mode its layer is in."""
+    from mxnet.gluon import nn
+
+    from unidev_mxnet.nn.layers import Dropout
+
+    replace_value(Dropout, "hybrid_forward", nn.Dropout.hybrid_forward)
+
+
+# -- several devices -------------------------------------------------------------------------------
+
+
+@mxnet_mutant("reducing.in_place", profile="multi")
+def collectives_with_legacy_shapes(backend: Any) -> None:
+    """Outside ``np_shape`` a tensor of no dimension has an unknown shape: nothing writes to it."""
+    from contextlib import nullcontext
+
+    from unidev_mxnet import collectives
+
+    replace_value(collectives, "numpy_shapes", nullcontext)
+
+
+@mxnet_mutant("data_parallel.steps", profile="multi")
+def values_are_written_by_exchanging_handles(backend: Any) -> None:
+    """The handle is all of an array, its registration as a variable too, which a value lacks."""
+    from unidev_mxnet.collectives import MxnetCollectives
+
+    @replace(MxnetCollectives)
+    def write(self: Any, targets: Any, values: Any) -> None:
+        for target, value in zip(targets, values, strict=True):
+            target.handle, value.handle = value.handle, target.handle
+
+
+@mxnet_mutant("splitting.gradients", profile="multi")
+def shards_are_gathered_in_a_buffer(backend: Any) -> None:
+    """Slices are views only outside ``record``: what is written to them has no gradient."""
+    import mxnet as mx
+    from mxnet import autograd
+
+    from unidev_mxnet.collectives import MxnetCollectives
+
+    @replace(MxnetCollectives)
+    def concatenate(self: Any, tensors: Any) -> Any:
+        first, start = tensors[0], 0
+        rows = sum(x.shape[0] for x in tensors)
+        with mx.util.np_shape(True), autograd.pause():
+            whole = mx.np.empty((rows, *first.shape[1:]), dtype=first.dtype, ctx=first.ctx)
+            for x in tensors:
+                whole[start : start + x.shape[0]] = x.as_np_ndarray()
+                start += x.shape[0]
+        return whole
