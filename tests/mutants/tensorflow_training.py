@@ -1,0 +1,256 @@
+"""TensorFlow's backend, each time without one precaution of its plugin: training."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from mutants.mutant import in_place_of, replace, replace_value, when_restored
+from mutants.tensorflow import tensorflow_mutant
+
+# -- gradients -------------------------------------------------------------------------------------
+
+
+@tensorflow_mutant("gradients.second_order", profile="train")
+def gradients_of_copies_are_not_recorded(backend: Any) -> None:
+    """The gradient of ``DeepCopy`` is right, and a constant to the next tape."""
+    import tensorflow as tf
+    from tensorflow.python.framework import ops
+
+    from unidev_tensorflow.deep_copy import gradient
+
+    gradient.register_gradient()
+    known = ops.gradient_registry._registry
+    before = known["DeepCopy"]
+    when_restored(lambda: known.update(DeepCopy=before))
+
+    def constant(operation: Any, upstream: Any) -> Any:
+        return tf.stop_gradient(before["type"](operation, upstream))
+
+    known["DeepCopy"] = {**before, "type": constant}
+
+
+@tensorflow_mutant("value_and_grad.across_devices", profile="train")
+def gradients_stay_where_the_tape_put_them(backend: Any) -> None:
+    """The tape computes in one scope: gradients of parameters elsewhere end on that device."""
+    import tensorflow as tf
+
+    from unidev_tensorflow.autograd import TensorFlowAutograd
+
+    @replace(TensorFlowAutograd)
+    def _settled(self: Any, gradient: Any, name: str) -> Any:
+        return tf.convert_to_tensor(gradient)
+
+
+@tensorflow_mutant("gradients.any_dtype_and_size", profile="train")
+def tapes_skip_complex_copies(backend: Any) -> None:
+    """Only floating-point copies are recorded: tapes differentiate complex numbers, too."""
+    from unidev_tensorflow.deep_copy import eager
+
+    exact = eager.execute.record_gradient
+
+    def record_gradient(name: str, inputs: Any, attributes: Any, made: Any) -> None:
+        if made[0].dtype.is_floating:
+            exact(name, inputs, attributes, made)
+
+    replace_value(eager, "execute", SimpleNamespace(record_gradient=record_gradient))
+
+
+@tensorflow_mutant("value_and_grad.sgd_is_exact", profile="train")
+def new_parameters_are_on_cpu_0(backend: Any) -> None:
+    """``x - lr * slope`` outside of a scope: the new tensor leaves the old one's device."""
+    from unidev_tensorflow.autograd import TensorFlowAutograd
+
+    @replace(TensorFlowAutograd)
+    def _step(self: Any, x: Any, gradient: Any, lr: float) -> Any:
+        return x - gradient * lr
+
+
+# -- models ----------------------------------------------------------------------------------------
+
+
+@tensorflow_mutant("placing.everything_arrives", profile="train")
+def twins_hold_the_variables_memory(backend: Any) -> None:
+    """The new handle is given an ``identity``: the variable moves in name, and shares on."""
+    import tensorflow as tf
+
+    from unidev_tensorflow.models import TensorFlowModels
+
+    @replace(TensorFlowModels)
+    def _copied(self: Any, part: Any, device: Any) -> Any:
+        with self.backend.native_scope(device):
+            return tf.identity(part.value())
+
+
+@tensorflow_mutant("placing.optimizer_state_moves", profile="train")
+def counters_of_the_optimizer_stay(backend: Any) -> None:
+    """What has no gradient's dtype stays on the host: ``optimizer.iterations`` is int64."""
+    import tensorflow as tf
+
+    from unidev_tensorflow.models import TensorFlowModels
+
+    exact = TensorFlowModels.parts
+
+    @replace(TensorFlowModels)
+    def parts(self: Any, model: Any, optimizer: Any) -> Any:
+        return [part for part in exact(self, model, optimizer) if part.dtype != tf.int64]
+
+
+@tensorflow_mutant("models.parameters_by_name", "value_and_grad.of_a_model", profile="train")
+def tensorflow_is_asked_what_is_frozen(backend: Any) -> None:
+    """Freezing a Keras layer does not clear ``trainable`` of the ``tf.Variable`` within."""
+    from unidev_tensorflow.models import TensorFlowModels, swap
+
+    exact = TensorFlowModels.parameters
+
+    @replace(TensorFlowModels)
+    def trainable(self: Any, model: Any) -> Any:
+        found = exact(self, model).items()
+        return {name: x for name, x in found if swap.native_variable(x).trainable}
+
+
+@tensorflow_mutant("placing.parameter_objects_stay", profile="train")
+def variables_are_exchanged_within_keras(backend: Any) -> None:
+    """``variable._value = moved``: it moves, and whoever holds the ``tf.Variable`` has the old."""
+    import tensorflow as tf
+
+    from unidev_tensorflow.models import TensorFlowModels
+
+    exact = TensorFlowModels.finish
+
+    @replace(TensorFlowModels)
+    def finish(self: Any, model: Any, optimizer: Any, device: Any) -> Any:
+        with self.backend.native_scope(device):
+            for variable in model.variables:
+                variable._value = tf.Variable(variable._value, trainable=variable.trainable)
+        return exact(self, model, optimizer, device)
+
+
+@tensorflow_mutant("checkpoints.portable_names_and_layouts", profile="train")
+def kernels_are_saved_as_keras_has_them(backend: Any) -> None:
+    """A convolution's kernel is written in Keras's layout: height, width, inputs, outputs."""
+    from unidev_tensorflow.models import TensorFlowModels
+
+    exact = TensorFlowModels.stored
+
+    @replace(TensorFlowModels)
+    def stored(self: Any, model: Any) -> Any:
+        return {
+            name: each._replace(axes=None) if len(each.axes or ()) == 4 else each
+            for name, each in exact(self, model).items()
+        }
+
+
+# -- layers ----------------------------------------------------------------------------------------
+
+
+@tensorflow_mutant("layers.flatten_and_activations", profile="train")
+def flattening_keeps_channels_last(backend: Any) -> None:
+    """Images are flattened as they are computed: height, width, channels."""
+    from unidev_tensorflow.nn import images
+
+    @in_place_of(images.flatten_last)
+    def flatten_last(x: Any) -> Any:
+        return images.flatten(x)
+
+
+@tensorflow_mutant("functional.values", profile="train")
+def padding_is_same(backend: Any) -> None:
+    """``"SAME"`` in place of as many explicit zeros: of an odd number, most are at the end."""
+    import tensorflow as tf
+
+    from unidev_tensorflow.nn import images
+
+    def sides(size: int, kernel: int, by: int, edge: int) -> tuple[int, int]:
+        count = -(-size // by)
+        if count != (size + 2 * edge - kernel) // by + 1:
+            return edge, edge
+        zeros = max((count - 1) * by + kernel - size, 0)
+        return zeros // 2, zeros - zeros // 2
+
+    @in_place_of(images.conv2d_last)
+    def conv2d_last(x: Any, kernel: Any, bias: Any, stride: Any, padding: Any) -> Any:
+        axes = zip(x.shape[1:3], kernel.shape[:2], stride, padding, strict=True)
+        edges = [(0, 0), *(sides(*each) for each in axes), (0, 0)]
+        y = tf.nn.conv2d(x, kernel, stride, edges)
+        return y if bias is None else tf.nn.bias_add(y, bias)
+
+
+@tensorflow_mutant("layers.batch_norm", profile="train")
+def momentum_is_of_the_other_kind(backend: Any) -> None:
+    """Keras's momentum weighs the old statistics, PyTorch's and others' the new."""
+    from unidev_tensorflow.nn.layers import TensorFlowLayers
+
+    exact = TensorFlowLayers.batch_norm
+
+    @replace(TensorFlowLayers)
+    def batch_norm(self: Any, features: int, momentum: float, epsilon: float) -> Any:
+        return exact(self, features, 1 - momentum, epsilon)
+
+
+@tensorflow_mutant("functional.values", profile="train")
+def cross_entropy_by_softmax(backend: Any) -> None:
+    """Keras's loss of probabilities: it cuts them off at 1e-7, and large losses with them."""
+    import keras
+    import tensorflow as tf
+
+    from unidev_tensorflow.nn.functions import TensorFlowFunctions
+    from unidev_tensorflow.scopes import scope_of
+
+    @replace(TensorFlowFunctions)
+    def softmax_cross_entropy(self: Any, logits: Any, labels: Any) -> Any:
+        with scope_of(logits):
+            chances = tf.nn.softmax(logits)
+            return tf.reduce_mean(keras.losses.sparse_categorical_crossentropy(labels, chances))
+
+
+# -- several devices -------------------------------------------------------------------------------
+
+
+@tensorflow_mutant("splitting.gradients", profile="multi")
+def shards_are_put_together_by_numpy(backend: Any) -> None:
+    """Rows go through the host, where the tape does not see them."""
+    import numpy as np
+    import tensorflow as tf
+
+    from unidev_tensorflow.collectives import TensorFlowCollectives
+
+    @replace(TensorFlowCollectives)
+    def concatenate(self: Any, tensors: Any) -> Any:
+        with self._scope(tensors[0]):
+            return tf.constant(np.concatenate([x.numpy() for x in tensors]))
+
+
+@tensorflow_mutant("reducing.in_place", profile="multi")
+def immutable_tensors_are_written_to(backend: Any) -> None:
+    """Through ``x.__array__()``, which TensorFlow hands out writable."""
+    import tensorflow as tf
+
+    from unidev_tensorflow.collectives import TensorFlowCollectives
+
+    @replace(TensorFlowCollectives)
+    def write(self: Any, targets: Any, values: Any) -> None:
+        for target, value in zip(targets, values, strict=True):
+            tf.reshape(target, [-1]).__array__()[...] = value.numpy().ravel()
+
+    replace_value(TensorFlowCollectives, "is_writable", lambda self, x: True)
+
+
+@tensorflow_mutant("spreading.outputs", profile="multi")
+def spread_layers_compute_in_one_scope(backend: Any) -> None:
+    """Each layer's input comes to it, and the first layer's scope is open for all of them."""
+    from unidev_tensorflow.nn.layers import TensorFlowLayers
+
+    @replace(TensorFlowLayers)
+    def before(self: Any, layer: Any, function: Any) -> None:
+        name = "channels_last" if hasattr(layer, "channels_last") else "call"
+        compute = getattr(layer, name)
+        setattr(layer, name, lambda x, *rest, **options: compute(function(x), *rest, **options))
+
+
+@tensorflow_mutant("data_parallel.compiled", profile="multi")
+def replicas_share_what_is_traced(backend: Any) -> None:
+    """A ``tf.function`` keeps the handles that it was traced with: those of the first replica."""
+    from unidev_tensorflow.models import TensorFlowModels
+
+    replace_value(TensorFlowModels, "compiled", lambda self, model, known: ())
