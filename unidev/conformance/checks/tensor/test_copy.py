@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import unidev
 from unidev.conformance.kit.inputs import samples
+from unidev.conformance.kit.inputs.drawing import CONTIGUOUS
 from unidev.conformance.kit.inputs.examples import a_handful
 from unidev.conformance.kit.specials import check_specials
 from unidev.conformance.running.catalog import check
@@ -70,7 +71,8 @@ def test_disjoint_across_devices(bench: Workbench, source: Device, target: Devic
 
 
 def _check_drawn(bench: Workbench, source: Device, target: Device) -> None:
-    for case in bench.drawn(source, target, is_large=(source, target) in bench.ring()):
+    is_near = (source, target) in bench.ring()
+    for case in bench.drawn(source, target, is_large=is_near, in_each=is_near):
         x = case.make_laid_out(bench.probe, source)
         with case.entered():
             y = unidev.copy_to(x, target)
@@ -80,18 +82,29 @@ def _check_drawn(bench: Workbench, source: Device, target: Device) -> None:
 @check(required=True, over="ring")
 def test_non_blocking(bench: Workbench, source: Device, target: Device) -> None:
     """``non_blocking`` copies what the source held at the call; ``synchronize`` waits for it."""
-    for case in bench.drawn(source, target, is_large=False):
-        x = case.make(bench.probe, source)
-        content = bench.probe.read(x)
-        y = unidev.copy_to(x, target, non_blocking=True)
+    spellings = [target, str(target), target.native, target.native_name]
+    for number, case in enumerate(bench.drawn(source, target, is_large=False)):
+        whole = case.make(bench.probe, source)
+        x, spelling = case.laid_out(bench.probe, whole), spellings[number % len(spellings)]
+        content, where = bench.probe.read(x), f"{case}, {source} to {spelling!r}, non_blocking"
+        with case.entered():
+            made = {"copy_to": unidev.copy_to(x, spelling, non_blocking=True)}
+            moved = unidev.as_in_device(x, spelling, non_blocking=True)
+        if source is target:
+            assert moved is x, f"as_in_device, {where}: another object"
+        else:
+            made["as_in_device"] = moved
         if not isinstance(bench.probe.write, Unsupported):
-            bench.probe.write(x, 1)  # at once
+            bench.probe.write(whole, 1)  # at once
         unidev.synchronize(target)
-        where = f"{case}, {source} to {target}, non_blocking"
-        bench.oracle.check_memory(y, target, content, f"{where}, after synchronize")
-        bench.oracle.check_bytes(y, content, f"{where}, after writing to the source")
-        bench.oracle.check_disjoint(x, y, where)
-        bench.oracle.check_device(y, target, where)
+        for name, y in made.items():
+            if case.layout == CONTIGUOUS:  # a copy of another may have its strides, or not
+                said = f"{name}, {where}, after synchronize"
+                bench.oracle.check_memory(y, target, content, said)
+            said = f"{name}, {where}, after writing to the source"
+            bench.oracle.check_bytes(y, content, said)
+            bench.oracle.check_disjoint(x, y, f"{name}, {where}")
+            bench.oracle.check_device(y, target, f"{name}, {where}")
 
 
 @check(required=True, over="all_pairs")
