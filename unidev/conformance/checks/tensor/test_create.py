@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
+from unidev.conformance.kit.filling import check_filled
 from unidev.conformance.kit.inputs import samples
 from unidev.conformance.kit.oracle import overlapping_bytes, shown
 from unidev.conformance.running.catalog import check
@@ -51,26 +52,7 @@ def test_on_each_device(bench: Workbench, device: Device) -> None:
         bench.oracle.check_device(make(x), device, f"{name} on {device}")
         for other in bench.devices:
             bench.oracle.check_device(make(x, device=other), other, f"{name} on {other}")
-    _check_filled(bench, device)
-
-
-def _check_filled(bench: Workbench, device: Device) -> None:
-    for case in bench.drawn(device, is_large=device is bench.devices[-1]):
-        if not case.is_of_numpy:
-            continue  # there is nothing to compare bits with
-        shape = case.values.shape
-        options: dict[str, Any] = {"dtype": case.dtype, "device": device}
-        number = case.dtype == "bool" or 3
-        for name, made, value in (
-            ("zeros", unidev.zeros(shape, **options), 0),
-            ("ones", unidev.ones(shape, **options), 1),
-            ("full", unidev.full(shape, number, **options), number),
-            ("ones_like", unidev.ones_like(case.make(bench.probe, device)), 1),
-        ):
-            expected = np.full(shape, value, dtype=case.dtype).tobytes()
-            bench.oracle.check_bytes(made, expected, f"{name}, {case.dtype} {shape} on {device}")
-    numbers = np.arange(5).tobytes()
-    bench.oracle.check_bytes(unidev.arange(5, device=device), numbers, f"arange(5) on {device}")
+    check_filled(bench, device)
 
 
 @check(required=True, over="devices")

@@ -1,0 +1,104 @@
+"""What Hypothesis draws: numbers that a dtype holds, runs of integers, tensors and containers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from unidev.conformance.kit.inputs import samples
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from hypothesis.strategies import SearchStrategy
+
+_FLOAT_BITS = {"float16": 16, "float32": 32, "float64": 64, "complex64": 32, "complex128": 64}
+_OF_BFLOAT16 = (0.0, -0.0, 1.5, -2.0, 2.0**-120, 2.0**127, float("inf"), float("-inf"))
+
+
+def numbers(dtype: str) -> SearchStrategy[Any]:
+    """Python's numbers that ``dtype`` holds exactly, its limits often among them."""
+    if dtype == "bool":
+        return st.booleans()
+    if dtype == "bfloat16":
+        return st.sampled_from(_OF_BFLOAT16)
+    if dtype in _FLOAT_BITS:
+        parts = st.floats(width=_FLOAT_BITS[dtype], allow_nan=False)  # type: ignore[arg-type]
+        if dtype.startswith("complex"):
+            return st.builds(complex, parts, parts)
+        return parts | st.just(-0.0)
+    telling = [int(each) for each in samples.telling_bits(dtype)]
+    return st.sampled_from(telling) | st.integers(telling[0], telling[1])
+
+
+def filled(number: Any, dtype: str, count: int) -> bytes:
+    """The bytes of ``count`` elements of ``dtype`` that are ``number``."""
+    if dtype == "bfloat16":
+        bits = np.full(count, number, "float32").view("uint32") >> 16
+        return bits.astype("uint16").tobytes()
+    return np.full(count, number, dtype).tobytes()
+
+
+@dataclass(frozen=True)
+class Run:
+    """Integers from ``start`` on, ``step`` apart."""
+
+    start: int
+    step: int
+    count: int
+
+    @property
+    def stop(self) -> int:
+        """The first that is not among them."""
+        return self.start + self.step * self.count
+
+
+def runs(dtype: str) -> SearchStrategy[Run]:
+    """Runs of integers that ``dtype`` holds, some beyond what floating-point numbers tell apart."""
+    limits = np.iinfo(dtype)
+    least, most = int(limits.min), int(limits.max)
+    corners = [n for n in (0, 2**24, 2**53, most - 99, least + 99) if least <= n - 99 < n + 99]
+    starts = st.sampled_from([n for n in corners if n + 99 <= most] or [0])
+    return st.builds(Run, starts, st.sampled_from([1, 2, -1, 3]), st.integers(0, 33))
+
+
+def sizes(most: int) -> SearchStrategy[int]:
+    """Positive numbers of elements, half of them next to a power of two."""
+    exponents = st.integers(0, most.bit_length() - 1)
+    near = st.builds(lambda n, by: min(max(2**n + by, 1), most), exponents, st.integers(-1, 1))
+    return near | st.integers(1, most)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A small tensor to make for a container: ``number`` tells it from others."""
+
+    dtype: str
+    layout: str
+    number: int
+
+
+def leaves(dtypes: Sequence[str], layouts: Sequence[str]) -> SearchStrategy[Leaf]:
+    """Leaves of any dtype and layout; those that are equal are one tensor."""
+    return st.builds(
+        Leaf, st.sampled_from(dtypes), st.sampled_from(layouts), st.integers(0, 30)
+    )  # fmt: skip
+
+
+def trees(leaf: SearchStrategy[Any], most: int) -> SearchStrategy[Any]:
+    """Nested dicts, lists and tuples of up to ``most`` leaves, wide ones and deep ones."""
+    others = st.sampled_from([None, 3, "text"])
+    wide = st.lists(leaf, min_size=1, max_size=most)
+    nested = st.recursive(
+        leaf | others,
+        lambda inner: st.one_of(
+            st.lists(inner, max_size=4),
+            st.lists(inner, max_size=4).map(tuple),
+            st.dictionaries(st.sampled_from(["b", "a", "c", 1, None]), inner, max_size=4),
+        ),
+        max_leaves=most,
+    )
+    return wide | st.tuples(nested) | st.fixed_dictionaries({"b": wide, "a": nested})
