@@ -158,11 +158,12 @@ class Backend(ABC):
     def copy_to(self, x: Tensor, device: Device, non_blocking: bool) -> Tensor:
         """A copy of ``x`` in newly allocated memory on ``device``, sharing no memory with ``x``.
 
-        Copies even if ``x`` is already there. Shape, dtype and values are identical, bit for bit,
-        and gradients flow back to ``x`` if the framework has autograd. With ``non_blocking``, may
-        return before the bytes have arrived, but never before ``x`` can safely be changed or freed,
-        and only where whatever reads the result waits for them: on a GPU, and for a framework that
-        knows which of its tensors are pending.
+        Copies even if ``x`` is already there; of a view, only the elements that it has. Shape,
+        dtype and values are identical, bit for bit, and gradients flow back to ``x`` if the
+        framework has autograd, and records at the call. With ``non_blocking``, may return before
+        the bytes have arrived, but never before ``x`` can safely be changed or freed, and only
+        where whatever reads the result waits for them: on a GPU, and for a framework that knows
+        which of its tensors are pending.
         """
 
     @abstractmethod

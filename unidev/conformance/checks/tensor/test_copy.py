@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import unidev
-from unidev.conformance.kit.inputs import samples
+from unidev.conformance.kit.inputs import samples, strategies
 from unidev.conformance.kit.inputs.drawing import CONTIGUOUS
 from unidev.conformance.kit.inputs.examples import a_handful
 from unidev.conformance.kit.specials import check_specials
@@ -76,7 +76,9 @@ def _check_drawn(bench: Workbench, source: Device, target: Device) -> None:
         x = case.make_laid_out(bench.probe, source)
         with case.entered():
             y = unidev.copy_to(x, target)
-        bench.oracle.check_copy(x, y, target, f"{case}, {source} to {target}")
+        where = f"{case}, {source} to {target}"
+        bench.oracle.check_copy(x, y, target, where)
+        bench.oracle.check_no_more(y, len(bench.probe.read(x)), where)
 
 
 @check(required=True, over="ring")
@@ -239,18 +241,25 @@ def test_zero_size(bench: Workbench, source: Device, target: Device) -> None:
         bench.oracle.check_bytes(y, b"", where)
 
 
-@check(over="all_pairs")
+@check(over="ring")
 def test_sizes_and_alignments(bench: Workbench, source: Device, target: Device) -> None:
     """Small and large tensors, from arrays aligned to 64 bytes and 4 bytes off, are all copied."""
-    for size in samples.SIZES:
-        for offset in samples.ALIGNMENTS:
-            on_host = samples.aligned(samples.counting((size,)), offset)
-            x = unidev.array(on_host, device=source)
-            where = f"{size} elements at 64k + {offset}, {source} to {target}"
-            y = unidev.copy_to(x, target)
-            bench.oracle.check_copy(x, y, target, where)
-            z = bench.make(on_host, source)
-            bench.oracle.check_copy(z, unidev.copy_to(z, target), target, where)
+    names = [name for name in bench.dtypes(source, target) if samples.is_numpy_dtype(name)]
+
+    @a_handful
+    @given(st.sampled_from(names), strategies.sizes(100_000), st.sampled_from(samples.ALIGNMENTS))
+    @example("float32", 1_000_000, 0)
+    @example("float32", 1_000_000, 4)
+    def check_size(dtype: str, size: int, offset: int) -> None:
+        on_host = samples.aligned(samples.counting((size,), dtype), offset)
+        x = unidev.array(on_host, device=source)
+        where = f"{size} elements of {dtype} at 64k + {offset}, {source} to {target}"
+        y = unidev.copy_to(x, target)
+        bench.oracle.check_copy(x, y, target, where)
+        z = bench.make(on_host, source)
+        bench.oracle.check_copy(z, unidev.copy_to(z, target), target, where)
+
+    check_size()
 
 
 @check()
