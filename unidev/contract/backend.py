@@ -299,7 +299,11 @@ class Backend(ABC):
     """The complete storage behind a tensor; for a view, the storage that it is a view of."""
 
     memory: Callable[[Device], Memory] = unsupported("the backend has no allocator statistics")
-    """A device's used, free and total memory. May create the device's context."""
+    """A device's used, free and total memory. May create the device's context.
+
+    Used is what tensors on that device use, if the framework counts it (``peaks``); else, it may
+    include what an allocator keeps for the next tensors.
+    """
 
     pinned: Callable[[Tensor], Tensor] = unsupported("the backend cannot pin host memory")
     """Behind ``pin``: ``x`` itself if it is in page-locked memory already, else a copy there.
