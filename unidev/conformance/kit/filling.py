@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 import unidev
 from unidev.conformance.kit.inputs import samples, strategies
 from unidev.conformance.kit.inputs.examples import a_few
+from unidev.conformance.kit.inputs.strategies import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from unidev.conformance.kit.inputs.drawing import Drawn
-    from unidev.conformance.kit.inputs.strategies import Run
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
@@ -101,6 +101,7 @@ def _check_runs(bench: Workbench, device: Device) -> None:
 
     @a_few
     @given(st.fixed_dictionaries({name: strategies.runs(name) for name in dtypes}))
+    @example({name: Run(2**24 - 1 if name == "int32" else 2**53 - 1, 1, 9) for name in dtypes})
     def check_runs(runs: dict[str, Run]) -> None:
         for name, run in runs.items():
             values = np.array([run.start + run.step * n for n in range(run.count)], name)

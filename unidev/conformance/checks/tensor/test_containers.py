@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given
+from hypothesis import example, given
 
 import unidev
 from unidev.conformance.kit.inputs import strategies
@@ -48,10 +48,11 @@ def test_dict_list_tuple(bench: Workbench) -> None:
 
 
 def _check_any_nesting(bench: Workbench, source: Device, target: Device) -> None:
-    leaf = strategies.leaves(bench.dtypes(source, target), bench.layouts)
+    kinds = bench.dtypes(source, target), bench.layouts
 
     @a_handful
-    @given(strategies.trees(leaf, most=40))
+    @given(strategies.trees(*kinds, most=40))
+    @example(strategies.all_tied(*kinds, count=20))
     def check_nesting(shape: Any) -> None:
         made: dict[Leaf, Any] = {}
         tree = _filled(bench, shape, source, made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -97,19 +98,29 @@ def _numpy_name(dtype: str) -> str:
     return dtype if samples.is_numpy_dtype(dtype) else "float32"
 
 
-def leaves(dtypes: Sequence[str], layouts: Sequence[str]) -> SearchStrategy[Leaf]:
-    """Leaves of any dtype and layout, some of them equal."""
-    return st.builds(
-        Leaf, st.sampled_from(dtypes), st.sampled_from(layouts), st.integers(0, 2)
+def trees(dtypes: Sequence[str], layouts: Sequence[str], most: int) -> SearchStrategy[Any]:
+    """Nested dicts, lists and tuples with up to ``most`` leaves, wide ones and deep ones.
+
+    Their leaves are a ``Leaf`` of any of the dtypes and layouts, some of them repeated, and things
+    that are no tensors.
+    """
+    leaf = st.builds(
+        Leaf, st.sampled_from(dtypes), st.sampled_from(layouts), st.integers(0, 30)
     )  # fmt: skip
+    return st.lists(leaf, min_size=1, max_size=8).flatmap(lambda pool: _trees_of(pool, most))
 
 
-def trees(leaf: SearchStrategy[Any], most: int) -> SearchStrategy[Any]:
-    """Nested dicts, lists and tuples of up to ``most`` leaves, wide ones and deep ones."""
-    others = st.sampled_from([None, 3, "text"])
-    wide = st.lists(leaf, min_size=1, max_size=most)
+def all_tied(dtypes: Sequence[str], layouts: Sequence[str], count: int) -> list[Leaf]:
+    """Twice ``count`` leaves: each dtype and layout if they are so many, and each leaf repeated."""
+    pairs = zip(itertools.cycle(dtypes), itertools.cycle(layouts), range(count))
+    return [Leaf(*each) for each in pairs] * 2
+
+
+def _trees_of(pool: list[Leaf], most: int) -> SearchStrategy[Any]:
+    leaf = st.sampled_from(pool)
+    wide = st.integers(1, most).flatmap(lambda n: st.lists(leaf, min_size=n, max_size=n))
     nested = st.recursive(
-        leaf | others,
+        leaf | st.sampled_from([None, 3, "text"]),
         lambda inner: st.one_of(
             st.lists(inner, max_size=4),
             st.lists(inner, max_size=4).map(tuple),
