@@ -35,6 +35,7 @@ CONDITIONAL = {
     "copy.gradient_reaches_the_source", "create.scope_is_the_frameworks_too",
     "queued.side_stream", "current.device_and_stream_stay",
     "statistics.memory", "statistics.peak", "pinned.copies", "pinned.pinned_once",
+    "prefetch.autograd_mode",
 }  # fmt: skip
 """Required where the framework has it; NumPy has no autograd, streams, counters, default device."""
 ON_HARDWARE = {"contexts.looking_makes_none", "statistics.first_use", "failures.full_card"}

@@ -70,3 +70,20 @@ def gradient_of_a_slice_in_place_of_the_whole(backend: Any) -> None:
 def gradient_cut_across_devices(backend: Any) -> None:
     """Copies are cut where something moves: Paddle's ``_copy_to``."""
     change_copies(backend, lambda x, y: y if x.device == y.device else y.detach())
+
+
+@torch_mutant(_GRADIENT, profile="tensor")
+def copies_are_recorded_inside_no_grad(backend: Any) -> None:
+    """A copy turns recording on for itself: a function of autograd's own that is always called."""
+    import torch
+
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        with torch.enable_grad():
+            return copy(self, x, device, non_blocking)
+
+    @replace(backend)
+    def copy_if_there(self: Any, x: Any, device: Any) -> Any:
+        return None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import mutant, replace, replace_value
+from mutants.mutant import mutant, replace, replace_value, torch_mutant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @mutant("prefetch.in_order_on_the_device")
@@ -72,3 +76,22 @@ def thread_left_behind(backend: Any) -> None:
 
     @replace(reader)
     def _close(shelf: Any, thread: Any) -> None: ...
+
+
+@torch_mutant("prefetch.autograd_mode", profile="tensor")
+def batches_are_recorded_inside_no_grad(backend: Any) -> None:
+    """A new thread records, whatever the loop's does: autograd's mode is kept for each thread."""
+    replace_value(backend, "thread_settings", lambda self: nullcontext())
+
+
+@torch_mutant("prefetch.autograd_mode", profile="tensor")
+def batches_are_never_recorded(backend: Any) -> None:
+    """Loaders make data, so the thread does not record: batches have lost their history."""
+    import torch
+
+    @contextmanager
+    def cut() -> Iterator[None]:
+        with torch.no_grad():
+            yield
+
+    replace_value(backend, "thread_settings", lambda self: cut())

@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
-from mutants.mutant import in_place_of, mutant, replace_value, torch_mutant
+from mutants.mutant import in_place_of, mutant, replace_value, torch_mutant, when_restored
 
 
 @mutant("create.scope_restores")
@@ -61,6 +61,31 @@ def scope_leaks_after_a_generator_closes(backend: Any) -> None:
 def native_scope_does_nothing(backend: Any) -> None:
     """unidev's own tensors follow the block, and the framework's do not."""
     replace_value(backend, "native_scope", lambda self, device: nullcontext())
+
+
+@torch_mutant("create.scope_restores_after_exception", profile="tensor")
+def native_scope_stays_after_a_generator(backend: Any) -> None:
+    """unidev's scope ends with a generator, the framework's does not: ``except Exception``."""
+    from contextlib import contextmanager
+
+    native = backend.native_scope
+
+    @contextmanager
+    def scope(self: Any, device: Any) -> Any:
+        entered = native(self, device)
+        entered.__enter__()
+        try:
+            yield
+        except GeneratorExit:
+            when_restored(lambda: entered.__exit__(None, None, None))
+            raise
+        except BaseException:
+            entered.__exit__(None, None, None)
+            raise
+        else:
+            entered.__exit__(None, None, None)
+
+    replace_value(backend, "native_scope", scope)
 
 
 @mutant("create.scopes_nest")

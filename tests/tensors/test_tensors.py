@@ -192,6 +192,15 @@ def test_arange_refuses_values_that_its_dtype_cannot_hold() -> None:
         unidev.arange(200, dtype="int8")
 
 
+@pytest.mark.parametrize(
+    "bounds", [(2**64 - 3, 2**64), (2**64 - 1, 2**64 - 6, -2), (0, 2**64, 2**62)]
+)
+def test_arange_of_uint64_goes_beyond_int64(bounds) -> None:
+    x = unidev.arange(*bounds, dtype="uint64")
+    assert x.tolist() == list(range(*bounds))
+    assert x.dtype == "uint64"
+
+
 @pytest.mark.parametrize("like", [unidev.zeros_like, unidev.ones_like, unidev.empty_like])
 def test_like_keeps_shape_dtype_and_device_unless_another_is_given(two_gpus: None, like) -> None:
     x = unidev.full((2, 3), 9, dtype="int16", device="gpu:1")

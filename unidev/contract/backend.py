@@ -158,11 +158,12 @@ class Backend(ABC):
     def copy_to(self, x: Tensor, device: Device, non_blocking: bool) -> Tensor:
         """A copy of ``x`` in newly allocated memory on ``device``, sharing no memory with ``x``.
 
-        Copies even if ``x`` is already there. Shape, dtype and values are identical, bit for bit,
-        and gradients flow back to ``x`` if the framework has autograd. With ``non_blocking``, may
-        return before the bytes have arrived, but never before ``x`` can safely be changed or freed,
-        and only where whatever reads the result waits for them: on a GPU, and for a framework that
-        knows which of its tensors are pending.
+        Copies even if ``x`` is already there; of a view, only the elements that it has. Shape,
+        dtype and values are identical, bit for bit, and gradients flow back to ``x`` if the
+        framework has autograd, and records at the call. With ``non_blocking``, may return before
+        the bytes have arrived, but never before ``x`` can safely be changed or freed, and only
+        where whatever reads the result waits for them: on a GPU, and for a framework that knows
+        which of its tensors are pending.
         """
 
     @abstractmethod
@@ -298,7 +299,11 @@ class Backend(ABC):
     """The complete storage behind a tensor; for a view, the storage that it is a view of."""
 
     memory: Callable[[Device], Memory] = unsupported("the backend has no allocator statistics")
-    """A device's used, free and total memory. May create the device's context."""
+    """A device's used, free and total memory. May create the device's context.
+
+    Used is what tensors on that device use, if the framework counts it (``peaks``); else, it may
+    include what an allocator keeps for the next tensors.
+    """
 
     pinned: Callable[[Tensor], Tensor] = unsupported("the backend cannot pin host memory")
     """Behind ``pin``: ``x`` itself if it is in page-locked memory already, else a copy there.

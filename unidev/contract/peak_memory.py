@@ -21,7 +21,7 @@ class PeakCounter(ABC):
 
     @abstractmethod
     def used_bytes(self, device: Device) -> int:
-        """Memory that tensors use now."""
+        """Memory that tensors on this device use now: less, once one of them is released."""
 
     @abstractmethod
     def peak_bytes(self, device: Device) -> int:
@@ -29,4 +29,4 @@ class PeakCounter(ABC):
 
     @abstractmethod
     def restart(self, device: Device) -> None:
-        """Reset the peak to what is in use now. Changes nothing else."""
+        """Reset the peak to what is in use now. Changes nothing else, nor another device's peak."""

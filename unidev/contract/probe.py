@@ -46,6 +46,16 @@ class Probe(ABC):
         These are views if the framework has views.
         """
 
+    def more_views(self, x: Tensor) -> Mapping[str, Tensor]:  # noqa: ARG002
+        """Further layouts of a tensor with four axes, as far as the framework has them.
+
+        ``rows``: ``[1:-1]`` of the first axis, a contiguous part. ``reversed``: ``[::-1]`` of it,
+        if strides may be negative. ``permuted``: the last axis as the second, without a gap in
+        memory, as images with channels last are. By default, none: override it, so that the suite
+        copies such tensors, too.
+        """
+        return {}
+
     @abstractmethod
     def global_state(self) -> Mapping[str, object]:
         """The framework's defaults (device, dtype, RNG state, placement policy), comparable."""

@@ -73,8 +73,10 @@ def prefetch(batches: Iterable[Any], device: DeviceLike, *, depth: int = 2) -> P
         passes through unchanged.
 
     The thread has the backend, the ``with device:``, the traces and the guards of the one that
-    iterates. It ends with the iteration: at the last batch, on ``break``, on Ctrl-C, and when
-    anything raises. Leaving early waits for the batch that the loader is making.
+    iterates, and what the framework keeps for each thread, such as ``no_grad``; what a loader
+    changes of it there stays in that thread. It ends with the iteration: at the last batch, on
+    ``break``, on Ctrl-C, and when anything raises. Leaving early waits for the batch that the
+    loader is making.
 
     Raises:
         InvalidDataError: ``batches`` cannot be iterated, or ``depth`` is not a positive integer.

@@ -49,10 +49,17 @@ class NumpyProbe(Probe):
             "sliced": plain[1:, ::2],
             "broadcast": np.broadcast_to(plain, (3, *plain.shape)),
         }
-        device = getattr(x, "simulated_device", None)
-        if device is None:
-            return views
-        return {name: SimulatedArray.place(view, device) for name, view in views.items()}
+        return _beside(x, views)
+
+    def more_views(self, x: Array) -> Mapping[str, Array]:
+        """NumPy's views, which may run backwards."""
+        plain = x.view(np.ndarray)
+        views = {
+            "rows": plain[1:-1],
+            "reversed": plain[::-1],
+            "permuted": plain.transpose(0, 3, 1, 2),
+        }
+        return _beside(x, views)
 
     def write(self, x: Array, value: float) -> None:
         """``x[...] = value``."""
@@ -83,3 +90,11 @@ class NumpyProbe(Probe):
             "text": np.array(["a", "bc"]),
             "read-only": read_only,
         }
+
+
+def _beside(x: Array, views: Mapping[str, Array]) -> Mapping[str, Array]:
+    """The same views, on the device of ``x``."""
+    device = getattr(x, "simulated_device", None)
+    if device is None:
+        return views
+    return {name: SimulatedArray.place(view, device) for name, view in views.items()}

@@ -197,12 +197,15 @@ def _whole_numbers(counted: range) -> np.ndarray[Any, Any]:
     # Not np.arange, which is empty where a bound is beyond int64, and rounds the length to float64.
     import numpy as np
 
-    values = np.arange(len(counted), dtype=np.int64)
-    if len(values):
-        values *= counted.step
-        values += np.array(counted[0], np.int64)
-        _ = np.array(counted[-1], np.int64)  # as above: an OverflowError beyond int64
-    return values
+    if not counted:
+        return np.zeros(0, np.int64)
+    least, most = sorted((counted[0], counted[-1]))
+    if least < -(2**63) or most >= (2**64 if least >= 0 else 2**63):
+        raise OverflowError(f"neither int64 nor uint64 holds {least} and {most}")
+    values = np.arange(len(counted), dtype=np.uint64)
+    values *= np.uint64(counted.step % 2**64)  # modulo 2**64, so also backwards
+    values += np.uint64(counted[0] % 2**64)
+    return values if most >= 2**63 else values.view(np.int64)
 
 
 def _bound(value: object) -> int | float:

@@ -37,6 +37,36 @@ def free_is_what_the_driver_has_not_counted(backend: Any) -> None:
     replace_value(backend, "memory", memory)
 
 
+@cards_mutant("statistics.memory")
+def memory_counts_what_was_ever_used(backend: Any) -> None:
+    """Allocations are counted, and what is released is not: used only rises."""
+    from unidev.contract.backend import Memory
+
+    cards = put_cards_into(backend)
+    read = backend.memory
+    most: dict[int, int] = {}
+
+    def memory(self: Any, device: Any) -> Any:
+        _, free, total = read(self, device)
+        used = max(most.get(device.index, 0), cards.all[device.index].peak)
+        most[device.index] = used
+        return Memory(used, free, total)
+
+    replace_value(backend, "memory", memory)
+
+
+@cards_mutant("statistics.memory")
+def memory_of_all_cards_is_used(backend: Any) -> None:
+    """One count for the process: ``memory_allocated()`` of a pool that serves all devices."""
+    cards = put_cards_into(backend)
+    read = backend.memory
+
+    def memory(self: Any, device: Any) -> Any:
+        return read(self, device)._replace(used_bytes=sum(each.used for each in cards.all))
+
+    replace_value(backend, "memory", memory)
+
+
 def _break_peaks(backend: Any, **methods: Any) -> None:
     """Replace methods of the counter of peaks; each receives the cards first."""
     cards = put_cards_into(backend)
@@ -61,6 +91,17 @@ def the_peak_is_not_reset(backend: Any) -> None:
 def one_peak_for_all_devices(backend: Any) -> None:
     """The counter is that of the host's allocator, which serves all devices."""
     _break_peaks(backend, peak_bytes=lambda cards, device: max(each.peak for each in cards.all))
+
+
+@cards_mutant("statistics.peak")
+def peaks_restart_together(backend: Any) -> None:
+    """To begin anew on one device resets the others' peaks: one reset for the allocator."""
+
+    def restart(cards: Any, device: Any) -> None:
+        for card in cards.all:
+            card.peak = card.used
+
+    _break_peaks(backend, restart=restart)
 
 
 @cards_mutant("statistics.first_use")

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from unidev.contract.probe import Probe
 
 _SHOWN_BYTES = 32
+_ROUNDED_BYTES = 4096
+"""A block of memory may be so much larger, or twice as large, as was asked for."""
 
 
 class Oracle:
@@ -69,6 +71,15 @@ class Oracle:
         has = sum(each.nbytes for each in self.storage(y))
         if has < nbytes:
             raise AssertionError(f"{where}: {nbytes} bytes of elements in {has} bytes of memory")
+
+    def check_no_more(self, y: Any, nbytes: int, where: str) -> None:
+        """The storage of ``y`` has no room for much more, though allocators round up."""
+        has = sum(each.nbytes for each in self.storage(y))
+        if has > 2 * nbytes + _ROUNDED_BYTES:
+            raise AssertionError(
+                f"{where}: {has} bytes of memory for {nbytes} bytes of elements: the copy has room "
+                "for what its source is a view of"
+            )
 
     def check_bytes(self, x: Any, expected: bytes, where: str) -> None:
         """The elements of ``x`` are these bytes, in C order."""

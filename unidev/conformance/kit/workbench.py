@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from itertools import pairwise, permutations, product
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -174,11 +175,24 @@ class Workbench:
         carried = [frozenset(self.backend.dtypes_on(device)) for device in devices]
         return [name for name in self.backend.dtypes if all(name in each for each in carried)]
 
-    def drawn(self, *devices: Device, is_large: bool = True) -> Iterator[Drawn]:
-        """Tensors drawn for these devices; without the largest, unless ``is_large``."""
-        seed = ", ".join(map(str, devices))
-        found = drawing.drawn(self.dtypes(*devices), self.devices, seed)
+    def drawn(
+        self, *devices: Device, is_large: bool = True, in_each: bool = False
+    ) -> Iterator[Drawn]:
+        """Tensors drawn for these devices; without the largest, unless ``is_large``.
+
+        With ``in_each``, small ones of each dtype in each layout that the probe makes.
+        """
+        found = drawing.drawn(
+            self.dtypes(*devices), self.devices, ", ".join(map(str, devices)),
+            layouts=self.layouts, in_each=in_each,
+        )  # fmt: skip
         return (each for each in found if is_large or each.values.nbytes <= drawing.MIB)
+
+    @functools.cached_property
+    def layouts(self) -> tuple[str, ...]:
+        """The layouts that the probe makes."""
+        more = self.probe.more_views(self.probe.make(samples.counting((3, 2, 3, 4)), unidev.cpu()))
+        return (*drawing.LAYOUTS, *more)
 
     # -- errors -----------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,8 @@ from unidev_paddle.framework import core, paddle
 from unidev_paddle.refusals import check_eager, in_static_graph, not_dense, symbolic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from unidev.contract import Array, BackendSpec, Device, Tensor
 
@@ -166,6 +168,10 @@ class PaddleBackend(Backend):
         """Does nothing for the CPU, whose work is done when Paddle's calls return."""
         if device.kind != "cpu":
             paddle.device.synchronize(device.native)
+
+    def thread_settings(self) -> AbstractContextManager[None]:
+        """Whether autograd records, which Paddle keeps for each thread."""
+        return _grad_mode(paddle.is_grad_enabled())
 
     def memory(self, device: Device) -> Memory:
         """In use: Paddle's tensors; on the CPU, free and total are the host's."""
@@ -310,3 +316,9 @@ def _check_size(shape: tuple[int, ...]) -> None:
     # tensor of that shape without memory.
     if math.prod(shape) >= _MOST_ELEMENTS:
         raise MemoryError(f"a tensor of shape {shape} is larger than the address space.")
+
+
+@contextmanager
+def _grad_mode(is_enabled: bool) -> Iterator[None]:
+    with paddle.set_grad_enabled(is_enabled):  # which sets it where it is made
+        yield

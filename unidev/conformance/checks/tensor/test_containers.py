@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import example, given
 
 import unidev
+from unidev.conformance.kit.inputs import strategies
 from unidev.conformance.kit.inputs.containers import (
     Batch,
     ChangesSource,
@@ -28,23 +28,12 @@ from unidev.conformance.kit.inputs.containers import (
     objects_without,
 )
 from unidev.conformance.kit.inputs.examples import a_handful
+from unidev.conformance.kit.inputs.strategies import Leaf
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
-
-_TENSOR = "a tensor stands here"
-
-_SHAPES = st.recursive(
-    st.sampled_from([_TENSOR, None, 3, "text"]),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3),
-        st.lists(inner, max_size=3).map(tuple),
-        st.dictionaries(st.sampled_from(["b", "a", "c"]), inner, max_size=3),
-    ),
-    max_leaves=8,
-).filter(lambda tree: isinstance(tree, (dict, list, tuple)))
 
 
 @check(required=True)
@@ -59,24 +48,50 @@ def test_dict_list_tuple(bench: Workbench) -> None:
 
 
 def _check_any_nesting(bench: Workbench, source: Device, target: Device) -> None:
+    kinds = bench.dtypes(source, target), bench.layouts
+
     @a_handful
-    @given(_SHAPES)
+    @given(strategies.trees(*kinds, most=40))
+    @example(strategies.all_tied(*kinds, count=20))
     def check_nesting(shape: Any) -> None:
-        tree = _filled(bench, shape, source)
+        made: dict[Leaf, Any] = {}
+        tree = _filled(bench, shape, source, made)
+        where = f"{shape}, {source} to {target}"
         copied = unidev.copy_to(tree, target)
-        _check_copied(bench, tree, copied, target, f"{shape}, {source} to {target}")
+        _check_copied(bench, tree, copied, target, where)
+        moved = unidev.as_in_device(tree, target)
+        if source is target or not made:
+            assert moved is tree, f"as_in_device, {where}: another container"
+        else:
+            _check_copied(bench, tree, moved, target, f"as_in_device, {where}")
+        for old, new in ((tree, copied), (tree, moved)):
+            pairs = list(zip(_flat(bench, old), _flat(bench, new), strict=True))
+            ties = len({id(x) for x, _ in pairs}), len({id(y) for _, y in pairs})
+            assert ties[0] == ties[1], f"{where}: {ties[0]} different tensors became {ties[1]}"
 
     check_nesting()
 
 
-def _filled(bench: Workbench, shape: Any, device: Device) -> Any:
-    if shape == _TENSOR:
-        return bench.matrix(device)
+def _filled(bench: Workbench, shape: Any, device: Device, made: dict[Leaf, Any]) -> Any:
+    if isinstance(shape, Leaf):
+        if shape not in made:
+            made[shape] = shape.drawn().make_laid_out(bench.probe, device)
+        return made[shape]
     if isinstance(shape, dict):
-        return {key: _filled(bench, value, device) for key, value in shape.items()}
+        return {key: _filled(bench, value, device, made) for key, value in shape.items()}
     if isinstance(shape, (list, tuple)):
-        return type(shape)(_filled(bench, value, device) for value in shape)
+        return type(shape)(_filled(bench, value, device, made) for value in shape)
     return shape
+
+
+def _flat(bench: Workbench, tree: Any) -> list[Any]:
+    if isinstance(tree, bench.backend.tensor_types):
+        return [tree]
+    if isinstance(tree, dict):
+        tree = list(tree.values())
+    if isinstance(tree, (list, tuple)):
+        return [x for each in tree for x in _flat(bench, each)]
+    return []
 
 
 def _check_copied(bench: Workbench, old: Any, new: Any, device: Device, where: str) -> None:

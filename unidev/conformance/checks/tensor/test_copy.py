@@ -9,11 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import unidev
-from unidev.conformance.kit.inputs import samples
+from unidev.conformance.kit.inputs import samples, strategies
+from unidev.conformance.kit.inputs.drawing import CONTIGUOUS
 from unidev.conformance.kit.inputs.examples import a_handful
 from unidev.conformance.kit.specials import check_specials
 from unidev.conformance.running.catalog import check
@@ -70,28 +71,42 @@ def test_disjoint_across_devices(bench: Workbench, source: Device, target: Devic
 
 
 def _check_drawn(bench: Workbench, source: Device, target: Device) -> None:
-    for case in bench.drawn(source, target, is_large=(source, target) in bench.ring()):
+    is_near = (source, target) in bench.ring()
+    for case in bench.drawn(source, target, is_large=is_near, in_each=is_near):
         x = case.make_laid_out(bench.probe, source)
         with case.entered():
             y = unidev.copy_to(x, target)
-        bench.oracle.check_copy(x, y, target, f"{case}, {source} to {target}")
+        where = f"{case}, {source} to {target}"
+        bench.oracle.check_copy(x, y, target, where)
+        bench.oracle.check_no_more(y, len(bench.probe.read(x)), where)
 
 
 @check(required=True, over="ring")
 def test_non_blocking(bench: Workbench, source: Device, target: Device) -> None:
     """``non_blocking`` copies what the source held at the call; ``synchronize`` waits for it."""
-    for case in bench.drawn(source, target, is_large=False):
-        x = case.make(bench.probe, source)
-        content = bench.probe.read(x)
-        y = unidev.copy_to(x, target, non_blocking=True)
+    spellings = [target, str(target), target.native, target.native_name]
+    for number, case in enumerate(bench.drawn(source, target, is_large=False)):
+        whole = case.make(bench.probe, source)
+        x, spelling = case.laid_out(bench.probe, whole), spellings[number % len(spellings)]
+        content, where = bench.probe.read(x), f"{case}, {source} to {spelling!r}, non_blocking"
+        with case.entered():
+            made = {"copy_to": unidev.copy_to(x, spelling, non_blocking=True)}
+            moved = unidev.as_in_device(x, spelling, non_blocking=True)
+        if source is target:
+            assert moved is x, f"as_in_device, {where}: another object"
+        else:
+            made["as_in_device"] = moved
         if not isinstance(bench.probe.write, Unsupported):
-            bench.probe.write(x, 1)  # at once
+            bench.probe.write(whole, 1)  # at once
         unidev.synchronize(target)
-        where = f"{case}, {source} to {target}, non_blocking"
-        bench.oracle.check_memory(y, target, content, f"{where}, after synchronize")
-        bench.oracle.check_bytes(y, content, f"{where}, after writing to the source")
-        bench.oracle.check_disjoint(x, y, where)
-        bench.oracle.check_device(y, target, where)
+        for name, y in made.items():
+            if case.layout == CONTIGUOUS:  # a copy of another may have its strides, or not
+                said = f"{name}, {where}, after synchronize"
+                bench.oracle.check_memory(y, target, content, said)
+            said = f"{name}, {where}, after writing to the source"
+            bench.oracle.check_bytes(y, content, said)
+            bench.oracle.check_disjoint(x, y, f"{name}, {where}")
+            bench.oracle.check_device(y, target, f"{name}, {where}")
 
 
 @check(required=True, over="all_pairs")
@@ -226,18 +241,25 @@ def test_zero_size(bench: Workbench, source: Device, target: Device) -> None:
         bench.oracle.check_bytes(y, b"", where)
 
 
-@check(over="all_pairs")
+@check(over="ring")
 def test_sizes_and_alignments(bench: Workbench, source: Device, target: Device) -> None:
     """Small and large tensors, from arrays aligned to 64 bytes and 4 bytes off, are all copied."""
-    for size in samples.SIZES:
-        for offset in samples.ALIGNMENTS:
-            on_host = samples.aligned(samples.counting((size,)), offset)
-            x = unidev.array(on_host, device=source)
-            where = f"{size} elements at 64k + {offset}, {source} to {target}"
-            y = unidev.copy_to(x, target)
-            bench.oracle.check_copy(x, y, target, where)
-            z = bench.make(on_host, source)
-            bench.oracle.check_copy(z, unidev.copy_to(z, target), target, where)
+    names = [name for name in bench.dtypes(source, target) if samples.is_numpy_dtype(name)]
+
+    @a_handful
+    @given(st.sampled_from(names), strategies.sizes(100_000), st.sampled_from(samples.ALIGNMENTS))
+    @example("float32", 1_000_000, 0)
+    @example("float32", 1_000_000, 4)
+    def check_size(dtype: str, size: int, offset: int) -> None:
+        on_host = samples.aligned(samples.counting((size,), dtype), offset)
+        x = unidev.array(on_host, device=source)
+        where = f"{size} elements of {dtype} at 64k + {offset}, {source} to {target}"
+        y = unidev.copy_to(x, target)
+        bench.oracle.check_copy(x, y, target, where)
+        z = bench.make(on_host, source)
+        bench.oracle.check_copy(z, unidev.copy_to(z, target), target, where)
+
+    check_size()
 
 
 @check()
@@ -289,6 +311,23 @@ def test_gradient_reaches_the_source(bench: Workbench, source: Device, target: D
 
     _check_gradient(bench, source, once, f"{source} to {target}")
     _check_gradient(bench, source, there_and_back, f"{source} to {target} and back")
+    if not isinstance(bench.backend.autograd, Unsupported) and (source, target) in bench.ring():
+        _check_not_recorded(bench, source, target)
+
+
+def _check_not_recorded(bench: Workbench, source: Device, target: Device) -> None:
+    """Inside ``no_grad`` nothing flows through a copy, and after it something does again."""
+    for name, verb in (("copy_to", unidev.copy_to), ("as_in_device", unidev.as_in_device)):
+        if verb is unidev.as_in_device and source is target:
+            continue  # which is the tensor itself
+
+        def beside(x: Any, verb: Any = verb) -> Any:
+            with unidev.no_grad():
+                y = unidev.copy_to(verb(x, target), source)
+            with source:
+                return unidev.copy_to(x, source) + y
+
+        _check_gradient(bench, source, beside, f"{name} inside no_grad, {source} to {target}")
 
 
 def _check_gradient(bench: Workbench, source: Device, function: Any, where: str) -> None:

@@ -5,13 +5,20 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import itertools
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import unidev
-from unidev.conformance.kit.inputs import samples
+from unidev.conformance.kit.filling import check_filled
+from unidev.conformance.kit.inputs import samples, strategies
+from unidev.conformance.kit.inputs.examples import a_handful
 from unidev.conformance.kit.oracle import overlapping_bytes, shown
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Extent
@@ -51,26 +58,7 @@ def test_on_each_device(bench: Workbench, device: Device) -> None:
         bench.oracle.check_device(make(x), device, f"{name} on {device}")
         for other in bench.devices:
             bench.oracle.check_device(make(x, device=other), other, f"{name} on {other}")
-    _check_filled(bench, device)
-
-
-def _check_filled(bench: Workbench, device: Device) -> None:
-    for case in bench.drawn(device, is_large=device is bench.devices[-1]):
-        if not case.is_of_numpy:
-            continue  # there is nothing to compare bits with
-        shape = case.values.shape
-        options: dict[str, Any] = {"dtype": case.dtype, "device": device}
-        number = case.dtype == "bool" or 3
-        for name, made, value in (
-            ("zeros", unidev.zeros(shape, **options), 0),
-            ("ones", unidev.ones(shape, **options), 1),
-            ("full", unidev.full(shape, number, **options), number),
-            ("ones_like", unidev.ones_like(case.make(bench.probe, device)), 1),
-        ):
-            expected = np.full(shape, value, dtype=case.dtype).tobytes()
-            bench.oracle.check_bytes(made, expected, f"{name}, {case.dtype} {shape} on {device}")
-    numbers = np.arange(5).tobytes()
-    bench.oracle.check_bytes(unidev.arange(5, device=device), numbers, f"arange(5) on {device}")
+    check_filled(bench, device)
 
 
 @check(required=True, over="devices")
@@ -115,28 +103,47 @@ def test_from_a_list(bench: Workbench, device: Device) -> None:
 @check(required=True, over="devices")
 def test_from_numpy_without_aliasing(bench: Workbench, device: Device) -> None:
     """A tensor made from a NumPy array shares no memory with it, aligned or not; nor do reads."""
-    for size in samples.SIZES:
-        for offset in samples.ALIGNMENTS:
-            on_host = samples.aligned(samples.counting((size,)), offset)
-            where = f"{size} elements at 64k + {offset} on {device}"
-            _check_apart(bench, unidev.array(on_host, device=device), on_host, on_host, where)
-    for case in bench.drawn(device, is_large=device is bench.devices[-1]):
-        x = case.make_laid_out(bench.probe, device)
+    _check_any_size(bench, device)
+    for case in bench.drawn(device, is_large=device is bench.devices[-1], in_each=True):
         if not case.is_of_numpy:
             continue
-        back = unidev.to_numpy(x)
-        assert back.tobytes() == bench.probe.read(x), f"{case} on {device} is read as other values"
-        _check_apart(bench, x, back, back, f"{case} on {device}, the array that was read")
+        x = case.make_laid_out(bench.probe, device)
+        back, where = unidev.to_numpy(x), f"{case} on {device}, the array that was read"
+        assert type(back) is np.ndarray, f"{where}: a {type(back).__name__}"
+        assert back.flags.writeable, f"{where} is read-only"
+        assert back.dtype.name == case.dtype, f"{where}: its dtype is {back.dtype}"
+        assert back.shape == tuple(x.shape), f"{where}: its shape is {back.shape}"
+        assert back.tobytes() == bench.probe.read(x), f"{where} has other values"
+        _check_apart(bench, x, back, back, where)
         owner, on_host = case.on_host()
         where = f"a {'read-only ' * case.is_read_only}{case.dtype} array {case.host_layout}"
         _check_apart(bench, unidev.array(on_host, device=device), owner, on_host, where)
+
+
+def _check_any_size(bench: Workbench, device: Device) -> None:
+    @a_handful
+    @given(
+        st.sampled_from([name for name in bench.dtypes(device) if samples.is_numpy_dtype(name)]),
+        strategies.sizes(100_000),
+        st.sampled_from(samples.ALIGNMENTS),
+    )
+    @example("float32", 1_000_000, 0)
+    @example("float32", 1_000_000, 4)
+    def check_size(dtype: str, size: int, offset: int) -> None:
+        on_host = samples.aligned(samples.counting((size,), dtype), offset)
+        where = f"{size} elements of {dtype} at 64k + {offset} on {device}"
+        _check_apart(bench, unidev.array(on_host, device=device), on_host, on_host, where)
+
+    check_size()
 
 
 def _check_apart(
     bench: Workbench, x: Any, owner: samples.Array, on_host: samples.Array, where: str
 ) -> None:
     content = on_host.astype(on_host.dtype.newbyteorder("=")).tobytes()
-    owner[...] = 55  # before the tensor is read, which might fetch it
+    owner[...] = (
+        55 if owner.dtype != bool else ~owner
+    )  # before the tensor is read, lest that fetch it
     bench.oracle.check_bytes(x, content, f"{where}, after writing to the array")
     mine, host = bench.oracle.storage(x), [Extent(owner.ctypes.data, owner.nbytes)]
     shared = overlapping_bytes(mine, host)
@@ -229,13 +236,21 @@ def test_scope_is_the_frameworks_too(bench: Workbench, device: Device) -> None:
 @check(required=True, over="devices")
 def test_scope_restores_after_exception(bench: Workbench, device: Device) -> None:
     """A block left by an exception, by Ctrl-C or as a generator is closed ends, too."""
+    outside = _default(bench)
     for error in (ZeroDivisionError, KeyboardInterrupt, SystemExit):
         _check_ends(bench, device, error)
-    suspended = _suspended_within(device)
-    next(suspended)
-    suspended.close()
-    where = f"after a generator was closed in {device}"
-    bench.oracle.check_device(unidev.zeros(3), bench.cpu, where)
+        assert _default(bench) == outside, f"the framework's defaults after {error.__name__}"
+    for name, end in _ENDS.items():
+        suspended = _suspended_within(device)
+        next(suspended)
+        bench.oracle.check_device(unidev.zeros(3), device, f"beside a generator in {device}")
+        end([suspended])
+        del suspended
+        gc.collect()
+        where = f"after a generator in {device} was {name}"
+        bench.oracle.check_device(unidev.zeros(3), bench.cpu, where)
+        found = _default(bench)
+        assert found == outside, f"the framework's defaults {where}: {found}, not {outside}"
 
 
 def _check_ends(bench: Workbench, device: Device, error: type[BaseException]) -> None:
@@ -253,6 +268,20 @@ def _check_ends(bench: Workbench, device: Device, error: type[BaseException]) ->
 def _suspended_within(device: Device) -> Generator[None]:
     with device:
         yield
+
+
+def _throw_into(suspended: list[Generator[None]]) -> None:
+    with contextlib.suppress(ZeroDivisionError):
+        suspended[0].throw(ZeroDivisionError("as whoever iterates may"))
+
+
+_ENDS: dict[str, Callable[[list[Any]], object]] = {
+    "closed": lambda suspended: suspended[0].close(),
+    "ended by an error that was thrown into it": _throw_into,
+    "dropped": lambda suspended: suspended.clear(),
+    "left to the garbage collector": lambda suspended: suspended.append(suspended),
+}
+"""How a generator ends that is inside a block; each receives a list that has the generator."""
 
 
 @check(over="all_pairs")
@@ -331,6 +360,26 @@ def test_same_device_true_false_mixed(bench: Workbench, device: Device) -> None:
             found = unidev.same_device(*mixed)
             assert found is False, f"tensors on {device} and {other} are reported as together"
         bench.evidence.add("apart", f"{device}, {other}")
+
+
+@check(needs=("extents",), over="devices")
+def test_shares_memory(bench: Workbench, device: Device) -> None:
+    """``shares_memory`` is what the extents of two tensors say: of views, copies, empty ones."""
+    seen = set()
+    for case in bench.drawn(device, is_large=False, in_each=True):
+        x = case.make(bench.probe, device)
+        view, copied = case.laid_out(bench.probe, x), unidev.copy_to(x, device)
+        same = bench.probe.same_memory(view)
+        named = {"the tensor": x, case.layout: view, "a copy": copied, "the same": same}
+        for (one, a), (other, b) in itertools.combinations_with_replacement(named.items(), 2):
+            expected = bench.oracle.shares(a, b)
+            found = unidev.shares_memory(a, b), unidev.shares_memory(b, a)
+            where = f"{case} on {device}, {one} and {other}"
+            assert found == (expected, expected), f"{where}: {found}, not {expected}"
+            seen.add(expected)
+    assert seen == {True, False}, f"on {device} all pairs were {seen}: the check proves nothing"
+    nothing = bench.make(np.empty((0, 3), "float32"), device)
+    assert not unidev.shares_memory(nothing, nothing), f"an empty tensor on {device} shares memory"
 
 
 @check(required=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
+from unidev.conformance.kit.inputs import samples
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
@@ -76,3 +77,44 @@ def test_errors_and_early_ends(bench: Workbench, device: Device) -> None:
         break
     left = [each.name for each in set(threading.enumerate()) - before]
     assert not left, f"threads are left: {', '.join(left)}"
+
+
+@check(
+    required=True,
+    needs=("autograd", "probe.gradient", "probe.autograd.is_differentiable"),
+    over="ring",
+)
+def test_autograd_mode(bench: Workbench, source: Device, target: Device) -> None:
+    """Autograd records in prefetch's thread as it does in the loop's, and neither changes that."""
+
+    def looped(x: Any) -> Any:
+        _check_recorded(bench, x, target, "outside no_grad", is_recorded=True)
+        with unidev.no_grad():
+            _check_recorded(bench, x, target, "inside no_grad", is_recorded=False)
+        _check_recorded(bench, x, target, "after no_grad", is_recorded=True)
+        return unidev.copy_to(x, target)
+
+    bench.probe.gradient(looped, samples.counting(), source)
+
+
+def _check_recorded(
+    bench: Workbench, x: Any, target: Device, where: str, *, is_recorded: bool
+) -> None:
+    flag = bench.probe.autograd.is_differentiable
+    before = dict(bench.probe.global_state())
+
+    def loading() -> Iterator[Any]:
+        yield x
+        yield unidev.copy_to(x, target)  # made in the thread
+        with unidev.no_grad():  # in which the thread stays until the next batch
+            yield x
+
+    for number, y in enumerate(unidev.prefetch(loading(), target, depth=4)):
+        said = f"batch {number} to {target}, {where}"
+        if number < 2:
+            assert flag(y) is is_recorded, f"{said}: requires gradients: {flag(y)}"
+        here = flag(unidev.copy_to(x, target))
+        assert here is is_recorded, f"{said}: a copy in the loop requires gradients: {here}"
+    after = dict(bench.probe.global_state())
+    changed = [name for name in before if after.get(name) != before[name]]
+    assert not changed, f"prefetch to {target}, {where}, has changed the framework's {changed}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit.inputs import samples
+from unidev.conformance.kit.inputs import drawing, samples
 from unidev.conformance.kit.processes.fresh import run_fresh
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
@@ -46,6 +46,18 @@ def _calibrate_reading(bench: Workbench, device: Device) -> None:
     assert set(views) == set(expected), f"{device}: the probe's views are {sorted(views)}"
     for name, view in views.items():
         bench.oracle.check_bytes(view, expected[name].tobytes(), f"{name} on {device}")
+    _calibrate_more_views(bench, device)
+
+
+def _calibrate_more_views(bench: Workbench, device: Device) -> None:
+    values = samples.counting((3, 2, 3, 4))
+    views = bench.probe.more_views(bench.make(values, device))
+    for name, view in views.items():
+        assert name in drawing.MORE_LAYOUTS, f"{device}: the probe has a view called {name!r}"
+        expected = drawing.MORE_LAYOUTS[name](values)
+        assert tuple(view.shape) == expected.shape, f"{name} on {device}: {tuple(view.shape)}"
+        bench.oracle.check_bytes(view, expected.tobytes(), f"{name} on {device}")
+    bench.evidence.add("views", f"{device}: {', '.join(views)}")
 
 
 def _calibrate_extents(bench: Workbench, device: Device) -> None:

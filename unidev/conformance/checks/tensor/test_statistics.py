@@ -34,10 +34,16 @@ def _held(device: Device, nbytes: int = _BYTES) -> Any:
 
 @check(required=True, needs=("memory",))
 def test_memory(bench: Workbench) -> None:
-    """``memory`` gives sizes that fit together, and sees a tensor that is held."""
+    """``memory`` gives sizes that fit together, and sees a tensor that is held, until it is not."""
     for device in _counted(bench, unidev.memory):
         _check_sizes(device)
         _retried(_check_seen, device)
+        _retried(_check_used_again, device)
+        if _is_counted(bench, unidev.track_memory, device):  # tensors, not what a pool keeps
+            _retried(_check_falls_back, device)
+        for other in bench.devices:
+            if other is not device and device.kind == "gpu":
+                _retried(_check_unseen, device, other)
         bench.evidence.add("memory", f"{device}: {tuple(unidev.memory(device))}")
 
 
@@ -62,6 +68,42 @@ def _check_seen(device: Device) -> None:
     del held
 
 
+def _used_beside(held: Any, device: Device) -> int:
+    """What is in use on ``device``, while ``held`` is held there or elsewhere."""
+    unidev.synchronize(unidev.device_of(held))
+    return unidev.memory(device).used_bytes
+
+
+def _check_used_again(device: Device) -> None:
+    first = _used_beside(_held(device), device)
+    for _ in range(3):
+        _held(device)
+    again = _used_beside(_held(device), device)
+    assert again - first <= TOLERANCE_BYTES, (
+        f"memory({device}) rises with every tensor of {_BYTES} bytes, though the last was dropped: "
+        f"{first} bytes used beside the first, {again} beside the fifth"
+    )
+
+
+def _check_falls_back(device: Device) -> None:
+    before = unidev.memory(device).used_bytes
+    _used_beside(_held(device), device)
+    left = unidev.memory(device).used_bytes - before
+    assert left <= TOLERANCE_BYTES, (
+        f"memory({device}): {left} bytes more used than before a tensor of {_BYTES} was made and "
+        "dropped"
+    )
+
+
+def _check_unseen(device: Device, other: Device) -> None:
+    _held(other)  # what its first use takes
+    before = unidev.memory(device).used_bytes
+    rose = _used_beside(_held(other), device) - before
+    assert abs(rose) <= TOLERANCE_BYTES, (
+        f"memory({device}) rose by {rose} bytes while a tensor of {_BYTES} was held on {other}"
+    )
+
+
 @check(required=True, needs=("peaks",))
 def test_peak(bench: Workbench) -> None:
     """``track_memory`` sees what was held for a moment, on its device alone, and nests."""
@@ -71,6 +113,9 @@ def test_peak(bench: Workbench) -> None:
         for other in bench.devices:
             if other is not device and device.kind == "gpu":  # by way of the host is a way
                 _retried(_check_apart, device, other)
+        for other in devices:
+            if other is not device:
+                _retried(_check_not_restarted, device, other)
         bench.evidence.add("peak", str(device))
 
 
@@ -106,6 +151,24 @@ def _check_apart(device: Device, other: Device) -> None:
         _held(other)
         unidev.synchronize(other)
     _check_near(peak.added_bytes, 0, f"{device}: a tensor on {other}")
+
+
+def _check_not_restarted(device: Device, other: Device) -> None:
+    """A block for another device begins anew, and this one's peak is what it was."""
+    with unidev.track_memory(device) as peak:
+        _held(device)
+        unidev.synchronize(device)
+        with unidev.track_memory(other) as beside:
+            pass
+    most = _BYTES * (1 if device.kind == "cpu" or device.is_simulated else 2)
+    where = f"{device}: a tensor for a moment, before a block for {other}"
+    _check_near(peak.added_bytes, _BYTES, where, most=most)
+    _check_near(beside.added_bytes, 0, f"{other}: none, after a tensor on {device}")
+    with unidev.track_memory(device) as after:
+        pass
+    left = after.start_bytes - peak.start_bytes
+    assert left <= TOLERANCE_BYTES, f"{where}: {left} bytes are counted once it was dropped"
+    _check_near(after.added_bytes, 0, f"{device}: none, in a block after another")
 
 
 def _check_near(found: int, expected: int, where: str, *, most: int | None = None) -> None:

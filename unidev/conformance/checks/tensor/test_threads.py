@@ -8,7 +8,10 @@ from __future__ import annotations
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 import unidev
 from unidev.conformance.kit.inputs import samples
@@ -64,19 +67,21 @@ def _stay_inside(device: Device, entered: threading.Event, leave: threading.Even
 def test_concurrent_copies_are_right(bench: Workbench) -> None:
     """Copies made by several threads at once are correct, and share no memory."""
     devices = bench.devices
-    values = [samples.counting((_ELEMENTS,)) + number for number in range(_THREADS)]
+    names = [name for name in bench.dtypes(*devices) if samples.is_numpy_dtype(name)]
     start = threading.Barrier(_THREADS)
 
-    def work(number: int) -> list[Any]:
+    def work(number: int) -> list[tuple[str, bytes, Any]]:
         source = devices[number % len(devices)]
-        x = bench.make(values[number], source)
         start.wait(_PATIENCE_S)
         kept = []
         for turn in range(_COPIES):
-            target = devices[(number + turn) % len(devices)]
+            dtype = names[(number // 2 + turn) % len(names)]  # two threads at once have the same
+            values, target = _values(number, dtype), devices[(number + turn) % len(devices)]
+            x = bench.make(values, source)
             y = unidev.copy_to(x, target)
-            bench.oracle.check_copy(x, y, target, f"thread {number}, {source} to {target}")
-            kept.append(y)
+            where = f"thread {number}, {dtype}, {source} to {target}"
+            bench.oracle.check_copy(x, y, target, where)
+            kept.append((where, values.tobytes(), y))
         return kept
 
     interval = sys.getswitchinterval()
@@ -86,12 +91,16 @@ def test_concurrent_copies_are_right(bench: Workbench) -> None:
             copies = list(pool.map(work, range(_THREADS)))
     finally:
         sys.setswitchinterval(interval)
-    for number, kept in enumerate(copies):
-        for y in kept:
-            bench.oracle.check_bytes(y, values[number].tobytes(), f"thread {number}, at the end")
-    firsts = [kept[0] for kept in copies]
-    for number, y in enumerate(firsts[1:]):
-        bench.oracle.check_disjoint(firsts[number], y, f"threads {number} and {number + 1}")
+    for kept in copies:
+        for where, content, y in kept:
+            bench.oracle.check_bytes(y, content, f"{where}, at the end")
+    for (_, _, x), (where, _, y) in pairwise([kept[0] for kept in copies]):
+        bench.oracle.check_disjoint(x, y, f"{where}, and the thread before it")
+
+
+def _values(number: int, dtype: str) -> samples.Array:
+    counting = np.arange(_ELEMENTS) % (113 - number)
+    return (counting % (number + 2) == 0 if dtype == "bool" else counting).astype(dtype)
 
 
 @check()

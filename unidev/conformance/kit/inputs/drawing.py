@@ -1,8 +1,8 @@
 """Tensors that are drawn, not listed: sizes, dtypes, layouts, values and scopes.
 
 A list is a hole: what stands between two of its entries is never seen. So each dtype of the backend
-comes once with few bytes and once with many, some dtype above each further limit, and the rest is
-drawn, from a seed: the same each time.
+comes once with few bytes (or, on request, once in each layout) and once with many, some dtype above
+each further limit, and the rest is drawn, from a seed: the same each time.
 """
 
 from __future__ import annotations
@@ -30,8 +30,15 @@ KIB, MIB = 2**10, 2**20
 OF_EACH_DTYPE = ((1, 8 * KIB), (8 * KIB, MIB))
 """Bytes, from and to: small ones, and what allocators and loops in parallel treat otherwise."""
 OF_SOME_DTYPE = ((MIB, 16 * MIB), (17 * MIB, 20 * MIB))
-LAYOUTS = ("contiguous", "contiguous", "transposed", "sliced", "broadcast")
+CONTIGUOUS = "contiguous"
+LAYOUTS = (CONTIGUOUS, CONTIGUOUS, "transposed", "sliced", "broadcast")
 """Of a tensor, as ``Probe.views`` names them."""
+MORE_LAYOUTS: Mapping[str, Callable[[Array], Array]] = {
+    "rows": lambda x: x[1:-1],
+    "reversed": lambda x: x[::-1],
+    "permuted": lambda x: x.transpose(0, 3, 1, 2),
+}
+"""Those that ``Probe.more_views`` may have of four axes, and what they are of an array."""
 
 HOST_LAYOUTS: Mapping[str, Callable[[Array], tuple[Array, Array]]] = {
     "in C order": lambda x: _both(x.copy(), ...),
@@ -77,9 +84,14 @@ class Drawn:
         return unidev.array(self.values, dtype=self.dtype, device=device)
 
     def make_laid_out(self, probe: Probe, device: Device) -> Any:
-        """The same in its layout: a view, if it is not contiguous."""
-        x = self.make(probe, device)
-        return x if self.layout == "contiguous" else probe.views(x)[self.layout]
+        """The same in its layout."""
+        return self.laid_out(probe, self.make(probe, device))
+
+    def laid_out(self, probe: Probe, x: Any) -> Any:
+        """``x``, which ``make`` has made, in its layout: a view, if it is not contiguous."""
+        if self.layout in MORE_LAYOUTS:
+            return probe.more_views(x)[self.layout]
+        return x if self.layout == CONTIGUOUS else probe.views(x)[self.layout]
 
     def on_host(self) -> tuple[Array, Array]:
         """The array that owns the memory, and one of its layout, perhaps read-only."""
@@ -92,28 +104,50 @@ class Drawn:
         return self.scope or nullcontext()
 
 
-def drawn(dtypes: Sequence[str], scopes: Sequence[Device], seed: str) -> Iterator[Drawn]:
-    """Some of each dtype, and some that are large."""
+def drawn(
+    dtypes: Sequence[str],
+    scopes: Sequence[Device],
+    seed: str,
+    *,
+    layouts: Sequence[str] = LAYOUTS,
+    in_each: bool = False,
+) -> Iterator[Drawn]:
+    """Some of each dtype, with ``in_each`` in each of ``layouts``, and some that are large."""
     rng = np.random.Generator(np.random.Philox(zlib.crc32(seed.encode())))
-    plan = [(dtype, limits) for limits in OF_EACH_DTYPE for dtype in dtypes]
+    small, medium = OF_EACH_DTYPE
+    each = dict.fromkeys(layouts) if in_each else [""]
+    plan = [(dtype, small, layout) for dtype in dtypes for layout in each]
+    plan += [(dtype, medium, "") for dtype in dtypes]
+    plan += [(str(rng.choice(dtypes)), limits, CONTIGUOUS) for limits in OF_SOME_DTYPE]
     places = [None, *scopes]
-    plan += [(str(rng.choice(dtypes)), limits) for limits in OF_SOME_DTYPE]
-    for number, (dtype, limits) in enumerate(plan):
-        layout = str(rng.choice(LAYOUTS)) if limits in OF_EACH_DTYPE else "contiguous"
+    for number, (dtype, limits, given) in enumerate(plan):
+        layout = given or str(rng.choice(layouts))
         nbytes = int(np.exp2(rng.uniform(*np.log2(limits))))
-        shape = _shape(
-            rng, nbytes // _itemsize(dtype), 2 if layout != "contiguous" else 1 + number % 4
-        )
+        shape = _shape(rng, nbytes // _itemsize(dtype), _axes(layout, number))
         yield Drawn(
             _values(rng, dtype, shape), dtype, layout, str(rng.choice(list(HOST_LAYOUTS))),
             bool(rng.integers(2)), places[rng.integers(len(places))],
         )  # fmt: skip
 
 
+def _axes(layout: str, number: int) -> int:
+    if layout in MORE_LAYOUTS:
+        return 4
+    return 1 + number % 4 if layout == CONTIGUOUS else 2
+
+
 def _shape(rng: np.random.Generator, count: int, axes: int) -> tuple[int, ...]:
-    """About ``count`` elements on so many axes, the last the longest; two of a matrix at least."""
+    """About ``count`` elements on so many axes, the last the longest, often around a power of two.
+
+    Two of a matrix at least, and three of the first of four axes.
+    """
     firsts = [int(size) for size in rng.integers(2, 5, axes - 1)]
-    return (*firsts, max(count // int(np.prod(firsts, dtype=int)), 2))
+    if axes == 4:
+        firsts[0] += 1
+    last = max(count // int(np.prod(firsts, dtype=int)), 2)
+    if rng.integers(2):  # where kernels and allocators change over
+        last = max(2 ** (last.bit_length() - 1) + int(rng.integers(-1, 2)), 2)
+    return (*firsts, last)
 
 
 def _values(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Array:

@@ -1,4 +1,4 @@
-"""The settings for hypothesis: a handful of examples, always the same, nothing written."""
+"""The settings for hypothesis: a handful of examples, or fewer, always the same, not stored."""
 
 from __future__ import annotations
 
@@ -13,3 +13,5 @@ a_handful = settings(
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
 )
+a_few = settings(a_handful, max_examples=5)
+"""For examples that have several tensors each."""

@@ -43,6 +43,10 @@ class TorchProbe(Probe):
         """Torch's views."""
         return {"transposed": x.t(), "sliced": x[1:, ::2], "broadcast": x.expand(3, *x.shape)}
 
+    def more_views(self, x: torch.Tensor) -> Mapping[str, torch.Tensor]:
+        """Torch's views, whose strides are never negative."""
+        return {"rows": x[1:-1], "permuted": x.permute(0, 3, 1, 2)}
+
     def extents(self, x: torch.Tensor) -> Sequence[Extent]:
         """The storage, as torch reports it."""
         if x.layout is torch.sparse_coo:

@@ -1,0 +1,114 @@
+"""Tensors that unidev fills: zeros, ones, one number, or a run of integers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import unidev
+from unidev.conformance.kit.inputs import samples, strategies
+from unidev.conformance.kit.inputs.examples import a_few
+from unidev.conformance.kit.inputs.strategies import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev.conformance.kit.inputs.drawing import Drawn
+    from unidev.conformance.kit.workbench import Workbench
+    from unidev.contract.device import Device
+
+
+def check_filled(bench: Workbench, device: Device) -> None:
+    """Zeros, ones and others have their values, also in memory that held something else."""
+    for case in bench.drawn(device, is_large=device is bench.devices[-1]):
+        _check_cleared(bench, case, device)
+    _check_numbers(bench, device)
+    _check_runs(bench, device)
+
+
+def _check_cleared(bench: Workbench, case: Drawn, device: Device) -> None:
+    shape = case.values.shape
+    options: dict[str, Any] = {"dtype": case.dtype, "device": device}
+    one = case.dtype == "bool" or 1
+    makers: dict[str, tuple[Callable[[Any], Any], Any]] = {
+        "zeros": (lambda _: unidev.zeros(shape, **options), 0),
+        "ones": (lambda _: unidev.ones(shape, **options), one),
+        "full": (lambda _: unidev.full(shape, 3 * one, **options), 3 * one),
+        "zeros_like": (unidev.zeros_like, 0),
+        "ones_like": (unidev.ones_like, one),
+    }
+    if case.dtype == "bool":
+        makers["full"] = (lambda _: unidev.full(shape, True, **options), True)
+    like = case.make(bench.probe, device)
+    for name, (make, value) in makers.items():
+        case.make(bench.probe, device)  # dropped at once: allocators hand its memory out again
+        made = make(like)
+        expected = strategies.filled(value, case.dtype, case.values.size)
+        where = f"{name}, {case.dtype} {shape} on {device}, after a tensor of that size"
+        bench.oracle.check_bytes(made, expected, where)
+
+
+def _check_numbers(bench: Workbench, device: Device) -> None:
+    dtypes = bench.dtypes(device)
+    limits = [
+        {name: _limit(name, at) for name in dtypes if name != "bfloat16"} for at in (0, 1, -1)
+    ]
+
+    @a_few
+    @given(st.fixed_dictionaries({name: strategies.numbers(name) for name in dtypes}))
+    @example(limits[0])
+    @example(limits[1])
+    @example(limits[2])
+    @example({name: -0.0 for name in dtypes if np.dtype(_standing_for(name)).kind in "fc"})
+    def check_numbers(values: dict[str, Any]) -> None:
+        for name, number in values.items():
+            for shape in ((), (5,)):
+                made = unidev.full(shape, number, dtype=name, device=device)
+                _check_same(bench, made, number, name, f"full({shape}, {number!r}), {name}")
+            made = unidev.array([number, number], dtype=name, device=device)
+            _check_same(bench, made, number, name, f"array([{number!r}] * 2), {name}")
+
+    check_numbers()
+
+
+def _limit(dtype: str, at: int) -> Any:
+    """The least or largest number, or the last that is hard to keep; of floats, NaN first."""
+    return samples.telling_bits(dtype)[at].item()
+
+
+def _standing_for(dtype: str) -> str:
+    return dtype if samples.is_numpy_dtype(dtype) else "float32"
+
+
+def _check_same(bench: Workbench, made: Any, number: Any, dtype: str, where: str) -> None:
+    count = int(np.prod(tuple(made.shape), dtype=int))
+    where = f"{where} on {unidev.device_of(made)}"
+    assert made.dtype == bench.backend.dtypes[dtype], f"{where}: dtype {made.dtype}"
+    found, expected = bench.probe.read(made), strategies.filled(number, dtype, count)
+    if number == number:  # noqa: PLR0124  not NaN, of which there are many
+        bench.oracle.check_content(found, expected, where)
+        return
+    for name in ("real", "imag"):
+        part, wanted = (getattr(np.frombuffer(each, dtype), name) for each in (found, expected))
+        assert np.array_equal(part, wanted, equal_nan=True), f"{where}: the {name} part is {part}"
+
+
+def _check_runs(bench: Workbench, device: Device) -> None:
+    dtypes = [name for name in bench.dtypes(device) if name in ("int32", "int64", "uint64")]
+
+    @a_few
+    @given(st.fixed_dictionaries({name: strategies.runs(name) for name in dtypes}))
+    @example({name: Run(2**24 - 1 if name == "int32" else 2**53 - 1, 1, 9) for name in dtypes})
+    def check_runs(runs: dict[str, Run]) -> None:
+        for name, run in runs.items():
+            values = np.array([run.start + run.step * n for n in range(run.count)], name)
+            made = unidev.arange(run.start, run.stop, run.step, dtype=name, device=device)
+            where = f"arange({run.start}, {run.stop}, {run.step}), {name} on {device}"
+            assert made.dtype == bench.backend.dtypes[name], f"{where}: dtype {made.dtype}"
+            bench.oracle.check_device(made, device, where)
+            bench.oracle.check_bytes(made, values.tobytes(), where)
+
+    check_runs()
