@@ -13,3 +13,6 @@ a_handful = settings(
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
 )
+
+a_few = settings(a_handful, max_examples=5, phases=(Phase.explicit, Phase.generate))
+"""For cases of many tensors: no shrinking either, since a message names the tensor."""
