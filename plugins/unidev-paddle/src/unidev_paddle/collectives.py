@@ -76,8 +76,12 @@ class PaddleCollectives(Collectives):
         return float(operations.view_slice(flat, position, position + 1).item())
 
     def concatenate(self, tensors: Sequence[Tensor]) -> Tensor:
-        """``concat``."""
+        """``concat``, whose result would be on the CPU if all of them are empty (3.3.1)."""
         _check_dense(tensors)
+        first = tensors[0]
+        if not any(x.size for x in tensors):
+            shape = (sum(x.shape[0] for x in tensors), *first.shape[1:])
+            return self.backend.empty(shape, first.dtype, self.backend.device_of(first))
         return operations.concat(list(tensors), 0)
 
     def is_writable(self, x: Tensor) -> bool:  # noqa: ARG002
