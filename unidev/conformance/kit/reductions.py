@@ -99,14 +99,14 @@ def _check_mean(
     """Within the rounding of the dtype, and of as many products and sums in the wider one."""
     exact = "clongdouble" if dtype.startswith("complex") else "longdouble"
     parts = [x.astype(exact) * (w / sum(weights)) for x, w in zip(arrays, weights, strict=True)]
-    expected, most = sum(parts), sum(abs(part) for part in parts)
+    expected, most = np.sum(parts, 0), np.sum(np.abs(parts), 0)
     own = _EPSILONS.get(dtype, 2.0**-24)
     allowed = own * abs(expected) + 2 * (len(arrays) + 2) * min(own, 2.0**-24) * most
     # float16 has fewer digits below its smallest normal number.
     allowed = allowed + (2.0**-25 if dtype == "float16" else 0)
     is_close = (found == expected) | (abs(found - expected) <= allowed)
     is_nan = np.isnan(found) & np.isnan(expected)
-    _check_right(is_close | is_nan, found, np.asarray(expected), where)
+    _check_right(is_close | is_nan, found, expected, where)
 
 
 def _check_right(is_right: Array, found: Array, expected: Array, where: str) -> None:

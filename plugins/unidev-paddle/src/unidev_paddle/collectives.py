@@ -76,13 +76,18 @@ class PaddleCollectives(Collectives):
         return float(operations.view_slice(flat, position, position + 1).item())
 
     def concatenate(self, tensors: Sequence[Tensor]) -> Tensor:
-        """``concat``, whose result would be on the CPU if all of them are empty (3.3.1)."""
+        """``concat`` without empty tensors.
+
+        On a simulated GPU an empty slice ends the process, and of empty tensors alone the result
+        is on the CPU (3.3.1).
+        """
         _check_dense(tensors)
+        filled = [x for x in tensors if x.size]
+        if filled:
+            return operations.concat(filled, 0)
         first = tensors[0]
-        if not any(x.size for x in tensors):
-            shape = (sum(x.shape[0] for x in tensors), *first.shape[1:])
-            return self.backend.empty(shape, first.dtype, self.backend.device_of(first))
-        return operations.concat(list(tensors), 0)
+        shape = (sum(x.shape[0] for x in tensors), *first.shape[1:])
+        return self.backend.empty(shape, first.dtype, self.backend.device_of(first))
 
     def is_writable(self, x: Tensor) -> bool:  # noqa: ARG002
         """All are."""

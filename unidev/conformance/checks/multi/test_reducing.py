@@ -48,12 +48,13 @@ def _check_operation(bench: Workbench, op: str, devices: list[Device]) -> None:
 
     @a_few
     @given(
-        trees.trees(trees.leaves(dtypes, trees.layouts(bench))),
+        trees.trees(dtypes, trees.layouts(bench)),
         st.lists(st.sampled_from(devices), min_size=1, max_size=5),
         st.none() | st.lists(st.floats(0.1, 100), min_size=5, max_size=5),
         st.none() | trees.sizes(trees.LARGE),
     )
     @example(corners(op, dtypes), devices[:3], None, None)
+    @example(trees.many("float32"), devices[:2], None, None)
     def combined(
         tree: Tree, listed: list[Device], weights: list[float] | None, large: int | None
     ) -> None:
@@ -168,7 +169,7 @@ def test_in_place(bench: Workbench) -> None:
 
     @a_few
     @given(
-        trees.trees(trees.leaves(dtypes, layouts)),
+        trees.trees(dtypes, layouts),
         st.lists(st.sampled_from(devices), min_size=1, max_size=4),
     )
     @example(_views(dtypes, layouts), devices[:3])
@@ -222,7 +223,8 @@ def _written_within(leaf: Leaf, base: bytes, part: bytes) -> bytes:
         "sliced": lambda: around[1:, ::2],
     }[leaf.layout]()
     view[...] = np.frombuffer(part, view.dtype).reshape(view.shape)
-    return around.tobytes()
+    content: bytes = around.tobytes()
+    return content
 
 
 def _check_refused_in_place(bench: Workbench, devices: list[Device]) -> None:

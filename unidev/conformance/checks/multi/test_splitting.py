@@ -33,11 +33,11 @@ _NEEDS = ("collectives",)
 def test_shards(bench: Workbench) -> None:
     """Each device gets its share of the rows, in order, evenly or in proportion to weights."""
     devices = bench.several(3)
-    leaf = trees.leaves(bench.dtypes(*devices), trees.layouts(bench), is_bits=True)
+    dtypes, within = bench.dtypes(*devices), trees.layouts(bench)
 
     @a_few
     @given(
-        trees.trees(leaf, most_leaves=12),
+        trees.trees(dtypes, within, most_leaves=12, is_bits=True),
         st.integers(0, 33),
         st.lists(st.sampled_from(devices), min_size=1, max_size=9),
         st.none() | st.lists(_WEIGHTS, min_size=9, max_size=9),
@@ -58,9 +58,15 @@ _WEIGHTS = st.integers(1, 9) | st.floats(0.01, 100)
 
 
 def _of_each(bench: Workbench) -> Tree:
-    """A leaf of each dtype."""
-    dtypes = bench.dtypes(*bench.devices)
-    return Tree(tuple(Leaf(n, (1, 2), seed=i, is_bits=True) for i, n in enumerate(dtypes)), (0,))
+    """A leaf of each dtype, every second one a slice."""
+    both = (trees.CONTIGUOUS, trees.ROWS)
+    return Tree(
+        tuple(
+            Leaf(dtype, (1, 2), both[number % 2], number, is_bits=True)
+            for number, dtype in enumerate(bench.dtypes(*bench.devices))
+        ),
+        again=(0,),
+    )
 
 
 def _with_rows(tree: Tree, rows: int) -> Tree:
@@ -147,14 +153,12 @@ def test_refusals(bench: Workbench) -> None:
 def test_gather_inverts(bench: Workbench) -> None:
     """Gathering gives the rows of all shards bit for bit, also of empty ones, on any device."""
     devices = bench.several(3)
-    leaf = trees.leaves(
-        bench.dtypes(*devices), (trees.CONTIGUOUS, trees.ROWS), most=60, is_bits=True
-    )
+    dtypes, within = bench.dtypes(*devices), (trees.CONTIGUOUS, trees.ROWS)
     shard = st.tuples(st.sampled_from(devices), st.integers(0, 5) | trees.sizes(1025))
 
     @a_few
     @given(
-        trees.trees(leaf, most_leaves=12),
+        trees.trees(dtypes, within, 60, 12, is_bits=True),
         st.lists(shard, min_size=1, max_size=7),
         st.sampled_from(devices),
     )

@@ -61,7 +61,8 @@ class Leaf:
             return np.full(shape, self.filled[number % len(self.filled)], self.host_dtype)
         rng = np.random.Generator(np.random.Philox([self.seed, number]))
         make = _bits if self.is_bits else _numbers
-        return make(rng, self.dtype, math.prod(shape)).reshape(shape)
+        values: Array = make(rng, self.dtype, math.prod(shape)).reshape(shape)
+        return values
 
     @property
     def host_dtype(self) -> np.dtype[Any]:
@@ -175,15 +176,27 @@ def leaves(
 
 
 @st.composite
-def trees(
-    draw: st.DrawFn, leaf: st.SearchStrategy[Leaf], *, most_leaves: int = MOST_LEAVES
+def trees(  # noqa: PLR0913, PLR0917  all of a leaf, and their number
+    draw: st.DrawFn,
+    dtypes: Sequence[str],
+    within: Sequence[str] = (CONTIGUOUS,),
+    most: int = 300,
+    most_leaves: int = MOST_LEAVES,
+    is_bits: bool = False,
 ) -> Tree:
-    """Few leaves, or as many as a model has."""
-    few = st.integers(1, 4)
+    """Few leaves, or as many as a model has; of all dtypes, or of one or two."""
+    some = draw(st.just(dtypes) | st.lists(st.sampled_from(dtypes), min_size=1, max_size=2))
+    leaf = leaves(some, within, most, is_bits=is_bits)
+    few = st.integers(1, min(4, most_leaves))
     count = draw(few if most_leaves <= 4 else few | st.integers(5, most_leaves))
     found = tuple(draw(st.lists(leaf, min_size=count, max_size=count)))
     tied = draw(st.lists(st.integers(0, count - 1), max_size=2))
     return Tree(found, tuple(tied), draw(st.integers(0, 2**16)))
+
+
+def many(dtype: str) -> Tree:
+    """As many leaves as there may be, of one dtype: beyond the length of any fixed table."""
+    return Tree(tuple(Leaf(dtype, (number % 5, 3), seed=number) for number in range(MOST_LEAVES)))
 
 
 def with_a_large_one(tree: Tree, size: int) -> Tree:
@@ -208,7 +221,8 @@ def rounded_to(dtype: str, values: Array) -> Array:
             return values.astype(dtype)
     bits = values.astype("float32").view("uint32").astype("uint64")
     even = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
-    return np.where(np.isnan(values), np.float32("nan"), even.astype("uint32").view("float32"))
+    rounded: Array = even.astype("uint32").view("float32")
+    return np.where(np.isnan(values), np.float32("nan"), rounded)
 
 
 def _numbers(rng: np.random.Generator, dtype: str, count: int) -> Array:
