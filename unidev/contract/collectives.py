@@ -31,7 +31,8 @@ class Collectives(ABC):
     wider: Mapping[str, str] = MappingProxyType({"float16": "float32", "bfloat16": "float32"})
     """Dtypes that are reduced in a wider one, by portable names.
 
-    Because sums overflow or lose digits, or because the framework has no kernel.
+    Because sums overflow or lose digits, or because the framework has no kernel. The result is that
+    of the wider dtype, rounded once; an integer's lower bits.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -52,7 +53,8 @@ class Collectives(ABC):
     def combine(self, a: Tensor, b: Tensor, op: str) -> Tensor:
         """``a`` and ``b`` combined by element; ``op`` is ``sum``, ``min`` or ``max``.
 
-        May write the result to ``a``. Integers overflow as the framework's own do.
+        May write the result to ``a``. Sums of integers wrap around; of floating-point numbers, each
+        is rounded once. If either element is NaN, the result is NaN, also of ``min`` and ``max``.
         """
 
     @abstractmethod
@@ -61,7 +63,10 @@ class Collectives(ABC):
 
     @abstractmethod
     def concatenate(self, tensors: Sequence[Tensor]) -> Tensor:
-        """One after the other along the first dimension, in new memory; differentiable."""
+        """One after the other along the first dimension, in new memory; differentiable.
+
+        Some of the tensors, or all, may be empty.
+        """
 
     def rows(self, x: Tensor, start: int, stop: int) -> Tensor:
         """``x[start:stop]``, on the device of ``x``; it may share memory with ``x``."""

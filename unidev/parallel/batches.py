@@ -103,7 +103,7 @@ def gather(shards: Sequence[T], device: DeviceLike) -> T:
 
     Args:
         shards: tensors, or nested containers of one structure, each on any device. Tensors at the
-            same place may differ only in their first dimension.
+            same place may differ only in their first dimension, which may be 0.
         device: where the result goes.
 
     Returns:

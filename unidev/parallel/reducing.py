@@ -39,8 +39,10 @@ def all_reduce(
         trees: for each device a tensor or a nested container of tensors, with the same structure,
             shapes and dtypes in each. The tensors of one tree are on one device; a device may occur
             twice. Non-tensor leaves stay as they are.
-        op: ``sum``, ``mean``, ``min`` or ``max``. Sums and means of float16 and bfloat16 are
-            computed in float32.
+        op: ``sum``, ``mean``, ``min`` or ``max``, computed in the dtype; float16 and bfloat16 in
+            float32, rounded once at the end. Sums of integers wrap around. A mean multiplies each
+            tensor by its share of the weights before it adds, so it does not overflow. Where one of
+            the trees has NaN, the result is NaN, also of ``min`` and ``max``.
         weights: for ``mean``, a positive number for each tree, such as its number of rows.
         in_place: write the results to the tensors of ``trees``, which stay the same objects.
 
@@ -53,7 +55,8 @@ def all_reduce(
         InvalidDataError: structures, shapes or dtypes do not match (the message has the paths), or
             ``op``, ``weights`` or ``in_place`` are invalid.
         DeviceMismatchError: a tree is on two devices.
-        UnsupportedDtypeError: ``mean`` of integers, ``min`` or ``max`` of complex numbers, bool.
+        UnsupportedDtypeError: ``mean`` of integers, ``min`` or ``max`` of complex numbers, bool, or
+            an operation that the framework lacks for a less usual dtype.
         UnsupportedOperation: ``in_place`` with immutable tensors. Nothing has been written.
         NotATensorError, ContainerError: ``trees`` is not a list of trees.
 

@@ -76,9 +76,18 @@ class PaddleCollectives(Collectives):
         return float(operations.view_slice(flat, position, position + 1).item())
 
     def concatenate(self, tensors: Sequence[Tensor]) -> Tensor:
-        """``concat``."""
+        """``concat`` without empty tensors.
+
+        On a simulated GPU an empty slice ends the process, and of empty tensors alone the result
+        is on the CPU (3.3.1).
+        """
         _check_dense(tensors)
-        return operations.concat(list(tensors), 0)
+        filled = [x for x in tensors if x.size]
+        if filled:
+            return operations.concat(filled, 0)
+        first = tensors[0]
+        shape = (sum(x.shape[0] for x in tensors), *first.shape[1:])
+        return self.backend.empty(shape, first.dtype, self.backend.device_of(first))
 
     def is_writable(self, x: Tensor) -> bool:  # noqa: ARG002
         """All are."""

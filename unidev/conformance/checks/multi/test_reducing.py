@@ -9,10 +9,15 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import unidev
 from unidev.conformance.kit.current import check_stays
-from unidev.conformance.kit.inputs import samples
+from unidev.conformance.kit.inputs import samples, trees
+from unidev.conformance.kit.inputs.examples import a_few
+from unidev.conformance.kit.inputs.trees import Leaf, Tree
+from unidev.conformance.kit.reductions import OPERATIONS, check_numbers, corners, reducible
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 
@@ -26,56 +31,60 @@ if TYPE_CHECKING:
 
 _NEEDS = ("collectives",)
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)
-_SHAPES = ((2, 3), (), (0, 4), (5,), (1, 1, 4), (1,), (300,))
-_OPERATIONS = {"sum": np.sum, "min": np.min, "max": np.max, "mean": np.mean}
-
-
-def _dtypes(bench: Workbench) -> list[str]:
-    """What everybody can reduce, as far as the backend has it."""
-    wanted = ("int8", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64")
-    return [name for name in wanted if name in bench.dtypes(*bench.devices)]
-
-
-def _read(x: Any) -> Array:
-    if "bfloat16" in str(x.dtype):
-        x = unidev.array(x, dtype="float32")
-    return unidev.to_numpy(x).astype("float64")
 
 
 @check(required=True, needs=_NEEDS)
 def test_values(bench: Workbench) -> None:
-    """Every operation gives the right numbers, of the dtype and shape, on the device of each."""
-    devices = bench.several(3)
-    for dtype in _dtypes(bench):
-        trees = [
-            [
-                unidev.full(shape, prime + at, dtype=dtype, device=device)
-                for at, shape in enumerate(_SHAPES)
-            ]
-            for prime, device in zip(_PRIMES, devices, strict=False)
-        ]
-        for op, reference in _OPERATIONS.items():
-            if op == "mean" and "int" in dtype:
-                bench.expect(unidev.UnsupportedDtypeError, unidev.all_reduce, trees, op)
-                continue
-            reduced = bench.works(unidev.all_reduce, trees, op)
-            _check_values(bench, trees, reduced, reference, f"{op} of {dtype}")
+    """Every operation gives the contract's numbers for trees of any tensors, on the device of each.
+
+    Sums are those of the list's order, in the dtype or the wider one; means are close.
+    """
+    for op in OPERATIONS:
+        _check_operation(bench, op, bench.several(3))
+
+
+def _check_operation(bench: Workbench, op: str, devices: list[Device]) -> None:
+    dtypes = reducible(bench, op)
+
+    @a_few
+    @given(
+        trees.trees(dtypes, trees.layouts(bench)),
+        st.lists(st.sampled_from(devices), min_size=1, max_size=5),
+        st.none() | st.lists(st.floats(0.1, 100), min_size=5, max_size=5),
+        st.none() | trees.sizes(trees.LARGE),
+    )
+    @example(corners(op, dtypes), devices[:3], None, None)
+    @example(trees.many("float32"), devices[:2], None, None)
+    def combined(
+        tree: Tree, listed: list[Device], weights: list[float] | None, large: int | None
+    ) -> None:
+        found = tree if large is None else trees.with_a_large_one(tree, large)
+        used = weights[: len(listed)] if weights and op == "mean" else None
+        _check_values(bench, found, listed, (op, used))
+
+    combined()
 
 
 def _check_values(
-    bench: Workbench, trees: list[Any], reduced: Sequence[Any], reference: Any, where: str
+    bench: Workbench, tree: Tree, listed: list[Device], how: tuple[str, list[float] | None]
 ) -> None:
-    primes = np.array(_PRIMES[: len(trees)], "float64")
-    for source, result in zip(trees, reduced, strict=True):
-        for at, (x, y) in enumerate(zip(source, result, strict=True)):
-            bench.oracle.check_device(y, unidev.device_of(x), where)
-            bench.oracle.check_kind(x, y, where)
-            expected = np.full(_SHAPES[at], reference(primes + at))
-            found = _read(y)
-            assert np.allclose(found, expected, rtol=1e-2 if "16" in where else 1e-6), (
-                f"{where}, shape {_SHAPES[at]}: {found.tolist()} instead of {expected.tolist()}"
-            )
-            bench.oracle.check_bytes(y, bench.probe.read(reduced[0][at]), f"{where}, two devices")
+    op, weights = how
+    lists = [tree.tensors(bench, device, n) for n, device in enumerate(listed)]
+    options = {} if weights is None else {"weights": weights}
+    given_trees = [tree.nested(tensors) for tensors in lists]
+    results = bench.works(unidev.all_reduce, given_trees, op, **options)
+    assert len(results) == len(listed), f"{tree}: {len(results)} results of {len(listed)} trees"
+    reduced = [tree.places(result) for result in results]
+    for position, leaf in enumerate(tree.leaves):
+        where = f"{op} on {[*map(str, listed)]}, weights {weights}, of {tree.where(position)}"
+        arrays = [trees.numbers_in(bench, xs[position], leaf.dtype) for xs in lists]
+        first = reduced[0][position]
+        bench.oracle.check_kind(lists[0][position], first, where)
+        check_numbers(trees.numbers_in(bench, first, leaf.dtype), arrays, leaf, how, where)
+        content = bench.probe.read(first)
+        for device, ys in zip(listed, reduced, strict=True):
+            bench.oracle.check_device(ys[position], device, where)
+            bench.oracle.check_bytes(ys[position], content, f"{where}, on {device} and the first")
 
 
 @check(required=True, needs=_NEEDS)
@@ -88,7 +97,7 @@ def test_means(bench: Workbench) -> None:
     for y in unidev.all_reduce(xs, "mean", weights=rows):
         found = unidev.to_numpy(y)
         assert np.allclose(found, expected, rtol=1e-6), f"weights {rows}: {found}, not {expected}"
-    if "float16" in _dtypes(bench):
+    if "float16" in bench.dtypes(*devices):
         high = [bench.make(np.full(3, 60_000, "float16"), device) for device in devices]
         for y in unidev.all_reduce(high, "mean"):
             found = unidev.to_numpy(y)
@@ -99,16 +108,25 @@ def test_means(bench: Workbench) -> None:
 def test_order(bench: Workbench) -> None:
     """Sums are taken in the order of the list: the same bits in every run, and on every device."""
     devices = bench.several(3)
-    rng = np.random.default_rng(5)
-    arrays = [rng.standard_normal(1_000).astype("float32") for _ in devices]
-    for order in (range(len(devices)), reversed(range(len(devices)))):
-        listed = list(order)
-        total = arrays[listed[0]].copy()
-        for number in listed[1:]:
-            total += arrays[number]
-        xs = [bench.make(arrays[number], devices[number]) for number in listed]
+
+    @a_few
+    @given(
+        st.permutations(devices),
+        st.sampled_from([n for n in ("float32", "float64") if n in bench.dtypes(*devices)]),
+        trees.sizes(trees.LARGE).map(lambda size: max(size, 50)),
+        st.integers(0, 2**16),
+    )
+    def added(listed: list[Device], dtype: str, size: int, seed: int) -> None:
+        leaf = Leaf(dtype, (size,), seed=seed)
+        arrays = [leaf.values(number) for number in range(len(listed))]
+        total = arrays[0].copy()
+        for each in arrays[1:]:
+            total += each
+        xs = [bench.make(array, device) for array, device in zip(arrays, listed, strict=True)]
         for y in unidev.all_reduce(xs):
-            bench.oracle.check_bytes(y, total.tobytes(), f"the sum in the order {listed}")
+            bench.oracle.check_bytes(y, total.tobytes(), f"the sum of {leaf} in the order {listed}")
+
+    added()
 
 
 @check(required=True, needs=_NEEDS)
@@ -138,27 +156,83 @@ def _two(bench: Workbench, size: int, device: Device) -> list[Any]:
 
 @check(required=True, needs=_NEEDS)
 def test_in_place(bench: Workbench) -> None:
-    """The tensors that are held receive the results; immutable ones are refused, unchanged."""
+    """The tensors that are held receive the results, views too, and nothing around a view changes.
+
+    Immutable ones are refused, unchanged.
+    """
     devices = bench.several(3)
-    trees = [
-        {"x": bench.make(np.full((2, 2), p, "float32"), d), "n": [bench.make(np.array(p), d)]}
-        for p, d in zip(_PRIMES, devices, strict=False)
-    ]
-    held = [(tree["x"], tree["n"][0]) for tree in trees]
-    total = sum(_PRIMES[: len(devices)])
     if isinstance(bench.probe.write, Unsupported):
-        before = [bench.probe.read(x) for x, _ in held]
-        bench.expect(unidev.UnsupportedOperation, unidev.all_reduce, trees, in_place=True)
-        for (x, _), content in zip(held, before, strict=True):
-            bench.oracle.check_bytes(x, content, "after a refusal")
+        _check_refused_in_place(bench, devices)
         return
-    result = bench.works(unidev.all_reduce, trees, in_place=True)
-    assert result is trees, "in place, the result is not the list that was given"
-    for (x, n), device in zip(held, devices, strict=True):
-        for tensor in (x, n):
-            bench.oracle.check_device(tensor, device, "in place")
-            found = _read(tensor)
-            assert (found == total).all(), f"the tensor that is held has {found}, not {total}"
+    dtypes = reducible(bench, "sum")
+    layouts = [layout for layout in trees.layouts(bench) if layout != "broadcast"]
+
+    @a_few
+    @given(
+        trees.trees(dtypes, layouts),
+        st.lists(st.sampled_from(devices), min_size=1, max_size=4),
+    )
+    @example(_views(dtypes, layouts), devices[:3])
+    def written(tree: Tree, listed: list[Device]) -> None:
+        _check_in_place(bench, tree, listed)
+
+    written()
+
+
+def _views(dtypes: Sequence[str], layouts: Sequence[str]) -> Tree:
+    """A leaf of each dtype and layout."""
+    each = [(dtype, layout) for dtype in dtypes for layout in dict.fromkeys(layouts)]
+    return Tree(tuple(Leaf(dtype, (5, 4), layout, n) for n, (dtype, layout) in enumerate(each)))
+
+
+def _check_in_place(bench: Workbench, tree: Tree, listed: list[Device]) -> None:
+    made = [
+        [leaf.made_with_base(bench, device, number) for leaf in tree.leaves]
+        for number, device in enumerate(listed)
+    ]
+    lists = [[x for x, _ in pairs] for pairs in made]
+    before = [[bench.probe.read(base) for _, base in pairs] for pairs in made]
+    expected = [tree.places(each) for each in unidev.all_reduce([*map(tree.nested, lists)])]
+    given_trees = [*map(tree.nested, lists)]
+    result = bench.works(unidev.all_reduce, given_trees, in_place=True)
+    assert result is given_trees, "in place, the result is not the list that was given"
+    for pairs, contents, totals, device in zip(made, before, expected, listed, strict=True):
+        for position, (x, base) in enumerate(pairs):
+            leaf, content = tree.leaves[position], contents[position]
+            where = f"in place on {device}, {tree.where(position)}"
+            total = bench.probe.read(totals[position])
+            bench.oracle.check_device(x, device, where)
+            bench.oracle.check_bytes(x, total, where)
+            if x is base:
+                continue
+            around = _written_within(leaf, content, total)
+            is_view = bool(content) and bench.oracle.shares(x, base)
+            bench.oracle.check_bytes(
+                base, around if is_view else content, f"{where}: the larger tensor around it"
+            )
+
+
+def _written_within(leaf: Leaf, base: bytes, part: bytes) -> bytes:
+    """The bytes of the larger tensor once ``part`` has been written to its view."""
+    values = leaf.values(spare_rows=trees.SPARE_ROWS if leaf.layout == trees.ROWS else 0)
+    itemsize = values.itemsize if samples.is_numpy_dtype(leaf.dtype) else 2
+    around = np.frombuffer(base, f"V{itemsize}").reshape(values.shape).copy()
+    view = {
+        trees.ROWS: lambda: around[1 : 1 + leaf.shape[0]],
+        "transposed": lambda: around.T,
+        "sliced": lambda: around[1:, ::2],
+    }[leaf.layout]()
+    view[...] = np.frombuffer(part, view.dtype).reshape(view.shape)
+    content: bytes = around.tobytes()
+    return content
+
+
+def _check_refused_in_place(bench: Workbench, devices: list[Device]) -> None:
+    held = [{"x": bench.matrix(device)} for device in devices]
+    before = [bench.probe.read(tree["x"]) for tree in held]
+    bench.expect(unidev.UnsupportedOperation, unidev.all_reduce, held, in_place=True)
+    for tree, content in zip(held, before, strict=True):
+        bench.oracle.check_bytes(tree["x"], content, "after a refusal")
 
 
 @check(required=True, needs=_NEEDS)

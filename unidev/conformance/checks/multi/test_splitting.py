@@ -5,18 +5,26 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import unidev
-from unidev.conformance.kit.inputs import samples
+from unidev.conformance.kit.inputs import samples, trees
+from unidev.conformance.kit.inputs.examples import a_few
+from unidev.conformance.kit.inputs.trees import Leaf, Tree
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
+    from unidev.contract.device import Device
 
 _NEEDS = ("collectives",)
 
@@ -25,27 +33,102 @@ _NEEDS = ("collectives",)
 def test_shards(bench: Workbench) -> None:
     """Each device gets its share of the rows, in order, evenly or in proportion to weights."""
     devices = bench.several(3)
-    count = len(devices)
-    even = [3] * count
-    uneven = [3, *[2] * (count - 1)]
-    weighted = [2, *[1] * (count - 2), 3]
-    for sizes, weights in ((even, None), (uneven, None), (weighted, weighted)):
-        values = samples.counting((sum(sizes), 2))
-        x, y = bench.make(values, devices[-1]), bench.make(values[:, 0].copy(), devices[0])
-        batch = {"x": x, "y": (y, "text"), "again": x}
-        shards = unidev.split_batch(batch, devices, weights=weights)
-        assert len(shards) == count, f"{len(shards)} shards for {count} devices"
-        start = 0
-        for shard, device, size in zip(shards, devices, sizes, strict=True):
-            where = f"{sum(sizes)} rows, weights {weights}, the shard of {device}"
-            rows = values[start : start + size]
-            for tensor, expected in ((shard["x"], rows), (shard["y"][0], rows[:, 0])):
-                bench.oracle.check_device(tensor, device, where)
-                assert tuple(tensor.shape) == expected.shape, f"{where}: {tuple(tensor.shape)}"
-                bench.oracle.check_bytes(tensor, expected.tobytes(), where)
-            assert shard["y"][1] == "text", f"{where}: a leaf that is not a tensor has changed"
-            assert shard["again"] is shard["x"], f"{where}: a tensor that was one is two"
-            start += size
+    dtypes, within = bench.dtypes(*devices), trees.layouts(bench)
+
+    @a_few
+    @given(
+        trees.trees(dtypes, within, most_leaves=12, is_bits=True),
+        st.integers(0, 33),
+        st.lists(st.sampled_from(devices), min_size=1, max_size=9),
+        st.none() | st.lists(_WEIGHTS, min_size=9, max_size=9),
+    )
+    @example(_of_each(bench), 3 * len(devices), devices, None)
+    @example(_of_each(bench), 2 * len(devices) + 1, devices, [1] * 9)
+    @example(_of_each(bench), 17, [*devices, devices[0]], [2, 1, 1.5, 0.7, 3, 1, 1, 1, 1])
+    @example(_of_each(bench), 4, [devices[0]] * 3, [1, 1, 9, 1, 1, 1, 1, 1, 1])
+    def split(tree: Tree, rows: int, listed: list[Device], weights: list[float] | None) -> None:
+        used = weights and weights[: len(listed)]
+        found = tree if rows == 0 else _with_rows(tree, rows)
+        _check_split(bench, found, listed, used)
+
+    split()
+
+
+_WEIGHTS = st.integers(1, 9) | st.floats(0.01, 100)
+
+
+def _of_each(bench: Workbench) -> Tree:
+    """A leaf of each dtype, every second one a slice."""
+    both = (trees.CONTIGUOUS, trees.ROWS)
+    return Tree(
+        tuple(
+            Leaf(dtype, (1, 2), both[number % 2], number, is_bits=True)
+            for number, dtype in enumerate(bench.dtypes(*bench.devices))
+        ),
+        again=(0,),
+    )
+
+
+def _with_rows(tree: Tree, rows: int) -> Tree:
+    """``tree`` with as many rows in each leaf; views become contiguous, but for slices."""
+    leaves = [
+        replace(
+            leaf,
+            shape=(rows, *leaf.shape[1:]),
+            layout=leaf.layout if leaf.layout == trees.ROWS else trees.CONTIGUOUS,
+        )
+        for leaf in tree.leaves
+    ]
+    return replace(tree, leaves=tuple(leaves))
+
+
+def _check_split(
+    bench: Workbench, tree: Tree, listed: list[Device], weights: list[float] | None
+) -> None:
+    home = bench.devices[-1]
+    xs = tree.tensors(bench, home)
+    rows = {int(x.shape[0]) if len(x.shape) else -1 for x in xs}
+    batch = tree.nested(xs)
+    how = f"by {[*map(str, listed)]}, weights {weights}"
+    sizes = _shares(max(rows), listed, weights)
+    if len(rows) > 1 or min(rows) < 0 or 0 in sizes:
+        bench.expect(unidev.InvalidDataError, unidev.split_batch, batch, listed, weights=weights)
+        return
+    shards = bench.works(unidev.split_batch, batch, listed, weights=weights)
+    assert len(shards) == len(listed), f"{tree} {how}: {len(shards)} shards"
+    contents = [_rows_of(bench, x) for x in xs]
+    start = 0
+    for shard, device, size in zip(shards, listed, sizes, strict=True):
+        parts = tree.places(shard)
+        for position, (x, content) in enumerate(zip(xs, contents, strict=True)):
+            part, where = parts[position], f"{tree.where(position)}, {how}, the shard of {device}"
+            bench.oracle.check_device(part, device, where)
+            shape = (size, *map(int, x.shape[1:]))
+            assert tuple(part.shape) == shape, f"{where}: shape {tuple(part.shape)}, not {shape}"
+            assert part.dtype == x.dtype, f"{where}: {part.dtype} instead of {x.dtype}"
+            expected = b"".join(content[start : start + size])
+            bench.oracle.check_bytes(part, expected, where)
+            if expected:
+                bench.oracle.check_disjoint(x, part, where)
+        start += size
+
+
+def _shares(rows: int, listed: list[Device], weights: list[float] | None) -> list[int]:
+    """By largest remainder, as the contract says."""
+    parts = [Fraction(weight) for weight in weights or [1] * len(listed)]
+    exact = [rows * part / sum(parts) for part in parts]
+    sizes = [math.floor(each) for each in exact]
+    while sum(sizes) < rows:
+        missing = [each - size for each, size in zip(exact, sizes, strict=True)]
+        sizes[missing.index(max(missing))] += 1
+    return sizes
+
+
+def _rows_of(bench: Workbench, x: Any) -> list[bytes]:
+    """The bytes of each row."""
+    content, count = bench.probe.read(x), int(x.shape[0])
+    size = len(content) // count
+    return [content[size * row : size * (row + 1)] for row in range(count)]
 
 
 @check(required=True, needs=_NEEDS)
@@ -68,21 +151,40 @@ def test_refusals(bench: Workbench) -> None:
 
 @check(required=True, needs=_NEEDS)
 def test_gather_inverts(bench: Workbench) -> None:
-    """Gathering the shards gives the batch, bit for bit, on any device and for each dtype."""
+    """Gathering gives the rows of all shards bit for bit, also of empty ones, on any device."""
     devices = bench.several(3)
-    for number, drawn in enumerate(bench.drawn(*devices[:2], is_large=False)):
-        if len(drawn.values.shape) < 1 or drawn.values.shape[0] < 2:
-            continue
-        source, target = devices[number % len(devices)], devices[-1 - number % len(devices)]
-        x = drawn.make(bench.probe, source)
-        shards = unidev.split_batch(x, devices[:2])
-        whole = unidev.gather(shards, target)
-        where = f"{drawn}, from {source} by {devices[:2]} to {target}"
-        bench.oracle.check_copy(x, whole, target, where)
-    rows = [bench.make(np.full((size, 2), size, "float32"), devices[0]) for size in (1, 3, 2)]
-    expected = np.repeat(np.array([[1.0, 1.0], [3.0, 3.0], [2.0, 2.0]], "float32"), (1, 3, 2), 0)
-    gathered = unidev.gather(rows, devices[1])
-    bench.oracle.check_bytes(gathered, expected.tobytes(), "gathered in the order of the list")
+    dtypes, within = bench.dtypes(*devices), (trees.CONTIGUOUS, trees.ROWS)
+    shard = st.tuples(st.sampled_from(devices), st.integers(0, 5) | trees.sizes(1025))
+
+    @a_few
+    @given(
+        trees.trees(dtypes, within, 60, 12, is_bits=True),
+        st.lists(shard, min_size=1, max_size=7),
+        st.sampled_from(devices),
+    )
+    @example(_of_each(bench), [(devices[0], 1), (devices[1], 3), (devices[2], 2)], devices[1])
+    @example(_of_each(bench), [(devices[2], 0), (devices[0], 4), (devices[1], 0)], devices[0])
+    @example(_of_each(bench), [(devices[1], 0), (devices[1], 0)], devices[0])
+    def gathered(tree: Tree, shards: list[tuple[Device, int]], target: Device) -> None:
+        lists = [
+            _with_rows(tree, rows).tensors(bench, device, number)
+            for number, (device, rows) in enumerate(shards)
+        ]
+        whole = bench.works(unidev.gather, [tree.nested(tensors) for tensors in lists], target)
+        how = f"gathered from {[(str(device), rows) for device, rows in shards]} to {target}"
+        for position, y in enumerate(tree.places(whole)[: len(tree.leaves)]):
+            where = f"{tree.where(position)}, {how}"
+            xs = [tensors[position] for tensors in lists]
+            bench.oracle.check_device(y, target, where)
+            shape = (sum(rows for _, rows in shards), *map(int, xs[0].shape[1:]))
+            assert tuple(y.shape) == shape, f"{where}: shape {tuple(y.shape)}, not {shape}"
+            assert y.dtype == xs[0].dtype, f"{where}: {y.dtype} instead of {xs[0].dtype}"
+            bench.oracle.check_bytes(y, b"".join(map(bench.probe.read, xs)), where)
+            for x in xs:
+                if math.prod(x.shape):
+                    bench.oracle.check_disjoint(x, y, where)
+
+    gathered()
 
 
 @check(required=True, needs=_NEEDS)

@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import unidev
 from unidev import nn
+from unidev.conformance.kit.inputs import trees
+from unidev.conformance.kit.inputs.examples import a_couple
 from unidev.conformance.kit.inputs.samples import counting
+from unidev.conformance.kit.inputs.trees import Leaf, Tree
 from unidev.conformance.kit.models.layered import IMAGES, called, check_close, glorot, made_on
 from unidev.conformance.kit.models.stored_models import (
     HEADER_BYTES,
@@ -29,6 +34,7 @@ from unidev.contract.models import Stored
 from unidev.models.checkpoints.format import CODES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from unidev.conformance.kit.workbench import Workbench
@@ -133,17 +139,50 @@ def _storing(bench: Workbench, tensors: dict[str, Any]) -> AbstractContextManage
     return mock.patch.object(bench.backend.models, "stored", return_value=stored)
 
 
-@check(required=True, needs=_BOTH, over="devices")
+@check(required=True, needs=("models",), over="devices")
 def test_any_dtype_and_size(bench: Workbench, device: Device) -> None:
     """A checkpoint holds the bits of tensors of any dtype, size and layout, and gives them back."""
-    cases = {
-        f"{number}.{case.dtype}": case
-        for number, case in enumerate(bench.drawn(device, is_large=False))
-        if case.dtype in CODES
-    }
-    tensors = {name: case.make_laid_out(bench.probe, device) for name, case in cases.items()}
+    dtypes = [dtype for dtype in bench.dtypes(device) if dtype in CODES]
+
+    @a_couple
+    @given(
+        trees.trees(dtypes, trees.layouts(bench), 1500, is_bits=True),
+        st.lists(_NAMES, min_size=trees.MOST_LEAVES, max_size=trees.MOST_LEAVES, unique=True),
+    )
+    @example(_telling(dtypes), [f"{number}.x" for number in range(4 * len(dtypes))])
+    @example(trees.many("float32"), [f"layer.{number}" for number in range(trees.MOST_LEAVES)])
+    def kept(tree: Tree, names: list[str]) -> None:
+        _check_kept(bench, tree, names[: len(tree.leaves)], device)
+
+    kept()
+    bench.evidence.add("held", dtypes)
+
+
+_NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12).filter(
+    lambda name: name != "__metadata__"
+)
+
+
+def _telling(dtypes: Sequence[str]) -> Tree:
+    """Of each dtype a number without axes, an empty tensor, and telling bits; large integers."""
+    leaves = []
+    for number, dtype in enumerate(dtypes):
+        leaves += [Leaf(dtype, shape, seed=number, is_bits=True) for shape in ((), (0, 3), (97,))]
+        large = {"int64": 2**53 + 1, "uint64": 2**53 + 1, "int32": 2**24 + 1, "uint32": 2**24 + 1}
+        if dtype in large:
+            leaves.append(Leaf(dtype, (), filled=(large[dtype],)))
+    return Tree(tuple(leaves))
+
+
+def _check_kept(bench: Workbench, tree: Tree, names: list[str], device: Device) -> None:
+    tensors = dict(zip(names, tree.tensors(bench, device), strict=True))
     expected = {name: bench.probe.read(x) for name, x in tensors.items()}
-    model = bench.probe.models.model()
+    where = {
+        name: f"{name!r} of {tree.where(position)}, on {device}"
+        for position, name in enumerate(names)
+    }
+    takes_containers = bench.backend.models.takes_containers
+    model = {"x": bench.matrix(device)} if takes_containers else bench.probe.models.model()
     with a_folder() as folder:
         path = folder / "drawn.safetensors"
         with _storing(bench, tensors):
@@ -151,20 +190,24 @@ def test_any_dtype_and_size(bench: Workbench, device: Device) -> None:
         content = path.read_bytes()
         if not isinstance(bench.probe.write, Unsupported):
             blank = {
-                name: unidev.zeros(tuple(x.shape), dtype=cases[name].dtype, device=device)
-                for name, x in tensors.items()
+                name: unidev.zeros(tuple(x.shape), dtype=leaf.dtype, device=device)
+                for (name, x), leaf in zip(tensors.items(), tree.leaves, strict=True)
             }
             with _storing(bench, blank):
                 bench.works(unidev.load_parameters, model, path)
             for name, x in blank.items():
-                bench.oracle.check_bytes(x, expected[name], f"{cases[name]} on {device}, loaded")
+                bench.oracle.check_bytes(x, expected[name], f"{where[name]}, loaded")
     start = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:start])
-    for name, held in expected.items():
-        begin, end = header[name]["data_offsets"]
-        found = content[start + begin : start + end]
-        assert found == held, f"{cases[name]} on {device}: the file has other bytes"
-    bench.evidence.add("held", sorted({case.dtype for case in cases.values()}))
+    for (name, x), leaf in zip(tensors.items(), tree.leaves, strict=True):
+        entry = header[name]
+        form = {"dtype": CODES[leaf.dtype], "shape": [*map(int, x.shape)]}
+        found = {key: entry[key] for key in form}
+        assert found == form, f"{where[name]}: the file has {found}, not {form}"
+        begin, end = entry["data_offsets"]
+        bench.oracle.check_content(
+            content[start + begin : start + end], expected[name], f"{where[name]}: in the file"
+        )
 
 
 @check(required=True, needs=("layers", "models"), over="devices")

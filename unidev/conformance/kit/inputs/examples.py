@@ -13,5 +13,9 @@ a_handful = settings(
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
     suppress_health_check=list(HealthCheck),
 )
-a_few = settings(a_handful, max_examples=5)
-"""For examples that have several tensors each."""
+
+a_few = settings(a_handful, max_examples=5, phases=(Phase.explicit, Phase.generate))
+"""For cases of many tensors: no shrinking either, since a message names the tensor."""
+
+a_couple = settings(a_few, max_examples=2)
+"""For those that are judged on each device, or beside examples that are always met."""

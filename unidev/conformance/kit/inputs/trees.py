@@ -1,0 +1,277 @@
+"""Trees of tensors, drawn: to be reduced, split, gathered, differentiated, stored and placed.
+
+A tree has 1 to 40 leaves of drawn dtypes, sizes, layouts and values, in containers of drawn
+nesting, some leaves at two places. Its values depend only on the seeds of its leaves, so what a
+message says of a leaf is enough to make it again.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import unidev
+from unidev.conformance.kit.inputs import samples
+from unidev.conformance.kit.inputs.containers import Point
+
+if TYPE_CHECKING:
+    from unidev.conformance.kit.workbench import Workbench
+    from unidev.contract.device import Device
+
+    Array = np.ndarray[Any, Any]
+    Tensor = Any
+
+MOST_LEAVES = 40
+LARGE = 70_000
+"""Elements: more than any block in which kernels work, and an odd tail."""
+CONTIGUOUS, ROWS = "contiguous", "rows of a larger one"
+SPARE_ROWS = 3
+"""Of the larger tensor around ``ROWS``: one before them, the others after."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A tensor to make, several times with other values."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    """Of a view of a matrix, the shape of that matrix."""
+    layout: str = CONTIGUOUS
+    """``CONTIGUOUS``, ``ROWS``, or a name that ``Probe.views`` gives."""
+    seed: int = 0
+    filled: tuple[float, ...] = ()
+    """The value of all elements in the first tree, the second, and so on; empty: drawn ones."""
+    is_bits: bool = False
+    """Whether its values are any bits: for copies, not for arithmetic."""
+
+    def __str__(self) -> str:
+        values = f"filled with {self.filled}" if self.filled else f"seed {self.seed}"
+        return f"{self.dtype} {self.shape}, {self.layout}, {values}"
+
+    def values(self, number: int = 0, *, spare_rows: int = 0) -> Array:
+        """The values in tree ``number``; those of bfloat16 as float32, which NumPy has."""
+        shape = (self.shape[0] + spare_rows, *self.shape[1:]) if spare_rows else self.shape
+        if self.filled:
+            return np.full(shape, self.filled[number % len(self.filled)], self.host_dtype)
+        rng = np.random.Generator(np.random.Philox([self.seed, number]))
+        make = _bits if self.is_bits else _numbers
+        values: Array = make(rng, self.dtype, math.prod(shape)).reshape(shape)
+        return values
+
+    @property
+    def host_dtype(self) -> np.dtype[Any]:
+        """Of the values on the host."""
+        return np.dtype(self.dtype if samples.is_numpy_dtype(self.dtype) else "float32")
+
+    def made(self, bench: Workbench, device: Device, number: int = 0) -> Tensor:
+        """The tensor of tree ``number`` on ``device``, in its layout."""
+        return self.made_with_base(bench, device, number)[0]
+
+    def made_with_base(
+        self, bench: Workbench, device: Device, number: int = 0
+    ) -> tuple[Tensor, Tensor]:
+        """As ``made``, and the tensor that it is a view of, if the framework has views."""
+        values = self.values(number, spare_rows=SPARE_ROWS if self.layout == ROWS else 0)
+        if samples.is_numpy_dtype(self.dtype):
+            base = bench.make(values, device)
+        else:
+            base = unidev.array(values, dtype=self.dtype, device=device)
+        if self.layout == CONTIGUOUS:
+            return base, base
+        if self.layout != ROWS:
+            return bench.probe.views(base)[self.layout], base
+        with device:  # not every framework's results follow their operands
+            return base[1 : 1 + self.shape[0]], base
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Leaves, which of them stand at a second place, and the number that decides the nesting."""
+
+    leaves: tuple[Leaf, ...]
+    again: tuple[int, ...] = ()
+    form: int = 0
+
+    def __str__(self) -> str:
+        return f"{len(self.leaves)} leaves, tied {list(self.again)}, form {self.form}"
+
+    def tensors(self, bench: Workbench, device: Device, number: int = 0) -> list[Tensor]:
+        """The tensors of tree ``number``."""
+        return [leaf.made(bench, device, number) for leaf in self.leaves]
+
+    def nested(self, tensors: Sequence[Tensor]) -> Any:
+        """The container with these tensors, given like ``leaves``."""
+        items = [*tensors, *(tensors[position] for position in self.again)]
+        return _nested(items, random.Random(self.form))  # noqa: S311  no secret is made with it
+
+    def places(self, container: Any) -> list[Any]:
+        """Its leaves in the order of ``leaves``, then those of ``again``.
+
+        Raises:
+            AssertionError: there are more or fewer of them.
+        """
+        found = list(_leaves_of(container))
+        wanted = len(self.leaves) + len(self.again)
+        assert len(found) == wanted, f"{self}: {len(found)} leaves come back, not {wanted}"
+        for place, position in enumerate(self.again, start=len(self.leaves)):
+            assert found[place] is found[position], f"{self}: leaf {position} became two"
+        return found
+
+    def where(self, position: int) -> str:
+        """The tree and one of its leaves, for messages."""
+        return f"{self}, leaf {position}: {self.leaves[position]}"
+
+
+def layouts(bench: Workbench) -> list[str]:
+    """Every layout that the framework may have, dense ones twice as often."""
+    views = bench.probe.views(bench.matrix(bench.cpu))
+    return [CONTIGUOUS, CONTIGUOUS, ROWS, ROWS, *views]
+
+
+def sizes(most: int) -> st.SearchStrategy[int]:
+    """Numbers of elements: on both sides of a power of two, or any."""
+    near = st.builds(
+        lambda exponent, offset: min(2**exponent + offset, most),
+        st.integers(0, most.bit_length() - 1),
+        st.integers(-1, 1),
+    )
+    return st.one_of(near, st.integers(0, most))
+
+
+@st.composite
+def shapes(draw: st.DrawFn, most: int = 300) -> tuple[int, ...]:
+    """Of 0 to 4 axes, also without elements."""
+    axes = draw(st.integers(0, 4))
+    if axes == 0:
+        return ()
+    firsts = [draw(st.integers(1, 4)) for _ in range(axes - 1)]
+    return (*firsts, draw(sizes(max(1, most // math.prod(firsts)))))
+
+
+@st.composite
+def leaves(
+    draw: st.DrawFn,
+    dtypes: Sequence[str],
+    within: Sequence[str] = (CONTIGUOUS,),
+    most: int = 300,
+    *,
+    is_bits: bool = False,
+) -> Leaf:
+    """A leaf of one of the dtypes, in one of the layouts."""
+    dtype, layout = draw(st.sampled_from(dtypes)), draw(st.sampled_from(within))
+    shape = draw(shapes(most))
+    if layout == ROWS and not shape:
+        shape = (1,)
+    if layout not in (CONTIGUOUS, ROWS):
+        # Not every framework can transpose booleans.
+        layout = CONTIGUOUS if dtype == "bool" else layout
+        shape = (draw(st.integers(2, 9)), draw(st.integers(2, 9)))
+    return Leaf(dtype, shape, layout, draw(st.integers(0, 2**16)), is_bits=is_bits)
+
+
+@st.composite
+def trees(  # noqa: PLR0913, PLR0917  all of a leaf, and their number
+    draw: st.DrawFn,
+    dtypes: Sequence[str],
+    within: Sequence[str] = (CONTIGUOUS,),
+    most: int = 300,
+    most_leaves: int = MOST_LEAVES,
+    is_bits: bool = False,
+) -> Tree:
+    """Few leaves, or as many as a model has; of all dtypes, or of one or two."""
+    some = draw(st.just(dtypes) | st.lists(st.sampled_from(dtypes), min_size=1, max_size=2))
+    leaf = leaves(some, within, most, is_bits=is_bits)
+    few = st.integers(1, min(4, most_leaves))
+    count = draw(few if most_leaves <= 4 else few | st.integers(5, most_leaves))
+    found = tuple(draw(st.lists(leaf, min_size=count, max_size=count)))
+    tied = draw(st.lists(st.integers(0, count - 1), max_size=2))
+    return Tree(found, tuple(tied), draw(st.integers(0, 2**16)))
+
+
+def many(dtype: str) -> Tree:
+    """As many leaves as there may be, of one dtype: beyond the length of any fixed table."""
+    return Tree(tuple(Leaf(dtype, (number % 5, 3), seed=number) for number in range(MOST_LEAVES)))
+
+
+def with_a_large_one(tree: Tree, size: int) -> Tree:
+    """``tree`` with a first leaf of ``size`` elements."""
+    first = replace(tree.leaves[0], shape=(size,), layout=CONTIGUOUS)
+    return replace(tree, leaves=(first, *tree.leaves[1:]))
+
+
+def numbers_in(bench: Workbench, x: Tensor, dtype: str) -> Array:
+    """The numbers of ``x``, read by the probe; those of bfloat16 as float32."""
+    content, shape = bench.probe.read(x), tuple(x.shape)
+    if samples.is_numpy_dtype(dtype):
+        return np.frombuffer(content, dtype).reshape(shape)
+    bits = np.frombuffer(content, "uint16").astype("uint32") << 16
+    return bits.view("float32").reshape(shape)
+
+
+def rounded_to(dtype: str, values: Array) -> Array:
+    """``values`` in ``dtype``, to the nearest, ties to even; bfloat16 stays float32."""
+    if samples.is_numpy_dtype(dtype):
+        with np.errstate(all="ignore"):
+            return values.astype(dtype)
+    bits = values.astype("float32").view("uint32").astype("uint64")
+    even = (bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000
+    rounded: Array = even.astype("uint32").view("float32")
+    return np.where(np.isnan(values), np.float32("nan"), rounded)
+
+
+def _numbers(rng: np.random.Generator, dtype: str, count: int) -> Array:
+    """Numbers to compute with: any integers; normal floating-point numbers of many magnitudes."""
+    if dtype == "bool" or "int" in dtype:
+        return _bits(rng, dtype, count)
+    if dtype.startswith("complex"):
+        part = _numbers(rng, f"float{int(dtype[7:]) // 2}", 2 * count)
+        return part.view(dtype)
+    scales = np.exp2(rng.integers(-3, 9, count))
+    return rounded_to(dtype, rng.standard_normal(count) * scales)
+
+
+def _bits(rng: np.random.Generator, dtype: str, count: int) -> Array:
+    """Any bits, among them those that a careless copy changes."""
+    if dtype == "bool":
+        return rng.integers(0, 2, count).astype(bool)
+    if samples.is_numpy_dtype(dtype):
+        values: Array = np.frombuffer(rng.bytes(count * np.dtype(dtype).itemsize), dtype).copy()
+    else:  # bfloat16, whose NaNs a conversion may change
+        values = (np.frombuffer(rng.bytes(2 * count), "uint16").astype("uint32") << 16).view("f4")
+        values = np.where(np.isnan(values), np.float32(1.5), values)
+    special = samples.telling_bits(dtype)
+    if count:
+        values[rng.integers(count, size=len(special))] = special
+    return values
+
+
+def _nested(items: list[Any], rng: random.Random) -> Any:
+    if len(items) == 1 and rng.random() < 0.5:
+        return items[0]
+    runs, start = [], 0
+    while start < len(items):
+        stop = min(len(items), start + rng.choice((1, 1, 1, 2, 5, len(items))))
+        run = items[start:stop]
+        # A run of all would nest without end.
+        runs.append(run[0] if len(run) == 1 else _nested(run, rng) if start else [*run])
+        start = stop
+    if rng.random() < 0.3:
+        runs.append("no tensor")
+    if len(runs) == 2:
+        return rng.choice((Point(*runs), runs, tuple(runs), dict(zip("ba", runs, strict=True))))
+    by_name = {f"{len(runs) - number}.x": run for number, run in enumerate(runs)}
+    return rng.choice((runs, tuple(runs), by_name))
+
+
+def _leaves_of(container: Any) -> Iterator[Any]:
+    if isinstance(container, (list, tuple, Mapping)):
+        for each in container.values() if isinstance(container, Mapping) else container:
+            yield from _leaves_of(each)
+    elif not isinstance(container, str):
+        yield container
