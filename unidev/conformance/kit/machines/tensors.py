@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
 import unidev
 from unidev.conformance.kit.inputs.samples import is_numpy_dtype
@@ -46,13 +46,20 @@ def in_thread(call):
         super().__init__()
         self._scopes: list[str] = []
         backend = self.bench.backend
-        self._dtypes = [d for d in self.bench.dtypes(*self.bench.devices) if d != "complex128"]
-        self._numbers = [d for d in self._dtypes if d not in ("bool", "complex64")]
+        self._dtypes: list[str] = []
+        self._shapes: list[tuple[int, ...]] = []
         is_of_numpy = backend.spec.framework == "numpy"
         self._converts = (
             not (is_of_numpy or isinstance(backend.interop, Unsupported))
             and "numpy" in unidev.list_backends()
         )
+
+    @initialize(data=st.data())
+    def begin(self, data: DataObject) -> None:
+        """Few dtypes and shapes in one program: what is kept for the next of a kind is met."""
+        dtypes = self.bench.dtypes(*self.bench.devices)
+        self._dtypes = self.pick(data, st.lists(st.sampled_from(dtypes), min_size=1, max_size=3))
+        self._shapes = self.pick(data, st.lists(SHAPES, min_size=1, max_size=2))
 
     # -- making -----------------------------------------------------------------------------------
 
@@ -60,7 +67,7 @@ def in_thread(call):
     def make_an_array(self, data: DataObject) -> None:
         """From an array of the host, which may change afterwards."""
         dtype, (where, device) = self.pick(data, self._dtypes), self._where(data)
-        number, shape = self.number(), self.pick(data, SHAPES)
+        number, shape = self.number(), self.pick(data, self._shapes)
         self.model(number, f"np.arange({size_of(shape)}) % 113 + 1", dtype, shape)
         given = f", dtype={dtype!r}" if not is_numpy_dtype(dtype) else ""
         self.program.run(f"t{number} = unidev.array(m{number}{given}{where})")
@@ -70,7 +77,7 @@ def in_thread(call):
     def make_alike(self, data: DataObject, name: str) -> None:
         """Of one number everywhere."""
         dtype, (where, device) = self.pick(data, self._dtypes), self._where(data)
-        number, shape = self.number(), self.pick(data, SHAPES)
+        number, shape = self.number(), self.pick(data, self._shapes)
         values = {"zeros": 0, "ones": 1}
         value = values.get(name, 1 if dtype == "bool" else 100)
         self.model(number, f"np.full({size_of(shape)}, {value})", dtype, shape)
@@ -85,7 +92,9 @@ def in_thread(call):
     @rule(data=st.data())
     def make_a_range(self, data: DataObject) -> None:
         """``arange``."""
-        dtype, (where, device) = self.pick(data, self._numbers), self._where(data)
+        dtype, (where, device) = self.pick(data, self._dtypes), self._where(data)
+        if dtype == "bool" or "complex" in dtype:
+            return
         number, stop = self.number(), self.pick(data, st.integers(1, 120))
         self.model(number, f"np.arange(1, {stop} + 1)", dtype, (stop,))
         self.program.run(f"t{number} = unidev.arange(1, {stop} + 1, dtype={dtype!r}{where})")
@@ -94,7 +103,7 @@ def in_thread(call):
     @rule(data=st.data(), name=st.sampled_from(["rand", "randn"]))
     def make_at_random(self, data: DataObject, name: str) -> None:
         """One seed gives the same numbers on every device."""
-        number, shape, device = self.number(), self.pick(data, SHAPES), self.device(data)
+        number, shape, device = self.number(), self.pick(data, self._shapes), self.device(data)
         self.program.run(
             f"unidev.seed({number})",
             f"m{number} = unidev.to_numpy(unidev.{name}({shape}, device='cpu'))",
