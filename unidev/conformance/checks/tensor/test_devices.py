@@ -6,7 +6,6 @@ PYTEST_DONT_REWRITE
 from __future__ import annotations
 
 import copy
-import json
 import pickle
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import numpy as np
 
 import unidev
 from unidev.conformance.kit.inputs import samples
+from unidev.conformance.kit.processes.first_use import first_use
 from unidev.conformance.kit.processes.fresh import run_fresh
 from unidev.conformance.kit.processes.looking import tried
 from unidev.conformance.running.catalog import check
@@ -184,21 +184,7 @@ answer(tried())
 @check()
 def test_survives_spawn(bench: Workbench) -> None:
     """A device sent to a fresh process is the same device there, and works."""
-    sent = [pickle.dumps(device).hex() for device in bench.devices]
-    found = run_fresh(_RECEIVE, backend=bench.backend.name, arguments=(json.dumps(sent),))
+    found = first_use(bench)["arrived"]
     expected = [[str(device), str(device), [0.0, 0.0]] for device in bench.devices]
     assert found == expected, f"sent {[row[0] for row in expected]}, arrived and used: {found}"
     bench.evidence.add("arrived", found)
-
-
-_RECEIVE = """
-import pickle
-import unidev
-found = []
-for text in json.loads(sys.argv[1]):
-    device = pickle.loads(bytes.fromhex(text))
-    assert device is unidev.as_device(str(device)), device
-    x = unidev.zeros(2, device=device)
-    found.append([str(device), str(unidev.device_of(x)), unidev.to_numpy(x).tolist()])
-answer(found)
-"""

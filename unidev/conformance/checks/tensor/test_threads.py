@@ -15,14 +15,14 @@ import numpy as np
 
 import unidev
 from unidev.conformance.kit.inputs import samples
-from unidev.conformance.kit.processes.fresh import run_fresh
+from unidev.conformance.kit.processes.first_use import THREADS, first_use
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
-_THREADS = 8
+
 _COPIES = 12
 _ELEMENTS = 50_000
 """So many that libraries copy them with the interpreter unlocked."""
@@ -68,7 +68,7 @@ def test_concurrent_copies_are_right(bench: Workbench) -> None:
     """Copies made by several threads at once are correct, and share no memory."""
     devices = bench.devices
     names = [name for name in bench.dtypes(*devices) if samples.is_numpy_dtype(name)]
-    start = threading.Barrier(_THREADS)
+    start = threading.Barrier(THREADS)
 
     def work(number: int) -> list[tuple[str, bytes, Any]]:
         source = devices[number % len(devices)]
@@ -87,8 +87,8 @@ def test_concurrent_copies_are_right(bench: Workbench) -> None:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)  # so that threads meet in the middle of a copy
     try:
-        with ThreadPoolExecutor(_THREADS) as pool:
-            copies = list(pool.map(work, range(_THREADS)))
+        with ThreadPoolExecutor(THREADS) as pool:
+            copies = list(pool.map(work, range(THREADS)))
     finally:
         sys.setswitchinterval(interval)
     for kept in copies:
@@ -106,38 +106,9 @@ def _values(number: int, dtype: str) -> samples.Array:
 @check()
 def test_first_use_from_several_threads(bench: Workbench) -> None:
     """In a fresh process, several threads may be the first to use the backend at the same time."""
-    found = run_fresh(_FIRST_USE, backend=bench.backend.name)
+    found = first_use(bench)["threads"]
     assert not found["errors"], f"{len(found['errors'])} threads failed: {found['errors'][0]}"
-    assert found["values"] == [[0.0, 0.0, 0.0]] * 8, f"the copies hold {found['values']}"
+    assert found["values"] == [[0.0, 0.0, 0.0]] * THREADS, f"the copies hold {found['values']}"
     assert found["backends"] == 1, f"the backend was made {found['backends']} times"
     assert found["devices"] == 1, f"one device became {found['devices']} objects"
     bench.evidence.add("threads", len(found["values"]))
-
-
-_FIRST_USE = """
-import threading, traceback
-import unidev
-
-start, found, errors = threading.Barrier(8), [], []
-
-def use():
-    try:
-        start.wait(60)
-        x = unidev.zeros(3)
-        y = unidev.copy_to(x, unidev.try_gpu())
-        found.append((unidev.to_numpy(y).tolist(), unidev.active_backend(), unidev.device_of(y)))
-    except BaseException:
-        errors.append(traceback.format_exc())
-
-threads = [threading.Thread(target=use) for _ in range(8)]
-for thread in threads:
-    thread.start()
-for thread in threads:
-    thread.join()
-answer({
-    "errors": errors,
-    "values": [values for values, _, _ in found],
-    "backends": len({id(backend) for _, backend, _ in found}),
-    "devices": len({id(device) for _, _, device in found}),
-})
-"""
