@@ -171,7 +171,8 @@ class Backend(ABC):
         """A tensor in new memory on ``device`` with the values of ``array``, as ``dtype``.
 
         ``array`` is in native byte order and has a dtype that ``dtypes`` names; its strides,
-        alignment and writability are arbitrary.
+        alignment and writability are arbitrary. Floating-point numbers that ``dtype`` cannot hold,
+        as of bfloat16, are rounded to the nearest one that it can, ties to the even one.
         """
 
     @abstractmethod
@@ -234,7 +235,10 @@ class Backend(ABC):
         return False
 
     def cast(self, x: Tensor, dtype: Dtype, device: Device) -> Tensor:
-        """``x`` converted to ``dtype``, in new memory on ``device``; may drop gradients."""
+        """``x`` converted to ``dtype``, in new memory on ``device``; may drop gradients.
+
+        Rounds as ``from_numpy`` does.
+        """
         return self.from_numpy(self.to_numpy(x), dtype, device)
 
     def native_name(self, kind: str, index: int) -> str:

@@ -12,6 +12,7 @@ class Memory(NamedTuple):
     """A device's memory in bytes, by the framework's count."""
 
     used_bytes: int
+    """In tensors of this device alone. An allocator may count a tensor as whole blocks."""
     free_bytes: int
     total_bytes: int
 

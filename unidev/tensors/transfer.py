@@ -33,6 +33,7 @@ def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
     Args:
         x: a tensor of any shape and dtype, or a nested container of tensors. Leaves that neither
             are nor hold tensors pass through unchanged; a tensor that occurs twice is copied once.
+            Two views of one memory become two tensors that share none.
         device: a ``Device``, a string such as ``gpu:1``, or the framework's own device.
         non_blocking: if True, may return before the bytes have arrived (``synchronize`` waits for
             them), but never before ``x`` can safely be changed or freed. So copies from the host
