@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     Numbers = list[int | float]
-def kept(x: int | None = None) -> int | None:
+def kept(x: int | None = None, *, y: int | None = None) -> int | None:
     "Keep what is given."
     table.clear()
     return total(x, weight=2 + 3) if x is not None else None

@@ -139,11 +139,19 @@ def _positions(source: str) -> Iterator[tuple[str, int, Position, Position]]:
 
 
 def _without_effect(source: str) -> Iterator[tuple[Position, Position]]:
-    """Annotations, which are not evaluated, and imports that only a type checker makes."""
+    """Annotations, which are not evaluated, and imports that only a type checker makes.
+
+    And the star among parameters, which cosmic-ray takes for a product.
+    """
+    lines = source.splitlines()
     for node in ast.walk(ast.parse(source)):
         parts: list[ast.AST | None] = []
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             parts = [node.returns]
+            for number in range(node.lineno, node.body[0].lineno):
+                at = lines[number - 1].find("*,")
+                if at >= 0:
+                    yield (number, at), (number, at + 1)
         elif isinstance(node, (ast.arg, ast.AnnAssign)):
             parts = [node.annotation]
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
