@@ -367,7 +367,7 @@ def test_same_device_true_false_mixed(bench: Workbench, device: Device) -> None:
 def test_shares_memory(bench: Workbench, device: Device) -> None:
     """``shares_memory`` is what the extents of two tensors say: of views, copies, empty ones."""
     seen = set()
-    for case in bench.drawn(device, is_large=False, in_each=True):
+    for case in bench.drawn(device, is_large=False):
         x = case.make(bench.probe, device)
         view, copied = case.laid_out(bench.probe, x), unidev.copy_to(x, device)
         same = bench.probe.same_memory(view)
