@@ -42,7 +42,7 @@ def number(rng: Random, dtype: str) -> Any:
         bits = rng.integers(2**16, dtype="uint32") << 16
         return _finite(bits.view("float32").item(), -0.0)
     if rng.integers(2):
-        return _finite(pick(rng, samples.telling_bits(dtype)).item(), -0.0)
+        return _finite(pick(rng, samples.telling_bits(dtype).tolist()), -0.0)
     drawn = np.frombuffer(rng.bytes(np.dtype(dtype).itemsize), "uint8")
     return _finite((drawn & 1 if dtype == "bool" else drawn).view(dtype)[0].item(), 1)
 
