@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from unidev.conformance.checks.tensor import test_copy
-from unidev.conformance.kit.inputs import drawing
+from unidev.conformance.kit.inputs import drawing, strategies
 from unidev.conformance.kit.inputs.drawing import HOST_LAYOUTS, KIB, MIB, Drawn, drawn
+from unidev.conformance.kit.inputs.strategies import Leaf
 from unidev.conformance.kit.workbench import Workbench
 from unidev.conformance.running.catalog import check
 from unidev.registry.loading import load_backend
@@ -49,6 +50,54 @@ def test_layouts_axes_and_scopes_are_all_drawn(bench: Workbench) -> None:
     assert {case.values.ndim for case in cases} == {1, 2, 3, 4}
     assert {case.is_read_only for case in cases} == {True, False}
     assert {case.scope for case in cases} == {None, *bench.devices}
+
+
+def test_each_dtype_comes_in_each_layout_on_request(bench: Workbench) -> None:
+    assert set(bench.layouts) == {*drawing.LAYOUTS, *drawing.MORE_LAYOUTS}
+    cases = drawn(DTYPES, [], "a", layouts=bench.layouts, in_each=True)
+    small = {(case.dtype, case.layout) for case in cases if nbytes(case) < 9 * KIB}
+    assert small >= {(dtype, layout) for dtype in DTYPES for layout in bench.layouts}
+
+
+@pytest.mark.parametrize("layout", drawing.MORE_LAYOUTS)
+def test_a_layout_of_four_axes_is_a_view_of_what_was_made(bench: Workbench, layout: str) -> None:
+    values = np.arange(2.0 * 3 * 2 * 4).reshape(3, 2, 4, 2)
+    case = Drawn(values, "float64", layout, "in C order", is_read_only=False, scope=None)
+    x = case.make_laid_out(bench.probe, bench.cpu)
+    assert np.array_equal(x, drawing.MORE_LAYOUTS[layout](values))
+    assert x.base is not None
+
+
+def test_numbers_are_held_exactly_and_runs_fit() -> None:
+    for seed in range(50):
+        rng = np.random.Generator(np.random.Philox(seed))
+        for dtype in ("bool", "int8", "int64", "uint64", "float16", "float32", "complex64"):
+            value = strategies.number(rng, dtype)
+            assert np.array(value, dtype).item() == value
+        for dtype in ("int32", "int64", "uint64"):
+            run = list(strategies.run(rng, dtype))
+            assert np.array(run, dtype).tolist() == run
+
+
+def test_trees_reach_each_dtype_and_layout_many_leaves_and_ties() -> None:
+    trees = [
+        strategies.tree(np.random.Generator(np.random.Philox(seed)), DTYPES, drawing.LAYOUTS, 40)
+        for seed in range(15)
+    ]
+    leaves = [leaf for tree in trees for leaf in flat(tree)]
+    assert {leaf.dtype for leaf in leaves} == set(DTYPES)
+    assert {leaf.layout for leaf in leaves} == set(drawing.LAYOUTS)
+    assert max(len(flat(tree)) for tree in trees) > 30
+    assert any(len(set(flat(tree))) < len(flat(tree)) for tree in trees)
+
+
+def flat(tree: Any) -> list[Leaf]:
+    if isinstance(tree, Leaf):
+        return [tree]
+    if not isinstance(tree, (dict, list, tuple)):
+        return []
+    inner = tree.values() if isinstance(tree, dict) else tree
+    return [leaf for each in inner for leaf in flat(each)]
 
 
 def test_a_seed_draws_the_same_each_time_and_another_something_else(bench: Workbench) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import example, given
+from hypothesis import given
 
 import unidev
 from unidev.conformance.kit.inputs import strategies
@@ -32,6 +32,8 @@ from unidev.conformance.kit.inputs.strategies import Leaf
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
@@ -51,25 +53,29 @@ def _check_any_nesting(bench: Workbench, source: Device, target: Device) -> None
     kinds = bench.dtypes(source, target), bench.layouts
 
     @a_handful
-    @given(strategies.trees(*kinds, most=40))
-    @example(strategies.all_tied(*kinds, count=20))
-    def check_nesting(shape: Any) -> None:
-        made: dict[Leaf, Any] = {}
-        tree = _filled(bench, shape, source, made)
-        where = f"{shape}, {source} to {target}"
-        copied = unidev.copy_to(tree, target)
-        _check_copied(bench, tree, copied, target, where)
-        moved = unidev.as_in_device(tree, target)
-        if source is target or not made:
-            assert moved is tree, f"as_in_device, {where}: another container"
-        else:
-            _check_copied(bench, tree, moved, target, f"as_in_device, {where}")
-        for old, new in ((tree, copied), (tree, moved)):
-            pairs = list(zip(_flat(bench, old), _flat(bench, new), strict=True))
-            ties = len({id(x) for x, _ in pairs}), len({id(y) for _, y in pairs})
-            assert ties[0] == ties[1], f"{where}: {ties[0]} different tensors became {ties[1]}"
+    @given(strategies.generators)
+    def check_nesting(rng: np.random.Generator) -> None:
+        _check_tree(bench, strategies.tree(rng, *kinds, most=40), source, target)
 
     check_nesting()
+    _check_tree(bench, strategies.all_tied(*kinds, count=20), source, target)
+
+
+def _check_tree(bench: Workbench, shape: Any, source: Device, target: Device) -> None:
+    made: dict[Leaf, Any] = {}
+    tree = _filled(bench, shape, source, made)
+    where = f"{shape}, {source} to {target}"
+    copied = unidev.copy_to(tree, target)
+    _check_copied(bench, tree, copied, target, where)
+    moved = unidev.as_in_device(tree, target)
+    if source is target or not made:
+        assert moved is tree, f"as_in_device, {where}: another container"
+    else:
+        _check_copied(bench, tree, moved, target, f"as_in_device, {where}")
+    for old, new in ((tree, copied), (tree, moved)):
+        pairs = list(zip(_flat(bench, old), _flat(bench, new), strict=True))
+        ties = len({id(x) for x, _ in pairs}), len({id(y) for _, y in pairs})
+        assert ties[0] == ties[1], f"{where}: {ties[0]} different tensors became {ties[1]}"
 
 
 def _filled(bench: Workbench, shape: Any, device: Device, made: dict[Leaf, Any]) -> Any:

@@ -1,4 +1,9 @@
-"""What Hypothesis draws: numbers that a dtype holds, runs of integers, tensors and containers."""
+"""What Hypothesis draws: numbers that a dtype holds, runs of integers, sizes and containers.
+
+Hypothesis draws the bits of one seed an example, and the rest follows from that. Of the numbers
+that it draws itself, one in twenty is a constant of a module that happens to be imported (seen in
+6.170): that takes long to find, and is another one wherever other modules are imported.
+"""
 
 from __future__ import annotations
 
@@ -13,35 +18,46 @@ from unidev.conformance.kit.inputs import samples
 from unidev.conformance.kit.inputs.drawing import Drawn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from hypothesis.strategies import SearchStrategy
-
-_FLOAT_BITS = {"float16": 16, "float32": 32, "float64": 64, "complex64": 32, "complex128": 64}
-_OF_BFLOAT16 = (0.0, -0.0, 1.5, -2.0, 2.0**-120, 2.0**127, float("inf"), float("-inf"))
+    Random = np.random.Generator
 
 
-def numbers(dtype: str) -> SearchStrategy[Any]:
-    """Python's numbers that ``dtype`` holds exactly, its limits often among them."""
-    if dtype == "bool":
-        return st.booleans()
-    if dtype == "bfloat16":
-        return st.sampled_from(_OF_BFLOAT16)
-    if dtype in _FLOAT_BITS:
-        parts = st.floats(width=_FLOAT_BITS[dtype], allow_nan=False)  # type: ignore[arg-type]
-        if dtype.startswith("complex"):
-            return st.builds(complex, parts, parts)
-        return parts | st.just(-0.0)
-    telling = [int(each) for each in samples.telling_bits(dtype)]
-    return st.sampled_from(telling) | st.integers(telling[0], telling[1])
+def _generator(bits: tuple[bool, ...]) -> Random:
+    return np.random.Generator(np.random.Philox(int("".join(map(str, map(int, bits))), 2)))
 
 
-def filled(number: Any, dtype: str, count: int) -> bytes:
-    """The bytes of ``count`` elements of ``dtype`` that are ``number``."""
-    if dtype == "bfloat16":
-        bits = np.full(count, number, "float32").view("uint32") >> 16
+generators = st.tuples(*[st.booleans()] * 16).map(_generator)
+"""What the functions below draw from."""
+
+
+def pick(rng: Random, values: Sequence[Any]) -> Any:
+    """One of ``values``, as it is: NumPy's ``choice`` makes arrays of them."""
+    return values[int(rng.integers(len(values)))]
+
+
+def number(rng: Random, dtype: str) -> Any:
+    """A number of Python's that ``dtype`` holds exactly, often one of its limits."""
+    if not samples.is_numpy_dtype(dtype):  # bfloat16, in the upper half of float32
+        bits = rng.integers(2**16, dtype="uint32") << 16
+        return _finite(bits.view("float32").item(), -0.0)
+    if rng.integers(2):
+        return _finite(pick(rng, samples.telling_bits(dtype).tolist()), -0.0)
+    drawn = np.frombuffer(rng.bytes(np.dtype(dtype).itemsize), "uint8")
+    return _finite((drawn & 1 if dtype == "bool" else drawn).view(dtype)[0].item(), 1)
+
+
+def _finite(value: Any, otherwise: Any) -> Any:
+    """``value``, unless it is NaN, of which there are many."""
+    return otherwise if value != value else value  # noqa: PLR0124
+
+
+def filled(value: Any, dtype: str, count: int) -> bytes:
+    """The bytes of ``count`` elements of ``dtype`` that are ``value``."""
+    if not samples.is_numpy_dtype(dtype):
+        bits = np.full(count, value, "float32").view("uint32") >> 16
         return bits.astype("uint16").tobytes()
-    return np.full(count, number, dtype).tobytes()
+    return np.full(count, value, dtype).tobytes()
 
 
 @dataclass(frozen=True)
@@ -57,21 +73,27 @@ class Run:
         """The first that is not among them."""
         return self.start + self.step * self.count
 
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.start, self.stop, self.step))
 
-def runs(dtype: str) -> SearchStrategy[Run]:
-    """Runs of integers that ``dtype`` holds, some beyond what floating-point numbers tell apart."""
+
+def run(rng: Random, dtype: str) -> Run:
+    """Integers that ``dtype`` holds, often beyond those that floating-point numbers tell apart."""
     limits = np.iinfo(dtype)
-    least, most = int(limits.min), int(limits.max)
-    corners = [n for n in (0, 2**24, 2**53, most - 99, least + 99) if least <= n - 99 < n + 99]
-    starts = st.sampled_from([n for n in corners if n + 99 <= most] or [0])
-    return st.builds(Run, starts, st.sampled_from([1, 2, -1, 3]), st.integers(0, 33))
+    ends = [*(2**n for n in (0, 7, 24, 31, 53, 62)), int(limits.min), int(limits.max)]
+    near = [n for n in ends if limits.min <= n <= limits.max]
+    step, count = pick(rng, (1, 2, 3, -1, -7)), int(rng.integers(34))
+    low, high = sorted((0, step * count))
+    start = int(pick(rng, near)) + int(rng.integers(-3, 4))
+    return Run(min(max(start, int(limits.min) - low), int(limits.max) - high), step, count)
 
 
-def sizes(most: int) -> SearchStrategy[int]:
-    """Positive numbers of elements, half of them next to a power of two."""
-    exponents = st.integers(0, most.bit_length() - 1)
-    near = st.builds(lambda n, by: min(max(2**n + by, 1), most), exponents, st.integers(-1, 1))
-    return near | st.integers(1, most)
+def size(rng: Random, most: int) -> int:
+    """A positive number of elements, half of the time next to a power of two."""
+    found = int(np.exp2(rng.uniform(0, np.log2(most))))
+    if rng.integers(2):
+        found = 2 ** (found.bit_length() - 1) + int(rng.integers(-1, 2))
+    return max(found, 1)
 
 
 @dataclass(frozen=True)
@@ -87,45 +109,40 @@ class Leaf:
         values = samples.counting(_SHAPES.get(self.layout, (2, 3)))
         if self.dtype == "bool":
             values = values % (self.number + 2) < 1
-        values = (values + self.number).astype(_numpy_name(self.dtype))
+        numpy_dtype = self.dtype if samples.is_numpy_dtype(self.dtype) else "float32"
+        values = (values + self.number).astype(numpy_dtype)
         return Drawn(values, self.dtype, self.layout, "in C order", False, None)
 
 
 _SHAPES = {"rows": (5, 1, 1, 2), "reversed": (3, 2, 1, 2), "permuted": (2, 3, 2, 4)}
 
 
-def _numpy_name(dtype: str) -> str:
-    return dtype if samples.is_numpy_dtype(dtype) else "float32"
-
-
-def trees(dtypes: Sequence[str], layouts: Sequence[str], most: int) -> SearchStrategy[Any]:
+def tree(rng: Random, dtypes: Sequence[str], layouts: Sequence[str], most: int) -> Any:
     """Nested dicts, lists and tuples with up to ``most`` leaves, wide ones and deep ones.
 
-    Their leaves are a ``Leaf`` of any of the dtypes and layouts, some of them repeated, and things
-    that are no tensors.
+    Their leaves are each a ``Leaf`` of any of the dtypes and layouts, some of them repeated, and
+    things that are no tensors.
     """
-    leaf = st.builds(
-        Leaf, st.sampled_from(dtypes), st.sampled_from(layouts), st.integers(0, 30)
-    )  # fmt: skip
-    return st.lists(leaf, min_size=1, max_size=8).flatmap(lambda pool: _trees_of(pool, most))
+    pool = [
+        Leaf(pick(rng, dtypes), pick(rng, layouts), number)
+        for number in range(1 + int(rng.integers(most)))
+    ]
+    wide = [pick(rng, pool) for _ in range(1 + int(rng.integers(most)))]
+    deep = _nested(rng, [*pool, None, 3, "text"], 3)
+    return pick(rng, (wide, (deep,), {"b": tuple(wide[:9]), "a": deep}))
+
+
+def _nested(rng: Random, leaves: Sequence[Any], depth: int) -> Any:
+    kind = pick(rng, ("leaf", "list", "tuple", "dict")) if depth else "leaf"
+    if kind == "leaf":
+        return pick(rng, leaves)
+    inner = [_nested(rng, leaves, depth - 1) for _ in range(int(rng.integers(5)))]
+    if kind == "dict":
+        return dict(zip(("b", "a", 1, None), inner, strict=False))
+    return inner if kind == "list" else tuple(inner)
 
 
 def all_tied(dtypes: Sequence[str], layouts: Sequence[str], count: int) -> list[Leaf]:
     """Twice ``count`` leaves: each dtype and layout if they are so many, and each leaf repeated."""
-    pairs = zip(itertools.cycle(dtypes), itertools.cycle(layouts), range(count))
+    pairs = zip(itertools.cycle(dtypes), itertools.cycle(layouts), range(count), strict=False)
     return [Leaf(*each) for each in pairs] * 2
-
-
-def _trees_of(pool: list[Leaf], most: int) -> SearchStrategy[Any]:
-    leaf = st.sampled_from(pool)
-    wide = st.integers(1, most).flatmap(lambda n: st.lists(leaf, min_size=n, max_size=n))
-    nested = st.recursive(
-        leaf | st.sampled_from([None, 3, "text"]),
-        lambda inner: st.one_of(
-            st.lists(inner, max_size=4),
-            st.lists(inner, max_size=4).map(tuple),
-            st.dictionaries(st.sampled_from(["b", "a", "c", 1, None]), inner, max_size=4),
-        ),
-        max_leaves=most,
-    )
-    return wide | st.tuples(nested) | st.fixed_dictionaries({"b": wide, "a": nested})
