@@ -148,19 +148,20 @@ def test_any_dtype_and_size(bench: Workbench, device: Device) -> None:
     @given(
         trees.trees(dtypes, trees.layouts(bench), 1500, is_bits=True),
         st.lists(_NAMES, min_size=trees.MOST_LEAVES, max_size=trees.MOST_LEAVES, unique=True),
+        st.none() | trees.sizes(trees.LARGE),
     )
-    @example(_telling(dtypes), [f"{number}.x" for number in range(4 * len(dtypes))])
-    @example(trees.many("float32"), [f"layer.{number}" for number in range(trees.MOST_LEAVES)])
-    def kept(tree: Tree, names: list[str]) -> None:
-        _check_kept(bench, tree, names[: len(tree.leaves)], device)
+    @example(_telling(dtypes), [f"{number}.x" for number in range(4 * len(dtypes))], None)
+    @example(trees.many("float32"), [f' "{number}"/ä. ' for number in range(40)], 9_001)
+    def kept(tree: Tree, names: list[str], large: int | None) -> None:
+        found = tree if large is None else trees.with_a_large_one(tree, large)
+        _check_kept(bench, found, names[: len(tree.leaves)], device)
 
     kept()
     bench.evidence.add("held", dtypes)
 
 
-_NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12).filter(
-    lambda name: name != "__metadata__"
-)
+# Not `st.text`, which writes tables of all characters to a folder.
+_NAMES = st.lists(st.sampled_from("aZ0._/\\ '\"\n\tß中🙂"), min_size=1, max_size=12).map("".join)
 
 
 def _telling(dtypes: Sequence[str]) -> Tree:
