@@ -110,6 +110,7 @@ class PaddleModelProbe(ModelProbe):
         """
         with _default_device(model.first.weight.place), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # BatchNorm1D, at each call while training
+            optimizer.clear_grad()
             (model(x) ** 2).sum().backward()
             optimizer.step()
 
