@@ -6,6 +6,7 @@ PYTEST_DONT_REWRITE
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -252,20 +253,22 @@ def test_statistics(bench: Workbench) -> None:
     def averaged(norms: int, rows: int, count: int) -> None:
         used = devices[: min(count, rows // 2)]
         where = f"{norms} batch norms, {rows} rows on {[*map(str, used)]}"
-        layers = [nn.batch_norm(4, momentum=0.5) for _ in range(norms)]
-        model = nn.sequential(*layers)
-        fill(bench, model, {f"{number}.bias" for number in range(norms)})
+        # Without anything between them, each would see the bias of the one before as its mean.
+        pair = (partial(nn.batch_norm, 4, momentum=0.5), nn.relu)
+        model = nn.sequential(*(layer() for layer in pair * norms))
+        names = [f"{2 * number}" for number in range(norms)]
+        fill(bench, model, {f"{name}.bias" for name in names})
         net = unidev.DataParallel(model, used, reduction="sum")
         values = np.resize(INPUT, (rows, 4)) + np.arange(rows, dtype="float32")[:, None]
         bench.works(unidev.value_and_grad(_squares), net, bench.make(values, used[0]))
         found = values_of(bench, model)
-        biases = [found[f"{number}.bias"] for number in range(norms)]
+        biases = [found[f"{name}.bias"] for name in names]
         shares = np.array_split(values, len(used))
-        for number, mean in enumerate(neural.running_means(shares, biases, momentum=0.5)):
-            is_close = np.allclose(found[f"{number}.running_mean"], mean, atol=1e-4)
-            assert is_close, (
-                f"{where}: the running mean of number {number} is "
-                f"{found[f'{number}.running_mean'].tolist()}, not {mean.tolist()}"
+        means = neural.running_means(shares, biases, momentum=0.5)
+        for name, mean in zip(names, means, strict=True):
+            running = found[f"{name}.running_mean"]
+            assert np.allclose(running, mean, atol=1e-4), (
+                f"{where}: the running mean of {name} is {running.tolist()}, not {mean.tolist()}"
             )
 
     averaged()

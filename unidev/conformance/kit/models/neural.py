@@ -61,7 +61,7 @@ def statistics(x: Array) -> tuple[Array, Array]:
 
 
 def running_means(shares: Sequence[Array], biases: Sequence[Array], momentum: float) -> list[Array]:
-    """Of batch norms one after the other, from 0: the mean over shares, weighted by their rows."""
+    """Of batch norms, each before a relu, from 0: the mean over shares, weighted by their rows."""
     found = [np.zeros(len(bias)) for bias in biases]
     rows = sum(map(len, shares))
     for share in shares:
@@ -70,7 +70,7 @@ def running_means(shares: Sequence[Array], biases: Sequence[Array], momentum: fl
             means, variances = statistics(x)
             found[number] += (1 - momentum) * means * (len(share) / rows)
             has = {"weight": np.ones(len(bias)), "bias": bias}
-            x = batch_norm(x, means, variances, has, 1e-5)
+            x = np.maximum(batch_norm(x, means, variances, has, 1e-5), 0)
     return found
 
 
