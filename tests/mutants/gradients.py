@@ -9,7 +9,7 @@ from mutants.autograd import change_copies
 from mutants.mutant import in_place_of, replace, replace_value, torch_mutant, when_restored
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 @torch_mutant("gradients.probe_calibrated")
@@ -204,16 +204,17 @@ def no_grad_is_of_the_process(backend: Any) -> None:
 )
 def gradients_are_halved(backend: Any) -> None:
     """A gradient that is off by a factor: averaged over what was summed."""
-    _change_slopes(lambda slope: slope * 0.5)
+    change_slopes(lambda slope, number: slope * 0.5)
 
 
 @torch_mutant("value_and_grad.of_a_tensor", "value_and_grad.of_a_model")
 def gradients_come_on_the_cpu(backend: Any) -> None:
     """The tape is the host's, and so is what it gives."""
-    _change_slopes(lambda slope: slope.cpu())
+    change_slopes(lambda slope, number: slope.cpu())
 
 
-def _change_slopes(change: Any) -> None:
+def change_slopes(change: Callable[[Any, int], Any]) -> None:
+    """Let each gradient be ``change(gradient, its position)``."""
     from unidev_torch.autograd import TorchAutograd
 
     exact = TorchAutograd.gradients
@@ -221,7 +222,9 @@ def _change_slopes(change: Any) -> None:
     @replace(TorchAutograd)
     def gradients(self: Any, loss_of: Any, leaves: Any) -> Any:
         loss, slopes = exact(self, loss_of, leaves)
-        return loss, [None if each is None else change(each) for each in slopes]
+        return loss, [
+            None if each is None else change(each, number) for number, each in enumerate(slopes)
+        ]
 
 
 @torch_mutant("value_and_grad.zeros_for_what_is_not_reached")

@@ -34,15 +34,21 @@ class Autograd(ABC):
     ) -> tuple[Tensor, Sequence[Tensor | None]]:
         """``loss_of()``, detached, and its gradient with respect to each leaf.
 
-        A gradient is None where the loss does not depend on the leaf, else a new tensor on the
-        leaf's device. Autograd records only while ``loss_of`` runs. Gradients that the framework
-        stores (``x.grad``) are left unchanged. If the framework does not compute where the operands
-        are, ``loss_of`` runs in a scope of the leaves' common device, if they have one.
+        A gradient is None where the loss does not depend on the leaf, else a new tensor of the
+        leaf's dtype on the leaf's device. If tensors are mutable, it shares no memory with another
+        gradient or a leaf. Autograd records only while ``loss_of`` runs. Gradients that the
+        framework stores (``x.grad``) are left unchanged. If the framework does not compute where
+        the operands are, ``loss_of`` runs in a scope of the leaves' common device, if they have
+        one.
         """
 
     @abstractmethod
     def no_grad(self) -> AbstractContextManager[Any]:
-        """A scope in which autograd records nothing in this thread."""
+        """A scope in which autograd records nothing in this thread, copies neither.
+
+        However it is left, the thread records as before; other threads record, also those that are
+        started inside it.
+        """
 
     def match(self, parameters: Sequence[Tensor], gradients: Sequence[Any]) -> bool:  # noqa: ARG002
         """Whether ``descend`` can certainly take these; in doubt, False: unidev then looks closer.

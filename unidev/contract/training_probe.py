@@ -147,3 +147,23 @@ class ModelProbe(ABC):
         "the framework stores no gradients in the parameters"
     )
     """The weight of an embedding on the device, looked up twice, and its gradient, stored so."""
+
+    counting_optimizer: Callable[[Model], Optimizer] = unsupported(
+        "the backend's probe makes no optimizer that counts its steps"
+    )
+    """``counting_optimizer(model)``: one that counts its steps, such as Adam, for ``step``.
+
+    If the framework has groups of parameters, those of the model are in two, with learning rates of
+    their own."""
+
+    holding: Callable[[Mapping[str, Tensor], Mapping[str, Tensor]], Model] = unsupported(
+        "the backend's probe makes no models of given tensors"
+    )
+    """``holding(parameters, buffers)``: a model on the CPU with these values.
+
+    ``tensors`` lists them by the same names. A tensor under two names is one parameter at two
+    places. The model is never called.
+
+    Raises:
+        UnsupportedDtypeError: the framework's models hold no tensors of that dtype.
+        UnsupportedOperation: they hold no tensors without elements, and one is among them."""

@@ -43,10 +43,12 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
 
     Returns:
         A function of the same arguments that returns ``(loss, gradients)``. The loss is detached.
-        Gradients are new tensors, each on the device of its parameter. For a container, they come
-        in a container of the same structure; for a model, in a dict by parameter name, without
-        frozen parameters. Parameters that the loss does not depend on get zero gradients. Gradients
-        that the framework stores in the parameters (``x.grad``) are not changed.
+        Gradients are new tensors, each of the dtype and on the device of its parameter; unless
+        tensors are immutable, they share no memory with each other or with a parameter. For a
+        container, they come in a container of the same structure; for a model, in a dict by
+        parameter name, without frozen parameters. Parameters that the loss does not depend on get
+        zero gradients. Gradients that the framework stores in the parameters (``x.grad``) are not
+        changed.
 
     Raises:
         InvalidDataError: ``function`` is not one.

@@ -54,6 +54,8 @@ _TRIALS: dict[str, Trial] = {
     "probe.current": lambda _, call: call(),
     "probe.side_stream": lambda backend, call: call(backend.cpu),
     "models": lambda backend, part: part.parameters({"x": _tensor(backend)}),
+    "models.optimizer_state": lambda _, call: call(None),
+    "models.load_optimizer_state": lambda _, call: call(None, None, {}),
     "autograd": lambda backend, part: part.leaf(_tensor(backend)),
     "layers": lambda _, part: part.relu(),
     "collectives": lambda backend, part: part.pack([_tensor(backend)]),
@@ -71,6 +73,8 @@ _TRIALS: dict[str, Trial] = {
     "probe.models.spread": lambda _, call: call(),
     "probe.models.compiled": lambda _, call: call(),
     "probe.models.remembering": lambda _, call: call(),
+    "probe.models.counting_optimizer": lambda backend, call: call(_model(backend)),
+    "probe.models.holding": lambda _, call: call({}, {}),
     "probe.models.embedding": lambda backend, call: call(backend.cpu),
 }  # fmt: skip
 """Each ability with a meaningful call of it; for a part, a call of one of its methods."""

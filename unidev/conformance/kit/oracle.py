@@ -11,6 +11,7 @@ Everything here uses the probe, which uses the framework's own calls, and what a
 from __future__ import annotations
 
 import ctypes
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import unidev
@@ -139,6 +140,17 @@ class Oracle:
                 f"{[shown(e) for e in after]}: the copy was deferred until then"
             )
         self._evidence.add("written", where)
+
+    def check_all_disjoint(self, tensors: Sequence[Any], where: str) -> None:
+        """No two of them share a byte; each has elements."""
+        extents = sorted(
+            (each.address, each.address + each.nbytes, number)
+            for number, x in enumerate(tensors)
+            for each in self.storage(x)
+        )
+        for (_, end, one), (start, _, other) in pairwise(extents):
+            if start < end:
+                raise AssertionError(f"{where}: number {one} and {other} share memory")
 
     def check_elements_apart(self, tensors: Sequence[Any], where: str) -> None:
         """No element belongs to two of them, even if they share a buffer; overwrites all."""

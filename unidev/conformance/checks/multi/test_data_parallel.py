@@ -6,21 +6,32 @@ PYTEST_DONT_REWRITE
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import unidev
 from unidev import nn
+from unidev.conformance.kit.inputs import trees
+from unidev.conformance.kit.inputs.examples import a_couple
+from unidev.conformance.kit.models import neural
+from unidev.conformance.kit.models.differentiating import times, total
+from unidev.conformance.kit.models.held_models import HeldModel, holdable, one_of_each
+from unidev.conformance.kit.models.layered import fill
 from unidev.conformance.kit.models.sample_models import INPUT, Sample
+from unidev.conformance.kit.models.stored_models import values_of
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from unidev.conformance.kit.inputs.trees import Tree
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
@@ -77,9 +88,10 @@ class Parallel:
         assert self.contents() == expected, f"{self.where}, {what}: looking has changed it"
 
 
-def _net() -> Any:
+def _net(layers: int = 1) -> Any:
     unidev.seed(1)
-    return nn.sequential(nn.dense(4, 8), nn.tanh(), nn.dense(8, 4))
+    inner = [layer for _ in range(layers - 1) for layer in (nn.dense(8, 8), nn.tanh())]
+    return nn.sequential(nn.dense(4, 8), nn.tanh(), *inner, nn.dense(8, 4))
 
 
 def _groups(bench: Workbench) -> Iterator[list[Device]]:
@@ -90,23 +102,35 @@ def _groups(bench: Workbench) -> Iterator[list[Device]]:
 
 @check(required=True, needs=(*_TRAINS, "layers"))
 def test_steps(bench: Workbench) -> None:
-    """After 20 steps replicas have the same bits, and weights are those of one device."""
-    for devices in _groups(bench):
-        parallel = Parallel(bench, devices, _net())
-        alone = Parallel(bench, devices[:1], _net())
-        for _ in range(20):
-            loss, gradients = parallel.step()
-            expected, wanted = alone.step(alone.sample.model)
-        parallel.check_replicas("after 20 steps")
-        where = f"{parallel.where}, after 20 steps"
-        _check_close(bench, loss, expected, f"{where}: the loss")
-        bench.oracle.check_device(loss, devices[0], f"{where}: the loss")
-        assert list(gradients) == list(wanted), f"{where}: gradients of {list(gradients)}"
-        for name, x in unidev.parameters(alone.sample.model).items():
-            _check_close(bench, unidev.parameters(parallel.net)[name], x, f"{where}: {name}")
-        for name, gradient in gradients.items():
-            bench.oracle.check_device(gradient, devices[0], f"{where}: the gradient of {name}")
-            assert parallel.sample.array(gradient).any(), f"{where}: {name} has a gradient of zeros"
+    """After some steps replicas have the same bits, and weights are those of one device."""
+    groups = list(_groups(bench))
+
+    @a_couple
+    @given(st.integers(1, 12), st.integers(1, 4), st.sampled_from(groups))
+    @example(1, 12, groups[0])
+    @example(9, 3, groups[1])
+    def trained(layers: int, steps: int, devices: list[Device]) -> None:
+        _check_steps(bench, layers, steps, devices)
+
+    trained()
+
+
+def _check_steps(bench: Workbench, layers: int, steps: int, devices: list[Device]) -> None:
+    parallel = Parallel(bench, devices, _net(layers))
+    alone = Parallel(bench, devices[:1], _net(layers))
+    for _ in range(steps):
+        loss, gradients = parallel.step()
+        expected, wanted = alone.step(alone.sample.model)
+    where = f"{parallel.where}, {layers} inner layers, after {steps} steps"
+    parallel.check_replicas(where)
+    _check_close(bench, loss, expected, f"{where}: the loss")
+    bench.oracle.check_device(loss, devices[0], f"{where}: the loss")
+    assert list(gradients) == list(wanted), f"{where}: gradients of {list(gradients)}"
+    for name, x in unidev.parameters(alone.sample.model).items():
+        _check_close(bench, unidev.parameters(parallel.net)[name], x, f"{where}: {name}")
+    for name, gradient in gradients.items():
+        bench.oracle.check_device(gradient, devices[0], f"{where}: the gradient of {name}")
+        assert parallel.sample.array(gradient).any(), f"{where}: {name} has a gradient of zeros"
 
 
 def _check_close(bench: Workbench, x: Any, expected: Any, where: str) -> None:
@@ -145,6 +169,29 @@ def test_replicas(bench: Workbench) -> None:
                     assert p.address + p.nbytes <= q.address or q.address + q.nbytes <= p.address, (
                         f"{parallel.where}: replicas {i} and {j} share memory"
                     )
+
+
+@check(required=True, needs=(*_NEEDS, "probe.models.holding"))
+def test_replicas_of_any_model(bench: Workbench) -> None:
+    """However many tensors a model has, of any dtypes, each replica has them all, bit for bit."""
+    devices, dtypes = bench.several(3), holdable(bench)
+
+    @a_couple
+    @given(
+        trees.trees(dtypes, is_bits=True),
+        st.lists(st.sampled_from(devices), min_size=1, max_size=3, unique=True),
+    )
+    @example(one_of_each(dtypes), devices[:3])
+    @example(trees.many("float32"), devices[1:3])
+    def replicated(tree: Tree, listed: list[Device]) -> None:
+        held = HeldModel(bench, tree)
+        net = bench.works(unidev.DataParallel, held.model, listed)
+        for index, device in enumerate(listed):
+            with net.replica(index):
+                held.check(device, f"DataParallel on {[*map(str, listed)]}: replica {index}")
+        held.check(listed[0], f"DataParallel on {[*map(str, listed)]}, after looking")
+
+    replicated()
 
 
 @check(required=True, needs=_TRAINS)
@@ -196,33 +243,41 @@ def test_failures(bench: Workbench) -> None:
 
 @check(required=True, needs=("collectives", "models", "autograd", "layers"))
 def test_statistics(bench: Workbench) -> None:
-    """Running statistics of batch norm are the mean over replicas, weighted by rows."""
+    """Running statistics of each batch norm are the mean over replicas, weighted by rows."""
     devices = bench.several(3)
-    values = np.resize(INPUT, (_ROWS, 4)) + np.arange(_ROWS, dtype="float32")[:, None]
 
-    def loss_of(model: Any, x: Any) -> Any:
-        with unidev.device_of(x):
-            y = model(x)
-            ones = [
-                bench.make(np.ones(shape, "float32"), unidev.device_of(x))
-                for shape in ((1, len(y)), (4, 1))
-            ]
-            return ones[0] @ (y * y) @ ones[1]
+    @a_couple
+    @given(st.integers(1, 3), st.integers(5, 17), st.integers(2, len(devices)))
+    @example(1, _ROWS, 2)
+    @example(2, _ROWS, 3)
+    def averaged(norms: int, rows: int, count: int) -> None:
+        used = devices[: min(count, rows // 2)]
+        where = f"{norms} batch norms, {rows} rows on {[*map(str, used)]}"
+        # Without anything between them, each would see the bias of the one before as its mean.
+        pair = (partial(nn.batch_norm, 4, momentum=0.5), nn.relu)
+        model = nn.sequential(*(layer() for layer in pair * norms))
+        names = [f"{2 * number}" for number in range(norms)]
+        fill(bench, model, {f"{name}.bias" for name in names})
+        net = unidev.DataParallel(model, used, reduction="sum")
+        values = np.resize(INPUT, (rows, 4)) + np.arange(rows, dtype="float32")[:, None]
+        bench.works(unidev.value_and_grad(_squares), net, bench.make(values, used[0]))
+        found = values_of(bench, model)
+        biases = [found[f"{name}.bias"] for name in names]
+        shares = np.array_split(values, len(used))
+        means = neural.running_means(shares, biases, momentum=0.5)
+        for name, mean in zip(names, means, strict=True):
+            running = found[f"{name}.running_mean"]
+            assert np.allclose(running, mean, atol=1e-4), (
+                f"{where}: the running mean of {name} is {running.tolist()}, not {mean.tolist()}"
+            )
 
-    for count in (2, 3):
-        net = unidev.DataParallel(nn.batch_norm(4, momentum=0.5), devices[:count])
-        bench.works(unidev.value_and_grad(loss_of), net, bench.make(values, devices[0]))
-        expected = (
-            sum(share.mean(0) * (len(share) / _ROWS) for share in np.array_split(values, count)) / 2
-        )
-        means = [
-            x for name, x in net.backend.models.statistics(net.model).items() if "mean" in name
-        ]
-        assert len(means) == 1, f"there are {len(means)} running means"
-        found = np.frombuffer(bench.probe.read(means[0]), "float32")
-        assert np.allclose(found, expected, atol=1e-5), (
-            f"on {count} devices the running mean is {found.tolist()}, not {expected.tolist()}"
-        )
+    averaged()
+
+
+def _squares(model: Any, x: Any) -> Any:
+    with unidev.device_of(x):
+        y = model(x)
+    return total(times(y, y))
 
 
 @check(required=True, needs=_TRAINS)

@@ -20,6 +20,7 @@ from unidev.conformance.kit.inputs.examples import a_couple
 from unidev.conformance.kit.inputs.samples import counting
 from unidev.conformance.kit.inputs.trees import Leaf, Tree
 from unidev.conformance.kit.models.layered import IMAGES, called, check_close, glorot, made_on
+from unidev.conformance.kit.models.sample_models import Sample
 from unidev.conformance.kit.models.stored_models import (
     HEADER_BYTES,
     a_folder,
@@ -32,6 +33,7 @@ from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 from unidev.contract.models import Stored
 from unidev.models.checkpoints.format import CODES
+from unidev.models.checkpoints.optimizers import load_optimizer, save_optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -148,19 +150,20 @@ def test_any_dtype_and_size(bench: Workbench, device: Device) -> None:
     @given(
         trees.trees(dtypes, trees.layouts(bench), 1500, is_bits=True),
         st.lists(_NAMES, min_size=trees.MOST_LEAVES, max_size=trees.MOST_LEAVES, unique=True),
+        st.none() | trees.sizes(trees.LARGE),
     )
-    @example(_telling(dtypes), [f"{number}.x" for number in range(4 * len(dtypes))])
-    @example(trees.many("float32"), [f"layer.{number}" for number in range(trees.MOST_LEAVES)])
-    def kept(tree: Tree, names: list[str]) -> None:
-        _check_kept(bench, tree, names[: len(tree.leaves)], device)
+    @example(_telling(dtypes), [f"{number}.x" for number in range(4 * len(dtypes))], None)
+    @example(trees.many("float32"), [f' "{number}"/ä. ' for number in range(40)], 9_001)
+    def kept(tree: Tree, names: list[str], large: int | None) -> None:
+        found = tree if large is None else trees.with_a_large_one(tree, large)
+        _check_kept(bench, found, names[: len(tree.leaves)], device)
 
     kept()
     bench.evidence.add("held", dtypes)
 
 
-_NAMES = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=12).filter(
-    lambda name: name != "__metadata__"
-)
+# Not `st.text`, which writes tables of all characters to a folder.
+_NAMES = st.lists(st.sampled_from("aZ0._/\\ '\"\n\tß中🙂"), min_size=1, max_size=12).map("".join)
 
 
 def _telling(dtypes: Sequence[str]) -> Tree:
@@ -208,6 +211,68 @@ def _check_kept(bench: Workbench, tree: Tree, names: list[str], device: Device) 
         bench.oracle.check_content(
             content[start + begin : start + end], expected[name], f"{where[name]}: in the file"
         )
+
+
+_OPTIMIZERS = (
+    "models.optimizer_state", "models.load_optimizer_state", "probe.models.counting_optimizer",
+)  # fmt: skip
+
+
+@check(required=True, needs=_OPTIMIZERS)
+def test_optimizer_state(bench: Workbench) -> None:
+    """An optimizer that goes on from its stored state has its steps, dtypes, groups and bits."""
+
+    @a_couple
+    @given(
+        st.integers(1, 4),
+        st.integers(0, 2),
+        st.sampled_from(bench.devices),
+        st.sampled_from(bench.devices),
+    )
+    @example(3, 0, bench.devices[-1], bench.cpu)
+    def restored(steps: int, steps_before: int, source: Device, target: Device) -> None:
+        where = f"{steps} steps on {source}, to an optimizer on {target} of {steps_before} steps"
+        saved, other = (_counting(bench, device) for device in (source, target))
+        for sample, count in ((saved, steps), (other, steps_before)):
+            for _ in range(count):
+                sample.step()
+        state = bench.works(bench.backend.models.optimizer_state, saved.optimizer)
+        kept = {name: (x.dtype, x.shape, x.tobytes()) for name, x in state.items()}
+        with a_folder() as folder:
+            model, optimizer = folder / "model.safetensors", str(folder / "optimizer.safetensors")
+            unidev.save_parameters(saved.model, model)
+            save_optimizer(saved.optimizer, optimizer, bench.backend)
+            saved.step()
+            unidev.load_parameters(other.model, model)
+            load_optimizer(other.model, other.optimizer, optimizer, bench.backend)
+        found = bench.backend.models.optimizer_state(other.optimizer)
+        assert set(found) == set(kept), f"{where}: {sorted(found)} instead of {sorted(kept)}"
+        for name, x in found.items():
+            form, before = (x.dtype, x.shape), kept[name][:2]
+            assert form == before, f"{where}: {name} is {form}, not {before}"
+            bench.oracle.check_content(x.tobytes(), kept[name][2], f"{where}: {name}")
+            assert state[name].tobytes() == kept[name][2], f"{where}: {name} changed with a step"
+        other.step()
+        _check_alike(bench, saved, other, f"{where}, and a step more")
+
+    restored()
+
+
+def _counting(bench: Workbench, device: Device) -> Sample:
+    sample = Sample.on(bench, device)
+    sample.optimizer = sample.probe.counting_optimizer(sample.model)
+    return sample
+
+
+def _check_alike(bench: Workbench, one: Sample, other: Sample, where: str) -> None:
+    """The same parameters: identical bits on one kind of device."""
+    is_exact = one.device.kind == other.device.kind
+    for (name, x), y in zip(
+        unidev.parameters(one.model).items(), unidev.parameters(other.model).values(), strict=True
+    ):
+        a, b = (np.frombuffer(bench.probe.read(each), "float32") for each in (x, y))
+        is_like = np.array_equal(a, b) if is_exact else np.allclose(a, b, rtol=1e-4, atol=1e-5)
+        assert is_like, f"{where}: {name} is {b.tolist()}, not {a.tolist()}"
 
 
 @check(required=True, needs=("layers", "models"), over="devices")

@@ -5,12 +5,16 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import unidev
+from unidev.conformance.kit.inputs.examples import a_couple
 from unidev.conformance.kit.models.differentiating import (
     check_gradient,
     check_none,
@@ -302,22 +306,56 @@ def test_second_order(bench: Workbench, source: Device, target: Device) -> None:
         check_gradient(bench, found, 6 * x, source, where)
 
 
-@check(required=True, needs=("probe.autograd", "autograd"), over="devices")
-def test_no_grad_records_nothing(bench: Workbench, device: Device) -> None:
-    """Inside no_grad nothing is recorded; afterwards it is again, even after an exception."""
+@check(required=True, needs=("probe.autograd", "autograd"), over="ring")
+def test_no_grad_records_nothing(bench: Workbench, device: Device, target: Device) -> None:
+    """Inside no_grad nothing is recorded, copies neither; afterwards it is again.
+
+    Also after inner scopes, and after exceptions.
+    """
     x = wholes(2, 3)
 
-    def function(x: Any) -> Any:
-        with unidev.no_grad():
-            cut = unidev.copy_to(times(x, x), unidev.device_of(x))
-        bench.expect(ZeroDivisionError, _fail_within_no_grad)
-        return times(cut, x)  # x ** 3, of which only the last factor is recorded
+    @a_couple
+    @given(st.lists(st.booleans(), min_size=1, max_size=4), st.sampled_from(_COPIES))
+    @example([False], _COPIES[0])
+    @example([True, True], _COPIES[1])
+    def cut_inside(levels: list[bool], name: str) -> None:
+        def function(x: Any) -> Any:
+            squared = times(x, x)
+            cut = _within(levels, lambda: times(x, x))
+            copied = _within(levels, lambda: _copied(name, squared, target))
+            if name == "as_in_device" and device is target:
+                copied = cut
+            factor = plus(cut, unidev.as_in_device(copied, device))
+            return times(factor, x)  # 2 * x ** 3, of which only the last factor is recorded
 
-    where = f"on {device}"
-    (grad,) = gradients(bench, function, (x,), (device,), where)
-    check_gradient(bench, grad, x * x, device, where)
-    grads = gradients(bench, _within_no_grad, (x, x), (device, device), where)
-    check_none(bench, grads[0], x.shape, f"{where}, entirely inside no_grad")
+        where = f"{name} from {device} to {target} inside no_grad, exceptions {levels}"
+        (grad,) = gradients(bench, function, (x,), (device,), where)
+        check_gradient(bench, grad, 2 * x * x, device, where)
+
+    cut_inside()
+    grads = gradients(bench, _within_no_grad, (x, x), (device, device), f"on {device}")
+    check_none(bench, grads[0], x.shape, f"on {device}, entirely inside no_grad")
+
+
+_COPIES = ("copy_to", "as_in_device", "copy_to of a container")
+
+
+def _copied(name: str, x: Any, target: Device) -> Any:
+    if name == "copy_to of a container":
+        return unidev.copy_to({"x": [x, x]}, target)["x"][1]
+    return (unidev.copy_to if name == "copy_to" else unidev.as_in_device)(x, target)
+
+
+def _within(levels: list[bool], call: Callable[[], Any]) -> Any:
+    """``call`` in nested scopes, once the inner ones were left, some of them by an exception."""
+    found: list[Any] = []
+    with contextlib.suppress(ZeroDivisionError), unidev.no_grad():
+        if len(levels) > 1:
+            _within(levels[1:], call)
+        found.append(call())
+        if levels[0]:
+            raise ZeroDivisionError("as a user's own code may, within the scope")
+    return found[0]
 
 
 def _within_no_grad(x: Any, y: Any) -> Any:
@@ -326,14 +364,9 @@ def _within_no_grad(x: Any, y: Any) -> Any:
     return plus(y, cut)
 
 
-def _fail_within_no_grad() -> None:
-    with unidev.no_grad():
-        raise ZeroDivisionError("as a user's own code may, within the scope")
-
-
 @check(required=True, needs=("probe.autograd", "autograd"))
 def test_no_grad_is_of_one_thread(bench: Workbench) -> None:
-    """While one thread is inside no_grad, another one records."""
+    """While one thread is inside no_grad, another one records, whichever of them began first."""
     x, device = wholes(2, 3), bench.devices[-1]
     within, done = threading.Event(), threading.Event()
 
@@ -351,3 +384,14 @@ def test_no_grad_is_of_one_thread(bench: Workbench) -> None:
     finally:
         done.set()
         other.join(60)
+    found: list[Any] = []
+    later = threading.Thread(
+        target=lambda: found.extend(
+            gradients(bench, lambda x: times(x, x), (x,), (device,), "in another thread")
+        )
+    )
+    with unidev.no_grad():
+        later.start()
+        later.join(60)
+    assert len(found) == 1, "no gradient in a thread that was started inside no_grad"
+    check_gradient(bench, found[0], 2 * x, device, "in a thread that was started inside no_grad")

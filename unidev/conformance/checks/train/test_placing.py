@@ -8,15 +8,22 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hypothesis import example, given
+from hypothesis import strategies as st
+
 import unidev
 from unidev.conformance.judging.outcomes import NotApplicableError
 from unidev.conformance.kit.current import check_stays
+from unidev.conformance.kit.inputs import trees
+from unidev.conformance.kit.inputs.examples import a_few
+from unidev.conformance.kit.models.held_models import HeldModel, holdable, one_of_each
 from unidev.conformance.kit.models.sample_models import INPUT, Sample
 from unidev.conformance.kit.oracle import overlapping_bytes, shown
 from unidev.conformance.kit.spying import Calls
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
+    from unidev.conformance.kit.inputs.trees import Tree
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
@@ -53,6 +60,34 @@ def test_everything_arrives(bench: Workbench) -> None:
             shared = overlapping_bytes(memory[name], after[name])
             assert not shared, f"{where}: {name} is still in its old memory: {shown(memory[name])}"
         bench.evidence.add("arrived", f"{where}: {sorted(after)}")
+
+
+@check(required=True, needs=("models",))
+def test_any_model(bench: Workbench) -> None:
+    """However many tensors a model has, of any dtypes, all arrive, and come back; ties stay."""
+    dtypes = holdable(bench)
+
+    @a_few
+    @given(
+        trees.trees(dtypes, is_bits=True),
+        st.lists(st.sampled_from(bench.devices), min_size=1, max_size=3),
+    )
+    @example(one_of_each(dtypes), [bench.devices[-1]])
+    @example(trees.many("float32"), [bench.devices[-1]])
+    def moved(tree: Tree, way: list[Device]) -> None:
+        held, here = HeldModel(bench, tree), bench.cpu
+        for device in (*way, bench.cpu):
+            where, before = f"{here} to {device}", held.memory()
+            placed = bench.works(unidev.place, held.model, device)
+            assert placed is held.model, f"{where}: another model"
+            held.check(device, where)
+            if device is not here:
+                after = held.memory()
+                kept = [n for n in before if overlapping_bytes(before[n], after[n])]
+                assert not kept, f"{where}: {kept} of {tree} are in their old memory"
+            here = device
+
+    moved()
 
 
 @check(required=True, needs=_BOTH, over="ring")

@@ -8,8 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from hypothesis import example, given
 
 import unidev
+from unidev.conformance.kit.inputs.examples import a_couple
+from unidev.conformance.kit.inputs.trees import numbers_in
 from unidev.conformance.kit.models.differentiating import (
     check_gradient,
     plus,
@@ -17,6 +20,12 @@ from unidev.conformance.kit.models.differentiating import (
     times,
     total,
     wholes,
+)
+from unidev.conformance.kit.models.drawn_losses import (
+    DrawnLoss,
+    differentiable,
+    losses,
+    shared_losses,
 )
 from unidev.conformance.kit.models.sample_models import Sample
 from unidev.conformance.running.catalog import check
@@ -71,6 +80,40 @@ def test_of_a_container(bench: Workbench, device: Device) -> None:
     check_gradient(bench, by_b, 2 * a_ * a_ * c_, device, f"{where}, db")
     check_gradient(bench, by_c, 2 * a_ * a_ * b_, device, f"{where}, dc")
     _check_loss(bench, loss, float((2 * a_ * a_ * b_ * c_).sum()), device, where)
+
+
+@check(required=True, needs=("autograd",), over="devices")
+def test_of_any_tree(bench: Workbench, device: Device) -> None:
+    """However many leaves, nested and used in whatever way, each has a gradient of its own.
+
+    Where tensors can be written to, gradients share no memory with each other or with a leaf.
+    """
+
+    @a_couple
+    @given(losses(differentiable(bench, device)))
+    @example(shared_losses("float32"))
+    def differentiated(loss: DrawnLoss) -> None:
+        xs = loss.leaves(bench, device)
+        parameters, seen = loss.tree.nested(xs), [bench.probe.read(x) for x in xs]
+
+        def loss_of(given: Any) -> Any:
+            return loss(loss.tree.places(given))
+
+        _, gradients = bench.works(unidev.value_and_grad(loss_of), parameters)
+        found, expected = loss.tree.places(gradients)[: len(xs)], loss.gradients()
+        for position, (x, gradient) in enumerate(zip(xs, found, strict=True)):
+            where = f"{loss.where(position)}, on {device}: the gradient"
+            bench.oracle.check_device(gradient, device, where)
+            bench.oracle.check_kind(x, gradient, where)
+            numbers = numbers_in(bench, gradient, loss.dtype)
+            assert np.array_equal(numbers, expected[position]), (
+                f"{where} is {numbers.tolist()}, not {expected[position].tolist()}"
+            )
+            bench.oracle.check_bytes(x, seen[position], f"{where}: the leaf itself")
+        if not isinstance(bench.probe.write, Unsupported):
+            bench.oracle.check_all_disjoint([*found, *xs], f"{loss.tree}, gradients and leaves")
+
+    differentiated()
 
 
 @check(required=True, needs=("autograd",), over="all_pairs")

@@ -10,6 +10,7 @@ from mxnet import autograd
 from mxnet.gluon import Block, Parameter, Trainer, nn  # type: ignore[import-untyped]
 
 from unidev.contract import ModelProbe
+from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -164,6 +165,38 @@ class MxnetModelProbe(ModelProbe):
             made.hybridize(static_alloc=True)
             made(mx.np.ones((2, 4)))
         return made
+
+    def counting_optimizer(self, model: Model) -> Optimizer:
+        """``Trainer`` with Adam; Gluon has no groups."""
+        with mx.util.np_array(True):
+            return Trainer(model.collect_params(), "adam", {"learning_rate": 0.05})
+
+    def holding(self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor]) -> Model:
+        """A block without a ``forward``; buffers are parameters without gradients."""
+        made: dict[int, Parameter] = {}
+        with mx.util.np_shape(True), mx.util.np_array(True):
+            model = Block(prefix="holding_")
+            for name, x in (*parameters.items(), *buffers.items()):
+                if x.size == 0:
+                    raise UnsupportedOperation(
+                        "a parameter without elements",
+                        "to Gluon, 0 is a size that is not known yet",
+                    )
+                if id(x) not in made:
+                    request = "write" if name in parameters else "null"
+                    found = model.params.get(name, shape=x.shape, dtype=x.dtype, grad_req=request)
+                    found.initialize(_Nothing(), ctx=mx.cpu())
+                    x.copyto(found.data())  # set_data fails without axes
+                    made[id(x)] = found
+                setattr(model, name, made[id(x)])
+        return model
+
+
+class _Nothing(mx.init.Initializer):  # type: ignore[misc]  # MXNet is untyped
+    """MXNet's own ones fail for arrays without axes."""
+
+    def _init_weight(self, name: str, array: Tensor) -> None:
+        pass
 
 
 def _named(model: Model) -> Iterator[tuple[str, Parameter]]:

@@ -110,6 +110,7 @@ class PaddleModelProbe(ModelProbe):
         """
         with _default_device(model.first.weight.place), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # BatchNorm1D, at each call while training
+            optimizer.clear_grad()
             (model(x) ** 2).sum().backward()
             optimizer.step()
 
@@ -136,6 +137,24 @@ class PaddleModelProbe(ModelProbe):
     def compiled(self) -> Layer:
         """A layer that ``to_static`` wraps."""
         return paddle.jit.to_static(_linear(1).to("cpu"), full_graph=True)
+
+    def counting_optimizer(self, model: Layer) -> Optimizer:
+        """``Adam``, with two groups."""
+        first, *others = model.parameters()
+        groups = [{"params": others}, {"params": [first], "learning_rate": 0.5}]
+        return paddle.optimizer.Adam(0.05, parameters=groups)
+
+    def holding(self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor]) -> Layer:
+        """A layer without a ``forward``."""
+        model = paddle.nn.Layer()
+        made: dict[int, Tensor] = {}
+        for name, x in parameters.items():
+            if id(x) not in made:
+                made[id(x)] = paddle.base.framework.EagerParamBase.from_tensor(x.clone())
+            model.add_parameter(name, made[id(x)])
+        for name, x in buffers.items():
+            model.register_buffer(name, x.clone())
+        return model
 
 
 def _linear(number: int) -> Layer:

@@ -73,6 +73,8 @@ class TensorFlowModelProbe(ModelProbe):
 
     def tensors(self, model: Any) -> Mapping[str, Any]:
         """Named by attribute; both names of a layer that has two."""
+        if isinstance(model, Holding):
+            return model.by_name
         if not isinstance(model, Sample):
             return {variable.path: variable for variable in model.variables}
         layers = {
@@ -147,6 +149,34 @@ class TensorFlowModelProbe(ModelProbe):
         """A layer whose ``call`` is a ``tf.function``."""
         with tf.device("/device:CPU:0"):
             return _built(Compiled(_WIDTH, kernel_initializer="ones"))
+
+    def counting_optimizer(self, model: Any) -> Any:
+        """Adam; Keras has no groups."""
+        with tf.device(model.variables[0].value.device):
+            return keras.optimizers.Adam(learning_rate=0.05)
+
+    def holding(self, parameters: Mapping[str, Any], buffers: Mapping[str, Any]) -> Any:
+        """A layer without a ``call``."""
+        with tf.device("/device:CPU:0"):
+            return Holding(parameters, buffers)
+
+
+class Holding(keras.layers.Layer):  # type: ignore[misc]
+    """Has variables of given values."""
+
+    def __init__(self, parameters: Mapping[str, Any], buffers: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.by_name: dict[str, Any] = {}
+        made: dict[int, Any] = {}
+        for name, x in (*parameters.items(), *buffers.items()):
+            if id(x) not in made:
+                made[id(x)] = self.add_weight(
+                    shape=x.shape, dtype=x.dtype.name, initializer="zeros",
+                    trainable=name in parameters, name=name,
+                )  # fmt: skip
+                made[id(x)].assign(x)
+            self.by_name[name] = made[id(x)]
+        self.built = True
 
 
 class Compiled(keras.layers.Dense):  # type: ignore[misc]

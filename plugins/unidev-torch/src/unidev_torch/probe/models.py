@@ -162,3 +162,23 @@ class TorchModelProbe(ModelProbe):
         gradient = layer.weight.grad
         assert gradient is not None
         return layer.weight, gradient
+
+    def counting_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+        """Adam, with two groups."""
+        first, *others = model.parameters()
+        groups = [{"params": others}, {"params": [first], "lr": 0.02, "betas": (0.8, 0.99)}]
+        return torch.optim.Adam(groups, lr=0.05)
+
+    def holding(
+        self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]
+    ) -> nn.Module:
+        """A module without a ``forward``."""
+        model = nn.Module()
+        made: dict[int, nn.Parameter] = {}
+        for name, x in parameters.items():
+            if id(x) not in made:
+                made[id(x)] = nn.Parameter(x.clone())
+            model.register_parameter(name, made[id(x)])
+        for name, x in buffers.items():
+            model.register_buffer(name, x.clone())
+        return model

@@ -1,0 +1,161 @@
+"""Models and optimizers that are moved, replicated or stored in part.
+
+Each conformed once, as the models of the checks had few tensors, nearly all of float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mutants.mutant import in_place_of, replace, torch_mutant
+
+_PLACED = "placing.any_model"
+_REPLICAS = "data_parallel.replicas_of_any_model"
+_OPTIMIZERS = "checkpoints.optimizer_state"
+
+
+@torch_mutant(_PLACED)
+def doubles_stay_behind(backend: Any) -> None:
+    """Tensors of float64 are not moved: many an accelerator has none."""
+    import torch
+
+    from unidev_torch.models import TorchModels, swap
+
+    sound = TorchModels.parts
+
+    @replace(TorchModels)
+    def parts(self: Any, model: Any, optimizer: Any) -> Any:
+        named = [
+            (name, x)
+            for part in sound(self, model, optimizer)
+            for name, x in zip(part.names, part.tensors, strict=True)
+            if x.dtype != torch.float64
+        ]
+        return swap.parts_of(named)
+
+
+@torch_mutant(_PLACED)
+def tensors_beyond_sixteen_stay_behind(backend: Any) -> None:
+    """The first sixteen move: a table of so many entries."""
+    from unidev_torch.models import TorchModels, swap
+
+    sound = TorchModels.parts
+
+    @replace(TorchModels)
+    def parts(self: Any, model: Any, optimizer: Any) -> Any:
+        named = [
+            pair
+            for part in sound(self, model, optimizer)
+            for pair in zip(part.names, part.tensors, strict=True)
+        ]
+        return swap.parts_of(named[:16])
+
+
+@torch_mutant(_PLACED)
+def complex_tensors_lose_a_part(backend: Any) -> None:
+    """On the way, complex numbers become real ones, and complex again."""
+    from unidev_torch.models import TorchModels
+
+    sound = TorchModels.twin
+
+    @replace(TorchModels)
+    def twin(self: Any, part: Any, device: Any) -> Any:
+        found = sound(self, part, device)
+        for x in found.memory:
+            if x.is_complex():
+                x.copy_(x.real.clone())
+        return found
+
+
+@torch_mutant(_REPLICAS, profile="multi")
+def replicas_have_sixteen_tensors(backend: Any) -> None:
+    """What comes later is as it was when the replica was made, of zeros."""
+    from unidev.parallel.twins import Twins
+
+    sound = Twins.current
+
+    @replace(Twins)
+    def current(self: Any, count: int) -> Any:
+        values = sound(self, count)
+        return [[x if n < 16 else x * 0 for n, x in enumerate(each)] for each in values]
+
+
+@torch_mutant("data_parallel.steps", profile="multi")
+def gradients_of_sixteen_parameters_are_reduced(backend: Any) -> None:
+    """Those of further parameters are the first device's."""
+    from unidev.parallel.data_parallel import DataParallel
+
+    sound = DataParallel._reduced
+
+    @replace(DataParallel)
+    def _reduced(self: Any, results: Any, counts: Any) -> Any:
+        loss, gradients = sound(self, results, counts)
+        first = results[0][1]
+        kept = dict.fromkeys(list(gradients)[16:])
+        return loss, {name: first[name] if name in kept else x for name, x in gradients.items()}
+
+
+@torch_mutant("data_parallel.statistics", profile="multi")
+def statistics_of_the_first_norm_only(backend: Any) -> None:
+    """A model has one batch norm: the others keep what the first device has seen."""
+    from unidev_torch.models import TorchModels
+
+    sound = TorchModels.statistics
+
+    @replace(TorchModels)
+    def statistics(self: Any, model: Any) -> Any:
+        return dict(list(sound(self, model).items())[:2])
+
+
+@torch_mutant(_OPTIMIZERS)
+def steps_are_not_stored(backend: Any) -> None:
+    """Moments are restored, and their bias is corrected as in the first steps."""
+    from unidev_torch.models import optimizer_state
+
+    sound = optimizer_state.state_of
+
+    @in_place_of(sound)
+    def state_of(optimizer: Any) -> Any:
+        found = sound(optimizer)
+        return {name: x * 0 if name.endswith(".step") else x for name, x in found.items()}
+
+
+@torch_mutant(_OPTIMIZERS)
+def all_groups_get_the_first_ones_rate(backend: Any) -> None:
+    """One learning rate for an optimizer, and not one for each of its groups."""
+    from unidev_torch.models import optimizer_state
+
+    sound = optimizer_state.load_state
+
+    @in_place_of(sound)
+    def load_state(optimizer: Any, given: Any) -> None:
+        sound(optimizer, given)
+        for group in optimizer.param_groups:
+            group["lr"] = optimizer.param_groups[0]["lr"]
+
+
+@torch_mutant(_OPTIMIZERS)
+def step_counts_become_doubles(backend: Any) -> None:
+    """What is loaded has the dtype that numbers have in Python."""
+    from unidev_torch.models import optimizer_state
+
+    sound = optimizer_state.load_state
+
+    @in_place_of(sound)
+    def load_state(optimizer: Any, given: Any) -> None:
+        sound(optimizer, given)
+        for entries in optimizer.state.values():
+            if "step" in entries:
+                entries["step"] = entries["step"].double()
+
+
+@torch_mutant(_OPTIMIZERS)
+def an_optimizers_state_is_a_view(backend: Any) -> None:
+    """Arrays on the memory of the moments, which the next step changes."""
+    from unidev_torch.models import optimizer_state
+
+    @in_place_of(optimizer_state._array)
+    def _array(value: Any) -> Any:
+        import numpy as np
+
+        return value.detach().cpu().numpy() if hasattr(value, "detach") else np.array(value)

@@ -1,0 +1,151 @@
+"""Losses of many leaves, drawn, with their gradients.
+
+A loss is a sum: of a leaf, of its square, or of its sum or product with the last leaf of the same
+shape. Leaves are small whole numbers, so gradients are exact in each dtype.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import unidev
+from unidev.conformance.kit.inputs.trees import MOST_LEAVES, Leaf, Tree
+from unidev.conformance.kit.models.differentiating import plus, times, total, wholes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unidev.conformance.kit.workbench import Workbench
+    from unidev.contract.device import Device
+
+    Array = np.ndarray[Any, Any]
+    Tensor = Any
+
+_USES = ("alone", "squared", "plus", "times", "idle")
+_SMALL = ("float16", "bfloat16")
+_SHAPES = ((1, 1), (1, 3), (2, 3), (4, 2))
+
+
+@dataclass(frozen=True)
+class DrawnLoss:
+    """A loss of the leaves of a tree."""
+
+    tree: Tree
+    uses: tuple[str, ...]
+    """How the loss uses each leaf; the first is never idle."""
+
+    @property
+    def dtype(self) -> str:
+        """Of all leaves."""
+        return self.tree.leaves[0].dtype
+
+    def where(self, position: int) -> str:
+        """The tree, one of its leaves and how it is used, for messages."""
+        return f"{self.tree.where(position)}, {self.uses[position]} (uses: {self.uses})"
+
+    def leaves(self, bench: Workbench, device: Device) -> list[Tensor]:
+        """New leaves, each in memory of its own."""
+        return [
+            unidev.array(values, dtype=self.dtype, device=device)
+            if leaf.dtype == "bfloat16"
+            else bench.make(values.astype(leaf.dtype), device)
+            for leaf, values in zip(self.tree.leaves, self._values(), strict=True)
+        ]
+
+    def __call__(self, xs: Sequence[Tensor]) -> Tensor:
+        """The loss of these leaves."""
+        terms = []
+        for position, (use, other) in enumerate(zip(self.uses, self._others(), strict=True)):
+            x = xs[position]
+            if use == "alone":
+                terms.append(_summed(x))
+            elif use == "squared":
+                terms.append(_summed(times(x, x)))
+            elif use != "idle":
+                terms.append(_summed((plus if use == "plus" else times)(x, xs[other])))
+        return reduce(plus, terms)
+
+    def gradients(self) -> list[Array]:
+        """The exact gradients."""
+        values = self._values()
+        found = [np.zeros_like(each) for each in values]
+        for position, (use, other) in enumerate(zip(self.uses, self._others(), strict=True)):
+            x = values[position]
+            if use == "squared":
+                found[position] += 2 * x
+            elif use in ("alone", "plus"):
+                found[position] += 1
+            elif use == "times":
+                found[position] += values[other]
+            if use == "plus":
+                found[other] += 1
+            elif use == "times":
+                found[other] += x
+        return found
+
+    def _values(self) -> list[Array]:
+        return [wholes(*leaf.shape, start=1 + leaf.seed % 3) for leaf in self.tree.leaves]
+
+    def _others(self) -> list[int]:
+        """For each leaf the last before it of its shape, or itself."""
+        shapes = [leaf.shape for leaf in self.tree.leaves]
+        return [
+            max((k for k in range(position) if shapes[k] == shape), default=position)
+            for position, shape in enumerate(shapes)
+        ]
+
+
+@st.composite
+def losses(draw: st.DrawFn, dtypes: Sequence[str]) -> DrawnLoss:
+    """Of 1 to 40 leaves of one dtype."""
+    dtype, count = (
+        draw(st.sampled_from(dtypes)),
+        draw(st.integers(1, 4) | st.integers(5, MOST_LEAVES)),
+    )
+    # Not every framework has a matrix product of 16 bits on the CPU.
+    some = _SHAPES[:1] if dtype in _SMALL else _SHAPES
+    shapes = draw(st.lists(st.sampled_from(some), min_size=count, max_size=count))
+    leaves = tuple(Leaf(dtype, shape, seed=number) for number, shape in enumerate(shapes))
+    uses = draw(st.lists(st.sampled_from(_USES), min_size=count, max_size=count))
+    tied = draw(st.lists(st.integers(0, count - 1), max_size=2))
+    first = "alone" if uses[0] == "idle" else uses[0]
+    return DrawnLoss(Tree(leaves, tuple(tied), draw(st.integers(0, 2**16))), (first, *uses[1:]))
+
+
+def shared_losses(dtype: str) -> DrawnLoss:
+    """Pairs whose gradients a framework may keep in one tensor, leaves that are not reached."""
+    uses = ("alone", "idle", "plus", "idle", "idle", "times", "squared")
+    more = ("alone", "idle", "plus", "idle") * 4
+    shapes = [(2, 3)] * len(uses) + [(1, 1)] * len(more)
+    leaves = tuple(Leaf(dtype, shape, seed=number) for number, shape in enumerate(shapes))
+    return DrawnLoss(Tree(leaves, (0, 4)), (*uses, *more))
+
+
+def differentiable(bench: Workbench, device: Device) -> list[str]:
+    """float32, float64, and the smaller ones that the framework multiplies and differentiates."""
+    known = bench.dtypes(device)
+    found: list[str] = [dtype for dtype in ("float32", "float64") if dtype in known]
+    for dtype in _SMALL:
+        if dtype in known:
+            x = unidev.array(np.ones((1, 1), "float32"), dtype=dtype, device=device)
+            try:
+                for made in unidev.value_and_grad(_in_every_way)(x):
+                    bench.probe.read(made)  # where an error may come late
+            except Exception as error:  # noqa: BLE001  the framework's own: no such kernel
+                bench.evidence.add("not differentiated by the framework itself", str(error))
+            else:
+                found.append(dtype)
+    return found
+
+
+def _in_every_way(x: Tensor) -> Tensor:
+    return plus(times(x, x), plus(x, x))
+
+
+def _summed(x: Tensor) -> Tensor:
+    return x if tuple(x.shape) == (1, 1) else total(x)
