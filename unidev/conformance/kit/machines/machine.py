@@ -162,7 +162,7 @@ def run_machine(machine: type[Machine], bench: Workbench, *, programs: int, line
         AssertionError: one fails; the message is the shortest program found that does.
     """
     failures: list[ProgramError] = []
-    own = type(
+    own: type[Machine] = type(
         machine.__name__, (machine,), {"bench": bench, "calls": Counter(), "failures": failures}
     )
     drawn = settings(
