@@ -166,7 +166,10 @@ class TorchModelProbe(ModelProbe):
     def counting_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
         """Adam, with two groups."""
         first, *others = model.parameters()
-        groups: list[dict[str, Any]] = [{"params": others}, {"params": [first], "lr": 0.02, "betas": (0.8, 0.99)}]
+        groups: list[dict[str, Any]] = [
+            {"params": others},
+            {"params": [first], "lr": 0.02, "betas": (0.8, 0.99)},
+        ]
         return torch.optim.Adam(groups, lr=0.05)
 
     def holding(
