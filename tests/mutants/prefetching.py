@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import mutant, replace, replace_value, torch_mutant
+from mutants.mutant import PADDLE, mutant, replace, replace_value, torch_mutant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,6 +81,12 @@ def thread_left_behind(backend: Any) -> None:
 @torch_mutant("prefetch.autograd_mode", profile="tensor")
 def batches_are_recorded_inside_no_grad(backend: Any) -> None:
     """A new thread records, whatever the loop's does: autograd's mode is kept for each thread."""
+    replace_value(backend, "thread_settings", lambda self: nullcontext())
+
+
+@mutant("prefetch.autograd_mode", plugin=PADDLE)
+def paddle_records_batches_inside_no_grad(backend: Any) -> None:
+    """As above: Paddle's backend did it."""
     replace_value(backend, "thread_settings", lambda self: nullcontext())
 
 
