@@ -137,6 +137,22 @@ class Workbench:
         following = pairwise([*found, found[0]])
         return list(dict.fromkeys([*((each, each) for each in found), *following]))
 
+    def kinds_of_ways(self) -> list[tuple[Device, Device]]:
+        """The first way of the ring of each kind: for slow checks that do not depend on indices."""
+        found: dict[tuple[str, str, bool], tuple[Device, Device]] = {}
+        for one, other in self.ring():
+            found.setdefault((one.kind, other.kind, one is other), (one, other))
+        return list(found.values())
+
+    def kinds_of_moves(self) -> list[tuple[Device, Device]]:
+        """Those of ``kinds_of_ways`` that are between two devices.
+
+        Raises:
+            NotApplicableError: there is only one device.
+        """
+        self.several(2)
+        return [(one, other) for one, other in self.kinds_of_ways() if one is not other]
+
     def neighbours(self) -> list[tuple[Device, Device]]:
         """Each device and the next, at least two.
 

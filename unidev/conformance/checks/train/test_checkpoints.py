@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import unidev
 from unidev import nn
 from unidev.conformance.kit.inputs import trees
-from unidev.conformance.kit.inputs.examples import a_couple
+from unidev.conformance.kit.inputs.examples import a_couple, a_few
 from unidev.conformance.kit.inputs.samples import counting
 from unidev.conformance.kit.inputs.trees import Leaf, Tree
 from unidev.conformance.kit.models.layered import IMAGES, called, check_close, glorot, made_on
@@ -141,22 +141,24 @@ def _storing(bench: Workbench, tensors: dict[str, Any]) -> AbstractContextManage
     return mock.patch.object(bench.backend.models, "stored", return_value=stored)
 
 
-@check(required=True, needs=("models",), over="devices")
-def test_any_dtype_and_size(bench: Workbench, device: Device) -> None:
+@check(required=True, needs=("models",))
+def test_any_dtype_and_size(bench: Workbench) -> None:
     """A checkpoint holds the bits of tensors of any dtype, size and layout, and gives them back."""
-    dtypes = [dtype for dtype in bench.dtypes(device) if dtype in CODES]
+    devices = bench.devices
+    dtypes = [dtype for dtype in bench.dtypes(*devices) if dtype in CODES]
 
-    @a_couple
+    @a_few
     @given(
         trees.trees(dtypes, trees.layouts(bench), 1500, is_bits=True),
         st.lists(_NAMES, min_size=trees.MOST_LEAVES, max_size=trees.MOST_LEAVES, unique=True),
         st.none() | trees.sizes(trees.LARGE),
+        st.sampled_from(devices),
     )
-    @example(_telling(dtypes), [f"{number}.x" for number in range(4 * len(dtypes))], None)
-    @example(trees.many("float32"), [f' "{number}"/ä. ' for number in range(40)], 9_001)
-    def kept(tree: Tree, names: list[str], large: int | None) -> None:
+    @example(_telling(dtypes), [f"{number}.x" for number in range(60)], None, devices[-1])
+    @example(trees.many("float32"), [f' "{number}"/ä. ' for number in range(40)], 9_001, devices[0])
+    def kept(tree: Tree, names: list[str], large: int | None, device: Device) -> None:
         found = tree if large is None else trees.with_a_large_one(tree, large)
-        _check_kept(bench, found, names[: len(tree.leaves)], device)
+        _check_kept(bench, found, names[: len(found.leaves)], device)
 
     kept()
     bench.evidence.add("held", dtypes)

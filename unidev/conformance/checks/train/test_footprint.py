@@ -30,7 +30,7 @@ def _net() -> Any:
     )
 
 
-@check(required=True, needs=_NEEDS, over="ring")
+@check(required=True, needs=_NEEDS, over="kinds_of_ways")
 def test_old_memory_is_released(bench: Workbench, source: Device, target: Device) -> None:
     """Moved there and back, a model takes as much memory as before."""
     net = made_on(source, _net)
@@ -44,7 +44,7 @@ def test_old_memory_is_released(bench: Workbench, source: Device, target: Device
         bench.check_leaves_nothing(there_and_back, device=device, where=where)
 
 
-@check(required=True, needs=_NEEDS, over="neighbours")
+@check(required=True, needs=_NEEDS, over="kinds_of_moves")
 def test_all_has_arrived_first(bench: Workbench, source: Device, target: Device) -> None:
     """Before the first part is exchanged, all copies are on the destination, and nothing more."""
     net, counter = made_on(source, _net), bench.counter(target)

@@ -5,7 +5,6 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import unidev
-from unidev.conformance.kit.inputs.examples import a_couple
+from unidev.conformance.kit.inputs.examples import a_handful
 from unidev.conformance.kit.models.differentiating import (
     check_gradient,
     check_none,
@@ -24,6 +23,7 @@ from unidev.conformance.kit.models.differentiating import (
     times,
     total,
     wholes,
+    within_scopes,
 )
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
@@ -306,23 +306,29 @@ def test_second_order(bench: Workbench, source: Device, target: Device) -> None:
         check_gradient(bench, found, 6 * x, source, where)
 
 
-@check(required=True, needs=("probe.autograd", "autograd"), over="ring")
-def test_no_grad_records_nothing(bench: Workbench, device: Device, target: Device) -> None:
+@check(required=True, needs=("probe.autograd", "autograd"))
+def test_no_grad_records_nothing(bench: Workbench) -> None:
     """Inside no_grad nothing is recorded, copies neither; afterwards it is again.
 
     Also after inner scopes, and after exceptions.
     """
-    x = wholes(2, 3)
+    x, ring = wholes(2, 3), bench.ring()
 
-    @a_couple
-    @given(st.lists(st.booleans(), min_size=1, max_size=4), st.sampled_from(_COPIES))
-    @example([False], _COPIES[0])
-    @example([True, True], _COPIES[1])
-    def cut_inside(levels: list[bool], name: str) -> None:
+    @a_handful
+    @given(
+        st.lists(st.booleans(), min_size=1, max_size=4),
+        st.sampled_from(_COPIES),
+        st.sampled_from(ring),
+    )
+    @example([False], _COPIES[0], ring[0])
+    @example([True, True], _COPIES[1], ring[-1])
+    def cut_inside(levels: list[bool], name: str, way: tuple[Device, Device]) -> None:
+        device, target = way
+
         def function(x: Any) -> Any:
             squared = times(x, x)
-            cut = _within(levels, lambda: times(x, x))
-            copied = _within(levels, lambda: _copied(name, squared, target))
+            cut = within_scopes(levels, lambda: times(x, x))
+            copied = within_scopes(levels, lambda: _copied(name, squared, target))
             if name == "as_in_device" and device is target:
                 copied = cut
             factor = plus(cut, unidev.as_in_device(copied, device))
@@ -333,8 +339,9 @@ def test_no_grad_records_nothing(bench: Workbench, device: Device, target: Devic
         check_gradient(bench, grad, 2 * x * x, device, where)
 
     cut_inside()
-    grads = gradients(bench, _within_no_grad, (x, x), (device, device), f"on {device}")
-    check_none(bench, grads[0], x.shape, f"on {device}, entirely inside no_grad")
+    for device in bench.devices:
+        grads = gradients(bench, _within_no_grad, (x, x), (device, device), f"on {device}")
+        check_none(bench, grads[0], x.shape, f"on {device}, entirely inside no_grad")
 
 
 _COPIES = ("copy_to", "as_in_device", "copy_to of a container")
@@ -344,18 +351,6 @@ def _copied(name: str, x: Any, target: Device) -> Any:
     if name == "copy_to of a container":
         return unidev.copy_to({"x": [x, x]}, target)["x"][1]
     return (unidev.copy_to if name == "copy_to" else unidev.as_in_device)(x, target)
-
-
-def _within(levels: list[bool], call: Callable[[], Any]) -> Any:
-    """``call`` in nested scopes, once the inner ones were left, some of them by an exception."""
-    found: list[Any] = []
-    with contextlib.suppress(ZeroDivisionError), unidev.no_grad():
-        if len(levels) > 1:
-            _within(levels[1:], call)
-        found.append(call())
-        if levels[0]:
-            raise ZeroDivisionError("as a user's own code may, within the scope")
-    return found[0]
 
 
 def _within_no_grad(x: Any, y: Any) -> Any:

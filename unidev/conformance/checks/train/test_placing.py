@@ -15,7 +15,7 @@ import unidev
 from unidev.conformance.judging.outcomes import NotApplicableError
 from unidev.conformance.kit.current import check_stays
 from unidev.conformance.kit.inputs import trees
-from unidev.conformance.kit.inputs.examples import a_few
+from unidev.conformance.kit.inputs.examples import a_couple
 from unidev.conformance.kit.models.held_models import HeldModel, holdable, one_of_each
 from unidev.conformance.kit.models.sample_models import INPUT, Sample
 from unidev.conformance.kit.oracle import overlapping_bytes, shown
@@ -67,7 +67,7 @@ def test_any_model(bench: Workbench) -> None:
     """However many tensors a model has, of any dtypes, all arrive, and come back; ties stay."""
     dtypes = holdable(bench)
 
-    @a_few
+    @a_couple
     @given(
         trees.trees(dtypes, is_bits=True),
         st.lists(st.sampled_from(bench.devices), min_size=1, max_size=3),

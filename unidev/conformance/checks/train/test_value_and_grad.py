@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import example, given
+from hypothesis import strategies as st
 
 import unidev
-from unidev.conformance.kit.inputs.examples import a_couple
+from unidev.conformance.kit.inputs.examples import a_few
 from unidev.conformance.kit.inputs.trees import numbers_in
 from unidev.conformance.kit.models.differentiating import (
     check_gradient,
@@ -82,17 +83,19 @@ def test_of_a_container(bench: Workbench, device: Device) -> None:
     _check_loss(bench, loss, float((2 * a_ * a_ * b_ * c_).sum()), device, where)
 
 
-@check(required=True, needs=("autograd",), over="devices")
-def test_of_any_tree(bench: Workbench, device: Device) -> None:
+@check(required=True, needs=("autograd",))
+def test_of_any_tree(bench: Workbench) -> None:
     """However many leaves, nested and used in whatever way, each has a gradient of its own.
 
     Where tensors can be written to, gradients share no memory with each other or with a leaf.
     """
+    devices = bench.devices
 
-    @a_couple
-    @given(losses(differentiable(bench, device)))
-    @example(shared_losses("float32"))
-    def differentiated(loss: DrawnLoss) -> None:
+    @a_few
+    @given(losses(differentiable(bench, devices[-1])), st.sampled_from(devices))
+    @example(shared_losses("float32"), devices[0])
+    @example(shared_losses("float32"), devices[-1])
+    def differentiated(loss: DrawnLoss, device: Device) -> None:
         xs = loss.leaves(bench, device)
         parameters, seen = loss.tree.nested(xs), [bench.probe.read(x) for x in xs]
 
