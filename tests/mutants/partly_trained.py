@@ -172,21 +172,6 @@ def gradients_are_of_float32(backend: Any) -> None:
 
 
 @torch_mutant("gradients.no_grad_records_nothing")
-def copies_are_recorded_inside_no_grad(backend: Any) -> None:
-    """A copy enters autograd by itself: a function of its own with a backward."""
-    import torch
-
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        with torch.enable_grad():
-            return copy(self, x, device, non_blocking)
-
-    replace_value(backend, "copy_if_there", lambda self, x, device: None)
-
-
-@torch_mutant("gradients.no_grad_records_nothing")
 def no_grad_ends_with_the_inner_scope(backend: Any) -> None:
     """The end of a scope turns recording on, whatever it was before."""
     import torch
