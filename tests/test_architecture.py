@@ -42,7 +42,7 @@ not import each other, but for the command line, which runs the suite."""
 BESIDES = {("cli", "conformance")}
 ROOMS = {
     "distributed": ("messages", "exchange", "workers", "launchers", "running"),
-    "conformance.kit": ("inputs", "kit", "models", "processes"),
+    "conformance.kit": ("inputs", "kit", "machines", "models", "processes"),
 }
 """The folders of a package, lowest first: each imports only from those below it.
 
