@@ -255,8 +255,7 @@ def test_statistics(bench: Workbench) -> None:
         where = f"{norms} batch norms, {rows} rows on {[*map(str, used)]}"
         # Without anything between them, each would see the bias of the one before as its mean.
         pair = (partial(nn.batch_norm, 4, momentum=0.5), nn.relu)
-        model = nn.sequential(*(layer() for layer in pair * norms))
-        names = [f"{2 * number}" for number in range(norms)]
+        model, names = nn.sequential(*(f() for f in pair * norms)), list("024")[:norms]
         fill(bench, model, {f"{name}.bias" for name in names})
         net = unidev.DataParallel(model, used, reduction="sum")
         values = np.resize(INPUT, (rows, 4)) + np.arange(rows, dtype="float32")[:, None]
