@@ -72,7 +72,7 @@ def gradient_cut_across_devices(backend: Any) -> None:
     change_copies(backend, lambda x, y: y if x.device == y.device else y.detach())
 
 
-@torch_mutant(_GRADIENT, profile="tensor")
+@torch_mutant("gradients.no_grad_records_nothing")
 def copies_are_recorded_inside_no_grad(backend: Any) -> None:
     """A copy turns recording on for itself: a function of autograd's own that is always called."""
     import torch

@@ -315,23 +315,6 @@ def test_gradient_reaches_the_source(bench: Workbench, source: Device, target: D
 
     _check_gradient(bench, source, once, f"{source} to {target}")
     _check_gradient(bench, source, there_and_back, f"{source} to {target} and back")
-    if not isinstance(bench.backend.autograd, Unsupported) and (source, target) in bench.ring():
-        _check_not_recorded(bench, source, target)
-
-
-def _check_not_recorded(bench: Workbench, source: Device, target: Device) -> None:
-    """Inside ``no_grad`` nothing flows through a copy, and after it something does again."""
-    for name, verb in (("copy_to", unidev.copy_to), ("as_in_device", unidev.as_in_device)):
-        if verb is unidev.as_in_device and source is target:
-            continue  # which is the tensor itself
-
-        def beside(x: Any, verb: Any = verb) -> Any:
-            with unidev.no_grad():
-                y = unidev.copy_to(verb(x, target), source)
-            with source:
-                return unidev.copy_to(x, source) + y
-
-        _check_gradient(bench, source, beside, f"{name} inside no_grad, {source} to {target}")
 
 
 def _check_gradient(bench: Workbench, source: Device, function: Any, where: str) -> None:
