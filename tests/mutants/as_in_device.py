@@ -13,6 +13,7 @@ from mutants.mutant import in_place_of, mutant
     "as_in_device.differs_from_copy_to",
     "as_in_device.unmoved_tree_is_itself",
     "as_in_device.leaves_there_stay_themselves",
+    "sequences.of_tensors",
 )
 def as_in_device_always_copies(backend: Any) -> None:
     """A copy also where it is there already: ``x.to("cpu:0")`` of torch."""

@@ -93,7 +93,7 @@ def dataclass_skipped(backend: Any) -> None:
         return tree if is_dataclass(tree) else map_tensors(function, tree, **how)
 
 
-@mutant("containers.shared_leaf_stays_shared")
+@mutant("containers.shared_leaf_stays_shared", "sequences.of_tensors")
 def shared_leaf_duplicated(backend: Any) -> None:
     """A tensor that stands twice becomes two: tied weights after accelerate's transfer."""
     from unidev.tensors.containers import map_tensors

@@ -40,6 +40,7 @@ def copy_is_a_view(backend: Any) -> None:
     "copy.disjoint_across_devices",
     "as_in_device.disjoint_copy_when_not_there",
     "copy.allocated_bytes_grow",
+    "sequences.of_tensors",
 )
 def copy_changes_only_the_label(backend: Any) -> None:
     """Another device on the same buffer: TF's ``identity`` between logical devices."""

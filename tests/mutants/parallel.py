@@ -28,7 +28,12 @@ def reduces_nothing(backend: Any) -> None:
         return [copy(flat, self.backend.device_of(flat)) for flat in flats]
 
 
-@multi_mutant("reducing.values", "reducing.in_place", "reducing.ties")
+@multi_mutant(
+    "reducing.values",
+    "reducing.in_place",
+    "reducing.ties",
+    "training_sequences.of_models_and_shards",
+)
 def only_the_first_gets_the_result(backend: Any) -> None:
     """A ``reduce`` in place of an ``all_reduce``: the other devices keep what they had."""
     from unidev.numpy_backend.collectives import NumpyCollectives

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@mutant("prefetch.in_order_on_the_device")
+@mutant("prefetch.in_order_on_the_device", "sequences.of_tensors")
 def batches_out_of_order(backend: Any) -> None:
     """Each second batch comes before the first: workers that hand in whatever is ready."""
     from unidev.data import reader

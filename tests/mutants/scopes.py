@@ -9,7 +9,7 @@ from typing import Any
 from mutants.mutant import in_place_of, mutant, replace_value, torch_mutant, when_restored
 
 
-@mutant("create.scope_restores")
+@mutant("create.scope_restores", "sequences.of_tensors")
 def scope_never_ends(backend: Any) -> None:
     """The device stays set after the block: ``paddle.set_device``, ``torch.cuda.set_device``."""
     from unidev.registry.scopes import leave_scope

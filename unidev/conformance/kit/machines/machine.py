@@ -30,8 +30,8 @@ SHAPES = st.one_of(
 )
 MOST_HELD = 12
 """Tensors at once: a longer list is looked through for longer, and shows no more."""
-SHRINKING_S = 20.0
-"""A program that fails is made shorter for that long: less than a hang of the suite's."""
+SHRINKING_S = 5.0
+"""A program that fails is made shorter for that long. Most are short within two."""
 
 
 @dataclass(eq=False)

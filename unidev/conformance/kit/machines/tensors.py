@@ -149,7 +149,9 @@ def in_thread(call):
         """On the same memory, if the framework has views."""
         held, number = self.any(data), self.number()
         is_matrix = self.program.value(f"{held.m}.ndim == 2 and {held.m}.shape[0] > 1")
-        views = [*_VIEWS, f"{held.x}[1:]"] if is_matrix else ["probe.same_memory({x})"]
+        can_be_indexed = hasattr(self.program.names[held.x], "__getitem__")
+        rows = [f"{held.x}[1:]"] * can_be_indexed
+        views = [*_VIEWS, *rows] if is_matrix else ["probe.same_memory({x})"]
         how = self.pick(data, views)
         model = _VIEWS.get(how, "{m}[1:]").format(m=held.m)
         made = how.format(x=held.x)
