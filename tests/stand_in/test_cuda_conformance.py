@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NEED_KERNELS = {
-    "as_in_device.disjoint_copy_when_not_there", "copy.disjoint_across_devices",
-    "copy.disjoint_on_the_same_device", "copy.from_a_broadcast", "copy.from_a_view",
-    "copy.gradient_reaches_the_source", "copy.writing_one_leaves_the_other",
-    "create.each_dtype_on_each_device", "create.from_another_tensor", "create.on_each_device",
+    "as_in_device.disjoint_copy_when_not_there", "containers.dict_list_tuple",
+    "copy.disjoint_across_devices", "copy.disjoint_on_the_same_device", "copy.from_a_broadcast",
+    "copy.from_a_view", "copy.gradient_reaches_the_source", "copy.non_blocking",
+    "copy.writing_one_leaves_the_other", "create.each_dtype_on_each_device",
+    "create.from_another_tensor", "create.from_numpy_without_aliasing", "create.on_each_device",
     "create.zero_d", "devices.each_listed_device_is_usable", "devices.survives_spawn",
-    "queued.behind_queued_work", "smoke.probe_calibrated",
+    "queued.behind_queued_work", "sequences.of_tensors", "smoke.probe_calibrated",
     "tracer.begin_comes_before_the_bytes_move", "values.tensors_convert_as_lists_do",
 }  # fmt: skip
 """They fill, convert or add on the GPU, or copy what is not contiguous there; so may a new check,
