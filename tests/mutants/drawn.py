@@ -89,6 +89,18 @@ def copies_of_views_hold_the_whole(backend: Any) -> None:
         _change_copies(backend, dtype, is_small, of_the_whole)
 
 
+@mutant("copy.zero_d")
+def scalars_of_one_dtype_gain_an_axis(backend: Any) -> None:
+    """A kernel that takes a pointer and a number of elements: one is not the same as none."""
+    _change_copies(backend, "int16", lambda x: x.ndim == 0, lambda x: x.copy().reshape(1))
+
+
+@mutant("copy.zero_size")
+def empty_masks_become_flat(backend: Any) -> None:
+    """Nothing to copy, so nothing is kept: a mask of no rows loses its columns."""
+    _change_copies(backend, "bool", lambda x: x.size == 0, lambda x: x.copy().reshape(0))
+
+
 @mutant(_FILLED)
 def full_goes_through_a_double(backend: Any) -> None:
     """Integers beyond 2**53 are rounded: a parameter of type double in an operator's schema."""

@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -221,19 +222,26 @@ def test_shape_kept(bench: Workbench, source: Device, target: Device) -> None:
 @check(required=True, over="all_pairs")
 def test_zero_d(bench: Workbench, source: Device, target: Device) -> None:
     """A zero-dimensional tensor is copied like any other, and stays zero-dimensional."""
-    x = bench.make(np.array(1.5, dtype="float32"), source)
-    y = unidev.copy_to(x, target)
-    assert tuple(y.shape) == (), f"{source} to {target}: shape {tuple(y.shape)}"
-    bench.oracle.check_copy(x, y, target, f"zero-d, {source} to {target}")
+    for dtype in bench.dtypes(source, target):
+        x, where = _of_shape(bench, (), dtype, source), f"zero-d {dtype}, {source} to {target}"
+        y = unidev.copy_to(x, target)
+        assert tuple(y.shape) == (), f"{where}: shape {tuple(y.shape)}"
+        bench.oracle.check_copy(x, y, target, where)
+
+
+def _of_shape(bench: Workbench, shape: tuple[int, ...], dtype: str, device: Device) -> Any:
+    if not samples.is_numpy_dtype(dtype):
+        return unidev.array(samples.counting(shape), dtype=dtype, device=device)
+    return bench.make(samples.counting(shape, dtype), device)
 
 
 @check(required=True, over="all_pairs")
 def test_zero_size(bench: Workbench, source: Device, target: Device) -> None:
     """An empty tensor becomes another one of the same shape, dtype and device."""
-    for shape in ((0,), (0, 3), (2, 0)):
-        x = bench.make(np.empty(shape, dtype="float32"), source)
+    shapes = itertools.cycle([(0,), (0, 3), (2, 0), (2, 0, 1, 3)])
+    for dtype, shape in zip(bench.dtypes(source, target) * 2, shapes, strict=False):
+        x, where = _of_shape(bench, shape, dtype, source), f"{dtype} {shape}, {source} to {target}"
         y = unidev.copy_to(x, target)
-        where = f"{shape}, {source} to {target}"
         # There are no bytes to compare: all that can be proved is that it is another object.
         assert y is not x, f"{where}: the copy is the source, the same object"
         bench.oracle.check_kind(x, y, where)
