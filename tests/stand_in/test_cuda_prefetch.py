@@ -41,9 +41,10 @@ def test_one_pinned_copy_for_each_tensor_and_no_waiting_for_the_device(cuda: Run
 
 
 def test_inside_a_scope_of_the_gpu_the_pinned_copy_is_on_the_host(cuda: Runtime):
+    batches = [torch.full((3,), float(number)) for number in range(COUNT)]
     with unidev.gpu(1):
-        found = list(unidev.prefetch(overwriting("tensor"), "gpu:0"))
-    assert [each["x"].tolist() for each in found] == [[number] * 3 for number in range(COUNT)]
+        found = list(unidev.prefetch(batches, "gpu:0"))
+    assert [x.tolist() for x in found] == [x.tolist() for x in batches]
 
 
 def test_a_batch_is_used_in_the_order_of_the_users_stream(cuda: Runtime):

@@ -30,8 +30,8 @@ class TorchCopyStream(CopyStream):
             return None
         if x.is_cpu:
             with self._module.device(self._native), self._module.stream(self._from_host):
-                # Torch keeps pinned memory until the copies from it are done. Inside a scope of a GPU
-                # new tensors go there, so the host is named.
+                # Torch keeps pinned memory until the copies from it are done. The host is named, as
+                # new tensors go elsewhere inside a scope.
                 pinned = torch.empty(x.shape, dtype=x.dtype, device="cpu", pin_memory=True)
                 pinned.copy_(x)
                 return pinned.to(self._native, non_blocking=True)
