@@ -92,7 +92,7 @@ def _judge(left: list[Fault], record: Record, asked: argparse.Namespace) -> None
         try:
             for done in [pool.submit(work, number) for number in range(asked.workers)]:
                 done.result()
-        except BaseException:
+        except BaseException:  # Ctrl-C too: the other workers end after their fault
             stop.set()
             raise
         finally:

@@ -16,14 +16,6 @@ from unidev.contract.backend import Unsupported
 if TYPE_CHECKING:
     from hypothesis.strategies import DataObject
 
-FUNCTIONS = (
-    "array", "zeros", "ones", "full", "arange", "rand", "randn", "seed", "empty", "empty_like",
-    "zeros_like", "ones_like", "copy_to", "as_in_device", "device_of", "as_device", "same_device",
-    "check_same_device", "shares_memory", "is_tensor", "to_numpy", "device_put", "device_get",
-    "map_tensors", "prefetch", "synchronize", "convert",
-)  # fmt: skip
-"""The public functions that it calls, as far as the backend has them."""
-
 _VIEWS = {
     "probe.views({x})['transposed']": "{m}.T",
     "probe.views({x})['sliced']": "{m}[1:, ::2]",

@@ -14,13 +14,6 @@ from unidev.contract.backend import Unsupported
 if TYPE_CHECKING:
     from hypothesis.strategies import DataObject
 
-FUNCTIONS = (
-    "sequential", "dense", "relu", "mean_squared_error", "place", "parameters", "device_of",
-    "value_and_grad", "sgd", "no_grad", "DataParallel", "save_parameters", "load_parameters",
-    "replicate", "broadcast", "split_batch", "gather", "all_reduce",
-)  # fmt: skip
-"""The public functions that it calls, as far as the backend has them."""
-
 _LAYERS = "unidev.nn.dense(3, {width}), unidev.nn.relu(), unidev.nn.dense({width}, 2)"
 _WIDTHS = (1, 4)
 """Of models; those of one width load each other's files."""

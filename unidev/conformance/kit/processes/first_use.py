@@ -45,7 +45,7 @@ def use():
         x = unidev.zeros(3)
         y = unidev.copy_to(x, unidev.try_gpu())
         found.append((unidev.to_numpy(y).tolist(), unidev.active_backend(), unidev.device_of(y)))
-    except BaseException:
+    except BaseException:  # whatever ends a thread is the answer
         errors.append(traceback.format_exc())
 
 threads = [threading.Thread(target=use) for _ in range({THREADS})]
@@ -60,7 +60,7 @@ def receive(text):
         assert device is unidev.as_device(str(device)), device
         x = unidev.zeros(2, device=device)
         return [str(device), str(unidev.device_of(x)), unidev.to_numpy(x).tolist()]
-    except Exception:
+    except Exception:  # of one device: the others are still asked
         return traceback.format_exc()
 
 answer({{
