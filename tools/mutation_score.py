@@ -3,14 +3,14 @@
     nox -s mutation -- torch --profile tensor --sample 100 --seed 1
 
 Samples faults in the modules that the profile is about, judges each with `unidev conform
---fail-fast`, and prints the score, its 95 % interval and the survivors. Verdicts are kept as they
+--fail-fast` on the checks that enter its function, and prints the score, its 95 % interval and the
+survivors. Verdicts are kept as they
 come: the same command goes on where it was stopped, and `--again` judges survivors once more.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
 import threading
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mutation.faults import Fault
+    from mutation.judging import Calibration
 
 ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_name("mutation") / "equivalent.toml"
@@ -67,18 +68,28 @@ def _options() -> argparse.ArgumentParser:
 
 
 def _judge(left: list[Fault], record: Record, asked: argparse.Namespace) -> None:
-    queue, lock, stop = list(left), threading.Lock(), threading.Event()
-    top = Path(tempfile.mkdtemp(prefix="unidev-mutation-"))
+    with tempfile.TemporaryDirectory(prefix="unidev-mutation-", ignore_cleanup_errors=True) as top:
+        judges = [
+            Judge(ROOT, Path(top, str(number)), asked.backend, asked.profile)
+            for number in range(asked.workers)
+        ]
+        calibration = judges[0].calibrate(left)
+        print(f"without a fault: {calibration.seconds:.0f} s", flush=True)
+        _work(judges, calibration, left, record)
 
-    def work(number: int) -> None:
-        judge = Judge(ROOT, top / str(number), asked.backend, asked.profile)
-        print(f"without a fault: {judge.calibrate():.0f} s", flush=True)
+
+def _work(
+    judges: Sequence[Judge], calibration: Calibration, left: Sequence[Fault], record: Record
+) -> None:
+    queue, lock, stop = list(left), threading.Lock(), threading.Event()
+
+    def work(judge: Judge) -> None:
         while not stop.is_set():
             with lock:
                 if not queue:
                     return
                 fault = queue.pop(0)
-            verdict = judge.judge(fault)
+            verdict = judge.judge(fault, calibration)
             if stop.is_set():  # it was interrupted with everything else: no verdict
                 return
             record.add(fault, verdict)
@@ -88,15 +99,13 @@ def _judge(left: list[Fault], record: Record, asked: argparse.Namespace) -> None
                 flush=True,
             )
 
-    with ThreadPoolExecutor(asked.workers) as pool:
+    with ThreadPoolExecutor(len(judges)) as pool:
         try:
-            for done in [pool.submit(work, number) for number in range(asked.workers)]:
+            for done in [pool.submit(work, judge) for judge in judges]:
                 done.result()
         except BaseException:  # Ctrl-C too: the other workers end after their fault
             stop.set()
             raise
-        finally:
-            shutil.rmtree(top, ignore_errors=stop.is_set())
 
 
 def _print(faults: Sequence[Fault], record: Record, asked: argparse.Namespace) -> None:
@@ -107,6 +116,8 @@ def _print(faults: Sequence[Fault], record: Record, asked: argparse.Namespace) -
         print("\n".join(f"    {line}" for line in fault.diff.splitlines()))
     for fault, reason in found.equivalents:
         print(f"\nequivalent: {fault.module}:{fault.line}: {reason}")
+    for room, (caught, judged) in sorted(found.rooms.items()):
+        print(f"{room}: {caught} of {judged} caught")
     low, high = found.interval
     hows = ", ".join(f"{count} {how}" for how, count in sorted(found.hows.items()))
     print(

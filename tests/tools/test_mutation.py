@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from mutation.faults import Fault, sample
 from mutation.judging import Judge, Verdict
 from mutation.modules import CORE, modules, source_folder
 from mutation.promises import promise_of
+from mutation.reach import Reach
 from mutation.record import Record
 from mutation.score import Score, score
 
@@ -76,7 +79,7 @@ def test_the_contracts_promise_comes_before_a_plugins_own_words() -> None:
     lines = path.read_text().splitlines()
     line = next(i for i, text in enumerate(lines, 1) if "def copy_to" in text)
     fault = Fault(str(path.relative_to(ROOT)), "", 0, line, "NumpyBackend.copy_to", "", "")
-    assert "always new memory" in promise_of(ROOT, fault) or "new" in promise_of(ROOT, fault)
+    assert promise_of(ROOT, fault).startswith("A copy of ``x`` in newly allocated memory")
 
 
 def test_verdicts_are_read_back_by_the_next_run(tmp_path: Path) -> None:
@@ -89,10 +92,10 @@ def test_verdicts_are_read_back_by_the_next_run(tmp_path: Path) -> None:
 
 
 def test_the_interval_is_wilsons() -> None:
-    found = Score(caught=90, survivors=(made(""),) * 10, equivalents=(), hows=Counter())
+    found = Score(caught=90, survivors=(made(""),) * 10, equivalents=(), hows=Counter(), rooms={})
     assert found.share == 0.9
     assert [round(end, 4) for end in found.interval] == [0.8256, 0.9448]
-    assert math.isnan(Score(0, (), (), Counter()).share)
+    assert math.isnan(Score(0, (), (), Counter(), {}).share)
 
 
 ENTRY = """
@@ -121,11 +124,79 @@ def test_a_listed_fault_is_left_out_and_too_many_are_an_error(tmp_path: Path) ->
 
 def test_a_fault_is_judged_on_a_copy_and_undone(tmp_path: Path) -> None:
     judge = Judge(ROOT, tmp_path / "copy", "numpy", "interop")
-    judge.calibrate()
     module = "unidev/numpy_backend/interop.py"
     sound = (ROOT / module).read_text()
     broken = Fault(module, "", 0, 1, "", "", sound.replace("def ", "def not_", 1))
-    assert judge.judge(broken).is_caught
-    assert (tmp_path / "copy" / module).read_text() == sound
     harmless = Fault(module, "", 0, 1, "", "", sound + "\n# the same program\n")
-    assert judge.judge(harmless).how == "survived"
+    calibration = judge.calibrate([broken, harmless])
+    assert (tmp_path / "copy" / module).read_text() == sound
+    assert judge.judge(broken, calibration).is_caught
+    assert (tmp_path / "copy" / module).read_text() == sound
+    assert judge.judge(harmless, calibration).how == "survived"
+
+
+ENTERED = '''
+def one_line(): return 1
+def documented():
+    """Do nothing."""
+    for _ in ():
+        pass
+def outer():
+    @print_nothing
+    def inner():
+        return 2
+    return inner
+def print_nothing(f):
+    return f
+def never(): pass
+class Class:
+    attribute = one_line
+    def method(self, default=3):
+        return default
+'''
+CALLS = """
+import os, entered
+entered.documented()
+os.environ["PYTEST_CURRENT_TEST"] = "checks/tensor/test_copy.py::test_zero_d (call)"
+entered.one_line()
+entered.outer()()
+os.environ["PYTEST_CURRENT_TEST"] = "checks/tensor/test_create.py::test_full (call)"
+entered.Class().method()
+entered.Class().method()
+"""
+
+
+def test_a_fault_is_judged_by_the_groups_that_enter_its_function(tmp_path: Path) -> None:
+    (tmp_path / "entered.py").write_text(ENTERED)
+    where = {text.strip(): number for number, text in enumerate(ENTERED.splitlines(), 1)}
+    faults = {
+        text: Fault("entered.py", "", 0, where[text], "", "", "")
+        for text in (
+            "def one_line(): return 1", "for _ in ():", "return 2", "return inner", "return f",
+            "def never(): pass", "attribute = one_line", "def method(self, default=3):",
+            "return default",
+        )
+    }  # fmt: skip
+    reach = Reach(tmp_path, list(faults.values()))
+    subprocess.run([sys.executable, "-c", CALLS], cwd=tmp_path, check=True)
+    (tmp_path / "entered.py").write_text(ENTERED)
+    reach.read(["copy.zero_d", "copy.sizes", "create.full", "smoke.first"])
+    copy = {"copy.zero_d", "copy.sizes"}
+    found = {text: reach.checks(tmp_path, fault) for text, fault in faults.items()}
+    assert found.pop("for _ in ():") == {"copy.zero_d", "copy.sizes", "create.full", "smoke.first"}
+    assert found == {
+        "def one_line(): return 1": copy, "return 2": copy, "return inner": copy,
+        "return f": copy, "def never(): pass": set(), "return default": {"create.full"},
+        # At import, which any check may need.
+        "attribute = one_line": None, "def method(self, default=3):": None,
+    }  # fmt: skip
+
+
+def test_a_fault_that_no_check_enters_survives(tmp_path: Path) -> None:
+    judge = Judge(ROOT, tmp_path / "copy", "numpy", "interop")
+    (tmp_path / "copy" / "entered.py").write_text(ENTERED)
+    fault = Fault(
+        "entered.py", "", 0, ENTERED.splitlines().index("def never(): pass") + 1, "", "", ""
+    )
+    verdict = judge.judge(fault, judge.calibrate([fault]))
+    assert (verdict.how, verdict.by) == ("survived", "no check enters the function")

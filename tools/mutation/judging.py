@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING
 import psutil
 
 from mutation.modules import source_folder
+from mutation.reach import Reach
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from mutation.faults import Fault
@@ -39,7 +41,7 @@ class Verdict:
     """``survived``, ``fail`` (by a check), ``crash``, ``hang``, or ``refused``: no verdict at all,
     as when the backend does not load."""
     by: str
-    """The check and configuration that caught it, where one did."""
+    """The check and configuration that caught it, or why no check can."""
     seconds: float
 
     @property
@@ -48,12 +50,24 @@ class Verdict:
         return self.how != "survived"
 
 
+@dataclass(frozen=True)
+class Calibration:
+    """What a run of the sound suite showed."""
+
+    seconds: float
+    reach: Reach
+
+    @property
+    def limit_s(self) -> float:
+        """How long a run with a fault may take."""
+        return max(3 * self.seconds, _LEAST_LIMIT_S)
+
+
 class Judge:
     """Judges one fault after another on a copy of its own."""
 
     def __init__(self, root: Path, copy: Path, backend: str, profile: str) -> None:
         self._copy, self._backend, self._profile = copy, backend, profile
-        self._limit_s: float | None = None
         self._report = copy / "report.json"
         for folder in ("unidev", "unidev_pytest", f"plugins/unidev-{backend}/src"):
             if (root / folder).is_dir():
@@ -63,36 +77,48 @@ class Judge:
         mode = py_compile.PycInvalidationMode.CHECKED_HASH
         compileall.compile_dir(copy, quiet=2, invalidation_mode=mode)
 
-    def calibrate(self) -> float:
-        """Judge the sound backend; the seconds that it took. Faults are given three times as long.
+    def calibrate(self, faults: Sequence[Fault]) -> Calibration:
+        """Judge the sound backend, and see which checks enter the functions of ``faults``.
 
         Raises:
             RuntimeError: it does not conform: every fault would seem to be caught.
         """
-        sound = self._run(None)
+        sources = {name: self._read(name) for name in {fault.module for fault in faults}}
+        reach = Reach(self._copy, faults)
+        try:
+            sound = self._run(None, None)
+        finally:
+            for name, source in sources.items():
+                (self._copy / name).write_text(source, encoding="utf-8")
         if sound.is_caught:
             raise RuntimeError(
                 f"without any fault, {self._backend} does not conform to {self._profile}: "
                 f"{sound.how} {sound.by}"
             )
-        self._limit_s = max(3 * sound.seconds, _LEAST_LIMIT_S)
-        return sound.seconds
+        document = json.loads(self._report.read_text(encoding="utf-8"))
+        reach.read({result["check"] for result in document["results"]})
+        return Calibration(sound.seconds, reach)
 
-    def judge(self, fault: Fault) -> Verdict:
+    def judge(self, fault: Fault, calibration: Calibration) -> Verdict:
         """The verdict on one fault; the copy is as before afterwards."""
-        path = self._copy / fault.module
-        sound = path.read_text(encoding="utf-8")
+        checks = calibration.reach.checks(self._copy, fault)
+        if checks is not None and not checks:
+            return Verdict("survived", "no check enters the function", 0.0)
+        sound = self._read(fault.module)
         try:
-            path.write_text(fault.code, encoding="utf-8")
-            return self._run(self._limit_s)
+            (self._copy / fault.module).write_text(fault.code, encoding="utf-8")
+            return self._run(calibration.limit_s, checks)
         finally:
-            path.write_text(sound, encoding="utf-8")
+            (self._copy / fault.module).write_text(sound, encoding="utf-8")
 
-    def _run(self, limit_s: float | None) -> Verdict:
+    def _read(self, module: str) -> str:
+        return (self._copy / module).read_text(encoding="utf-8")
+
+    def _run(self, limit_s: float | None, checks: Collection[str] | None) -> Verdict:
         self._report.unlink(missing_ok=True)
         began = time.monotonic()
         process = subprocess.Popen(
-            self._command(limit_s), env=self._environment(), cwd=self._copy.parent,
+            self._command(limit_s, checks), env=self._environment(), cwd=self._copy.parent,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip
@@ -109,11 +135,13 @@ class Judge:
         how, by = self._caught_by()
         return Verdict("hang" if code is None else how, by, seconds)
 
-    def _command(self, limit_s: float | None) -> list[str]:
+    def _command(self, limit_s: float | None, checks: Collection[str] | None) -> list[str]:
         words = ["-m", "unidev", "conform", self._backend, "--profile", self._profile]
         words += ["--fail-fast", "--report", str(self._report)]
         if limit_s is not None:  # no single check may take longer than a whole run
             words += ["--timeout", str(int(limit_s / 3) + 1)]
+        if checks is not None:
+            words += ["--only", ",".join(sorted(checks))]
         limit = f"--as={ADDRESS_SPACE_BYTES}"
         return ["prlimit", limit, sys.executable, *words]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from mutation.equivalent import MOST
@@ -29,6 +30,8 @@ class Score:
     equivalents: tuple[tuple[Fault, str], ...]
     """Listed with a reason; they count neither as caught nor as survivors."""
     hows: Counter[str]
+    rooms: dict[str, tuple[int, int]]
+    """Caught and judged faults of each folder."""
 
     @property
     def judged(self) -> int:
@@ -63,9 +66,22 @@ def score(faults: Sequence[Fault], record: Record, equivalents: Equivalents) -> 
     listed = tuple((fault, reason) for fault, reason in reasons if reason is not None)
     if len(listed) > max(MOST * len(faults), 1):
         raise ValueError(f"{len(listed)} of {len(faults)} faults are listed as equivalent")
+    counted = [fault for fault in judged if fault not in dict(listed)]
+    rooms = {
+        room: (sum(record[fault].is_caught for fault in found), len(found))
+        for room, found in _by_room(counted).items()
+    }
     return Score(
         caught=len(judged) - len(alive),
         survivors=tuple(fault for fault, reason in reasons if reason is None),
         equivalents=listed,
         hows=Counter(record[fault].how for fault in judged),
+        rooms=rooms,
     )
+
+
+def _by_room(faults: Sequence[Fault]) -> dict[str, list[Fault]]:
+    rooms: dict[str, list[Fault]] = defaultdict(list)
+    for fault in faults:
+        rooms[str(PurePath(fault.module).parent)].append(fault)
+    return rooms
