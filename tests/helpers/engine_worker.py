@@ -231,11 +231,12 @@ def listening(worker: Worker) -> list[str]:
 
 def be_killed(worker: Worker) -> str | None:
     """The last rank is killed; the others have an error, or wait until they are killed as well."""
-    worker.engine.barrier()
-    worker.answer("joined")
-    if worker.rank == worker.size - 1:
-        os.kill(os.getpid(), signal.SIGKILL)
     try:
+        # The last rank may be through the barrier, and dead, while another is still in it.
+        worker.engine.barrier()
+        worker.answer("joined")
+        if worker.rank == worker.size - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
         for _ in range(3):
             worker.engine.all_reduce(tensor(worker, np.ones(3, np.float32), "float32"), "sum")
     except worker.backend.framework_errors as error:
