@@ -1,4 +1,7 @@
-"""Checkpoints of a run: a folder for each, which is there as a whole or not at all."""
+"""Checkpoints of a run: a folder for each, and a file that names the last one.
+
+A checkpoint counts once it is named, which happens at once. Until then the one before is there.
+"""
 
 from __future__ import annotations
 
@@ -19,44 +22,80 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
 
 _MODEL, _OPTIMIZER = "model.safetensors", "optimizer.safetensors"
-_NAME = re.compile(r"step-(\d+)")
+_LAST = "last"
+"""The file with the name of the last one; without it the highest step is the last."""
+_NAME = re.compile(r"step-(\d+)(?:-\d+)?")
+"""With another number where the step was written before."""
 _PART = ".unidev-part"
 
 
 def write(folder: Path, step: int, model: Any, optimizer: Any, backend: Backend) -> None:
-    """Write the checkpoint of ``step``, and delete older ones.
+    """Write the checkpoint of ``step``, and delete those before.
 
     Raises:
         OSError: it cannot be written; nothing remains of it, and the last one is still there.
         UnsupportedOperation: the framework does not show the state of this optimizer.
     """
     for left in folder.glob(f"*{_PART}"):  # by a worker that was killed
-        shutil.rmtree(left, ignore_errors=True)
-    part = folder / f"step-{step}.{secrets.token_hex(4)}{_PART}"
+        _delete(left)
+    part = folder / f"{secrets.token_hex(4)}{_PART}"
+    target = _free(folder, step)
     part.mkdir()
     try:
         save_parameters(model, part / _MODEL)
         if optimizer is not None:
             save_optimizer(optimizer, str(part / _OPTIMIZER), backend)
-        target = folder / f"step-{step}"
-        if target.exists():  # of an attempt that has failed later
-            shutil.rmtree(target)
+        _sync(part)
         part.rename(target)
+        _sync(folder)
+        _name_last(folder, target)
     except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
+        for left in (part, target):
+            shutil.rmtree(left, ignore_errors=True)
         raise
-    _sync(folder)
-    for number, other in _all(folder):
-        if number < step:
+    for _, other in _all(folder):
+        if other != target:
             shutil.rmtree(other, ignore_errors=True)
 
 
+def _free(folder: Path, step: int) -> Path:
+    """A folder for ``step`` that does not exist, so that none has to go before it is there."""
+    target, number = folder / f"step-{step}", 1
+    while target.exists():
+        number += 1
+        target = folder / f"step-{step}-{number}"
+    return target
+
+
+def _name_last(folder: Path, target: Path) -> None:
+    part = folder / f"{_LAST}{_PART}"
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.write(target.name)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(folder / _LAST)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    _sync(folder)
+
+
+def _delete(left: Path) -> None:
+    if left.is_dir():
+        shutil.rmtree(left, ignore_errors=True)
+    else:
+        left.unlink()
+
+
 def newest(folder: Path) -> tuple[int, dict[str, bytes]]:
-    """The step of the newest checkpoint, or 0, and the content of its files."""
+    """The step of the checkpoint written last, or 0, and the content of its files."""
     found = _all(folder)
     if not found:
         return 0, {}
-    step, last = max(found)
+    file = folder / _LAST
+    name = file.read_text(encoding="utf-8") if file.exists() else ""
+    step, last = next((each for each in found if each[1].name == name), max(found))
     return step, {file.name: file.read_bytes() for file in sorted(last.iterdir())}
 
 
