@@ -287,6 +287,39 @@ def test_too_few_open_files_are_named_and_nothing_is_left(run_python: RunPython,
     assert left == "True []"
 
 
+ON_A_FULL_DISK = """
+import os, tempfile, unidev
+folder = tempfile.gettempdir()  # of one that is full at the first question Python makes no use
+with open(os.path.join(folder, "all"), "wb", buffering=0) as file:
+    try:
+        while True:
+            file.write(bytes(512))
+    except OSError:
+        pass
+try:
+    unidev.run(len, "", workers=2, backend="numpy")
+except unidev.RunError as error:
+    print(error, os.listdir(folder))
+"""
+
+
+def test_a_full_temporary_folder_is_named_and_nothing_is_left(tmp_path: Path) -> None:
+    # A file system of its own, in a namespace of its own: needs no root, but unprivileged
+    # namespaces, and fails where neither is.
+    mounted = 'mount -t tmpfs -o size=64k none "$TMPDIR" && exec "$0" -c "$1"'
+    who = [] if os.getuid() == 0 else ["-Ur"]
+    done = subprocess.run(
+        ["unshare", *who, "-m", "sh", "-c", mounted, sys.executable, ON_A_FULL_DISK],
+        env={**os.environ, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=False,
+        timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    reason = "the workers do not start: [Errno 28] No space left on device"
+    assert done.stdout.startswith(reason), done.stdout
+    advice = f"Make room in the temporary folder {tmp_path}, or set TMPDIR to another folder."
+    assert done.stdout.endswith(f"{advice} ['all']\n")
+
+
 def test_too_few_processes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))

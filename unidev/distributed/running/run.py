@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import pickle
+import tempfile
 from contextlib import contextmanager
 from math import inf
 from pathlib import Path
@@ -133,6 +134,11 @@ def _limits_named() -> Iterator[None]:
 
 def _remedy(error: OSError) -> str | None:
     """How to raise the limit; None if it is not about a limit."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return (
+            f"Make room in the temporary folder {tempfile.gettempdir()}, or set TMPDIR to another "
+            "folder."
+        )
     if error.errno == errno.EMFILE:
         import resource
 

@@ -77,7 +77,7 @@ class Workplace:
     def start(self, jobs: Sequence[Job], helpers: Sequence[HelperProcess]) -> None:
         """Start the helpers, then the workers, and send each its order."""
         with tempfile.TemporaryFile() as file:
-            file.truncate(board_bytes(len(jobs)))
+            _reserve(file, board_bytes(len(jobs)))
             self._board = Board(file.fileno(), len(jobs))
             self.start_helpers(helpers)
             for place, job in enumerate(jobs):
@@ -290,6 +290,12 @@ def _python(program: str) -> list[str]:
     # Not from the folder in which `run` was called: a file in it may have the name of a module.
     path = f"import sys; sys.path[:] = [{_ROOT!r}, *filter(None, sys.path)]"
     return [sys.executable, "-c", f"{path}; {program}"]
+
+
+def _reserve(file: IO[bytes], size: int) -> None:
+    """Write zeros: a hole that the disk has no room for ends whoever looks at it, by SIGBUS."""
+    file.write(bytes(size))
+    file.flush()
 
 
 def _start_helper(helper: HelperProcess) -> subprocess.Popen[bytes]:
