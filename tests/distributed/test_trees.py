@@ -7,10 +7,12 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
 import unidev
 from unidev.distributed.exchange.trees import Tree
 from unidev.registry.loading import load_backend
+from unidev.tensors import containers
 
 
 def two() -> list[np.ndarray]:
@@ -62,3 +64,17 @@ except unidev.DeviceMismatchError as error:
     )
     assert "tree['a.bias']: gpu:1" in done.stdout
     assert "tree['a.weight']: gpu:0" in done.stdout
+
+
+def test_the_paths_of_a_tree_are_computed_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = unidev.ones(3)
+    tree = Tree({"a": [x, unidev.ones(2)], "b": x})
+    computed = []
+    whole = containers.paths_of
+    monkeypatch.setattr(containers, "paths_of", lambda each: computed.append(1) or whole(each))
+    assert tree.lines() == [
+        "a float32 tensor of shape (3,) at ['a'][0] of a list of a dict",
+        "a float32 tensor of shape (2,) at ['a'][1] of a list of a dict",
+        "a float32 tensor of shape (3,) at ['b'] of a dict, tied to the tensor 0",
+    ]
+    assert len(computed) == 1

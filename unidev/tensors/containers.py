@@ -187,7 +187,12 @@ class Opened:
 
     def path(self, number: int) -> str:
         """The path, such as ``['mask']``, of the tensor ``number``."""
-        return paths_of(self._structure)[self._positions[number]]
+        return self.paths()[number]
+
+    def paths(self) -> list[str]:
+        """The path of each tensor: those of all take as long as that of one."""
+        found = paths_of(self._structure)
+        return [found[position] for position in self._positions]
 
     def layout(self) -> list[tuple[Any, ...]]:
         """For each tensor, the keys that lead to it, and the classes of the containers there."""

@@ -62,12 +62,14 @@ class Tree:
 
     def lines(self) -> list[str]:
         """Each tensor in words, the same on every worker with such a tree."""
-        lines = []
-        for number, (steps, tie) in enumerate(zip(self._opened.layout(), self._ties, strict=True)):
+        lines, seen = [], set[int]()
+        opened = zip(self._opened.layout(), self._opened.paths(), self._ties, strict=True)
+        for steps, path, tie in opened:
             inside = "".join(f" of a {step[1].__name__}" for step in reversed(steps))
-            where = f" at {self._opened.path(number)}{inside}" if steps else ""
-            tied = f", tied to the tensor {tie}" if self._ties.index(tie) != number else ""
+            where = f" at {path}{inside}" if steps else ""
+            tied = f", tied to the tensor {tie}" if tie in seen else ""
             lines.append(f"{_described(self.kinds[tie], self.backend)}{where}{tied}")
+            seen.add(tie)
         return lines
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> Any:

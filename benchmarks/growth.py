@@ -1,0 +1,85 @@
+"""How verbs grow with the number of tensors: a straight line keeps the time of each tensor.
+
+``python benchmarks/growth.py``, on NumPy with two simulated GPUs.
+Prints microseconds of CPU a tensor, for trees of 100, 1,000 and 10,000 small tensors.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import unidev
+from unidev.distributed.exchange.trees import Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COUNTS = (100, 1_000, 10_000)
+ROUNDS = 3
+MOST = 5.0
+"""Times the least: a line with a constant part stays below it, a square is at 100."""
+
+
+def microseconds(use: Callable[[], Any]) -> float:
+    """The median CPU time of a few calls, after one that may import something."""
+    use()
+    took = []
+    for _ in range(ROUNDS):
+        began = time.process_time()
+        use()
+        took.append(time.process_time() - began)
+    return statistics.median(took) * 1e6
+
+
+def traced(tree: dict[str, Any]) -> str:
+    """A trace of a copy, with its table."""
+    with unidev.trace_transfers() as trace:
+        unidev.copy_to(tree, "gpu:0")
+    return str(trace)
+
+
+def steps(count: int, folder: Path) -> dict[str, Callable[[], Any]]:
+    """What is measured, for a tree of ``count`` tensors."""
+    tree = {f"layer.{number}.weight": unidev.ones((2, 3)) for number in range(count)}
+    pair = [unidev.copy_to(tree, device) for device in ("gpu:0", "gpu:1")]
+    file = folder / f"{count}.safetensors"
+    return {
+        "copy_to": lambda: unidev.copy_to(tree, "gpu:0"),
+        "check_same_device": lambda: unidev.check_same_device(tree=tree),
+        "split_batch": lambda: unidev.split_batch(tree, ["gpu:0", "gpu:1"]),
+        "all_reduce": lambda: unidev.all_reduce(pair),
+        "all_reduce of a new tree in a run": lambda: Tree(tree).lines(),
+        "place": lambda: [unidev.place(pair[0], device) for device in ("cpu", "gpu:0")],
+        "save_parameters": lambda: unidev.save_parameters(tree, file),
+        "load_parameters": lambda: unidev.load_parameters(tree, file),
+        "prefetch of 3 batches": lambda: list(unidev.prefetch([tree] * 3, "gpu:0")),
+        "trace_transfers": partial(traced, tree),
+    }
+
+
+def main() -> int:
+    """Print the table; 1 if something grows faster than a straight line."""
+    unidev.simulate(2)
+    unidev.set_backend("numpy")
+    with tempfile.TemporaryDirectory() as folder:
+        found = [
+            {what: microseconds(use) / count for what, use in steps(count, Path(folder)).items()}
+            for count in COUNTS
+        ]
+    print(f"{'µs of CPU a tensor':36}", *(f"{count:>8,}" for count in COUNTS))
+    for what in found[0]:
+        print(f"{what:36}", *(f"{each[what]:8.1f}" for each in found))
+    steep = [what for what in found[0] if found[-1][what] > MOST * found[0][what]]
+    if steep:
+        print(f"more than {MOST:.0f} times as long a tensor: {', '.join(steep)}")
+    return 1 if steep else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
