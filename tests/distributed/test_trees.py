@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pytest
 
 import unidev
 from unidev.distributed.exchange.trees import Tree
 from unidev.registry.loading import load_backend
 from unidev.tensors import containers
+
+if TYPE_CHECKING:
+    import pytest
 
 
 def two() -> list[np.ndarray]:
