@@ -26,7 +26,8 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.tensors import objects
+from unidev.registry.selection import Choice
+from unidev.tensors import objects, walking
 from unidev.tensors.classify import PLAIN
 
 
@@ -314,13 +315,26 @@ def test_an_object_that_holds_none_passes_and_is_itself(make: Any, two_gpus: Non
     assert unidev.copy_to([inside], "cpu")[0][0] is inside[0]  # with no tensor beside it, too
 
 
-def test_arrays_in_objects_count_beside_arrays_only() -> None:
+@pytest.mark.parametrize("place", ["cpu:0", "gpu:1"])
+def test_arrays_in_an_object_are_tensors_where_numpy_is_the_framework(
+    two_gpus: None, place: str
+) -> None:
+    held = types.SimpleNamespace(a=unidev.ones(2, device=place))
+    for tree in ([1, held], [unidev.ones(1), held], held):
+        for verb in (unidev.copy_to, unidev.as_in_device):
+            with pytest.raises(unidev.UnsupportedContainerError, match=r"\.a"):
+                verb(tree, "gpu:0")
+
+
+def test_arrays_in_an_object_are_data_where_another_framework_is_selected(
+    two_gpus: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walking, "backend_choice", lambda: Choice("torch", "by this test"))
     held = types.SimpleNamespace(a=np.ones(2))
-    assert unidev.copy_to([1, held], "cpu")[1] is held
+    assert unidev.copy_to([1, held], unidev.cpu())[1] is held
+    on_a_gpu = types.SimpleNamespace(a=unidev.ones(2, device="gpu:1"))  # no data of the host's
     with pytest.raises(unidev.UnsupportedContainerError, match=r"\.a"):
-        unidev.copy_to([unidev.ones(1), held], "cpu")
-    with pytest.raises(unidev.UnsupportedContainerError, match=r"\.a"):
-        unidev.copy_to(held, "cpu")
+        unidev.copy_to([1, on_a_gpu], unidev.cpu())
 
 
 def test_looking_ends_at_a_depth_and_at_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,11 @@ def tensors_within(x: object, *, counts_numpy: bool) -> Iterator[tuple[str, Any,
                 if backend is None:
                     others.add(cls)
                     following.append(((link, step), value))
-                elif counts_numpy or backend.spec.framework != "numpy":
+                elif (
+                    counts_numpy
+                    or backend.spec.framework != "numpy"
+                    or backend.device_of(value).kind != "cpu"  # no longer data of the host's
+                ):
                     yield _path((link, step)), value, backend
         level = following
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from unidev.errors import (
+    AmbiguousBackendError,
     CircularContainerError,
     ContainerError,
     NotATensorError,
@@ -10,6 +11,7 @@ from unidev.errors import (
     UnsupportedContainerError,
 )
 from unidev.registry.loading import backend_of_namespace, backends_by_type, new_containers
+from unidev.registry.selection import EMBEDDED, backend_choice
 from unidev.support.wording import kind_of, shown
 from unidev.tensors.classify import (
     CONTAINER,
@@ -210,7 +212,9 @@ def _checked_leaf(
     if not is_plain(cls) and not is_lazy(cls):
         # Arrays beside another framework's tensors are data, as numbers are: they stay.
         may_move = is_container or leaf is search.tree or opener_of(cls) is not None
-        counts_numpy = "numpy" in search.frameworks or (may_move and not search.frameworks)
+        counts_numpy = "numpy" in search.frameworks or (
+            not search.frameworks and (may_move or _is_numpy_selected())
+        )
         hidden = path_to_tensor(leaf, counts_numpy=counts_numpy)
     if hidden is not None or (
         is_container and (leaf is search.tree or is_lazy(cls) or is_opaque(cls))
@@ -229,6 +233,14 @@ def _checked_leaf(
     if leaf is search.tree:
         raise not_a_tensor(leaf)
     return None
+
+
+def _is_numpy_selected() -> bool:
+    """Whether arrays are the tensors of this program, so far as has been decided."""
+    try:
+        return backend_choice().name == EMBEDDED
+    except AmbiguousBackendError:
+        return False
 
 
 def _left_behind(leaf: object, at: str, hidden: str | None) -> ContainerError | NotATensorError:
