@@ -15,6 +15,7 @@ import run_samples
 from marked_processes import LIMIT_S, all_gone, marked
 
 import unidev
+from unidev.distributed.running import overseer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,6 +83,32 @@ def test_one_that_is_stopped_is_named() -> None:
 def test_children_of_a_worker_end_with_it() -> None:
     with pytest.raises(unidev.WorkerFailedError):
         unidev.run(run_samples.with_child, 3600, backend="numpy")
+
+
+def test_a_child_that_prints_without_end_holds_up_nothing() -> None:
+    program = (
+        "import run_samples, sys, unidev\n"
+        "run = run_samples.with_a_child_that_prints_without_end\n"
+        "print(unidev.run(run, workers=2, backend='numpy'), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        text=True, check=True, timeout=LIMIT_S,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.stderr == "[1, 1]\n"
+
+
+@pytest.mark.parametrize("what", ["a_thread", "an_exit_handler"])
+def test_one_that_returns_and_does_not_exit_is_reported(
+    what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(overseer, "_EXIT_S", 1.0)
+    run = getattr(run_samples, f"with_{what}_that_stays")
+    assert unidev.run(run, workers=2, backend="numpy") == [0, 1]
+    said = capsys.readouterr().err
+    for rank in (0, 1):
+        assert f"unidev: worker {rank} on 127.0.0.1 returned, but did not exit within 1 s" in said
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -196,10 +198,23 @@ def unpicklable_result() -> Any:
 
 def with_child(seconds: float) -> None:
     """A worker whose own child would outlive it."""
-    import subprocess
-
     subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({seconds})"])
     failing("killed", 0, 0)
+
+
+def with_a_child_that_prints_without_end() -> int:
+    subprocess.Popen(["yes"])
+    return 1
+
+
+def with_a_thread_that_stays() -> int:
+    threading.Thread(target=time.sleep, args=(3600,)).start()
+    return unidev.group().rank
+
+
+def with_an_exit_handler_that_stays() -> int:
+    atexit.register(time.sleep, 3600)
+    return unidev.group().rank
 
 
 def children_and_wait() -> None:

@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.launcher import ENDED, MESSAGE, OUTPUT, PROGRESS, Event, Frame, Progress
-from unidev.distributed.launchers.saying import show
+from unidev.distributed.launchers.saying import say, show
 from unidev.distributed.messages.board import OPERATIONS
 from unidev.distributed.messages.comparing import Comparisons
 from unidev.distributed.messages.frames import (
@@ -75,7 +75,20 @@ class Overseer:
         until = time.monotonic() + _EXIT_S
         while len(self._ended) < size and time.monotonic() < until:
             self._take(self._launcher.events(_TICK_S))
+        for rank in sorted(self._progress.keys() - self._ended):
+            self._report_lingering(rank)
         return [self._results[rank] for rank in range(size)]
+
+    def _report_lingering(self, rank: int) -> None:
+        """End a worker that has returned and does not exit, and print where it is."""
+        stack = self._launcher.stack_of(rank)
+        say(
+            f"worker {rank} on {self._launcher.hosts[rank]} returned, but did not exit within "
+            f"{seconds_text(_EXIT_S)}: a thread that is no daemon, or an exit handler, still runs. "
+            "It is killed."
+        )
+        for line in stack.splitlines():
+            show(line, sys.stderr)
 
     # -- what is heard -------------------------------------------------------------------------
 

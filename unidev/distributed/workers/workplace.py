@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import selectors
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -38,11 +39,14 @@ if TYPE_CHECKING:
 _ROOT = str(Path(__file__).parents[3])
 _TICK_S = 0.1
 _LINE_BYTES = 64 * 1024
+"""The longest line that is shown as one."""
+_READ_BYTES = 4096
+"""Of what a worker prints, at a time: messages come in between, also if it prints without end."""
 _STACK_BYTES = 16 * 1024
 FILES = 5
 """That stay open here for each worker: ends of four pipes, and where ``faulthandler`` writes."""
 _MOST_READS = 1000
-"""Of a pipe whose worker has ended: a child of it may write for ever."""
+"""Of the messages of a worker that has ended."""
 
 
 class _Worker(NamedTuple):
@@ -205,7 +209,7 @@ class Workplace:
         """What an ended worker has still written; not what its own children write later."""
         for key in list(self._selector.get_map().values()):
             if key.data.rank == worker.rank:
-                for _ in range(_MOST_READS):
+                for _ in range(key.data.reads_left()):
                     events = key.data.read() if _has_data(key.fd) else None
                     if events is None:
                         break
@@ -231,7 +235,7 @@ class _Bell:
 
     def read(self) -> list[Event]:
         """Note that it has rung."""
-        os.read(self._pipe, _LINE_BYTES)
+        os.read(self._pipe, _READ_BYTES)
         self._is_rung = True
         return []
 
@@ -253,6 +257,10 @@ class _Messages:
         frames = self._reader.read()
         return None if frames is None else [Event(MESSAGE, self.rank, frame) for frame in frames]
 
+    def reads_left(self) -> int:
+        """How often to read at most once the worker has ended."""
+        return _MOST_READS
+
 
 class _Lines:
     """What a worker prints, line by line."""
@@ -265,7 +273,7 @@ class _Lines:
 
     def read(self) -> list[Event] | None:
         """The lines that one read completes; at the end, the last one, though it has no end."""
-        found = os.read(self._pipe, _LINE_BYTES)
+        found = os.read(self._pipe, _READ_BYTES)
         if not found and not self._rest:
             return None
         *lines, self._rest = (self._rest + (found or b"\n")).split(b"\n")
@@ -273,6 +281,15 @@ class _Lines:
             lines, self._rest = [*lines, self._rest], b""
         texts = [line.decode(errors="replace").rstrip("\r") for line in lines]
         return [Event(OUTPUT, self.rank, (self._stream, text)) for text in texts]
+
+    def reads_left(self) -> int:
+        """As often as what is in the pipe needs: a child of the worker may write for ever."""
+        from fcntl import ioctl
+        from termios import FIONREAD
+
+        (waiting,) = struct.unpack("i", ioctl(self._pipe, FIONREAD, bytes(4)))
+        # Twice more at its end, for a last line without an end and for the end itself.
+        return int(waiting) // _READ_BYTES + 3
 
 
 def _has_data(pipe: int) -> bool:
