@@ -97,7 +97,7 @@ def _statements(function: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
 
 
 def _first_line(statement: ast.stmt) -> int:
-    decorators = getattr(statement, "decorator_list", [])
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
     return min([statement.lineno, *(each.lineno for each in decorators)])
 
 
