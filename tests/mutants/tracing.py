@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import Any
 
-from mutants.mutant import mutant, replace, replace_value
+from mutants.mutant import mutant, replace, replace_value, torch_mutant, when_restored
 
 _ALL_OF_SCOPES = (
     "tracer.read_is_reported_once",
@@ -184,3 +184,61 @@ def replacements_stay_after_an_exception(backend: Any) -> None:
     def __exit__(self: Any, *error: Any) -> None:
         if not any(error):
             leave(self, *error)
+
+
+def _replace_item(table: dict[Any, Any], key: Any, value: Any) -> None:
+    before = table.get(key)
+    table[key] = value
+    when_restored(lambda: table.__setitem__(key, before))
+
+
+_CALLS = "tracer.each_call_of_the_framework"
+
+
+@mutant(_CALLS)
+def files_are_written_unseen(backend: Any) -> None:
+    """Some of NumPy's functions that read are not listed: those that write files."""
+    from unidev.numpy_backend import tracer
+
+    listed = tuple(name for name in tracer._READERS if not name.startswith("save"))
+    replace_value(tracer, "_READERS", listed)
+
+
+@torch_mutant(_CALLS, profile="tensor")
+def masks_move_as_they_are(backend: Any) -> None:
+    """A mask on the CPU is counted by its own bytes, not by the positions that it becomes."""
+    from unidev_torch.tracer import transfers
+
+    replace_value(transfers, "_is_mask", lambda index: False)
+
+
+@torch_mutant(_CALLS, profile="tensor")
+def numbers_of_the_host_are_operands(backend: Any) -> None:
+    """A number on the CPU is reported as an operand that moves, though it travels with the call."""
+    import torch
+
+    from unidev_torch.tracer import transfers
+
+    def operands(x: Any, y: Any, **_: Any) -> Any:
+        device = getattr(y, "device", x.device)
+        return [transfers.Move(device, x.device, 4, ())] if device != x.device else ()
+
+    _replace_item(transfers.readers, torch.ops.aten.add.Tensor, operands)
+
+
+@torch_mutant(_CALLS, profile="tensor")
+def lengths_are_not_read(backend: Any) -> None:
+    """``unique`` has a result as long as its values decide; the read of the length is forgotten."""
+    import torch
+
+    from unidev_torch.tracer import transfers
+
+    _replace_item(transfers.readers, torch.ops.aten._unique2.default, None)
+
+
+@torch_mutant(_CALLS, profile="tensor")
+def names_are_those_of_the_operators(backend: Any) -> None:
+    """A read is named by torch's operator, not by the call that the user made."""
+    from unidev_torch.tracer import names
+
+    replace_value(names, "call_name", lambda function: None)

@@ -26,7 +26,8 @@ NEED_KERNELS = {
     "create.from_another_tensor", "create.from_numpy_without_aliasing", "create.on_each_device",
     "create.zero_d", "devices.each_listed_device_is_usable", "devices.survives_spawn",
     "queued.behind_queued_work", "sequences.of_tensors", "smoke.probe_calibrated",
-    "tracer.begin_comes_before_the_bytes_move", "values.tensors_convert_as_lists_do",
+    "tracer.begin_comes_before_the_bytes_move", "tracer.each_call_of_the_framework",
+    "values.tensors_convert_as_lists_do",
 }  # fmt: skip
 """They fill, convert or add on the GPU, or copy what is not contiguous there; so may a new check,
 which then belongs here, too."""

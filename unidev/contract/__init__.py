@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from unidev.contract.optimizer_states import check_state
     from unidev.contract.optional import Unsupported, part, unsupported
     from unidev.contract.peak_memory import PeakCounter
-    from unidev.contract.probe import Probe
+    from unidev.contract.probe import Probe, TransferExample
     from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
     from unidev.hardware.cuda_driver import driver_cuda_version
@@ -48,7 +48,8 @@ if TYPE_CHECKING:
         "Installation", "Interop", "Job",
         "Launcher", "LauncherSpec", "Layers", "Meeting", "Memory", "Model", "ModelProbe", "Models",
         "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe", "Progress", "Recording",
-        "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel", "build_once",
+        "Simulator", "Stored", "Tensor", "Tracer", "TransferExample", "Unsupported", "Wheel",
+        "build_once",
         "check_state", "driver_cuda_version", "fork_safe_lock", "found_in", "hookimpl", "kind_of",
         "part", "unsupported",
     ]  # fmt: skip
@@ -71,7 +72,7 @@ _NAMES = {
     "contract.optimizer_states": "check_state",
     "contract.optional": "Unsupported part unsupported",
     "contract.peak_memory": "PeakCounter",
-    "contract.probe": "Probe",
+    "contract.probe": "Probe TransferExample",
     "contract.tracer": "Patches PlannedTransfer Recording Tracer",
     "contract.training_probe": "AutogradProbe ModelProbe",
     "hardware.cuda_driver": "driver_cuda_version",

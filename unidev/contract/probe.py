@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from unidev.contract.backend import unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from unidev.contract.backend import Backend, Extent
     from unidev.contract.device import Device
     from unidev.contract.layers import Array, Tensor
+    from unidev.contract.tracer import PlannedTransfer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
+
+
+class TransferExample(NamedTuple):
+    """A call of the framework, and the transfers that a tracer reports while it runs, in order."""
+
+    call: Callable[[], object]
+    transfers: Sequence[PlannedTransfer]
+    """None for a call that moves nothing between devices. An empty ``operation`` stands for any
+    name."""
 
 
 class Probe(ABC):
@@ -87,6 +97,14 @@ class Probe(ABC):
     def specials(self, device: Device) -> Mapping[str, Tensor]:  # noqa: ARG002
         """More kinds of tensor to copy: variables, parameters, strings, ragged, sparse."""
         return {}
+
+    def transfers(self, gpu: Device) -> Iterable[TransferExample]:  # noqa: ARG002
+        """New examples of calls that read from ``gpu``, send to it or move operands there.
+
+        Every spelling that the framework has, with the bytes that its kernels would move; and calls
+        beside them that move nothing. The tracer must report these transfers and no others.
+        """
+        return ()
 
     write: Callable[[Tensor, float], None] = unsupported("the framework's tensors are immutable")
     """Overwrites every element of a tensor with one value, in place."""

@@ -12,9 +12,10 @@ from unidev.contract.probe import Probe
 from unidev.numpy_backend.simulated_array import SimulatedArray
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from unidev.contract.device import Device
+    from unidev.contract.probe import TransferExample
 
     Array = np.ndarray[Any, Any]
 
@@ -64,6 +65,12 @@ class NumpyProbe(Probe):
     def write(self, x: Array, value: float) -> None:
         """``x[...] = value``."""
         x[...] = value
+
+    def transfers(self, gpu: Device) -> Iterable[TransferExample]:
+        """Methods and functions of NumPy that read an array."""
+        from unidev.numpy_backend.transfer_examples import transfers_of
+
+        return transfers_of(gpu, self.make)
 
     def read_out(self, x: Array) -> object:
         """``tolist``."""

@@ -16,9 +16,10 @@ import numpy as np
 from unidev.conformance.kit.inputs import samples
 from unidev.conformance.running.catalog import check
 from unidev.contract.tracer import PlannedTransfer
+from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from unidev.conformance.kit.workbench import Workbench
@@ -113,6 +114,40 @@ def _check_transfer(
     assert isinstance(transfer.operation, str), f"{where}: its name is {transfer.operation!r}"
     assert transfer.operation, f"{where}: it has no name"
     bench.evidence.add("transfers", transfer.operation)
+
+
+@check(needs=("tracer",), over="gpus")
+def test_each_call_of_the_framework(bench: Workbench, gpu: Device) -> None:
+    """The calls that the probe names are reported with their transfers, and no others."""
+    count = 0
+    for number, example in enumerate(bench.probe.transfers(gpu)):
+        (scope,), _ = _scopes(bench, "only")
+        with scope():
+            example.call()
+        where = f"example {number} of the probe's transfers for {gpu}"
+        assert _agree(scope.transfers, example.transfers), (
+            f"{where}: recorded {_in_words(scope.transfers)}, not {_in_words(example.transfers)}"
+        )
+        scope.check(len(example.transfers), where)
+        count += 1
+    if not count:
+        raise UnsupportedOperation("probe.transfers", "the probe names no calls that transfer")
+    bench.evidence.add("calls", count)
+
+
+def _agree(found: Sequence[PlannedTransfer], expected: Sequence[PlannedTransfer]) -> bool:
+    return len(found) == len(expected) and all(
+        each.operation and each == planned._replace(operation=planned.operation or each.operation)
+        for each, planned in zip(found, expected, strict=True)
+    )
+
+
+def _in_words(transfers: Sequence[PlannedTransfer]) -> str:
+    each = (
+        f"{t.operation or 'a call'} from {t.source} to {t.target}, {t.nbytes} bytes, shape "
+        f"{t.shape}" for t in transfers
+    )  # fmt: skip
+    return "; ".join(each) or "nothing"
 
 
 @check(needs=(*_NEEDS, "probe.write"), over="gpus")

@@ -11,9 +11,9 @@ import torch
 from unidev.contract import Extent, Probe, part, unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from unidev.contract import Array, Backend, Device
+    from unidev.contract import Array, Backend, Device, TransferExample
 
 
 class TorchProbe(Probe):
@@ -103,6 +103,12 @@ class TorchProbe(Probe):
         if device.kind == "cpu":
             found["sparse"] = torch.eye(3).to_sparse()
         return found
+
+    def transfers(self, gpu: Device) -> Iterable[TransferExample]:
+        """What torch's own calls move, by the name, the devices and the bytes."""
+        from unidev_torch.probe.transfers import transfers_of
+
+        return transfers_of(gpu)
 
     def read_out(self, x: torch.Tensor) -> object:
         """``tolist``."""
