@@ -19,6 +19,7 @@ from unidev.conformance.kit.filling import check_filled
 from unidev.conformance.kit.inputs import samples, strategies
 from unidev.conformance.kit.inputs.examples import a_handful
 from unidev.conformance.kit.oracle import overlapping_bytes, shown
+from unidev.conformance.kit.storages import check_nested_views, check_storage
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Extent
 
@@ -366,6 +367,7 @@ def test_same_device_true_false_mixed(bench: Workbench, device: Device) -> None:
 @check(needs=("extents",), over="devices")
 def test_shares_memory(bench: Workbench, device: Device) -> None:
     """``shares_memory`` is what the extents of two tensors say: of views, copies, empty ones."""
+    check_nested_views(bench, device)
     seen = set()
     for case in bench.drawn(device, is_large=False):
         x = case.make(bench.probe, device)
@@ -378,6 +380,7 @@ def test_shares_memory(bench: Workbench, device: Device) -> None:
             where = f"{case} on {device}, {one} and {other}"
             assert found == (expected, expected), f"{where}: {found}, not {expected}"
             seen.add(expected)
+        check_storage(bench, x, view, f"{case} on {device}")
     assert seen == {True, False}, f"on {device} all pairs were {seen}: the check proves nothing"
     nothing = bench.make(np.empty((0, 3), "float32"), device)
     assert not unidev.shares_memory(nothing, nothing), f"an empty tensor on {device} shares memory"
