@@ -312,7 +312,10 @@ class Backend(ABC):
     extents: Callable[[Tensor], Sequence[Extent]] = unsupported(
         "the backend does not report addresses"
     )
-    """The complete storage behind a tensor; for a view, the storage that it is a view of."""
+    """The complete storage behind a tensor, with that of its indices and its mask.
+
+    For a view of a mutable tensor, the storage that it is a view of, at any depth.
+    """
 
     memory: Callable[[Device], Memory] = unsupported("the backend has no allocator statistics")
     """A device's used, free and total memory. May create the device's context.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _REFUSALS = (unidev.UnsupportedOperation, unidev.UnsupportedDtypeError)
 _UNREADABLE = (*_REFUSALS, unidev.InvalidDataError)
 _NUMBERS = "biufc"
-"""The kinds of NumPy's own dtypes for numbers."""
+"""The kinds of dtypes for numbers: NumPy's own, and those that others register."""
 
 
 def check_specials(bench: Workbench, wanted: Callable[[str], bool]) -> None:
@@ -130,7 +130,7 @@ class _Special:
         elif isinstance(dtype, np.dtype):
             assert found.dtype == dtype, f"{where}: dtype {found.dtype}"
         else:
-            is_number = found.dtype.kind in _NUMBERS
+            is_number = found.dtype.kind in _NUMBERS and found.dtype.isbuiltin == 1
             assert not is_number, f"{where}: {dtype} was read as numbers of {found.dtype}"
         # Where the probe reads parts, or Python's text, it reads another number of bytes.
         if found.nbytes == len(content) and found.dtype.kind != "O":

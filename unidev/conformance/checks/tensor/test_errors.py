@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -148,7 +149,9 @@ def _check_computing(bench: Workbench, one: Device, other: Device) -> None:
     """A framework that refuses to add tensors of two GPUs does so whatever their shapes."""
     shapes = ((2, 3), (1,), ())
     refused = {
-        (a, b): _is_refused_to_add(bench, (a, one), (b, other)) for a in shapes for b in shapes
+        (a, b): _is_refused_to_add(bench, (a, one), (b, other))
+        for a, b in itertools.product(shapes, shapes)
+        if not _is_refused_to_add(bench, (a, one), (b, one))  # MXNet: outside of its np_shape
     }
     assert len(set(refused.values())) == 1, (
         f"adding tensors of {one} and {other} is refused for some shapes alone: {refused}"

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _TELLING: tuple[float, ...] = (
     0, 1, -1, 127, 128, 300, -129, 2**24 + 1, 2**31, 2.0**40, 2**53 - 1, 2.0**62, 2.0**63,
-    1.5, -0.0, 65504, 70000, 4e-24, 3e-8, 1e-40, 1e30, 1e300, float("nan"), float("inf"), float("-inf"),
+    1.5, -0.0, 65504, 70000, 4e-24, 3e-8, 1e-40, 1e30, 1e300,
+    float("nan"), float("inf"), float("-inf"),
 )  # fmt: skip
 """At and beyond the ends of the dtypes' ranges, and small numbers that a conversion may flush."""
 
