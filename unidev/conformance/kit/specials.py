@@ -32,11 +32,14 @@ _NUMBERS = "biufc"
 def check_specials(bench: Workbench, wanted: Callable[[str], bool]) -> None:
     """Each special tensor whose name is ``wanted`` is copied along the ring, and read.
 
+    And from the first device to the last, which is not the current one.
+
     Raises:
         NotApplicableError: the probe has none.
     """
     seen = 0
-    for source, target in bench.ring():
+    ends = bench.devices[0], bench.devices[-1]
+    for source, target in dict.fromkeys([*bench.ring(), ends]):
         for name, x in bench.probe.specials(source).items():
             if wanted(name.lower()):
                 seen += 1
@@ -96,6 +99,7 @@ class _Special:
         self.bench.oracle.check_bytes(y, content, where)
         self.bench.oracle.check_kind(self.x, y, where)
         self.bench.oracle.check_device(y, self.target, where)
+        self._check_differentiable(y, where)
         try:
             for each in (self.x, y):
                 self.bench.probe.extents(each)
@@ -104,6 +108,14 @@ class _Special:
             self.bench.evidence.add("no address", f"{where}: {refusal.reason}")
         else:
             self.bench.oracle.check_disjoint(self.x, y, where)
+
+    def _check_differentiable(self, y: Any, where: str) -> None:
+        """A copy is differentiable if its source is, where tensors have a flag for it."""
+        autograd = self.bench.probe.autograd
+        if isinstance(autograd, Unsupported) or isinstance(autograd.is_differentiable, Unsupported):
+            return
+        flags = autograd.is_differentiable(self.x), autograd.is_differentiable(y)
+        assert flags[0] == flags[1], f"{where}: differentiable, the source and the copy: {flags}"
 
     def _check_reads(self, content: bytes) -> None:
         """``to_numpy`` twice: two arrays of the tensor's values, each with memory of its own."""

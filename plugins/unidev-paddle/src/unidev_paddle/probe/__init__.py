@@ -103,6 +103,9 @@ class PaddleProbe(Probe):
             "sparse": paddle.sparse.sparse_coo_tensor(
                 [[0, 1], [1, 0]], [1.0, 2.0], [2, 3], place=device.native
             ),
+            "sparse, with gradient": paddle.sparse.sparse_coo_tensor(
+                [[0], [1]], [1.0], [2, 3], place=device.native, stop_gradient=False
+            ),
             "sparse, by rows": paddle.sparse.sparse_csr_tensor(
                 [0, 1, 2], [1, 0], [1.0, 2.0], [2, 3], place=device.native
             ),
