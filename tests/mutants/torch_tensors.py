@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from mutants.mutant import in_place_of, replace, replace_value, torch_mutant
+from mutants.mutant import in_place_of, replace, replace_value, torch_mutant, when_restored
 
 _OTHER_KINDS = "copy.strings_ragged_sparse"
 
@@ -20,9 +21,10 @@ def the_order_of_packed_sequences_stays(_: Any) -> None:
     def together(rest: Any, parts: Any) -> Any:
         return rest[0](parts[0], *rest[1:])
 
-    # What is registered once is the functions themselves.
-    replace_value(module._packed_apart, "__code__", apart.__code__)
-    replace_value(module._packed_together, "__code__", together.__code__)
+    for mine, other in ((module._packed_apart, apart), (module._packed_together, together)):
+        # The functions themselves are registered, once in a process.
+        when_restored(partial(setattr, mine, "__code__", mine.__code__))
+        mine.__code__ = other.__code__
 
 
 @torch_mutant(_OTHER_KINDS, profile="tensor")

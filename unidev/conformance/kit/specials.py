@@ -98,6 +98,7 @@ class _Special:
         assert y is not self.x, f"{where}: the copy is the source, the same object"
         self.bench.oracle.check_bytes(y, content, where)
         self.bench.oracle.check_kind(self.x, y, where)
+        self.bench.works(unidev.device_of, y)  # which refuses one whose parts are spread
         self.bench.oracle.check_device(y, self.target, where)
         self._check_differentiable(y, where)
         try:
@@ -142,8 +143,7 @@ class _Special:
         elif isinstance(dtype, np.dtype):
             assert found.dtype == dtype, f"{where}: dtype {found.dtype}"
         else:
-            is_number = found.dtype.kind in _NUMBERS and found.dtype.isbuiltin == 1
-            assert not is_number, f"{where}: {dtype} was read as numbers of {found.dtype}"
+            _check_no_numbers(found, f"{where}, {dtype}")
         # Where the probe reads parts, or Python's text, it reads another number of bytes.
         if found.nbytes == len(content) and found.dtype.kind != "O":
             self.bench.oracle.check_content(found.tobytes(), content, where)
@@ -162,6 +162,21 @@ class _Special:
                 f"{self.where}: the extents {shown(reported)} cover {covered} bytes of "
                 f"{shown([each])}, which belongs to it"
             )
+
+
+def check_unreadable(bench: Workbench, x: Any, where: str) -> None:
+    """``to_numpy`` of a dtype that NumPy lacks is refused, or gives no other dtype's numbers."""
+    try:
+        found = unidev.to_numpy(x)
+    except _UNREADABLE as refusal:
+        bench.evidence.add("not read", f"{where}: {refusal}")
+    else:
+        _check_no_numbers(found, where)
+
+
+def _check_no_numbers(found: Any, where: str) -> None:
+    is_number = found.dtype.kind in _NUMBERS and found.dtype.isbuiltin == 1
+    assert not is_number, f"{where}: it was read as numbers of {found.dtype}"
 
 
 _WAYS: Mapping[str, Callable[[Any, Device], Any]] = {
