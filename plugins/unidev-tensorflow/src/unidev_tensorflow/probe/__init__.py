@@ -14,8 +14,7 @@ from unidev.contract import Probe, part, unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from unidev.contract import Array, Device
-    from unidev.contract.probe import Contained
+    from unidev.contract import Array, Contained, Device
 
 
 class TensorFlowProbe(Probe):
