@@ -380,3 +380,18 @@ def tf_numbers_are_read_in_place(backend: Any) -> None:
             return found
         with tf.device(x.device):
             return tf.reshape(x, [1]).__array__().reshape(())
+
+
+@tensorflow_mutant("smoke.globals_restored")
+def tf_stays_asynchronous(backend: Any) -> None:
+    """A copy that need not block makes every later operation of the thread asynchronous."""
+    import tensorflow as tf
+
+    copy, settings = backend.copy_to, tf.config.experimental
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        if non_blocking:
+            settings.set_synchronous_execution(False)
+            when_restored(lambda: settings.set_synchronous_execution(True))
+        return copy(self, x, device, non_blocking)

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     __all__ = [
         "CONTRACT_VERSION", "Arrangement", "Array", "Autograd", "AutogradProbe", "Backend",
         "BackendSpec", "Build", "Collectives", "Contained", "CopyStream", "Device", "Ended",
-        "Event", "Exported", "Extent", "Frame", "Functions", "GroupEngine", "GroupSetting", "HelperProcess",
-        "Installation", "Interop", "Job",
+        "Event", "Exported", "Extent", "Frame", "Functions", "GroupEngine", "GroupSetting",
+        "HelperProcess", "Installation", "Interop", "Job",
         "Launcher", "LauncherSpec", "Layers", "Meeting", "Memory", "Model", "ModelProbe", "Models",
         "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe", "Progress", "Recording",
         "Simulator", "Stored", "Tensor", "Tracer", "Unsupported", "Wheel", "build_once",
