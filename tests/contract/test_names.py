@@ -8,7 +8,7 @@ import inspect
 from typing import TYPE_CHECKING
 
 from unidev import contract
-from unidev.contract import layers
+from unidev.contract import layers, probe
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -35,8 +35,9 @@ def listed(block: list[ast.stmt]) -> list[str]:
 
 
 ALIASES = {
-    ast.unparse(each.targets[0])
-    for each in for_type_checkers(layers)
+    ast.unparse(each.targets[0]): module.__name__
+    for module in (layers, probe)
+    for each in for_type_checkers(module)
     if isinstance(each, ast.Assign)
 }
 """Types that have a name for type checkers alone."""
@@ -44,7 +45,7 @@ ALIASES = {
 
 def test_a_type_checker_exports_what_an_import_finds() -> None:
     names = listed(for_type_checkers(contract))
-    assert sorted(names) == sorted(contract.HOMES.keys() | ALIASES)
+    assert sorted(names) == sorted(contract.HOMES.keys() | ALIASES.keys())
 
 
 def test_a_type_checker_looks_in_the_module_that_an_import_loads() -> None:
@@ -55,7 +56,7 @@ def test_a_type_checker_looks_in_the_module_that_an_import_loads() -> None:
         for alias in each.names
     }
     homes = {name: f"unidev.{module}" for name, module in contract.HOMES.items()}
-    assert imports == homes | dict.fromkeys(ALIASES, "unidev.contract.layers")
+    assert imports == homes | ALIASES
 
 
 def test_each_name_is_found_in_its_module() -> None:

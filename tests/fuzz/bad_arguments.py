@@ -68,7 +68,7 @@ class Arguments:
                 lambda d=device: unidev.rand((1, 1, 4, 4), device=d),
                 lambda d=device: unidev.array([True, False], device=d),
                 lambda d=device: backend.probe.deleted(d),
-                lambda d=device: backend.probe.cut_short(d),
+                lambda d=device: list(backend.probe.cut_short(d).values()),
                 lambda d=device: list(backend.probe.specials(d).values()),
                 lambda d=device: backend.probe.views(unidev.rand((2, 3), device=d)),
             ):

@@ -268,3 +268,83 @@ def strides_are_dropped(backend: Any) -> None:
         address = native_calls._get_pointer(capsule, native_calls._FRESH)
         WithStrides.from_address(address).strides = None
         return exact(capsule)
+
+
+# -- peculiar arrays -------------------------------------------------------------------------------
+
+
+@mxnet_mutant("copy.strings_ragged_sparse")
+def sparse_copies_stay(backend: Any) -> None:
+    """``x.copy()`` of a sparse array is on its own context, whatever the current one is."""
+    from mxnet.ndarray.sparse import BaseSparseNDArray
+
+    _change_copies(
+        backend, lambda x: isinstance(x, BaseSparseNDArray), lambda self, x, device: x.copy()
+    )
+
+
+@mxnet_mutant("copy.strings_ragged_sparse")
+def sparse_copies_are_dense(backend: Any) -> None:
+    """A sparse array is copied as the dense one of the same values, which every operator takes."""
+    from mxnet.ndarray.sparse import BaseSparseNDArray
+
+    copy = backend.copy_to
+    _change_copies(
+        backend,
+        lambda x: isinstance(x, BaseSparseNDArray),
+        lambda self, x, device: copy(self, x.tostype("default"), device, False),
+    )
+
+
+@mxnet_mutant("values.tensors_convert_as_lists_do")
+def integers_become_double_by_way_of_single(backend: Any) -> None:
+    """2**24 + 1 as float64 is 2**24, as MXNet's ``np.array`` makes float32 of what it is given."""
+    import numpy as np
+
+    cast = backend.cast
+
+    def by_float32(self: Any, x: Any, dtype: Any, device: Any) -> Any:
+        if x.dtype in (np.int32, np.int64) and np.dtype(dtype) == np.float64:
+            x = cast(self, x, np.dtype("float32"), device)
+        return cast(self, x, dtype, device)
+
+    replace_value(backend, "cast", by_float32)
+
+
+@mxnet_mutant("threads.concurrent_copies_are_right")
+def shapes_are_numpys_in_the_main_thread_alone(_: Any) -> None:
+    """``npx.set_np`` once, where the module is imported: it is a setting of that thread."""
+    import threading
+
+    from unidev_mxnet.native_calls import numpy_shapes
+
+    enter, leave = numpy_shapes.__enter__, numpy_shapes.__exit__
+    main = threading.main_thread()
+
+    def enter_there(self: Any) -> None:
+        if threading.current_thread() is main:
+            enter(self)
+
+    def leave_there(self: Any, *error: Any) -> None:
+        if threading.current_thread() is main:
+            leave(self, *error)
+
+    replace_value(numpy_shapes, "__enter__", enter_there)
+    replace_value(numpy_shapes, "__exit__", leave_there)
+
+
+@mxnet_mutant("create.shares_memory")
+def extents_are_of_the_slice(backend: Any) -> None:
+    """``MXNDArrayGetData`` of a slice is the address of its first row."""
+    import numpy as np
+
+    from unidev import Extent
+    from unidev_mxnet.native_calls import data_address
+
+    sound = backend.extents
+
+    @replace(backend)
+    def extents(self: Any, x: Any) -> Any:
+        if x.stype != "default" or not x.size:
+            return sound(self, x)
+        return [Extent(data_address(x), x.size * np.dtype(x.dtype).itemsize)]

@@ -269,3 +269,80 @@ def bool_is_adopted_as_bytes(backend: Any) -> None:
     def adopt(self: Any, exported: Any, is_read_only: bool) -> Any:
         made = sound(self, exported, is_read_only)
         return made.view(paddle.uint8) if made.dtype == paddle.bool else made
+
+
+# -- peculiar tensors ------------------------------------------------------------------------------
+
+
+@paddle_mutant("copy.variables_and_parameters")
+def copies_of_parameters_are_cut(backend: Any) -> None:
+    """``_copy_to`` of a parameter has a gradient of its own, which is not its source's."""
+    from unidev_paddle.framework import paddle
+
+    _change_copies(
+        backend,
+        lambda x: isinstance(x, paddle.base.framework.EagerParamBase),
+        lambda x, device: x.detach()._copy_to(device.native, True),
+    )
+
+
+@paddle_mutant("copy.strings_ragged_sparse")
+def copies_of_sparse_tensors_are_cut(backend: Any) -> None:
+    """A sparse copy is made of its parts, detached: the loss does not reach what it came from."""
+    from unidev_paddle import copying
+
+    copied = copying.copied_sparse
+
+    @in_place_of(copied)
+    def copied_sparse(x: Any, copy: Any) -> Any:
+        return copied(x.detach() if x.is_sparse_coo() else x, copy)
+
+
+@paddle_mutant("copy.disjoint_on_the_same_device", "copy.disjoint_across_devices")
+def views_are_made_contiguous_in_place(backend: Any) -> None:
+    """``x.contiguous()`` of a strided view gives that object new memory: it is a view no more."""
+
+    def never(x: Any) -> bool:
+        if x.is_dense() and x._is_initialized() and x.place.is_cpu_place():
+            x.contiguous()
+        return False
+
+    _change_copies(backend, never, None)
+
+
+def _change_copies(backend: Any, when: Callable[[Any], bool], copied: Any) -> None:
+    """Let ``copied(x, device)`` be the copy of a tensor ``when`` that says so of it."""
+    copy, there = backend.copy_to, backend.copy_if_there
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        return copied(x, device) if when(x) else copy(self, x, device, non_blocking)
+
+    @replace(backend)
+    def copy_if_there(self: Any, x: Any, device: Any) -> Any:
+        return None if when(x) else there(self, x, device)
+
+
+@paddle_mutant("create.each_dtype_on_each_device")
+def bfloat16_is_read_as_its_bits(backend: Any) -> None:
+    """``x.numpy()`` of bfloat16 is an array of uint16."""
+
+    @replace(backend)
+    def to_numpy(self: Any, x: Any) -> Any:
+        self.device_of(x)
+        return x.numpy().copy(order="C")
+
+
+@paddle_mutant("create.shares_memory")
+def extents_begin_at_the_view(backend: Any) -> None:
+    """``data_ptr`` of a part of a tensor is its own first byte, not that of the allocation."""
+    from unidev.contract import Extent
+
+    sound = backend.extents
+
+    @replace(backend)
+    def extents(self: Any, x: Any) -> Any:
+        found = sound(self, x)
+        if not x.is_dense() or not found[0].nbytes:
+            return found
+        return [Extent(x.data_ptr(), each.nbytes - x.offset) for each in found]

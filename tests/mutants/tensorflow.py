@@ -308,3 +308,90 @@ def adopted_arrays_are_constants(backend: Any) -> None:
     def adopt(self: Any, exported: Any, is_read_only: bool) -> Any:
         with tf.device("/device:CPU:0"):
             return tf.constant(np.from_dlpack(exported))
+
+
+# -- peculiar tensors ------------------------------------------------------------------------------
+
+
+@tensorflow_mutant("copy.strings_ragged_sparse")
+def tf_handles_are_copied(backend: Any) -> None:
+    """The copy of a handle is another handle of the same variable: ``tf.identity``."""
+    import tensorflow as tf
+
+    def otherwise(self: Any, x: Any, device: Any, exact: Any) -> Any:
+        if not isinstance(x, tf.Tensor) or x.dtype not in (tf.resource, tf.variant):
+            return exact()
+        with tf.device(self.full_name(device)):
+            return tf.identity(x)
+
+    _copy_otherwise(backend, otherwise)
+
+
+@tensorflow_mutant("copy.strings_ragged_sparse")
+def tf_indices_stay_behind(backend: Any) -> None:
+    """Of sparse tensors the values move: ``x.with_values``."""
+    import tensorflow as tf
+
+    def otherwise(self: Any, x: Any, device: Any, exact: Any) -> Any:
+        if not isinstance(x, tf.SparseTensor) or self.device_of(x) is device:
+            return exact()
+        return x.with_values(self.copy_to(x.values, device, False))
+
+    _copy_otherwise(backend, otherwise)
+
+
+@tensorflow_mutant("copy.variables_and_parameters")
+def tf_variables_are_labelled(backend: Any) -> None:
+    """A variable's copy on another logical device is ``tf.identity``, on the same buffer."""
+    import tensorflow as tf
+
+    def otherwise(self: Any, x: Any, device: Any, exact: Any) -> Any:
+        if not isinstance(x, tf.Variable) or self.device_of(x) is device:
+            return exact()
+        with tf.device(self.full_name(device)):
+            return tf.identity(x)
+
+    _copy_otherwise(backend, otherwise)
+
+
+@tensorflow_mutant("copy.strings_ragged_sparse")
+def tf_quantized_numbers_are_read_as_integers(backend: Any) -> None:
+    """``x.numpy()`` of qint8 is an array of int8: unidev's own, until 2026-11-23."""
+    import numpy as np
+
+    read = backend.to_numpy
+
+    @replace(backend)
+    def to_numpy(self: Any, x: Any) -> Any:
+        return np.array(x.numpy()) if x.dtype.is_quantized else read(self, x)
+
+
+@tensorflow_mutant("copy.strings_ragged_sparse")
+def tf_numbers_are_read_in_place(backend: Any) -> None:
+    """What is read of a tensor without dimensions is its own memory, and writable."""
+    import tensorflow as tf
+
+    read = backend.to_numpy
+
+    @replace(backend)
+    def to_numpy(self: Any, x: Any) -> Any:
+        found = read(self, x)
+        if found.ndim or not isinstance(x, tf.Tensor) or x.dtype == tf.string:
+            return found
+        with tf.device(x.device):
+            return tf.reshape(x, [1]).__array__().reshape(())
+
+
+@tensorflow_mutant("smoke.globals_restored")
+def tf_stays_asynchronous(backend: Any) -> None:
+    """A copy that need not block makes every later operation of the thread asynchronous."""
+    import tensorflow as tf
+
+    copy, settings = backend.copy_to, tf.config.experimental
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        if non_blocking:
+            settings.set_synchronous_execution(False)
+            when_restored(lambda: settings.set_synchronous_execution(True))
+        return copy(self, x, device, non_blocking)

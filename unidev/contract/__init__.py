@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from unidev.contract.optimizer_states import check_state
     from unidev.contract.optional import Unsupported, part, unsupported
     from unidev.contract.peak_memory import PeakCounter
-    from unidev.contract.probe import Probe, TransferExample
+    from unidev.contract.probe import Contained, Probe, TransferExample
     from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
     from unidev.hardware.cuda_driver import driver_cuda_version
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
     __all__ = [
         "CONTRACT_VERSION", "Arrangement", "Array", "Autograd", "AutogradProbe", "Backend",
-        "BackendSpec", "Build", "Collectives", "CopyStream", "Device", "Ended", "Event", "Exported",
-        "Extent", "Frame", "Functions", "GroupEngine", "GroupSetting", "HelperProcess",
-        "Installation", "Interop", "Job",
+        "BackendSpec", "Build", "Collectives", "Contained", "CopyStream", "Device", "Ended",
+        "Event", "Exported", "Extent", "Frame", "Functions", "GroupEngine", "GroupSetting",
+        "HelperProcess", "Installation", "Interop", "Job",
         "Launcher", "LauncherSpec", "Layers", "Meeting", "Memory", "Model", "ModelProbe", "Models",
         "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe", "Progress", "Recording",
         "Simulator", "Stored", "Tensor", "Tracer", "TransferExample", "Unsupported", "Wheel",

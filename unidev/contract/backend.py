@@ -159,11 +159,19 @@ class Backend(ABC):
         """A copy of ``x`` in newly allocated memory on ``device``, sharing no memory with ``x``.
 
         Copies even if ``x`` is already there; of a view, only the elements that it has. Shape,
-        dtype and values are identical, bit for bit, and gradients flow back to ``x`` if the
-        framework has autograd, and records at the call. With ``non_blocking``, may return before
+        dtype (with its byte order, where the framework has several), kind (a sparse tensor stays
+        sparse) and values are identical, bit for bit, and gradients flow back to ``x`` if the
+        framework has autograd, and records at the call. A copy has memory of its own for all that
+        belongs to ``x``, such as indices and masks. With ``non_blocking``, may return before
         the bytes have arrived, but never before ``x`` can safely be changed or freed, and only
         where whatever reads the result waits for them: on a GPU, and for a framework that knows
         which of its tensors are pending.
+
+        Raises:
+            UnsupportedOperation: ``device`` does not hold this kind of tensor.
+            UnsupportedDtypeError: ``device`` lacks the dtype; or elements refer to memory outside
+                of ``x``, which a copy would share.
+            DeletedTensorError: part of the memory of ``x`` is gone.
         """
 
     @abstractmethod
@@ -179,8 +187,12 @@ class Backend(ABC):
     def to_numpy(self, x: Tensor) -> Array:
         """A new, writable array with the values of ``x`` from any device, without gradients.
 
+        Its dtype is the one of that name in ``dtypes``, or else one that represents the same
+        values, never the bits of another dtype as numbers.
+
         Raises:
             UnsupportedDtypeError: NumPy does not have the dtype.
+            UnsupportedOperation: NumPy does not have this kind of tensor.
         """
 
     @abstractmethod
@@ -300,7 +312,10 @@ class Backend(ABC):
     extents: Callable[[Tensor], Sequence[Extent]] = unsupported(
         "the backend does not report addresses"
     )
-    """The complete storage behind a tensor; for a view, the storage that it is a view of."""
+    """The complete storage behind a tensor, with that of its indices and its mask.
+
+    For a view of a mutable tensor, the storage that it is a view of, at any depth.
+    """
 
     memory: Callable[[Device], Memory] = unsupported("the backend has no allocator statistics")
     """A device's used, free and total memory. May create the device's context.

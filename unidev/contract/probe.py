@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.backend import unsupported
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from unidev.contract.layers import Array, Tensor
     from unidev.contract.tracer import PlannedTransfer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
+
+    Contained = tuple[Any, Callable[[Any], Sequence[Tensor]]]
+    """A container, and the function that returns all tensors in one of that kind."""
 
 
 class TransferExample(NamedTuple):
@@ -95,7 +98,30 @@ class Probe(ABC):
         return [self.backend.device("gpu", i) for i in indices_with_context() if i < gpus]
 
     def specials(self, device: Device) -> Mapping[str, Tensor]:  # noqa: ARG002
-        """More kinds of tensor to copy: variables, parameters, strings, ragged, sparse."""
+        """New tensors on ``device`` of the framework's further kinds, each under a name of its own.
+
+        Name here whatever ``make`` and the views do not give: variables and parameters (called so),
+        strings, ragged, sparse, quantized, masked and read-only ones, lazily conjugated ones, other
+        byte orders, dtypes that ``Backend.dtypes`` lacks. ``read`` and ``extents`` must cover each
+        of their parts, such as indices and masks. ``copy_to`` on their own device must work; a
+        backend may refuse to move one to another device, or to read it, as ``Backend.copy_to`` and
+        ``to_numpy`` say.
+        """
+        return {}
+
+    def references(self, device: Device) -> Mapping[str, Tensor]:  # noqa: ARG002
+        """Tensors on ``device`` that refer to memory outside of them: to objects, to variables.
+
+        The backend must refuse to copy and to read them.
+        """
+        return {}
+
+    def containers(self, device: Device) -> Mapping[str, Contained]:  # noqa: ARG002
+        """New objects of the framework's own containers, filled with tensors on ``device``.
+
+        Packed sequences, results with several fields, arrays of tensors. Each comes with a function
+        that returns all tensors in a container of that kind, in a fixed order.
+        """
         return {}
 
     def transfers(self, gpu: Device) -> Iterable[TransferExample]:  # noqa: ARG002
@@ -113,17 +139,25 @@ class Probe(ABC):
         "the framework has no autograd"
     )
     """``gradient(function, array, device)``: the gradient of the sum of ``function(x)`` with
-    respect to ``x``, a differentiable tensor made from ``array`` on ``device``."""
+    respect to ``x``, a differentiable tensor made from ``array`` on ``device``.
+
+    Of a complex result, both parts of each element are added to the sum. Must take float32; raises
+    ``UnsupportedOperation`` for a dtype with respect to which the framework does not differentiate.
+    """
 
     deleted: Callable[[Device], Tensor] = unsupported(
         "the framework does not delete a tensor that is in use"
     )
     """A tensor on the device whose memory was deleted or donated."""
 
-    cut_short: Callable[[Device], Tensor] = unsupported(
+    cut_short: Callable[[Device], Mapping[str, Tensor]] = unsupported(
         "the framework does not shorten the memory of a tensor that is in use"
     )
-    """A matrix on the device whose memory ends before its last element, but is not empty."""
+    """Tensors on the device whose memory ends before their last element, but is not empty.
+
+    One for each way in which elements lie in memory: from its beginning, from an offset on, with
+    strides, in parts.
+    """
 
     read_out: Callable[[Tensor], object] = unsupported("the backend has no tracer to test with it")
     """Reads a tensor's values into Python, by a call of the framework that the tracer records."""

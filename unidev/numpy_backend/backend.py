@@ -128,13 +128,10 @@ class NumpyBackend(Backend):
         """Do nothing: NumPy is synchronous."""
 
     def extents(self, x: Array) -> Sequence[Extent]:
-        """The memory of the array at the end of the chain of bases."""
+        """The memory of the array at the end of the chain of bases, and of a mask's."""
         _refuse_references(x)
-        owner = x
-        while isinstance(owner.base, np.ndarray):
-            owner = owner.base
-        low, high = np.lib.array_utils.byte_bounds(owner) if _NUMPY_2 else np.byte_bounds(owner)  # type: ignore[attr-defined]
-        return [Extent(low, high - low if owner.size else 0)]
+        mask = getattr(x, "mask", None)  # not by numpy.ma, whose import takes long
+        return [_extent(each) for each in (x, mask) if isinstance(each, np.ndarray)]
 
     @cached_property
     def _cpu(self) -> Device:
@@ -145,6 +142,14 @@ class NumpyBackend(Backend):
 
 
 _NUMPY_2 = int(np.__version__.partition(".")[0]) >= 2
+
+
+def _extent(x: Array) -> Extent:
+    owner = x
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    low, high = np.lib.array_utils.byte_bounds(owner) if _NUMPY_2 else np.byte_bounds(owner)  # type: ignore[attr-defined]
+    return Extent(low, high - low if owner.size else 0)
 
 
 def _refuse_references(x: Array) -> None:

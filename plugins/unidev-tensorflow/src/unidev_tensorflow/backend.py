@@ -188,6 +188,9 @@ class TensorFlowBackend(Backend):
         value = self._value(x)
         if value.dtype in (tf.resource, tf.variant):
             raise UnsupportedDtypeError(f"NumPy has no dtype {value.dtype.name}.")
+        if value.dtype.is_quantized:  # TensorFlow's own `numpy` returns what stands for its numbers
+            hint = "tf.dequantize(x, least, most), or tf.bitcast for the integers that are stored"
+            raise UnsupportedDtypeError(f"NumPy has no dtype {value.dtype.name}: {hint}.")
         return np.array(host_array(value), order="C", copy=True)
 
     def empty(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Any:

@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+import operator
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -119,8 +120,11 @@ def _check_copied(bench: Workbench, old: Any, new: Any, device: Device, where: s
 
 @check(required=True, over="all_pairs")
 def test_named_and_registered_containers(bench: Workbench, source: Device, target: Device) -> None:
-    """Namedtuples, dataclasses, frozen too, defaultdict, OrderedDict, registered types are kept."""
+    """Namedtuples, dataclasses, defaultdict, registered types, the framework's own are kept."""
     x, where = bench.matrix(source), f"{source} to {target}"
+    if (source, target) in bench.ring():
+        for name, (tree, tensors_of) in bench.probe.containers(source).items():
+            _check_own(bench, tree, tensors_of, target, f"{name}, {where}")
     for tree in _named(x):
         name = type(tree).__name__
         copied = unidev.copy_to([tree], target)[0]
@@ -136,6 +140,29 @@ def test_named_and_registered_containers(bench: Workbench, source: Device, targe
     assert list(ordered) == ["b", "a"], f"{where}: the OrderedDict has lost its order"
     assert unidev.copy_to(Frozen(x, "f"), target).name == "f", f"{where}: a field was lost"
     assert unidev.copy_to(Custom([x], "note"), target).note == "note", f"{where}: no note"
+
+
+def _check_own(bench: Workbench, tree: Any, tensors_of: Any, target: Device, where: str) -> None:
+    """Each tensor in a container of the framework's own is a copy, or there already."""
+    before, source = tensors_of(tree), unidev.device_of(tree)
+    bench.oracle.check_device(before[0], source, f"{where}, the source")
+    moved = {
+        "copy_to": unidev.copy_to(tree, target),
+        "copy_to of a list": unidev.copy_to([tree], target)[0],
+        "as_in_device": unidev.as_in_device(tree, target),
+    }
+    if source is target:
+        assert moved.pop("as_in_device") is tree, f"{where}: it was there, and is new"
+    for verb, made in moved.items():
+        said, after = f"{where}, by {verb}", tensors_of(made)
+        assert type(made) is type(tree), f"{said}: it became {type(made).__name__}"
+        assert len(after) == len(before), f"{said}: {len(before)} tensors became {len(after)}"
+        for number, (x, y) in enumerate(zip(before, after, strict=True)):
+            bench.oracle.check_copy(x, y, target, f"{said}: tensor {number}")
+        assert unidev.device_of(made) is target, f"{said}: on {unidev.device_of(made)}"
+    again = tensors_of(tree)
+    is_same = len(again) == len(before) and all(map(operator.is_, again, before))
+    assert is_same, f"{where}: the source was changed"
 
 
 def _named(x: Any) -> list[Any]:

@@ -16,7 +16,7 @@ import unidev
 from unidev.conformance.kit.inputs import samples, strategies
 from unidev.conformance.kit.inputs.drawing import CONTIGUOUS
 from unidev.conformance.kit.inputs.examples import a_handful
-from unidev.conformance.kit.specials import check_specials
+from unidev.conformance.kit.specials import check_references, check_specials
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 
@@ -75,9 +75,10 @@ def _check_drawn(bench: Workbench, source: Device, target: Device) -> None:
     is_near = (source, target) in bench.ring()
     for case in bench.drawn(source, target, is_large=is_near, in_each=is_near):
         x = case.make_laid_out(bench.probe, source)
+        where, before = f"{case}, {source} to {target}", bench.oracle.storage(x)
         with case.entered():
             y = unidev.copy_to(x, target)
-        where = f"{case}, {source} to {target}"
+        assert bench.oracle.storage(x) == before, f"{where}: the source's memory was exchanged"
         bench.oracle.check_copy(x, y, target, where)
         bench.oracle.check_no_more(y, len(bench.probe.read(x)), where)
 
@@ -86,7 +87,8 @@ def _check_drawn(bench: Workbench, source: Device, target: Device) -> None:
 def test_non_blocking(bench: Workbench, source: Device, target: Device) -> None:
     """``non_blocking`` copies what the source held at the call; ``synchronize`` waits for it."""
     spellings = [target, str(target), target.native, target.native_name]
-    for number, case in enumerate(bench.drawn(source, target, is_large=False)):
+    is_large = (source, target) in bench.kinds_of_ways()
+    for number, case in enumerate(bench.drawn(source, target, is_large=is_large)):
         whole = case.make(bench.probe, source)
         x, spelling = case.laid_out(bench.probe, whole), spellings[number % len(spellings)]
         content, where = bench.probe.read(x), f"{case}, {source} to {spelling!r}, non_blocking"
@@ -276,13 +278,14 @@ def test_sizes_and_alignments(bench: Workbench, source: Device, target: Device) 
 
 @check()
 def test_variables_and_parameters(bench: Workbench) -> None:
-    """Variables and parameters, which frameworks update in place, are copied to new memory."""
+    """Variables and parameters, updated in place, are copied on their device and to the next."""
     check_specials(bench, lambda name: "variable" in name or "parameter" in name)
 
 
 @check()
 def test_strings_ragged_sparse(bench: Workbench) -> None:
-    """The framework's other kinds of tensor (strings, ragged, sparse, records) are copied, too."""
+    """The framework's other kinds of tensor (strings, sparse, masked) are copied or refused."""
+    check_references(bench)
     check_specials(bench, lambda name: "variable" not in name and "parameter" not in name)
 
 
@@ -313,7 +316,7 @@ def test_allocated_bytes_grow(bench: Workbench, source: Device, target: Device) 
 
 @check(required=True, needs=("probe.gradient",), over="all_pairs")
 def test_gradient_reaches_the_source(bench: Workbench, source: Device, target: Device) -> None:
-    """The gradient flows through a copy, on one device and between any two."""
+    """The gradient flows through a copy, on one device and between any two, in each dtype."""
 
     def once(x: Any) -> Any:
         return unidev.copy_to(x, target)
@@ -323,14 +326,43 @@ def test_gradient_reaches_the_source(bench: Workbench, source: Device, target: D
 
     _check_gradient(bench, source, once, f"{source} to {target}")
     _check_gradient(bench, source, there_and_back, f"{source} to {target} and back")
+    if (source, target) in bench.ring():
+        for dtype in bench.dtypes(source, target):
+            if samples.is_numpy_dtype(dtype) and np.dtype(dtype).kind in "fc":
+                where = f"{dtype}, {source} to {target} and back"
+                _check_like_without(bench, source, there_and_back, dtype, where)
 
 
 def _check_gradient(bench: Workbench, source: Device, function: Any, where: str) -> None:
     values = samples.counting()
+    found = _gradient(bench, function, values, source, where)
+    assert np.array_equal(found, np.ones_like(values)), f"{where}: the gradient is {found}, not 1"
+    bench.evidence.add("gradient", f"{where}: {np.asarray(found).tolist()}")
+
+
+def _check_like_without(
+    bench: Workbench, source: Device, function: Any, dtype: str, where: str
+) -> None:
+    """The gradient is as if nothing were copied, if the framework differentiates the dtype."""
+    values = samples.counting(dtype=dtype) * (1 + 2j if dtype.startswith("complex") else 1)
+    values = values.astype(dtype)
+    try:
+        expected = bench.probe.gradient(lambda x: x, values, source)
+    except unidev.UnsupportedOperation as refusal:
+        bench.evidence.add("no gradients", f"{dtype}: {refusal.reason}")
+        return
+    assert np.all(expected), f"{where}: without a copy the gradient is {expected}"
+    found = _gradient(bench, function, values, source, where)
+    assert found.dtype == expected.dtype, f"{where}: the gradient's dtype is {found.dtype}"
+    assert np.array_equal(found, expected), f"{where}: the gradient is {found}, not {expected}"
+
+
+def _gradient(
+    bench: Workbench, function: Any, values: samples.Array, source: Device, where: str
+) -> samples.Array:
     try:
         found = bench.probe.gradient(function, values, source)
     except Exception as error:  # each framework raises its own error if nothing flows
         raise AssertionError(f"{where}: no gradient: {type(error).__name__}: {error}") from error
     assert found is not None, f"{where}: no gradient reaches the source"
-    assert np.array_equal(found, np.ones_like(values)), f"{where}: the gradient is {found}, not 1"
-    bench.evidence.add("gradient", f"{where}: {np.asarray(found).tolist()}")
+    return np.asarray(found)

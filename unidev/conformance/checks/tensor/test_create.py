@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import itertools
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,8 @@ from unidev.conformance.kit.filling import check_filled
 from unidev.conformance.kit.inputs import samples, strategies
 from unidev.conformance.kit.inputs.examples import a_handful
 from unidev.conformance.kit.oracle import overlapping_bytes, shown
+from unidev.conformance.kit.specials import check_unreadable
+from unidev.conformance.kit.storages import check_storages
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Extent
 
@@ -142,9 +143,8 @@ def _check_apart(
     bench: Workbench, x: Any, owner: samples.Array, on_host: samples.Array, where: str
 ) -> None:
     content = on_host.astype(on_host.dtype.newbyteorder("=")).tobytes()
-    owner[...] = (
-        55 if owner.dtype != bool else ~owner
-    )  # before the tensor is read, lest that fetch it
+    # Before the tensor is read, lest that fetch it.
+    owner[...] = 55 if owner.dtype != bool else ~owner
     bench.oracle.check_bytes(x, content, f"{where}, after writing to the array")
     mine, host = bench.oracle.storage(x), [Extent(owner.ctypes.data, owner.nbytes)]
     shared = overlapping_bytes(mine, host)
@@ -193,6 +193,7 @@ def test_each_dtype_on_each_device(bench: Workbench) -> None:
                 assert x.dtype == dtype, f"{make} of {where}: dtype {x.dtype}"
                 bench.oracle.check_device(x, device, f"{make} of {where}")
             if not samples.is_numpy_dtype(name):
+                check_unreadable(bench, bench.of_dtype(name, device), where)
                 continue  # nothing to compare bits with: the group `copy` checks its copies
             values = samples.telling_bits(name)
             x = unidev.array(values, device=device)
@@ -366,19 +367,7 @@ def test_same_device_true_false_mixed(bench: Workbench, device: Device) -> None:
 @check(needs=("extents",), over="devices")
 def test_shares_memory(bench: Workbench, device: Device) -> None:
     """``shares_memory`` is what the extents of two tensors say: of views, copies, empty ones."""
-    seen = set()
-    for case in bench.drawn(device, is_large=False):
-        x = case.make(bench.probe, device)
-        view, copied = case.laid_out(bench.probe, x), unidev.copy_to(x, device)
-        same = bench.probe.same_memory(view)
-        named = {"the tensor": x, case.layout: view, "a copy": copied, "the same": same}
-        for (one, a), (other, b) in itertools.combinations_with_replacement(named.items(), 2):
-            expected = bench.oracle.shares(a, b)
-            found = unidev.shares_memory(a, b), unidev.shares_memory(b, a)
-            where = f"{case} on {device}, {one} and {other}"
-            assert found == (expected, expected), f"{where}: {found}, not {expected}"
-            seen.add(expected)
-    assert seen == {True, False}, f"on {device} all pairs were {seen}: the check proves nothing"
+    check_storages(bench, device)
     nothing = bench.make(np.empty((0, 3), "float32"), device)
     assert not unidev.shares_memory(nothing, nothing), f"an empty tensor on {device} shares memory"
 

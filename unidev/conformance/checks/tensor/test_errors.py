@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +141,30 @@ def test_tensors_on_different_devices(bench: Workbench, one: Device, other: Devi
     for name, device in (("X", one), ("Y", other)):
         assert f"{name}: {device}" in str(error), f"{name} on {device} is not in: {error}"
     bench.works(unidev.check_same_device, x, x)
+    if one.is_simulated and other.is_simulated and hasattr(type(x), "__add__"):
+        _check_computing(bench, one, other)
+
+
+def _check_computing(bench: Workbench, one: Device, other: Device) -> None:
+    """A framework that refuses to add tensors of two GPUs does so whatever their shapes."""
+    shapes = ((2, 3), (1,), ())
+    refused = {
+        (a, b): _is_refused_to_add(bench, (a, one), (b, other))
+        for a, b in itertools.product(shapes, shapes)
+        if not _is_refused_to_add(bench, (a, one), (b, one))  # MXNet: outside of its np_shape
+    }
+    assert len(set(refused.values())) == 1, (
+        f"adding tensors of {one} and {other} is refused for some shapes alone: {refused}"
+    )
+
+
+def _is_refused_to_add(bench: Workbench, *parts: tuple[tuple[int, ...], Device]) -> bool:
+    x, y = (bench.make(samples.counting(shape), device) for shape, device in parts)
+    try:
+        x + y
+    except bench.backend.framework_errors:
+        return True
+    return False
 
 
 @check(over="devices")

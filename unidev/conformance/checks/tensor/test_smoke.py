@@ -134,6 +134,7 @@ def _use_everything(bench: Workbench, device: Device) -> None:
     for other in bench.devices:
         unidev.as_in_device(x, other)
         unidev.to_numpy(unidev.copy_to(x, other))
+        unidev.copy_to(x, other, non_blocking=True)
     unidev.synchronize(device)
 
 

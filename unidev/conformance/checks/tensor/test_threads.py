@@ -82,6 +82,12 @@ def test_concurrent_copies_are_right(bench: Workbench) -> None:
             where = f"thread {number}, {dtype}, {source} to {target}"
             bench.oracle.check_copy(x, y, target, where)
             kept.append((where, values.tobytes(), y))
+        for shape in ((), (0, 3)):  # for which a framework may need a setting of the thread
+            x = bench.make(samples.counting(shape), source)
+            y = bench.works(unidev.copy_to, x, source)
+            assert tuple(y.shape) == shape, f"thread {number}, {shape}: shape {tuple(y.shape)}"
+            back = bench.works(unidev.to_numpy, y)
+            assert back.shape == shape, f"thread {number}, {shape}: read as {back.shape}"
         return kept
 
     interval = sys.getswitchinterval()

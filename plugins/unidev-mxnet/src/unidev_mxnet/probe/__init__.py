@@ -36,8 +36,12 @@ class MxnetProbe(Probe):
             return mx.np.array(np.ascontiguousarray(array).reshape(array.shape), ctx=device.native)
 
     def read(self, x: Any) -> bytes:
-        """``asnumpy``, which waits."""
+        """``asnumpy``, which waits; of a sparse array, of each part."""
         with mx.util.np_shape(True):
+            if isinstance(x, mx.nd.sparse.CSRNDArray):
+                return b"".join(map(self.read, (x.data, x.indices, x.indptr)))
+            if isinstance(x, mx.nd.sparse.RowSparseNDArray):
+                return b"".join(map(self.read, (x.data, x.indices)))
             values: bytes = x.asnumpy().tobytes()
         return values
 
@@ -115,6 +119,7 @@ class MxnetProbe(Probe):
             "row_sparse": legacy.tostype("row_sparse"),
             "csr": legacy.tostype("csr"),
             "parameter": parameter.data(context),
+            "without dimensions": self.make(np.array(1.5, "float32"), device),
             "bfloat16": legacy.astype(np.dtype([("bfloat16", np.uint16)])),
         }
         if device.kind == "cpu":

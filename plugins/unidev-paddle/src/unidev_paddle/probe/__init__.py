@@ -67,7 +67,7 @@ class PaddleProbe(Probe):
         x.stop_gradient = False
         result = function(x)
         if not result.stop_gradient:
-            result.sum().backward()
+            (paddle.as_real(result) if result.is_complex() else result).sum().backward()
         return np.zeros_like(array) if x.grad is None else np.asarray(x.grad.numpy())
 
     def deleted(self, device: Device) -> Tensor:
@@ -95,9 +95,16 @@ class PaddleProbe(Probe):
             "inside a graph": tracked * 2,
             "parameter": parameter,
             "frozen parameter": frozen,
+            "without dimensions": self.make(np.array(1.5, np.float32), device),
+            "float8_e4m3fn": self.make(np.arange(4, dtype=np.uint8), device).view(
+                paddle.float8_e4m3fn
+            ),
             # Not of `plain`: Paddle computes that on the host, and leaves it there.
             "sparse": paddle.sparse.sparse_coo_tensor(
                 [[0, 1], [1, 0]], [1.0, 2.0], [2, 3], place=device.native
+            ),
+            "sparse, with gradient": paddle.sparse.sparse_coo_tensor(
+                [[0], [1]], [1.0], [2, 3], place=device.native, stop_gradient=False
             ),
             "sparse, by rows": paddle.sparse.sparse_csr_tensor(
                 [0, 1, 2], [1, 0], [1.0, 2.0], [2, 3], place=device.native

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
+import keras  # type: ignore[import-untyped]
 import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]
 
@@ -13,7 +14,7 @@ from unidev.contract import Probe, part, unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from unidev.contract import Array, Device
+    from unidev.contract import Array, Contained, Device
 
 
 class TensorFlowProbe(Probe):
@@ -102,16 +103,44 @@ class TensorFlowProbe(Probe):
         return {"device": tf.constant(0.0).device}
 
     def specials(self, device: Device) -> Mapping[str, Any]:
-        """A variable, strings, a ragged and a sparse tensor, quantized and 8-bit numbers."""
+        """Variables, strings, ragged and sparse tensors, slices, dtypes that NumPy lacks."""
         with tf.device(device.native):
             small = tf.constant([1, 2, 3], dtype=tf.int8)
             return {
                 "variable": tf.Variable([1.0, 2.0]),
+                "variable of integers": tf.Variable([[1], [2]], dtype=tf.int64),
+                "variable of Keras": keras.Variable([1.0, 2.0]),
+                "without dimensions": tf.identity(tf.constant(1.5)),
+                "one string": tf.identity(tf.constant("abc")),
+                "slices": tf.IndexedSlices(
+                    tf.ones((2, 3)), tf.constant([2, 0]), tf.constant([4, 3])
+                ),
                 "strings": tf.identity(tf.constant(["a", "bc"])),
                 "ragged": tf.ragged.constant([[1.0, 2.0], [3.0]]),
                 "sparse": tf.sparse.from_dense([[0.0, 1.0], [2.0, 0.0]]),
                 "qint8": tf.bitcast(small, tf.qint8),
                 "float8_e5m2": tf.cast(tf.constant([1.0, 2.0]), tf.dtypes.experimental.float8_e5m2),
+            }
+
+    def references(self, device: Device) -> Mapping[str, Any]:
+        """Handles: of a variable, of a dataset, of a list of tensors."""
+        with tf.device(device.native):
+            return {
+                "handle of a variable": tf.Variable([1.0, 2.0]).handle,
+                "list of tensors": tf.raw_ops.EmptyTensorList(
+                    element_shape=[2], max_num_elements=3, element_dtype=tf.float32
+                ),
+            }
+
+    def containers(self, device: Device) -> Mapping[str, Contained]:
+        """Arrays of tensors, and the named results of TensorFlow's own functions."""
+        with tf.device(device.native):
+            array = tf.TensorArray(tf.float32, size=2, clear_after_read=False)
+            for index, x in enumerate((tf.ones(3), tf.zeros(3))):
+                array.write(index, x).mark_used()
+            return {
+                "array": (array, _elements),
+                "result of top_k": (tf.math.top_k(tf.constant([3.0, 1.0, 2.0]), 2), list),
             }
 
     def gradient(self, function: Callable[[Any], Any], array: Array, device: Device) -> Array:
@@ -121,8 +150,15 @@ class TensorFlowProbe(Probe):
             tape.watch(x)
             with tf.device(device.native):
                 total = tf.reduce_sum(function(x))
+                if total.dtype.is_complex:
+                    total = tf.math.real(total) + tf.math.imag(total)
         found = tape.gradient(total, x)
         if found is None:
             raise AssertionError("no gradient reached the source")
         gradient: Array = np.array(found)
         return gradient
+
+
+def _elements(array: Any) -> list[Any]:
+    """What is in a ``tf.TensorArray``, without a call that may compute elsewhere."""
+    return [*array._implementation._tensor_array]

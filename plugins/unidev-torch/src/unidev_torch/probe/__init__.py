@@ -13,7 +13,7 @@ from unidev.contract import Extent, Probe, part, unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from unidev.contract import Array, Backend, Device, TransferExample
+    from unidev.contract import Array, Backend, Contained, Device, TransferExample
 
 
 class TorchProbe(Probe):
@@ -28,9 +28,12 @@ class TorchProbe(Probe):
         return make(array, device)
 
     def read(self, x: torch.Tensor) -> bytes:
-        """The elements as bytes on the host, for any dtype; for a COO tensor, both parts."""
-        if x.layout is torch.sparse_coo:
+        """The elements as bytes on the host, for any dtype; of a sparse tensor, each part's."""
+        if x.layout in _PARTS:
             return b"".join(self.read(part) for part in _parts(x))
+        if x.is_quantized:
+            scale = repr((x.q_scale(), x.q_zero_point())).encode()
+            return self.read(x.detach().cpu().int_repr()) + scale
         host = x.detach().cpu().resolve_conj().resolve_neg()
         host = host.clone(memory_format=torch.contiguous_format)  # also if it has one element
         return host.reshape(-1).view(torch.uint8).numpy().tobytes() if host.numel() else b""
@@ -49,7 +52,7 @@ class TorchProbe(Probe):
 
     def extents(self, x: torch.Tensor) -> Sequence[Extent]:
         """The storage, as torch reports it."""
-        if x.layout is torch.sparse_coo:
+        if x.layout in _PARTS:
             return [extent for part in _parts(x) for extent in self.extents(part)]
         storage = x.untyped_storage()
         return [Extent(storage.data_ptr(), storage.nbytes())]
@@ -87,7 +90,7 @@ class TorchProbe(Probe):
         }
 
     def specials(self, device: Device) -> Mapping[str, torch.Tensor]:
-        """Parameters, conjugates, halves; sparse and quantized ones on the CPU."""
+        """Parameters, lazy ones, eight bits; sparse and quantized ones on the CPU."""
         native = _native(device)
         complexes = torch.tensor([1 + 2j, 3 - 4j], device=native)
         found = {
@@ -100,9 +103,19 @@ class TorchProbe(Probe):
                 memory_format=torch.channels_last
             ),
         }
-        if device.kind == "cpu":
-            found["sparse"] = torch.eye(3).to_sparse()
-        return found
+        for dtype in (torch.float8_e4m3fn, torch.float8_e5m2, torch.complex32):
+            nbytes = torch.arange(2, 10, dtype=torch.uint8)
+            found[str(dtype)] = nbytes.to(native).view(dtype)
+        return {**found, **_on_the_host()} if device.kind == "cpu" else found
+
+    def containers(self, device: Device) -> Mapping[str, Contained]:
+        """Packed sequences, sorted and not, and the named results of torch's own functions."""
+        x = torch.ones(3, 3, device=_native(device))
+        return {
+            "packed sequence": (_packed(x, enforce_sorted=True), _tensors_of),
+            "packed sequence that was not sorted": (_packed(x, enforce_sorted=False), _tensors_of),
+            "result of max": (x.max(0), list),
+        }
 
     def transfers(self, gpu: Device) -> Iterable[TransferExample]:
         """What torch's own calls move, by the name, the devices and the bytes."""
@@ -124,7 +137,8 @@ class TorchProbe(Probe):
     ) -> Array:
         """``backward``."""
         x = self.make(array, device).requires_grad_()
-        function(x).sum().backward()  # type: ignore[no-untyped-call]
+        found = function(x)
+        (torch.view_as_real(found) if found.is_complex() else found).sum().backward()  # type: ignore[no-untyped-call]
         if x.grad is None:
             raise AssertionError("no gradient reached the source")
         return x.grad.cpu().numpy()
@@ -135,11 +149,21 @@ class TorchProbe(Probe):
         x.untyped_storage().resize_(0)
         return x
 
-    def cut_short(self, device: Device) -> torch.Tensor:
-        """A tensor whose storage was resized to all but its last element."""
-        x = torch.ones((2, 3), device=_native(device))
-        x.untyped_storage().resize_(20)
-        return x
+    def cut_short(self, device: Device) -> Mapping[str, torch.Tensor]:
+        """Tensors whose storage was resized to all but its last element, or to less."""
+        whole, tail, columns, shared = (
+            torch.ones((6, 3), device=_native(device)) for _ in range(4)
+        )
+        found = {
+            "a matrix": whole, "at an offset": tail[4:], "with strides": columns.t(),
+            "expanded": shared[5:].expand(4, 3),
+        }  # fmt: skip
+        for x in (whole, tail, columns, shared):
+            x.untyped_storage().resize_(4 * 17)
+        if device.kind == "cpu":
+            found["in parts"] = sparse = torch.eye(3).to_sparse()
+            sparse._values().untyped_storage().resize_(8)
+        return found
 
 
 def side_stream_of(backend: Backend) -> Any:
@@ -165,9 +189,41 @@ def make(array: Array, device: Device) -> torch.Tensor:
     return raw.view(dtype).reshape(array.shape).to(_native(device), copy=True)
 
 
-def _parts(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+_PARTS: Mapping[torch.layout, tuple[str, ...]] = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_csc: ("ccol_indices", "row_indices", "values"),
+    torch.sparse_bsr: ("crow_indices", "col_indices", "values"),
+    torch.sparse_bsc: ("ccol_indices", "row_indices", "values"),
+}
+
+
+def _parts(x: torch.Tensor) -> list[torch.Tensor]:
     x = x.detach()
-    return x._indices(), x._values()
+    return [getattr(x, name)() for name in _PARTS[x.layout]]
+
+
+def _on_the_host() -> dict[str, torch.Tensor]:
+    """Those that torch's simulated devices do not hold."""
+    eye = torch.eye(4)
+    with warnings.catch_warnings():  # of beta state, once in a process
+        warnings.simplefilter("ignore")
+        return {
+            "sparse": eye.to_sparse(), "csr": eye.to_sparse_csr(), "csc": eye.to_sparse_csc(),
+            "bsr": eye.to_sparse_bsr((2, 2)), "bsc": eye.to_sparse_bsc((2, 2)),
+            "quantized": torch.quantize_per_tensor(eye, 0.5, 2, torch.qint8),
+        }  # fmt: skip
+
+
+def _tensors_of(packed: Any) -> list[torch.Tensor]:
+    """All but the sizes of batches, which torch keeps on the CPU."""
+    found = packed.data, packed.sorted_indices, packed.unsorted_indices
+    return [x for x in found if x is not None]
+
+
+def _packed(x: torch.Tensor, *, enforce_sorted: bool) -> Any:
+    rows = [x[0], x[1], x[2, :1]] if enforce_sorted else [x[0, :1], x[1], x[2, :2]]
+    return torch.nn.utils.rnn.pack_sequence(rows, enforce_sorted=enforce_sorted)
 
 
 def _native(device: Device) -> torch.device:

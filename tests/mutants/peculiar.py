@@ -1,0 +1,184 @@
+"""NumPy backends that are right for plain arrays, and wrong for masked, read-only, swapped ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mutants.mutant import in_place_of, mutant, replace
+
+_OTHER_KINDS = "copy.strings_ragged_sparse"
+_MIB = 2**20
+
+
+@mutant(_OTHER_KINDS)
+def reads_of_read_only_arrays_are_kept(backend: Any) -> None:
+    """``to_numpy`` of an array that cannot change is made once, though what it gives is writable.
+
+    JAX keeps the host's copy of an array in the same way, and returns it read-only.
+    """
+    import weakref
+
+    read, known = backend.to_numpy, {}
+
+    @replace(backend)
+    def to_numpy(self: Any, x: Any) -> Any:
+        if x.flags.writeable:
+            return read(self, x)
+        if id(x) not in known:
+            known[id(x)] = read(self, x)
+            weakref.finalize(x, known.pop, id(x), None)
+        return known[id(x)]
+
+
+@mutant(_OTHER_KINDS)
+def byte_order_becomes_the_machines(backend: Any) -> None:
+    """Arrays from files, in the other byte order, are swapped on their way to a device."""
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        if device is not self.device_of(x) and not x.dtype.isnative and x.dtype.names is None:
+            x = x.astype(x.dtype.newbyteorder("="))
+        return copy(self, x, device, non_blocking)
+
+
+@mutant("create.on_each_device")
+def large_zeros_are_not_cleared_again(backend: Any) -> None:
+    """A pool of zeros takes back blocks that were written to, as a cache of pages would."""
+    import sys
+    import weakref
+
+    import numpy as np
+
+    pool: dict[Any, list[Any]] = {}
+    zeros_of = backend.zeros
+
+    def give_back(key: Any, block: Any) -> None:
+        if sys.getrefcount(block) <= 4:  # no view of it is left
+            pool.setdefault(key, []).append(block)
+
+    @replace(backend)
+    def zeros(self: Any, shape: Any, dtype: Any, device: Any) -> Any:
+        key = shape, np.dtype(dtype)
+        if key[1].itemsize * int(np.prod(shape)) < _MIB:
+            return zeros_of(self, shape, dtype, device)
+        block = pool[key].pop() if pool.get(key) else np.zeros(*key)
+        made = self._on(block.view(), device)
+        weakref.finalize(made, give_back, key, block)
+        return made
+
+
+@mutant("errors.tensors_on_different_devices")
+def numbers_mix_devices(_: Any) -> None:
+    """Arrays without dimensions are taken for numbers: torch's rule for those on the CPU."""
+    import numpy as np
+
+    from unidev.numpy_backend import simulated_array
+
+    collect = simulated_array._collect
+
+    @in_place_of(collect)
+    def collect_but_numbers(value: Any, found: Any) -> None:
+        if not (isinstance(value, np.ndarray) and value.ndim == 0):
+            collect(value, found)
+
+
+@mutant("create.shares_memory")
+def owners_are_sought_a_few_steps_up(backend: Any) -> None:
+    """A view of a view of a view counts as memory of its own, from some depth on."""
+    import numpy as np
+
+    from unidev.contract.backend import Extent
+
+    @replace(backend)
+    def extents(self: Any, x: Any) -> Any:
+        for _ in range(8):
+            if isinstance(x.base, np.ndarray):
+                x = x.base
+        low, high = np.lib.array_utils.byte_bounds(x)
+        return [Extent(low, high - low if x.size else 0)]
+
+
+@mutant(_OTHER_KINDS)
+def fields_of_objects_are_shared(_: Any) -> None:
+    """Arrays of objects are refused, records that hold objects are copied: ``dtype == object``."""
+    from unidev.numpy_backend import backend as module
+
+    refuse = module._refuse_references
+
+    @in_place_of(refuse)
+    def refuse_arrays_of_objects(x: Any) -> None:
+        if x.dtype == object:
+            refuse(x)
+
+
+@mutant(_OTHER_KINDS)
+def masks_are_shared(backend: Any) -> None:
+    """A masked array's copy has its source's mask: ``numpy.ma.array(x, copy=True)`` keeps it."""
+    import numpy as np
+
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        if not isinstance(x, np.ma.MaskedArray):
+            return copy(self, x, device, non_blocking)
+        made = np.ma.MaskedArray(x.data.copy(), fill_value=x.fill_value)
+        made._mask = x._mask
+        return made
+
+
+@mutant(_OTHER_KINDS)
+def masks_are_no_memory(backend: Any) -> None:
+    """``shares_memory`` looks at a masked array's values alone: unidev's own, until 2026-11-23."""
+    import numpy as np
+
+    of = backend.extents
+
+    @replace(backend)
+    def extents(self: Any, x: Any) -> Any:
+        return of(self, x.data if isinstance(x, np.ma.MaskedArray) else x)
+
+
+@mutant("containers.named_and_registered_containers")
+def a_field_of_a_result_stays(backend: Any) -> None:
+    """The result of ``svd`` is registered as a container, and one of its arrays is forgotten."""
+    import numpy as np
+
+    result = type(np.linalg.svd(np.eye(2)))
+    backend.containers = {
+        result: (
+            lambda found: (found[:2], found[2]),
+            lambda last, parts: result(*parts, last),
+        )
+    }
+
+
+@mutant("copy.non_blocking")
+def large_copies_read_their_source_later(backend: Any) -> None:
+    """From 1 MiB on, a thread makes the copy, and the source is no longer what it was."""
+    import threading
+    import time
+
+    import numpy as np
+
+    copy, pending = backend.copy_to, []
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        if not non_blocking or x.nbytes < _MIB or device.kind == "cpu":
+            return copy(self, x, device, non_blocking)
+        made = self.empty(x.shape, x.dtype, device)
+
+        def work() -> None:
+            time.sleep(0.05)  # other work is queued before it
+            made.view(np.ndarray)[...] = x.view(np.ndarray)
+
+        pending.append(threading.Thread(target=work))
+        pending[-1].start()
+        return made
+
+    @replace(backend)
+    def synchronize(self: Any, device: Any) -> None:
+        while pending:
+            pending.pop().join()
