@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mutants.mutant import in_place_of, mutant, replace
+from mutants.mutant import in_place_of, mutant, replace, torch_mutant
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_TENSORS = "sequences.of_tensors"
+TENSORS = "sequences.of_tensors"
 SMALL = 4096
 """Bytes of what small caches keep, which a count of allocated bytes does not show."""
 
@@ -53,68 +50,6 @@ class KeptOf:
         return value
 
 
-def _made_once_of(maker: Callable[..., Any]) -> None:
-    """Let ``maker`` give what it has given for the same tensor, as a view."""
-    kept = KeptOf()
-
-    @in_place_of(maker)
-    def once(x: Any, /, *given: Any, **options: Any) -> Any:
-        known = kept.get(x) or {}
-        key = str((given[:2], sorted(options.items())))
-        found = known.get(key, lambda: None)()
-        if found is not None:
-            return found.view()
-        made = maker(x, *given, **options)
-        kept.put(x, {**known, key: weakref.ref(made)})
-        return made
-
-
-def _made_once(maker: Callable[..., Any], key_of: Callable[..., Any]) -> None:
-    """Let ``maker`` give what it has given for the same key, as a view."""
-    kept = Kept()
-
-    @in_place_of(maker)
-    def once(*given: Any, **options: Any) -> Any:
-        key = key_of(*given, **options)
-        found = kept.get(key)
-        return kept.put(key, maker(*given, **options)) if found is None else found.view()
-
-
-# -- NumPy's tensors -------------------------------------------------------------------------------
-
-
-@mutant(_TENSORS)
-def ranges_are_made_once(backend: Any) -> None:
-    """``arange`` of the same numbers is the same memory: a constant that a compiler interns."""
-    from unidev.devices.finding import default_device
-    from unidev.tensors.creating import arange
-
-    def key(*bounds: Any, dtype: Any = None, device: Any = None) -> Any:
-        return bounds, str(dtype), default_device(device)
-
-    _made_once(arange, key)
-
-
-@mutant(_TENSORS)
-def a_spare_number_survives_the_seed(backend: Any) -> None:
-    """Box and Muller's method makes two normal numbers, and the second is kept: C's ``gasdev``."""
-    from unidev.tensors import generator
-
-    draw = generator.draw
-    spare: list[Any] = []
-
-    @in_place_of(draw)
-    def drawn(distribution: str, shape: tuple[int, ...], dtype: str) -> Any:
-        made = draw(distribution, shape, dtype)
-        if distribution == "standard_normal" and made.size % 2:
-            first = made.flat[0]
-            if spare:
-                made.flat[0] = spare.pop()
-            else:
-                spare.append(-first)
-        return made
-
-
 def _owner(x: Any) -> Any:
     import numpy as np
 
@@ -123,7 +58,7 @@ def _owner(x: Any) -> Any:
     return x
 
 
-@mutant(_TENSORS)
+@mutant(TENSORS)
 def a_second_copy_is_the_first(backend: Any) -> None:
     """What was copied to a device is there, and is not copied again while it is the same."""
     copy = backend.copy_to
@@ -143,7 +78,7 @@ def a_second_copy_is_the_first(backend: Any) -> None:
         return found.view()
 
 
-@mutant(_TENSORS)
+@mutant(TENSORS)
 def coming_home_is_the_original(backend: Any) -> None:
     """A copy that goes back to where it came from finds the bytes there: unified memory."""
     import numpy as np
@@ -167,7 +102,7 @@ def coming_home_is_the_original(backend: Any) -> None:
         return made
 
 
-@mutant(_TENSORS)
+@mutant(TENSORS)
 def copies_in_threads_set_the_default(backend: Any) -> None:
     """A copy made in another thread leaves its device current for all: ``paddle.set_device``."""
     from unidev.devices.finding import default_device
@@ -188,7 +123,7 @@ def copies_in_threads_set_the_default(backend: Any) -> None:
         return found if last is None or found.kind != "cpu" else last.simulated_device
 
 
-@mutant(_TENSORS)
+@mutant(TENSORS)
 def blocks_go_back_while_views_use_them(backend: Any) -> None:
     """A dropped tensor's memory is given to the next one, whoever has a view of it: a pool."""
     place, free = backend._on, []
@@ -208,7 +143,7 @@ def blocks_go_back_while_views_use_them(backend: Any) -> None:
         return made
 
 
-@mutant(_TENSORS)
+@mutant(TENSORS)
 def a_device_is_that_of_the_address(backend: Any) -> None:
     """Where a small tensor is, a table of addresses says, which is not cleared: freed memory."""
     find = backend.device_of
@@ -221,7 +156,7 @@ def a_device_is_that_of_the_address(backend: Any) -> None:
         return table.setdefault(x.ctypes.data, find(self, x))
 
 
-@mutant(_TENSORS)
+@mutant(TENSORS)
 def comparing_sets_the_default(backend: Any) -> None:
     """``same_device`` looks from a tensor's device, and comes back with the next call or tensor."""
     from unidev.devices.finding import default_device
@@ -241,7 +176,7 @@ def comparing_sets_the_default(backend: Any) -> None:
         return found if last is None or found.kind != "cpu" else last.simulated_device
 
 
-@mutant(_TENSORS)
+@mutant(TENSORS)
 def waiting_again_copies_again(backend: Any) -> None:
     """``synchronize`` runs the queue, and leaves it as it is: the replay of a captured graph."""
     import numpy as np
@@ -266,7 +201,7 @@ def waiting_again_copies_again(backend: Any) -> None:
             each[2] = True
 
 
-@mutant(_TENSORS)
+@mutant(TENSORS)
 def scopes_of_one_device_are_one(backend: Any) -> None:
     """Leaving a scope within a scope of the same device leaves both: MXNet's ``Context`` object."""
     from unidev.registry import scopes
@@ -281,7 +216,7 @@ def scopes_of_one_device_are_one(backend: Any) -> None:
                 each.device = None
 
 
-@mutant(_TENSORS)
+@mutant(TENSORS)
 def only_two_scopes_count(backend: Any) -> None:
     """A third scope, within two others, is not looked at."""
     from unidev.registry import scopes
@@ -292,57 +227,7 @@ def only_two_scopes_count(backend: Any) -> None:
         return found[:2][-1] if found and found[0].backend == name else None
 
 
-@mutant(_TENSORS)
-def an_array_seen_before_is_not_uploaded(backend: Any) -> None:
-    """Equal arrays become one tensor, while that has their values: Ray's store of objects."""
-    make = backend.from_numpy
-    kept = Kept()
-
-    @replace(backend)
-    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
-        made = make(self, array, dtype, device)
-        key = made.shape, str(made.dtype), device
-        found = kept.get(key)
-        if found is None or made.nbytes > SMALL or found.tobytes() != made.tobytes():
-            return kept.put(key, made)
-        return found.view()
-
-
-@mutant(_TENSORS)
-def a_filled_tensor_is_copied_from_one_alike(backend: Any) -> None:
-    """The number is left out of the key by which what was filled before is found."""
-    import numpy as np
-
-    make = backend.full
-    kept = Kept()
-
-    @replace(backend)
-    def full(self: Any, shape: Any, value: Any, dtype: Any, device: Any) -> Any:
-        made = make(self, shape, value, dtype, device)
-        known = kept.get((shape, dtype, device))
-        if known is None or made.nbytes > SMALL:
-            return kept.put((shape, dtype, device), made)
-        np.copyto(made.view(np.ndarray), known.view(np.ndarray))
-        return made
-
-
-@mutant(_TENSORS)
-def a_tensor_has_one_likeness(backend: Any) -> None:
-    """``zeros_like`` of a tensor gives what it gave before: a buffer for its gradient."""
-    from unidev.tensors.creating import zeros_like
-
-    _made_once_of(zeros_like)
-
-
-@mutant(_TENSORS)
-def a_second_array_of_a_tensor_is_the_first(backend: Any) -> None:
-    """``array`` of a tensor that it has made an array of gives that one: a cache of conversions."""
-    from unidev.tensors import creating
-
-    _made_once_of(creating._array_of_tensor)
-
-
-@mutant(_TENSORS)
+@mutant(TENSORS)
 def what_was_read_is_kept(backend: Any) -> None:
     """``to_numpy`` reads a tensor once, whatever is written to it later: a mirror on the host."""
     from unidev.tensors.creating import to_numpy
@@ -355,7 +240,7 @@ def what_was_read_is_kept(backend: Any) -> None:
         return kept.put(x, to_numpy(x)).copy() if found is None else found.copy()
 
 
-@mutant(_TENSORS)
+@mutant(TENSORS)
 def the_way_back_is_remembered(backend: Any) -> None:
     """``as_in_device`` back to where a tensor came from gives the one that it was made of."""
     from unidev.tensors import transfer
@@ -374,7 +259,7 @@ def the_way_back_is_remembered(backend: Any) -> None:
         return made
 
 
-@mutant(_TENSORS)
+@mutant(TENSORS)
 def containers_share_a_memo(backend: Any) -> None:
     """What one container's copy has copied, the next one's finds: ``deepcopy``'s memo, kept."""
     from unidev.tensors.containers import map_tensors
@@ -398,48 +283,19 @@ def containers_share_a_memo(backend: Any) -> None:
         return map_tensors(once, tree, **how)
 
 
-@mutant(_TENSORS)
-def batches_have_the_buffers_of_the_last_loop(backend: Any) -> None:
-    """The first batch of a loop is written over the first one of the loop before: pinned slots."""
-    from unidev.data.uploads import Uploads
+@torch_mutant(TENSORS, profile="tensor")
+def a_second_conversion_is_the_first(backend: Any) -> None:
+    """What a tensor was converted to is given again, although ``copy=True``: a cache of views."""
+    from unidev.tensors.converting import convert
 
-    copy = Uploads._copy
-    kept = Kept()
+    kept = KeptOf()
 
-    @replace(Uploads)
-    def _copy(self: Any, x: Any, target: Any, backend: Any) -> Any:
-        made = copy(self, x, target, backend)
-        number = vars(self)["number"] = vars(self).get("number", 0) + 1
-        key = number, made.shape, made.dtype, target
-        known = kept.get(key)
-        if known is None or made.nbytes > SMALL:
-            return kept.put(key, made)
-        known[...] = made
-        return known.view()
-
-
-@mutant(_TENSORS)
-def recycled_zeros_are_not_cleared(backend: Any) -> None:
-    """Zeros have the numbers of zeros that were dropped, as long as there are others: a pool."""
-    make = backend.zeros
-    spare: dict[Any, Any] = {}
-    in_use: list[Any] = []
-
-    def give_back(key: Any, block: Any) -> None:
-        in_use.remove(key)
-        spare[key] = block
-        if not in_use:
-            spare.clear()
-
-    @replace(backend)
-    def zeros(self: Any, shape: Any, dtype: Any, device: Any) -> Any:
-        made = make(self, shape, dtype, device)
-        if made.nbytes > SMALL:
-            return made
-        key = shape, dtype, device
-        if key in spare:
-            made[...] = spare.pop(key)
-        in_use.append(key)
-        seen = made.view()  # of memory that outlives it
-        weakref.finalize(seen, give_back, key, made)
-        return seen
+    @in_place_of(convert)
+    def converted(x: Any, /, to: Any, *, device: Any = None, copy: Any = None) -> Any:
+        key = to, str(device)
+        known = kept.get(x) or {}
+        found = known.get(key, lambda: None)()
+        if found is None:
+            found = convert(x, to, device=device, copy=copy)
+            kept.put(x, {**known, key: weakref.ref(found)})
+        return found

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mutants.mutant import in_place_of, replace, torch_mutant
-from mutants.sequences import SMALL, Kept
+from mutants.sequences import SMALL, Kept, KeptOf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -272,3 +272,83 @@ def sums_have_one_buffer(backend: Any) -> None:
         if known is None or made.nbytes > SMALL:
             return kept.put((made.shape, made.dtype, made.device, len(tensors)), made)
         return known.copy_(made)
+
+
+@torch_mutant(_MODELS)
+def twins_bring_back_the_memory_of_the_start(backend: Any) -> None:
+    """A replica that is swapped out gives the model the memory that it had when it was wrapped.
+
+    PyTorch's plugin did so until 2026-11-23, if the model had been placed away and back since.
+    """
+    from unidev_torch.models import swap
+
+    @in_place_of(swap.swap)
+    def exchange(part: Any, twin: Any) -> None:
+        old, new = part.memory, twin.memory
+        swap._give(part.tensors, new)
+        part.memory, twin.memory = new, old
+
+
+@torch_mutant(_MODELS)
+def steps_have_momentum(backend: Any) -> None:
+    """A step goes on a little in the direction of the one before, which the first does not have."""
+    from unidev.models import gradients
+
+    descend = gradients._descend
+    before = KeptOf()
+
+    @in_place_of(descend)
+    def _descend(backend: Any, xs: Any, found: Any, lr: float) -> Any:
+        steps = []
+        for x, gradient in zip(xs, found, strict=True):
+            last = before.get(x)
+            has_last = last is not None and last.device == gradient.device
+            steps.append(before.put(x, gradient + 0.5 * last if has_last else gradient))
+        return descend(backend, xs, steps, lr)
+
+
+@torch_mutant(_MODELS)
+def a_model_keeps_its_handle(backend: Any) -> None:
+    """A model that was in a ``DataParallel`` refers to it, so it can never be in another one."""
+    from unidev.parallel.data_parallel import DataParallel
+
+    begin = DataParallel.__init__
+
+    @replace(DataParallel)
+    def __init__(self: Any, model: Any, *given: Any, **options: Any) -> None:
+        begin(self, model, *given, **options)
+        vars(model)["_parallel"] = self
+
+
+@torch_mutant(_MODELS, profile="multi")
+def replicas_go_with_their_model(backend: Any) -> None:
+    """Replicas are cleared once the model that they were made of is dropped: it owned a pool."""
+    import torch
+
+    from unidev.parallel import replicas
+
+    make = replicas._copy_on
+
+    def clear(replica: Any) -> None:
+        with torch.no_grad():
+            for x in replica().parameters() if replica() is not None else ():
+                x.zero_()
+
+    @in_place_of(make)
+    def copy_on(device: Any, model: Any, backend: Any) -> Any:
+        made = make(device, model, backend)
+        weakref.finalize(model, clear, weakref.ref(made))
+        return made
+
+
+@torch_mutant(_MODELS, profile="multi")
+def a_broadcast_is_of_the_first_values(backend: Any) -> None:
+    """What was sent to several devices is sent again, whatever has been written to it meanwhile."""
+    from unidev.parallel.replicating import broadcast
+
+    sent = KeptOf()
+
+    @in_place_of(broadcast)
+    def sending(tree: Any, devices: Any) -> Any:
+        known = sent.get(tree)
+        return broadcast(sent.put(tree, tree.clone()) if known is None else known, devices)

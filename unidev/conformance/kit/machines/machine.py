@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -28,6 +28,8 @@ T = TypeVar("T")
 OR_NOT = [False, True]
 _ANOTHER = object()
 """In place of something that was picked, to pick it anew."""
+_RECENT = 8
+"""Calls of any rule that are repeated: what earlier ones were called with is mostly gone."""
 MOST_HELD = 8
 """Tensors at once: a longer list is looked through for longer, and shows no more."""
 
@@ -87,8 +89,8 @@ class Machine:
         self._recorded: list[int] = []
         self._again: list[Any] = []
         self._picked: list[Any] = []
-        self._done: defaultdict[str, list[list[Any]]] = defaultdict(list)
-        """What each rule picked, for each of its calls."""
+        self._done: list[tuple[str, list[Any]]] = []
+        """The calls of rules, and what each picked."""
         self._count = 0
         self._folder = tempfile.TemporaryDirectory(prefix="unidev-sequence-")
         self.program = Program(bench, self._folder.name, self.definitions)
@@ -109,27 +111,34 @@ class Machine:
     # -- drawing ----------------------------------------------------------------------------------
 
     def draw(self, count: int) -> None:
-        """Do so many steps. Each rule does what it did before, half of the time.
+        """Do so many steps. Every second one is much like one before.
 
         A cache that is not cleared shows at the second call alike, one whose key is too short at a
-        call that differs in one thing, and such calls are seldom drawn. So a repeated call may come
-        after a change of what it is called with, or with one thing drawn again.
+        call that differs in one thing, and such calls are seldom drawn. So a call may be repeated
+        as it was, after a change of what it is called with, or with one thing picked anew.
         """
         self._do("begin", [])
+        self._done.clear()
         for _ in range(count):
-            name = self._numbers.choice([name for name in self.rules() if self._is_possible(name)])
-            before = self._done[name]
-            if not before or self._numbers.random() < 1 / 2:
+            rules = [name for name in self.rules() if self._is_possible(name)]
+            name = self._numbers.choice(rules)
+            of_the_rule = [each for each in self._done if each[0] == name]
+            recent = [each for each in self._done[-_RECENT:] if each[0] in rules]
+            before = self._numbers.choice([[], [], of_the_rule, recent])
+            if before:
+                self._repeat(*self._numbers.choice(before))
+            else:
                 self._do(name, [])
-                continue
-            picked = list(self._numbers.choice(before))
-            how = self._numbers.randrange(3)
-            if how == 1:
-                self.change(picked)
-            elif how == 2 and picked:
-                picked[self._numbers.randrange(len(picked))] = _ANOTHER
-            if self._is_possible(name):
-                self._do(name, picked)
+
+    def _repeat(self, name: str, picked: list[Any]) -> None:
+        again = list(picked)
+        how = self._numbers.randrange(3)
+        if how == 1:
+            self.change(again)
+        elif how == 2 and again:
+            again[self._numbers.randrange(len(again))] = _ANOTHER
+        if self._is_possible(name):
+            self._do(name, again)
 
     def replay(self, steps: Sequence[Step]) -> None:
         """Do these steps, as far as they are possible."""
@@ -160,6 +169,7 @@ class Machine:
         found = [each for each in things if each in writable]
         if found:
             self._do("write", found[:1])
+            self._done.pop()
 
     def _is_possible(self, name: str) -> bool:
         return bool(getattr(self, name).when(self))
@@ -169,7 +179,7 @@ class Machine:
         self.steps.append(Step(name, []))
         getattr(self, name)()
         self._recorded = []
-        self._done[name].append(self._picked)
+        self._done.append((name, self._picked))
 
     # -- tensors ----------------------------------------------------------------------------------
 

@@ -43,7 +43,7 @@ class ProgramError(AssertionError):
     """A line of a program failed."""
 
     def __init__(self, message: str, program: Program) -> None:
-        super().__init__(f"{message}\n{program}")
+        super().__init__(f"{message}:\n{program}")
         self.message = message
         self.program = program
 
@@ -56,7 +56,7 @@ class ProgramError(AssertionError):
         """The failure of the same program without the lines that do not matter to it."""
         failure, blocks = self, self.program.blocks
         for number in range(len(blocks) - 2, -1, -1):
-            if blocks[number].is_needed or time.monotonic() > end:
+            if blocks[number].is_needed or time.process_time() > end:
                 continue
             shorter = [*blocks[:number], *blocks[number + 1 :]]
             found = self.program.failure_of(shorter)
@@ -135,7 +135,7 @@ class Program:
             except Exception as error:  # whatever it is, the contract is that the line works
                 said = "" if isinstance(error, AssertionError) else f" raises {_brief(error)}"
                 self.blocks.append(Block(lines[:number], is_needed))
-                raise ProgramError(f"the last line fails{said}:", self) from error
+                raise ProgramError(f"the last line fails{said}", self) from error
         self.blocks.append(Block(lines, is_needed))
 
     def _count(self, line: str) -> None:

@@ -123,11 +123,21 @@ def stepped(w, rows):
 
     @rule(lambda self: self._nets)
     def place(self) -> None:
-        """In place: the same weights on another device; a model at work on several comes back."""
+        """In place: the same weights on another device; one in a ``DataParallel`` comes back.
+
+        It may make a step there, alone.
+        """
         net, device = self._net(), self.device()
-        for target in [device, net.device] if net.devices else [device]:
-            self.program.check(f"unidev.place({net.net}, {target!r}) is {net.net}")
-            net.device = target
+        home = net.device
+        self._place(net, device)
+        if net.devices:
+            if self._trains and self.pick(OR_NOT):
+                self._step(net, self.pick(self._rows), net.net)
+            self._place(net, home)
+
+    def _place(self, net: Net, device: str) -> None:
+        self.program.check(f"unidev.place({net.net}, {device!r}) is {net.net}")
+        net.device = device
 
     @rule(lambda self: any(not net.devices for net in self._nets))
     def wrap(self) -> None:
@@ -158,13 +168,13 @@ def stepped(w, rows):
         """One or two steps of gradient descent, on one device or on several."""
         net = self._net()
         for _ in range(self.pick([1, 2])):
-            self._step(net, self.pick(self._rows))
+            self._step(net, self.pick(self._rows), net.at_work)
 
-    def _step(self, net: Net, rows: int) -> None:
+    def _step(self, net: Net, rows: int, at_work: str) -> None:
         at = f"device={net.device!r}"
         self.program.run(
             f"x, y = unidev.array(inputs({rows}), {at}), unidev.array(targets({rows}), {at})",
-            f"loss, grads = unidev.value_and_grad(loss_of)({net.at_work}, x, y)",
+            f"loss, grads = unidev.value_and_grad(loss_of)({at_work}, x, y)",
             f"unidev.sgd({net.net}, grads, lr={_RATE})",
         )
         self.program.check(
@@ -299,6 +309,7 @@ def stepped(w, rows):
         nets = [each for each in things if each in self._nets]
         if nets and self._trains:
             self._do("step", nets[:1])
+            self._done.pop()
 
     def finish(self) -> None:
         """As for tensors; then each model has its weights still, all on its device."""
