@@ -156,29 +156,6 @@ def files_are_read_once(backend: Any) -> None:
         return kept.setdefault((self.path, self.nbytes, entry), values.copy())
 
 
-@torch_mutant(_MODELS)
-def loaded_models_are_read_again_when_they_move(backend: Any) -> None:
-    """Values are on the host until they are needed elsewhere: the file's, whatever a step did."""
-    from unidev.models.checkpoints import verbs
-    from unidev_torch.models import TorchModels
-
-    load, move = verbs._load, TorchModels.place
-    sources: Any = weakref.WeakKeyDictionary()
-
-    @in_place_of(load)
-    def loaded(model: Any, path: str, backend: Any, target: Any) -> None:
-        load(model, path, backend, target)
-        sources[model] = path
-
-    @replace(TorchModels)
-    def place(self: Any, model: Any, device: Any, optimizer: Any = None) -> Any:
-        made = move(self, model, device, optimizer)
-        path = sources.pop(model, None)
-        if path is not None:
-            load(model, path, self.backend, None)
-        return made
-
-
 @torch_mutant(_MODELS, profile="multi")
 def replicas_of_a_second_call_are_those_of_the_first(backend: Any) -> None:
     """A replica of a model on a device is found in a table: its memory has two models."""

@@ -57,7 +57,7 @@ class PaddleProbe(Probe):
         return x.numpy()
 
     def write(self, x: Tensor, value: float) -> None:
-        """``copy_``: on custom devices ``assign`` writes rows to the start of their storage (3.3.1).
+        """``copy_``: ``assign`` writes a view on a custom device to the start of its memory.
 
         ``fill_`` allocates anew where Paddle computes it on the host.
         """
