@@ -180,9 +180,10 @@ def stepped(w, rows):
         self.program.check(
             f"np.allclose(((outputs({net.w}, inputs({rows})) - targets({rows})) ** 2).mean(),"
             " unidev.to_numpy(loss), rtol=1e-4, atol=1e-6)",
-            f"close(stored({net.net}), stepped({net.w}, {rows}))",
         )
-        self.program.run(f"{net.w} = stored({net.net})", "del loss, grads, x, y")
+        self.program.run(f"now = stored({net.net})")
+        self.program.check(f"close(now, stepped({net.w}, {rows}))")
+        self.program.run(f"{net.w} = now", "del now, loss, grads, x, y")
 
     @rule(lambda self: self._nets)
     def infer(self) -> None:
