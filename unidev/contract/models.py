@@ -92,7 +92,9 @@ class Models(ABC):
 
         What the framework keeps with the memory (device, gradient) is exchanged too; what the user
         has attached (flags, hooks) stays. A second swap restores both. Must either succeed or raise
-        before it changes anything.
+        before it changes anything. A part may be swapped long after ``parts`` made it: exchange the
+        memory that its tensors have now, which is not that of then if ``place`` moved the model
+        away and back.
         """
 
     def is_on(self, part: Part, device: Device) -> bool:

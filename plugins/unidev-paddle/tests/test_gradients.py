@@ -161,3 +161,13 @@ def test_a_loop_of_steps_keeps_no_memory():
     for _ in range(10):
         step()
     assert unidev.memory(GPU).used_bytes == before
+
+
+@pytest.mark.parametrize("place", ["cpu:0", "gpu:1"])
+def test_a_step_of_rows_stays_in_their_memory(place: str) -> None:
+    """``assign_out_`` writes them to the start of the memory around them, as an LSTM's weights."""
+    whole = unidev.ones((3, 2), device=place)
+    with unidev.as_device(place):
+        rows = whole[1:]
+    unidev.sgd([rows], [unidev.ones((2, 2), device=place)], lr=0.5)
+    assert unidev.to_numpy(whole).tolist() == [[1, 1], [0.5, 0.5], [0.5, 0.5]]

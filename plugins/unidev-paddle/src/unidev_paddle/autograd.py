@@ -80,8 +80,10 @@ class PaddleAutograd(Autograd):
                 step = operations.scale(gradient, lr, 0.0, True)
                 if may_be_custom and x.place.is_custom_place():
                     # An operation that falls back to the CPU allocates its result, and x would no
-                    # longer share its memory; assign keeps it.
-                    operations.assign_out_(operations.subtract(x, step), x)
+                    # longer share its memory; assign_out_ writes a view, such as a weight of an
+                    # LSTM, to the start of the memory around it (3.3.1).
+                    x.copy_(operations.subtract(x, step), True)
+                    x._bump_inplace_version()
                 else:
                     operations.subtract_(x, step)
         return parameters

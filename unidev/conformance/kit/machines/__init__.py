@@ -1,1 +1,1 @@
-"""Sequences of public calls, drawn by Hypothesis, against a plain model in NumPy."""
+"""Sequences of public calls, drawn from seeds, against a plain model in NumPy."""

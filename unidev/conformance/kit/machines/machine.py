@@ -1,37 +1,37 @@
-"""What both machines have: a program, the devices, and the tensors that it holds."""
+"""What both machines have: rules that are drawn, the devices, and the tensors that they hold."""
 
 from __future__ import annotations
 
+import random
 import tempfile
-import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, settings
-from hypothesis import strategies as st
-from hypothesis.errors import HypothesisException
-from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from unidev.conformance.kit.inputs.samples import is_numpy_dtype
 from unidev.conformance.kit.machines.program import Program, ProgramError
+from unidev.conformance.kit.machines.shrinking import Step, shortest_failure
 from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import DataObject, SearchStrategy
+    from collections.abc import Callable, Sequence
 
     from unidev.conformance.kit.workbench import Workbench
 
-SHAPES = st.one_of(
-    st.lists(st.integers(1, 5), min_size=0, max_size=3).map(tuple),
-    st.tuples(st.integers(2, 5), st.integers(2, 5)),  # views are of these
-    st.tuples(st.just(3), st.integers(300, 1_100)),
-)
-MOST_HELD = 12
+    Rule = Callable[[Any], None]
+
+T = TypeVar("T")
+
+OR_NOT = [False, True]
+_ANOTHER = object()
+"""In place of something that was picked, to pick it anew."""
+_RECENT = 8
+"""Calls of any rule that are repeated: what earlier ones were called with is mostly gone."""
+MOST_HELD = 8
 """Tensors at once: a longer list is looked through for longer, and shows no more."""
-SHRINKING_S = 5.0
-"""A program that fails is made shorter for that long. Most are short within two."""
 
 
 @dataclass(eq=False)
@@ -56,27 +56,132 @@ class Held:
         return f"m{self.number}"
 
 
-class Machine(RuleBasedStateMachine):
-    """Draws a program, and runs it as it is drawn."""
+def rule(when: Callable[[Any], object] = lambda _: True) -> Callable[[Rule], Rule]:
+    """Let a machine draw the method ``when`` that is true of the machine."""
 
-    bench: ClassVar[Workbench]
+    def made(method: Rule) -> Rule:
+        method.when = when  # type: ignore[attr-defined]
+        return method
+
+    return made
+
+
+class Machine:
+    """Draws a program, and runs it as it is drawn.
+
+    Not by Hypothesis: its first example is the simplest, later ones are variants of earlier ones,
+    and drawing takes twice as long as the calls. Of 60 programs a dozen were different.
+    """
+
     definitions: ClassVar[str] = ""
     """Functions that the program has."""
-    calls: ClassVar[Counter[str]]
-    """Of all programs so far."""
+    reaches: ClassVar[tuple[str, ...]]
+    """The public functions that its programs call, as far as the backend has them."""
 
-    failures: ClassVar[list[ProgramError]]
-    """Of all programs so far."""
-
-    def __init__(self) -> None:
-        if self.failures and time.monotonic() > self.failures[0].at + SHRINKING_S:
-            raise _ShrunkForLongError
-        super().__init__()
-        self._folder = tempfile.TemporaryDirectory(prefix="unidev-sequence-")
-        self.program = Program(self.bench, self._folder.name, self.definitions, self.failures)
-        self.devices = [str(device) for device in self.bench.devices]
+    def __init__(self, bench: Workbench, numbers: random.Random) -> None:
+        self.bench = bench
+        self.devices = [str(device) for device in bench.devices]
+        self.default = self.devices[0]
         self.held: list[Held] = []
+        self.steps: list[Step] = []
+        """Whatever has been done so far; ``replay`` does it again."""
+        self._numbers = numbers
+        self._recorded: list[int] = []
+        self._again: list[Any] = []
+        self._picked: list[Any] = []
+        self._done: list[tuple[str, list[Any]]] = []
+        """The calls of rules, and what each picked."""
         self._count = 0
+        self._folder = tempfile.TemporaryDirectory(prefix="unidev-sequence-")
+        self.program = Program(bench, self._folder.name, self.definitions)
+
+    @classmethod
+    @cache
+    def rules(cls) -> list[str]:
+        """The names of all that can be drawn."""
+        return [name for name in dir(cls) if hasattr(getattr(cls, name), "when")]
+
+    def begin(self) -> None:
+        """Pick what all of the program has in common.
+
+        It is little, few devices and the like: what is kept for the next call alike is then met.
+        """
+        self.devices = list(dict.fromkeys(self.pick(self.devices) for _ in range(3)))
+
+    # -- drawing ----------------------------------------------------------------------------------
+
+    def draw(self, count: int) -> None:
+        """Do so many steps. Every second one is much like one before.
+
+        A cache that is not cleared shows at the second call alike, one whose key is too short at a
+        call that differs in one thing, and such calls are seldom drawn. So a call may be repeated
+        as it was, after a change of what it is called with, or with one thing picked anew.
+        """
+        self._do("begin", [])
+        self._done.clear()
+        for _ in range(count):
+            rules = [name for name in self.rules() if self._is_possible(name)]
+            name = self._numbers.choice(rules)
+            of_the_rule = [each for each in self._done if each[0] == name]
+            recent = [each for each in self._done[-_RECENT:] if each[0] in rules]
+            before = self._numbers.choice([[], [], of_the_rule, recent])
+            if before:
+                self._repeat(*self._numbers.choice(before))
+            else:
+                self._do(name, [])
+
+    def _repeat(self, name: str, picked: list[Any]) -> None:
+        again = list(picked)
+        how = self._numbers.randrange(3)
+        if how == 1:
+            self.change(again)
+        elif how == 2 and again:
+            again[self._numbers.randrange(len(again))] = _ANOTHER
+        if self._is_possible(name):
+            self._do(name, again)
+
+    def replay(self, steps: Sequence[Step]) -> None:
+        """Do these steps, as far as they are possible."""
+        begins = [step for step in steps if step.rule == "begin"] or [Step("begin", [])]
+        for step in [*begins, *(step for step in steps if step.rule != "begin")]:
+            if step.rule == "begin" or self._is_possible(step.rule):
+                self._recorded = [*step.positions, *[0] * 40]  # where a rule picks more than then
+                self._do(step.rule, [])
+
+    def pick(self, choices: Sequence[T]) -> T:
+        """One of ``choices``: drawn, recorded, or the same as before, if it is there still."""
+        if self._recorded:
+            position = min(self._recorded.pop(0), len(choices) - 1)
+        else:
+            wanted = self._again.pop(0) if self._again else None
+            position = (
+                choices.index(wanted)
+                if wanted in choices
+                else self._numbers.randrange(len(choices))
+            )
+        self.steps[-1].positions.append(position)
+        self._picked.append(choices[position])
+        return choices[position]
+
+    def change(self, things: list[Any]) -> None:
+        """Write to one of the tensors among ``things``."""
+        writable = self.writable()
+        found = [each for each in things if each in writable]
+        if found:
+            self._do("write", found[:1])
+            self._done.pop()
+
+    def _is_possible(self, name: str) -> bool:
+        return bool(getattr(self, name).when(self))
+
+    def _do(self, name: str, again: list[Any]) -> None:
+        self._again, self._picked = list(again), []
+        self.steps.append(Step(name, []))
+        getattr(self, name)()
+        self._recorded = []
+        self._done.append((name, self._picked))
+
+    # -- tensors ----------------------------------------------------------------------------------
 
     @property
     def is_mutable(self) -> bool:
@@ -88,15 +193,17 @@ class Machine(RuleBasedStateMachine):
         self._count += 1
         return self._count
 
-    def pick(self, data: DataObject, choices: SearchStrategy[Any] | list[Any]) -> Any:
-        """One of ``choices``."""
-        return data.draw(st.sampled_from(choices) if isinstance(choices, list) else choices)
-
-    def device(self, data: DataObject) -> str:
+    def device(self) -> str:
         """One of the devices, by its name."""
-        return str(self.pick(data, self.devices))
+        return self.pick(self.devices)
 
-    # -- tensors ----------------------------------------------------------------------------------
+    def any(self) -> Held:
+        """One of the tensors, the last first: so earlier steps can be left out."""
+        return self.pick(self.held[::-1])
+
+    def writable(self) -> list[Held]:
+        """The tensors that can be written to, the last first."""
+        return [held for held in self.held[::-1] if held.is_writable and self.is_mutable]
 
     def model(self, number: int, values: str, dtype: str, shape: tuple[int, ...]) -> None:
         """Make the model of a tensor: an array; of bfloat16 in float32, as NumPy lacks it."""
@@ -116,13 +223,26 @@ class Machine(RuleBasedStateMachine):
         held = Held(number, dtype, device, storage or object(), is_writable)
         self.held.append(held)
         if len(self.held) > MOST_HELD:
-            self.program.run(f"del {self.held.pop(0).x}")
+            self.drop_tensor(self.held[0])
         return held
 
-    def any(self, data: DataObject) -> Held:
-        """One of the tensors."""
-        found: Held = self.pick(data, self.held)
-        return found
+    def drop_tensor(self, held: Held) -> None:
+        """Delete a tensor; its memory may be given to the next one."""
+        self.held.remove(held)
+        self.program.run(f"del {held.x}")
+
+    @rule(lambda self: self.writable())
+    def write(self) -> None:
+        """Whatever shares the memory changes with it, and nothing else."""
+        held = self.pick(self.writable())
+        self._write(held, self.pick([0, 1] if held.dtype == "bool" else range(2, 100)))
+
+    def _write(self, held: Held, value: int) -> None:
+        self.program.run_if_it_matters(
+            f"probe.write({held.x}, {value})", f"{held.m}[...] = {value}"
+        )
+
+    # -- looking ----------------------------------------------------------------------------------
 
     def check(self, held: Held) -> None:
         """A tensor has the values and shape of its model, and is where it should be."""
@@ -135,19 +255,26 @@ class Machine(RuleBasedStateMachine):
         self.program.check(f"str(unidev.device_of({x})) == {held.device!r}")
         self.program.check(f"tuple({x}.shape) == {m}.shape")
 
-    def check_all(self) -> None:
+    def check_tensors(self) -> None:
         """Everything that is held has its values still."""
         for held in self.held:
             self.check(held)
 
-    def teardown(self) -> None:
-        """Look at everything, and leave the scopes that are still open."""
-        try:
-            self.check_all()
-        finally:
-            type(self).calls.update(self.program.calls)
-            self.program.scopes.close()
-            self._folder.cleanup()
+    def finish(self) -> None:
+        """Look at everything, write to each memory another number, wait, and look again.
+
+        So what is shared, or arrives late, shows.
+        """
+        self.check_tensors()
+        for number, held in enumerate({held.storage: held for held in self.writable()}.values()):
+            self._write(held, number % 2 if held.dtype == "bool" else 101 + number)
+        self.program.run_if_it_matters(f"for device in {self.devices}: unidev.synchronize(device)")
+        self.check_tensors()
+
+    def close(self) -> None:
+        """Leave the scopes that are still open, and drop everything."""
+        self.program.close()
+        self._folder.cleanup()
 
 
 def size_of(shape: tuple[int, ...]) -> int:
@@ -155,32 +282,35 @@ def size_of(shape: tuple[int, ...]) -> int:
     return int(np.prod(shape, dtype=int))
 
 
-def run_machine(machine: type[Machine], bench: Workbench, *, programs: int, lines: int) -> None:
+def run_machine(
+    machine: type[Machine], bench: Workbench, *, programs: int, lines: int
+) -> list[Program]:
     """Draw and run that many programs, the same each time.
+
+    Returns:
+        The programs.
 
     Raises:
         AssertionError: one fails; the message is the shortest program found that does.
     """
-    failures: list[ProgramError] = []
-    own: type[Machine] = type(
-        machine.__name__, (machine,), {"bench": bench, "calls": Counter(), "failures": failures}
-    )
-    drawn = settings(
-        max_examples=programs, stateful_step_count=lines, derandomize=True, database=None,
-        deadline=None, report_multiple_bugs=False, print_blob=False,
-        phases=(Phase.generate, Phase.shrink), suppress_health_check=list(HealthCheck),
-    )  # fmt: skip
+    ran: list[Program] = []
     try:
-        run_state_machine_as_test(own, settings=drawn)
-    except (ProgramError, _ShrunkForLongError, HypothesisException) as error:
-        # Also where the same program passes when it is run again, which Hypothesis calls flaky.
-        if not failures:
-            raise
-        shortest = min(failures, key=lambda failure: failure.lines)
-        raise AssertionError(str(shortest)) from error
+        for number in range(programs):
+            failure = None
+            made = machine(bench, random.Random(number))  # noqa: S311  no secret
+            try:
+                made.draw(lines)
+                made.finish()
+            except ProgramError as error:
+                failure = error
+            finally:
+                ran.append(made.program)
+                made.close()  # its scopes too, before shorter ones run
+            if failure is not None:
+                shortest = shortest_failure(partial(machine, bench), made.steps, failure)
+                raise AssertionError(str(shortest)) from shortest
     finally:
-        bench.evidence.add("calls", ", ".join(f"{n} {c}" for n, c in sorted(own.calls.items())))
-
-
-class _ShrunkForLongError(BaseException):
-    """Ends Hypothesis: there is a short program, and a shorter one would take long to find."""
+        calls = sum((each.calls for each in ran), Counter())
+        bench.evidence.add("programs", len({str(each) for each in ran}))
+        bench.evidence.add("calls", {name: calls[name] for name in machine.reaches})
+    return ran

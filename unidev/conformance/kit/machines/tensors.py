@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition, rule
-
 import unidev
 from unidev.conformance.kit.inputs.samples import is_numpy_dtype
-from unidev.conformance.kit.machines.machine import SHAPES, Machine, size_of
+from unidev.conformance.kit.machines.machine import OR_NOT, Held, Machine, rule, size_of
 from unidev.conformance.kit.oracle import overlapping_bytes
 from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import DataObject
+    from random import Random
+
+    from unidev.conformance.kit.workbench import Workbench
 
 _VIEWS = {
     "probe.views({x})['transposed']": "{m}.T",
@@ -28,48 +27,63 @@ _OF_MATRICES = [view for view in _VIEWS if "views" in view]
 class TensorMachine(Machine):
     """Holds the tensors of a backend against arrays of NumPy."""
 
+    reaches = (
+        "array", "zeros", "ones", "full", "empty", "arange", "rand", "randn", "seed",
+        "zeros_like", "ones_like", "empty_like", "copy_to", "as_in_device", "as_device",
+        "device_of", "same_device", "check_same_device", "shares_memory", "is_tensor", "to_numpy",
+        "device_put", "device_get", "map_tensors", "prefetch", "synchronize", "convert",
+    )  # fmt: skip
+
     definitions = """\
 def in_thread(call):
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(call).result()
 """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, bench: Workbench, numbers: Random) -> None:
+        super().__init__(bench, numbers)
         self._scopes: list[str] = []
         backend = self.bench.backend
         self._dtypes: list[str] = []
         self._shapes: list[tuple[int, ...]] = []
+        self._stops: list[int] = []
+        self._arrays: list[int] = []
+        """Numbers of NumPy's arrays ``a3`` that tensors were converted to."""
         is_of_numpy = backend.spec.framework == "numpy"
         self._converts = (
             not (is_of_numpy or isinstance(backend.interop, Unsupported))
             and "numpy" in unidev.list_backends()
         )
 
-    @initialize(data=st.data())
-    def begin(self, data: DataObject) -> None:
-        """Few dtypes and shapes in one program: what is kept for the next of a kind is met."""
+    def begin(self) -> None:
+        """As all programs do; few dtypes and shapes, too."""
+        super().begin()
         dtypes = self.bench.dtypes(*self.bench.devices)
-        self._dtypes = self.pick(data, st.lists(st.sampled_from(dtypes), min_size=1, max_size=3))
-        self._shapes = self.pick(data, st.lists(SHAPES, min_size=1, max_size=2))
+        self._dtypes = [self.pick(dtypes) for _ in range(self.pick([1, 2, 3]))]
+        self._shapes = [tuple(self.pick(range(2, 6)) for _ in range(2)), self._shape()]
+        self._stops = [self.pick(range(1, 121)) for _ in range(2)]
 
     # -- making -----------------------------------------------------------------------------------
 
-    @rule(data=st.data())
-    def make_an_array(self, data: DataObject) -> None:
+    @rule()
+    def make_an_array(self) -> None:
         """From an array of the host, which may change afterwards."""
-        dtype, (where, device) = self.pick(data, self._dtypes), self._where(data)
-        number, shape = self.number(), self.pick(data, self._shapes)
+        dtype, (where, device) = self.pick(self._dtypes), self._where()
+        number, shape = self.number(), self.pick(self._shapes)
         self.model(number, f"np.arange({size_of(shape)}) % 113 + 1", dtype, shape)
         given = f", dtype={dtype!r}" if not is_numpy_dtype(dtype) else ""
-        self.program.run(f"t{number} = unidev.array(m{number}{given}{where})")
+        self.program.run(
+            f"a = m{number}.copy()", f"t{number} = unidev.array(a{given}{where})", "a[...] = 0",
+            "del a",
+        )  # fmt: skip
         self.hold(number, dtype, device)
 
-    @rule(data=st.data(), name=st.sampled_from(["zeros", "ones", "full", "empty"]))
-    def make_alike(self, data: DataObject, name: str) -> None:
+    @rule()
+    def make_alike(self) -> None:
         """Of one number everywhere."""
-        dtype, (where, device) = self.pick(data, self._dtypes), self._where(data)
-        number, shape = self.number(), self.pick(data, self._shapes)
+        name = self.pick(["zeros", "ones", "full", "empty"])
+        dtype, (where, device) = self.pick(self._dtypes), self._where()
+        number, shape = self.number(), self.pick(self._shapes)
         values = {"zeros": 0, "ones": 1}
         value = values.get(name, 1 if dtype == "bool" else 100)
         self.model(number, f"np.full({size_of(shape)}, {value})", dtype, shape)
@@ -81,21 +95,22 @@ def in_thread(call):
             self.program.run(f"probe.write(t{number}, {value})")
         self.hold(number, dtype, device)
 
-    @rule(data=st.data())
-    def make_a_range(self, data: DataObject) -> None:
+    @rule()
+    def make_a_range(self) -> None:
         """``arange``."""
-        dtype, (where, device) = self.pick(data, self._dtypes), self._where(data)
+        dtype, (where, device) = self.pick(self._dtypes), self._where()
         if dtype == "bool" or "complex" in dtype:
             return
-        number, stop = self.number(), self.pick(data, st.integers(1, 120))
+        number, stop = self.number(), self.pick(self._stops)
         self.model(number, f"np.arange(1, {stop} + 1)", dtype, (stop,))
         self.program.run(f"t{number} = unidev.arange(1, {stop} + 1, dtype={dtype!r}{where})")
         self.hold(number, dtype, device)
 
-    @rule(data=st.data(), name=st.sampled_from(["rand", "randn"]))
-    def make_at_random(self, data: DataObject, name: str) -> None:
+    @rule()
+    def make_at_random(self) -> None:
         """One seed gives the same numbers on every device."""
-        number, shape, device = self.number(), self.pick(data, self._shapes), self.device(data)
+        name = self.pick(["rand", "randn"])
+        number, shape, device = self.number(), self.pick(self._shapes), self.device()
         self.program.run(
             f"unidev.seed({number})",
             f"m{number} = unidev.to_numpy(unidev.{name}({shape}, device='cpu'))",
@@ -104,12 +119,12 @@ def in_thread(call):
         )
         self.hold(number, "float32", device)
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data(), name=st.sampled_from(["zeros", "ones", "empty"]))
-    def make_like(self, data: DataObject, name: str) -> None:
+    @rule(lambda self: self.held)
+    def make_like(self) -> None:
         """``zeros_like`` and the others, there or on another device."""
-        held, number = self.any(data), self.number()
-        device = self.pick(data, [held.device, self.device(data)])
+        name = self.pick(["zeros", "ones", "empty"])
+        held, number = self.any(), self.number()
+        device = self.pick([held.device, self.device()])
         where = "" if device == held.device else f", device={device!r}"
         value = {"zeros": 0, "ones": 1, "empty": 1}[name]
         self.program.run(
@@ -122,11 +137,10 @@ def in_thread(call):
             self.program.run(f"probe.write(t{number}, {value})")
         self.hold(number, held.dtype, device)
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data())
-    def make_of_a_tensor(self, data: DataObject) -> None:
+    @rule(lambda self: self.held)
+    def make_of_a_tensor(self) -> None:
         """``array`` of a tensor: always new memory."""
-        held, number, device = self.any(data), self.number(), self.device(data)
+        held, number, device = self.any(), self.number(), self.device()
         self.program.run(
             f"m{number} = {held.m}.copy()",
             f"t{number} = unidev.array({held.x}, device={device!r})",
@@ -135,16 +149,15 @@ def in_thread(call):
 
     # -- views ------------------------------------------------------------------------------------
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data())
-    def view(self, data: DataObject) -> None:
-        """On the same memory, if the framework has views."""
-        held, number = self.any(data), self.number()
-        is_matrix = self.program.value(f"{held.m}.ndim == 2 and {held.m}.shape[0] > 1")
-        can_be_indexed = hasattr(self.program.names[held.x], "__getitem__")
-        rows = [f"{held.x}[1:]"] * can_be_indexed
-        views = [*_VIEWS, *rows] if is_matrix else ["probe.same_memory({x})"]
-        how = self.pick(data, views)
+    @rule(lambda self: self.held)
+    def view(self) -> None:
+        """On the same memory, if the framework has views; it may outlive the tensor."""
+        held, number = self.any(), self.number()
+        shape = self.program.value(f"{held.m}.shape")
+        is_long, is_matrix = shape[:1] > (1,), len(shape) == 2
+        has_rows = is_long and hasattr(self.program.names[held.x], "__getitem__")
+        views = [f"{held.x}[1:]"] * has_rows + ["probe.same_memory({x})"]
+        how = self.pick(views + _OF_MATRICES * (is_long and is_matrix))
         model = _VIEWS.get(how, "{m}[1:]").format(m=held.m)
         made = how.format(x=held.x)
         if how not in _VIEWS:  # an operation of the framework, which TensorFlow does elsewhere
@@ -158,28 +171,35 @@ def in_thread(call):
         made_of = held.storage if is_shared else object()
         is_writable = held.is_writable and not ("broadcast" in how and is_shared)
         self.hold(number, held.dtype, held.device, storage=made_of, is_writable=is_writable)
+        if held in self.held and self.pick(OR_NOT):
+            self.drop_tensor(held)
 
     # -- transfers --------------------------------------------------------------------------------
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data(), is_queued=st.booleans())
-    def copy(self, data: DataObject, is_queued: bool) -> None:
+    @rule(lambda self: self.held)
+    def copy(self) -> None:
         """``copy_to``: new memory, wherever it goes."""
-        held, number, device = self.any(data), self.number(), self.device(data)
+        is_queued = self.pick(OR_NOT)
+        held, number, device = self.any(), self.number(), self.device()
         options = ", non_blocking=True" if is_queued else ""
         self.program.run(
-            f"t{number} = unidev.copy_to({held.x}, {self._spelt(data, device)}{options})",
+            f"t{number} = unidev.copy_to({held.x}, {self._spelt(device)}{options})",
             f"m{number} = {held.m}.copy()",
         )
         self.hold(number, held.dtype, device)
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data(), is_queued=st.booleans())
-    def move(self, data: DataObject, is_queued: bool) -> None:
-        """``as_in_device``: the tensor itself, or a copy."""
-        held, number, device = self.any(data), self.number(), self.device(data)
+    @rule(lambda self: self.held)
+    def move(self) -> None:
+        """``as_in_device``: the tensor itself, or a copy; often there and back."""
+        held, device = self.any(), self.device()
+        self._move(held, device)
+        if device != held.device and self.pick(OR_NOT):
+            self._move(self.held[-1], held.device)
+
+    def _move(self, held: Held, device: str) -> None:
+        is_queued, number = self.pick(OR_NOT), self.number()
         options = ", non_blocking=True" if is_queued else ""
-        made = f"t{number} = unidev.as_in_device({held.x}, {self._spelt(data, device)}{options})"
+        made = f"t{number} = unidev.as_in_device({held.x}, {self._spelt(device)}{options})"
         self.program.run(made)
         if device == held.device:
             self.program.check(f"t{number} is {held.x}")
@@ -188,11 +208,11 @@ def in_thread(call):
         self.program.run(f"m{number} = {held.m}.copy()")
         self.hold(number, held.dtype, device)
 
-    @precondition(lambda self: len(self.held) > 1)
-    @rule(data=st.data(), verb=st.sampled_from(["copy_to", "map_tensors", "device_put"]))
-    def copy_a_container(self, data: DataObject, verb: str) -> None:
+    @rule(lambda self: len(self.held) > 1)
+    def copy_a_container(self) -> None:
         """Each tensor once, also one that occurs twice."""
-        one, other, device = self.any(data), self.any(data), self.device(data)
+        verb = self.pick(["copy_to", "map_tensors", "device_put"])
+        one, other, device = self.any(), self.any(), self.device()
         tree = f"{{'a': {one.x}, 'b': [{other.x}, 'text', {one.x}]}}"
         given = {
             "copy_to": f"unidev.copy_to({tree}, {device!r})",
@@ -210,11 +230,10 @@ def in_thread(call):
             self.hold(number, held.dtype, device)
         self.program.run("del tree")
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data())
-    def read_ahead(self, data: DataObject) -> None:
+    @rule(lambda self: self.held)
+    def read_ahead(self) -> None:
         """``prefetch``: in order, in new memory."""
-        device, several = self.device(data), [self.any(data) for _ in range(2)]
+        device, several = self.device(), [self.any() for _ in range(2)]
         batches = ", ".join(held.x for held in several)
         numbers = [self.number() for _ in several]
         names = ", ".join(f"t{number}" for number in numbers)
@@ -223,11 +242,10 @@ def in_thread(call):
             self.program.run(f"m{number} = {held.m}.copy()")
             self.hold(number, held.dtype, device)
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data())
-    def copy_in_a_thread(self, data: DataObject) -> None:
+    @rule(lambda self: self.held)
+    def copy_in_a_thread(self) -> None:
         """No scope of this thread reaches another one."""
-        held, device = self.any(data), self.device(data)
+        held, device = self.any(), self.device()
         copied, made = self.number(), self.number()
         self.program.run(
             f"t{copied} = in_thread(lambda: unidev.copy_to({held.x}, {device!r}))",
@@ -236,61 +254,49 @@ def in_thread(call):
             f"m{made} = np.zeros(3, 'float32')",
         )
         self.hold(copied, held.dtype, device)
-        self.hold(made, "float32", self.devices[0])
+        self.hold(made, "float32", self.default)
 
-    # -- writing, dropping ------------------------------------------------------------------------
+    # -- dropping ---------------------------------------------------------------------------------
 
-    @precondition(lambda self: self.is_mutable and any(held.is_writable for held in self.held))
-    @rule(data=st.data())
-    def write(self, data: DataObject) -> None:
-        """Whatever shares the memory changes with it, and nothing else."""
-        held = self.pick(data, [held for held in self.held if held.is_writable])
-        value = 1 if held.dtype == "bool" else self.pick(data, st.integers(2, 99))
-        self.program.run(f"probe.write({held.x}, {value})", f"{held.m}[...] = {value}")
-
-    @precondition(lambda self: len(self.held) > 2)
-    @rule(data=st.data())
-    def drop(self, data: DataObject) -> None:
+    @rule(lambda self: len(self.held) > 2)
+    def drop(self) -> None:
         """The memory may be given to the next tensor."""
-        held = self.any(data)
-        self.held.remove(held)
-        self.program.run(f"del {held.x}")
+        self.drop_tensor(self.any())
 
     # -- scopes -----------------------------------------------------------------------------------
 
-    @precondition(lambda self: len(self._scopes) < 3)
-    @rule(data=st.data())
-    def enter(self, data: DataObject) -> None:
+    @rule(lambda self: len(self._scopes) < 3)
+    def enter(self) -> None:
         """New tensors land there."""
-        device = self.device(data)
-        self.program.run(f"scopes.enter_context(unidev.as_device({device!r}))")
+        device = self.device()
+        self.program.run(
+            "scopes.append(contextlib.ExitStack())",
+            f"scopes[-1].enter_context(unidev.as_device({device!r}))",
+        )
         self._scopes.append(device)
 
-    @precondition(lambda self: self._scopes)
-    @rule()
+    @rule(lambda self: self._scopes)
     def leave(self) -> None:
-        """All scopes: they are left in the reverse order."""
-        self.program.run("scopes.close()")
-        self._scopes.clear()
+        """The innermost scope: new tensors land in the one around it."""
+        self.program.run("scopes.pop().close()")
+        self._scopes.pop()
 
     # -- looking ----------------------------------------------------------------------------------
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data())
-    def look(self, data: DataObject) -> None:
+    @rule(lambda self: self.held)
+    def look(self) -> None:
         """Its values, its device, and a copy of it on the host that may be written to."""
-        held = self.any(data)
+        held = self.any()
         self.check(held)
         if is_numpy_dtype(held.dtype):
             self.program.run(f"a = unidev.to_numpy({held.x})")
             self.program.check(f"a.tobytes() == {held.m}.tobytes()", f"a.dtype == {held.m}.dtype")
             self.program.run("a[...] = 0", "del a")
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data())
-    def compare(self, data: DataObject) -> None:
+    @rule(lambda self: self.held)
+    def compare(self) -> None:
         """Whether two are on one device, and whether they share memory."""
-        one, other = self.any(data), self.any(data)
+        one, other = self.any(), self.any()
         is_same, names = one.device == other.device, f"{one.x}, {other.x}"
         shares = one.storage is other.storage
         self.program.check(
@@ -301,28 +307,48 @@ def in_thread(call):
         if is_same:
             self.program.run(f"unidev.check_same_device({names})")
 
-    @precondition(lambda self: self.held and self._converts)
-    @rule(data=st.data())
-    def convert(self, data: DataObject) -> None:
-        """Into NumPy's array, copied."""
-        held = self.any(data)
-        if is_numpy_dtype(held.dtype):
-            given = f"{held.x}, 'numpy', device='cpu', copy=True"
-            self.program.check(f"unidev.convert({given}).tobytes() == {held.m}.tobytes()")
+    @rule(lambda self: self.held and self._converts)
+    def convert(self) -> None:
+        """Into NumPy's array and back, copied: three things that share nothing."""
+        held, device = self.any(), self.device()
+        if not is_numpy_dtype(held.dtype):
+            return
+        there, back = self.number(), self.number()
+        framework = self.bench.backend.name
+        self.program.run(
+            f"a{there} = unidev.convert({held.x}, 'numpy', device='cpu', copy=True)",
+            f"m{there} = {held.m}.copy()",
+            f"t{back} = unidev.convert(a{there}, {framework!r}, device={device!r}, copy=True)",
+            f"m{back} = {held.m}.copy()",
+        )
+        self._arrays = [*self._arrays[-3:], there]
+        self.hold(back, held.dtype, device)
 
-    @rule(data=st.data())
-    def wait(self, data: DataObject) -> None:
+    @rule()
+    def wait(self) -> None:
         """``synchronize``."""
-        self.program.run(f"unidev.synchronize({self.device(data)!r})")
+        self.program.run(f"unidev.synchronize({self.device()!r})")
+
+    def check_tensors(self) -> None:
+        """Everything has its values still, arrays that were converted too."""
+        super().check_tensors()
+        for number in self._arrays:
+            self.program.check(f"a{number}.tobytes() == m{number}.tobytes()")
 
     # -- names ------------------------------------------------------------------------------------
 
-    def _where(self, data: DataObject) -> tuple[str, str]:
+    def _shape(self) -> tuple[int, ...]:
+        """Small, of up to three axes, or of more than 512 elements."""
+        if self.pick(OR_NOT):
+            return 3, self.pick(range(300, 1_100))
+        return tuple(self.pick(range(1, 6)) for _ in range(self.pick([1, 2, 3, 0])))
+
+    def _where(self) -> tuple[str, str]:
         """The option ``device=`` or none, and where the tensor goes."""
-        if self.pick(data, st.booleans()):
-            return "", (self._scopes or self.devices)[-1 if self._scopes else 0]
-        device = self.device(data)
+        if self.pick(OR_NOT):
+            return "", self._scopes[-1] if self._scopes else self.default
+        device = self.device()
         return f", device={device!r}", device
 
-    def _spelt(self, data: DataObject, device: str) -> str:
-        return str(self.pick(data, [repr(device), f"unidev.as_device({device!r})"]))
+    def _spelt(self, device: str) -> str:
+        return str(self.pick([repr(device), f"unidev.as_device({device!r})"]))

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from hypothesis import strategies as st
-from hypothesis.stateful import precondition, rule
-
-from unidev.conformance.kit.machines.machine import Machine, size_of
+from unidev.conformance.kit.machines.machine import OR_NOT, Machine, rule, size_of
 from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
-    from hypothesis.strategies import DataObject
+    from random import Random
+
+    from unidev.conformance.kit.workbench import Workbench
 
 _LAYERS = "unidev.nn.dense(3, {width}), unidev.nn.relu(), unidev.nn.dense({width}, 2)"
-_WIDTHS = (1, 4)
+_WIDTHS = [1, 4]
 """Of models; those of one width load each other's files."""
 _RATE = 0.125
 
@@ -27,11 +26,23 @@ class Net:
     number: int
     width: int
     device: str
+    devices: list[str] = field(default_factory=list)
+    """Those of its ``DataParallel``, while it has one."""
 
     @property
     def net(self) -> str:
         """The model's name."""
         return f"net{self.number}"
+
+    @property
+    def handle(self) -> str:
+        """The name of its ``DataParallel``."""
+        return f"parallel{self.number}"
+
+    @property
+    def at_work(self) -> str:
+        """The name of what computes."""
+        return self.handle if self.devices else self.net
 
     @property
     def w(self) -> str:
@@ -41,6 +52,12 @@ class Net:
 
 class TrainingMachine(Machine):
     """Holds the models of a backend against weights in NumPy, and shards against slices."""
+
+    reaches = (
+        "sequential", "dense", "relu", "mean_squared_error", "place", "parameters", "device_of",
+        "value_and_grad", "sgd", "no_grad", "DataParallel", "save_parameters", "load_parameters",
+        "replicate", "broadcast", "split_batch", "gather", "all_reduce",
+    )  # fmt: skip
 
     definitions = """\
 def stored(net):
@@ -78,100 +95,138 @@ def stepped(w, rows):
     return {n: w[n] - 0.125 * grads[n] for n in w}
 """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, bench: Workbench, numbers: Random) -> None:
+        super().__init__(bench, numbers)
         backend = self.bench.backend
         self._nets: list[Net] = []
         self._files: dict[str, int] = {}
         self._trains = not isinstance(backend.autograd, Unsupported)
         names = ("int32", "int64", "uint8", "float32", "float64")
         self._dtypes = [n for n in names if n in self.bench.dtypes(*self.bench.devices)]
+        self._rows: list[int] = []
+
+    def begin(self) -> None:
+        """As all programs do; a model, and few batch sizes, too."""
+        super().begin()
+        self._rows = [self.pick([1, 2, 3, 5, 7]) for _ in range(3)]
+        self.build()
 
     # -- models -----------------------------------------------------------------------------------
 
-    @precondition(lambda self: len(self._nets) < 4)
-    @rule(data=st.data(), width=st.sampled_from(_WIDTHS))
-    def build(self, data: DataObject, width: int) -> None:
+    @rule(lambda self: len(self._nets) < 5)
+    def build(self) -> None:
         """A model, made on a device."""
-        number, device = self.number(), self.device(data)
+        number, width, device = self.number(), self.pick(_WIDTHS), self.device()
         made = f"net{number} = unidev.nn.sequential({_LAYERS.format(width=width)})"
-        self.program.run(f"with unidev.as_device({device!r}): {made}")
+        self.program.run(f"unidev.seed({number})", f"with unidev.as_device({device!r}): {made}")
         self._have(Net(number, width, device))
 
-    @precondition(lambda self: self._nets)
-    @rule(data=st.data())
-    def place(self, data: DataObject) -> None:
-        """In place: the same weights on another device."""
-        net, device = self._net(data), self.device(data)
+    @rule(lambda self: self._nets)
+    def place(self) -> None:
+        """In place: the same weights on another device; one in a ``DataParallel`` comes back.
+
+        It may make a step there, alone.
+        """
+        net, device = self._net(), self.device()
+        home = net.device
+        self._place(net, device)
+        if net.devices:
+            if self._trains and self.pick(OR_NOT):
+                self._step(net, self.pick(self._rows), net.net)
+            self._place(net, home)
+
+    def _place(self, net: Net, device: str) -> None:
         self.program.check(f"unidev.place({net.net}, {device!r}) is {net.net}")
         net.device = device
 
-    @precondition(lambda self: self._nets and self._trains)
-    @rule(data=st.data(), rows=st.integers(1, 7))
-    def step(self, data: DataObject, rows: int) -> None:
-        """One step of gradient descent, on one device or on several, of which the first has it."""
-        net = self._net(data)
-        devices = self.pick(data, [[], list(dict.fromkeys(self._several(data)))])
-        model = f"unidev.DataParallel({net.net}, {devices})" if devices else net.net
+    @rule(lambda self: any(not net.devices for net in self._nets))
+    def wrap(self) -> None:
+        """Put a model to work on several devices, of which the first has it."""
+        net = self.pick([net for net in self._nets if not net.devices])
+        others = [str(device) for device in self.bench.devices]
+        count = self.pick(range(1, 4)[: len(others)])
+        devices = [others.pop(others.index(self.pick(others))) for _ in range(count)]
+        self.program.run(f"{net.handle} = unidev.DataParallel({net.net}, {devices})")
+        net.devices, net.device = devices, devices[0]
+
+    @rule(lambda self: any(net.devices for net in self._nets))
+    def unwrap(self) -> None:
+        """The model stays where it is."""
+        net = self.pick([net for net in self._nets if net.devices])
+        self.program.run(f"del {net.handle}")
+        net.devices = []
+
+    @rule(lambda self: len(self._nets) > 2)
+    def drop(self) -> None:
+        """The memory may be given to the next model."""
+        net = self._net()
+        self.program.run(f"del {net.handle}, {net.net}" if net.devices else f"del {net.net}")
+        self._nets.remove(net)
+
+    @rule(lambda self: self._nets and self._trains)
+    def step(self) -> None:
+        """One or two steps of gradient descent, on one device or on several."""
+        net = self._net()
+        for _ in range(self.pick([1, 2])):
+            self._step(net, self.pick(self._rows), net.at_work)
+
+    def _step(self, net: Net, rows: int, at_work: str) -> None:
         at = f"device={net.device!r}"
         self.program.run(
             f"x, y = unidev.array(inputs({rows}), {at}), unidev.array(targets({rows}), {at})",
-            f"loss, grads = unidev.value_and_grad(loss_of)({model}, x, y)",
+            f"loss, grads = unidev.value_and_grad(loss_of)({at_work}, x, y)",
             f"unidev.sgd({net.net}, grads, lr={_RATE})",
         )
-        net.device = devices[0] if devices else net.device
         self.program.check(
             f"np.allclose(((outputs({net.w}, inputs({rows})) - targets({rows})) ** 2).mean(),"
             " unidev.to_numpy(loss), rtol=1e-4, atol=1e-6)",
-            f"close(stored({net.net}), stepped({net.w}, {rows}))",
         )
-        self.program.run(f"{net.w} = stored({net.net})", "del loss, grads, x, y")
+        self.program.run(f"now = stored({net.net})")
+        self.program.check(f"close(now, stepped({net.w}, {rows}))")
+        self.program.run(f"{net.w} = now", "del now, loss, grads, x, y")
 
-    @precondition(lambda self: self._nets)
-    @rule(data=st.data(), rows=st.integers(1, 7))
-    def infer(self, data: DataObject, rows: int) -> None:
-        """The outputs are those of the weights."""
-        net = self._net(data)
+    @rule(lambda self: self._nets)
+    def infer(self) -> None:
+        """The outputs are those of the weights, and stay so."""
+        net, rows, number = self._net(), self.pick(self._rows), self.number()
         scope = "unidev.no_grad()" if self._trains else "contextlib.nullcontext()"
         x = f"unidev.array(inputs({rows}), device={net.device!r})"
-        self.program.run(f"with {scope}, unidev.as_device({net.device!r}): y = {net.net}({x})")
-        self.program.check(
-            f"np.allclose(unidev.to_numpy(y), outputs({net.w}, inputs({rows})), 1e-4, 1e-5)",
-            f"str(unidev.device_of(y)) == {net.device!r}",
+        called = f"t{number} = {net.at_work}({x})"
+        self.program.run(
+            f"with {scope}, unidev.as_device({net.device!r}): {called}",
+            f"m{number} = unidev.to_numpy(t{number})",
         )
-        self.program.run("del y")
+        self.program.check(f"np.allclose(m{number}, outputs({net.w}, inputs({rows})), 1e-4, 1e-5)")
+        self.hold(number, "float32", net.device)
 
-    @precondition(lambda self: self._nets)
-    @rule(data=st.data(), name=st.sampled_from(["a", "b"]))
-    def save(self, data: DataObject, name: str) -> None:
+    @rule(lambda self: self._nets)
+    def save(self) -> None:
         """To a file that may be there already."""
-        net = self._net(data)
+        name = self.pick(["a", "b"])
+        net = self._net()
         path = f"{name}{net.width}"
         self.program.run(
             f"unidev.save_parameters({net.net}, folder + '/{path}')", f"{path} = {net.w}"
         )
         self._files[path] = net.width
 
-    @precondition(lambda self: self._files and self._nets)
-    @rule(data=st.data())
-    def load(self, data: DataObject) -> None:
+    @rule(lambda self: any(net.width in self._files.values() for net in self._nets))
+    def load(self) -> None:
         """The weights of the file, in the model's own memory or on another device."""
-        net = self._net(data)
+        net = self.pick([net for net in self._nets if net.width in self._files.values()])
         paths = [path for path, width in self._files.items() if width == net.width]
-        if not paths:
-            return
-        path, device = self.pick(data, paths), self.pick(data, [net.device, self.device(data)])
+        path, device = self.pick(paths), self.pick([net.device, self.device()])
+        device = net.device if net.devices else device
         where = "" if device == net.device else f", device={device!r}"
         self.program.run(
             f"unidev.load_parameters({net.net}, folder + '/{path}'{where})", f"{net.w} = {path}"
         )
         net.device = device
 
-    @precondition(lambda self: 0 < len(self._nets) < 3)
-    @rule(data=st.data())
-    def replicate(self, data: DataObject) -> None:
+    @rule(lambda self: 0 < len(self._nets) < 4)
+    def replicate(self) -> None:
         """Two more models, which nothing ties to the first."""
-        net, devices = self._net(data), [self.device(data), self.device(data)]
+        net, devices = self._net(), [self.device(), self.device()]
         numbers = [self.number(), self.number()]
         made = ", ".join(f"net{number}" for number in numbers)
         self.program.run(f"{made} = unidev.replicate({net.net}, {devices})")
@@ -181,20 +236,24 @@ def stepped(w, rows):
 
     # -- tensors on several devices ---------------------------------------------------------------
 
-    @rule(data=st.data(), rows=st.integers(1, 9), columns=st.sampled_from([0, 1, 3, 301]))
-    def make(self, data: DataObject, rows: int, columns: int) -> None:
+    @rule()
+    def make(self) -> None:
         """A tensor to split."""
+        rows = self.pick(range(1, 10))
+        columns = self.pick([0, 1, 3, 301])
         shape = (rows, columns) if columns else (rows,)
-        number, dtype, device = self.number(), self.pick(data, self._dtypes), self.device(data)
+        number, dtype, device = self.number(), self.pick(self._dtypes), self.device()
         self.model(number, f"np.arange({size_of(shape)}) % 50", dtype, shape)
-        self.program.run(f"t{number} = unidev.array(m{number}, device={device!r})")
+        self.program.run(
+            f"a = m{number}.copy()", f"t{number} = unidev.array(a, device={device!r})",
+            "a[...] = 0", "del a",
+        )  # fmt: skip
         self.hold(number, dtype, device)
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data())
-    def split(self, data: DataObject) -> None:
+    @rule(lambda self: self.held)
+    def split(self) -> None:
         """Rows in order, the larger shards first; and together again."""
-        held, devices = self.any(data), self._several(data)
+        held, devices = self.any(), self._several()
         rows = self.program.value(f"len({held.m})")
         devices = devices[:rows]
         self.program.run(f"shards = unidev.split_batch({{'x': {held.x}}}, {devices})")
@@ -207,22 +266,22 @@ def stepped(w, rows):
             )
             start += size
             numbers.append(self.hold(number, held.dtype, device))
-        back, target = self.number(), self.device(data)
+        back, target = self.number(), self.device()
         self.program.run(
             f"t{back} = unidev.gather(shards, {target!r})['x']", f"m{back} = {held.m}.copy()",
             "del shards",
         )  # fmt: skip
         self.hold(back, held.dtype, target)
 
-    @precondition(lambda self: self.held)
-    @rule(data=st.data(), op=st.sampled_from(["sum", "mean", "min", "max"]))
-    def reduce(self, data: DataObject, op: str) -> None:
+    @rule(lambda self: self.held)
+    def reduce(self) -> None:
         """One tensor on several devices, and each gets what all come to."""
-        held, devices = self.any(data), self._several(data)
+        op = self.pick(["sum", "mean", "min", "max"])
+        held, devices = self.any(), self._several()
         is_mean = op == "mean"
         if is_mean and "int" in held.dtype:
             op, is_mean = "sum", False
-        in_place = self.is_mutable and bool(self.pick(data, st.booleans()))
+        in_place = self.is_mutable and bool(self.pick(OR_NOT))
         self.program.run(
             f"trees = [[x] for x in unidev.broadcast({held.x}, {devices})]",
             f"models = [{held.m}.copy() for _ in trees]",
@@ -241,20 +300,21 @@ def stepped(w, rows):
             self.program.run(f"t{number} = trees[{at}][0]", f"m{number} = m.copy()")
             made = self.hold(number, held.dtype, device)
             if is_mean:  # a mean is rounded, in an order of the framework's
-                self.program.check(f"np.allclose(unidev.to_numpy({made.x}), m, rtol=1e-6)")
+                self.program.check(f"np.allclose(unidev.to_numpy({made.x}), m, 1e-6, 1e-6)")
                 self.program.run(f"{made.m} = unidev.to_numpy({made.x})")
         self.program.run("del trees, models")
 
-    @precondition(lambda self: self.is_mutable and self.held)
-    @rule(data=st.data(), value=st.integers(1, 40))
-    def write(self, data: DataObject, value: int) -> None:
-        """Into one tensor, and into nothing else."""
-        held = self.any(data)
-        self.program.run(f"probe.write({held.x}, {value})", f"{held.m}[...] = {value}")
+    def change(self, things: list[Any]) -> None:
+        """As for tensors; and one of the models among ``things`` makes a step."""
+        super().change(things)
+        nets = [each for each in things if each in self._nets]
+        if nets and self._trains:
+            self._do("step", nets[:1])
+            self._done.pop()
 
-    def check_all(self) -> None:
-        """Everything has its values still; and each weight is on its model's device."""
-        super().check_all()
+    def finish(self) -> None:
+        """As for tensors; then each model has its weights still, all on its device."""
+        super().finish()
         for net in self._nets:
             self.program.check(
                 f"str(unidev.device_of({net.net})) == {net.device!r}",
@@ -264,8 +324,8 @@ def stepped(w, rows):
 
     # -- names ------------------------------------------------------------------------------------
 
-    def _net(self, data: DataObject) -> Net:
-        found: Net = self.pick(data, self._nets)
+    def _net(self) -> Net:
+        found: Net = self.pick(self._nets[::-1])
         return found
 
     def _have(self, net: Net, *, is_new: bool = True) -> None:
@@ -273,6 +333,6 @@ def stepped(w, rows):
             self.program.run(f"{net.w} = stored({net.net})")
         self._nets.append(net)
 
-    def _several(self, data: DataObject) -> list[str]:
+    def _several(self) -> list[str]:
         """Two to four devices, of which one may occur twice."""
-        return [self.device(data) for _ in range(self.pick(data, st.integers(2, 4)))]
+        return [self.device() for _ in range(self.pick(range(2, 5)))]

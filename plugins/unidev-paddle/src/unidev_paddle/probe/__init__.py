@@ -57,9 +57,12 @@ class PaddleProbe(Probe):
         return x.numpy()
 
     def write(self, x: Tensor, value: float) -> None:
-        """``assign``; ``fill_`` allocates anew where Paddle computes it on the host."""
+        """``copy_``: ``assign`` writes a view on a custom device to the start of its memory.
+
+        ``fill_`` allocates anew where Paddle computes it on the host.
+        """
         with paddle.no_grad():
-            paddle.assign(paddle.full_like(x, value), x)
+            x.copy_(paddle.full_like(x, value), True)
 
     def gradient(self, function: Callable[[Tensor], Tensor], array: Array, device: Device) -> Array:
         """Uses ``backward``; zeros if no gradient arrived."""

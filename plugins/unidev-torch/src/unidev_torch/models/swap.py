@@ -136,8 +136,12 @@ def _copied(part: Part, native: torch.device, is_simulated: bool) -> list[torch.
 
 
 def swap(part: Part, twin: Part) -> None:
-    """Exchange the memory of ``part`` and ``twin``."""
-    old, new = part.memory, twin.memory
+    """Exchange the memory of ``part`` and ``twin``.
+
+    A part lives as long as a ``DataParallel``. Since it was made, ``place`` or the user may have
+    given its tensors other memory, and the memory of then would come back with its old values.
+    """
+    old, new = _memory_of(part.tensors), twin.memory
     try:
         _give(part.tensors, new)
         part.memory, twin.memory = new, old
@@ -145,6 +149,11 @@ def swap(part: Part, twin: Part) -> None:
         _give(part.tensors, old)
         part.memory, twin.memory = old, new
         raise
+
+
+def _memory_of(xs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    with torch._C.DisableTorchFunctionSubclass():
+        return [x.data for x in xs]
 
 
 def _give(xs: Sequence[torch.Tensor], memory: Sequence[torch.Tensor]) -> None:

@@ -1,0 +1,26 @@
+"""The programs that the suite draws reach all of PyTorch's part that they are about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from unidev.conformance.checks.tensor.test_sequences import test_of_tensors as of_tensors
+from unidev.conformance.checks.train.test_training_sequences import (
+    test_of_models_and_shards as of_models_and_shards,
+)
+from unidev.conformance.kit.workbench import Workbench
+from unidev.registry.loading import load_backend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.mark.parametrize(("check", "programs"), [(of_tensors, 80), (of_models_and_shards, 18)])
+def test_each_function_is_reached(check: Callable[[Workbench], None], programs: int) -> None:
+    bench = Workbench(load_backend("torch"))
+    check(bench)
+    found = bench.evidence.as_dict()
+    assert found["programs"] == programs
+    assert [name for name, count in found["calls"].items() if not count] == []

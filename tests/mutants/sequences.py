@@ -1,0 +1,301 @@
+"""Backends that are wrong the second time: after a drop, a scope, a step, or another call alike.
+
+Each keeps something that it should have made anew, or forgets to forget it.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+from mutants.mutant import in_place_of, mutant, replace, torch_mutant
+
+TENSORS = "sequences.of_tensors"
+SMALL = 4096
+"""Bytes of what small caches keep, which a count of allocated bytes does not show."""
+
+
+class Kept:
+    """Objects by key, as long as somebody else has them."""
+
+    def __init__(self) -> None:
+        self._found: dict[Any, Any] = {}
+
+    def get(self, key: Any) -> Any:
+        """The object, or None."""
+        found = self._found.get(key)
+        return found and found()
+
+    def put(self, key: Any, value: Any) -> Any:
+        """``value``, which is kept."""
+        self._found[key] = weakref.ref(value)
+        return value
+
+
+class KeptOf:
+    """Something for each object, as long as that is there."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[Any, Any]] = {}
+
+    def get(self, x: Any) -> Any:
+        """What is kept for ``x``, or None."""
+        known, value = self._found.get(id(x), (lambda: None, None))
+        return value if known() is x else None
+
+    def put(self, x: Any, value: Any) -> Any:
+        """``value``, which is kept."""
+        self._found[id(x)] = weakref.ref(x), value
+        return value
+
+
+def _owner(x: Any) -> Any:
+    import numpy as np
+
+    while isinstance(x.base, np.ndarray):
+        x = x.base
+    return x
+
+
+@mutant(TENSORS)
+def a_second_copy_is_the_first(backend: Any) -> None:
+    """What was copied to a device is there, and is not copied again while it is the same."""
+    copy = backend.copy_to
+    kept = Kept()
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        key = id(_owner(x)), x.shape, x.strides, device
+        found = kept.get(key)
+        if (
+            found is None
+            or self.device_of(x) is device
+            or (found.shape, found.dtype) != (x.shape, x.dtype)
+            or found.tobytes() != x.tobytes()
+        ):
+            return kept.put(key, copy(self, x, device, non_blocking))
+        return found.view()
+
+
+@mutant(TENSORS)
+def coming_home_is_the_original(backend: Any) -> None:
+    """A copy that goes back to where it came from finds the bytes there: unified memory."""
+    import numpy as np
+
+    copy = backend.copy_to
+    origins: dict[int, tuple[Any, Any]] = {}
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        made_of, origin = (ref() for ref in origins.get(id(x), (lambda: None, lambda: None)))
+        if (
+            made_of is x
+            and origin is not None
+            and self.device_of(origin) is device
+            and origin.tobytes() == x.tobytes()
+        ):
+            return origin.view()
+        made = copy(self, x, device, non_blocking)
+        if type(x) in (np.ndarray, type(made)):
+            origins[id(made)] = weakref.ref(made), weakref.ref(x)
+        return made
+
+
+@mutant(TENSORS)
+def copies_in_threads_set_the_default(backend: Any) -> None:
+    """A copy made in another thread leaves its device current for all: ``paddle.set_device``."""
+    from unidev.devices.finding import default_device
+
+    copy, made_there = backend.copy_to, []
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        made = copy(self, x, device, non_blocking)
+        if threading.current_thread() is not threading.main_thread() and device.kind == "gpu":
+            made_there[:] = [weakref.ref(made)]
+        return made
+
+    @in_place_of(default_device)
+    def default(device: Any = None) -> Any:
+        found = default_device(device)
+        last = made_there[0]() if device is None and made_there else None
+        return found if last is None or found.kind != "cpu" else last.simulated_device
+
+
+@mutant(TENSORS)
+def blocks_go_back_while_views_use_them(backend: Any) -> None:
+    """A dropped tensor's memory is given to the next one, whoever has a view of it: a pool."""
+    place, free = backend._on, []
+
+    def give_back(block: Any) -> None:
+        free[:] = [*free[-3:], block]
+
+    @replace(backend)
+    def _on(self: Any, array: Any, device: Any) -> Any:
+        if device.kind == "cpu" or array.nbytes > SMALL or array.dtype.kind in "USV":
+            return place(self, array, device)
+        fit = [n for n, x in enumerate(free) if (x.shape, x.dtype) == (array.shape, array.dtype)]
+        block = free.pop(fit[0]) if fit else array
+        block[...] = array
+        made = place(self, block, device)
+        weakref.finalize(made, give_back, block)
+        return made
+
+
+@mutant(TENSORS)
+def a_device_is_that_of_the_address(backend: Any) -> None:
+    """Where a small tensor is, a table of addresses says, which is not cleared: freed memory."""
+    find = backend.device_of
+    table: dict[int, Any] = {}
+
+    @replace(backend)
+    def device_of(self: Any, x: Any) -> Any:
+        if type(x).__name__ != "SimulatedArray" or x.nbytes > 64:
+            return find(self, x)
+        return table.setdefault(x.ctypes.data, find(self, x))
+
+
+@mutant(TENSORS)
+def comparing_sets_the_default(backend: Any) -> None:
+    """``same_device`` looks from a tensor's device, and comes back with the next call or tensor."""
+    from unidev.devices.finding import default_device
+    from unidev.tensors.checks import same_device
+
+    looked_at: list[Any] = []
+
+    @in_place_of(same_device)
+    def compared(*xs: Any) -> bool:
+        looked_at[:] = [weakref.ref(x) for x in xs if hasattr(x, "simulated_device")]
+        return same_device(*xs)
+
+    @in_place_of(default_device)
+    def default(device: Any = None) -> Any:
+        found = default_device(device)
+        last = looked_at.pop()() if device is None and looked_at else None
+        return found if last is None or found.kind != "cpu" else last.simulated_device
+
+
+@mutant(TENSORS)
+def waiting_again_copies_again(backend: Any) -> None:
+    """``synchronize`` runs the queue, and leaves it as it is: the replay of a captured graph."""
+    import numpy as np
+
+    copy, wait = backend.copy_to, backend.synchronize
+    queue: list[list[Any]] = []
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        made = copy(self, x, device, non_blocking)
+        if non_blocking and 0 < x.nbytes < SMALL and x.dtype.kind not in "USV":
+            queue.append([weakref.ref(made), made.view(np.ndarray).copy(), False])
+        return made
+
+    @replace(backend)
+    def synchronize(self: Any, device: Any) -> None:
+        wait(self, device)
+        for each in queue:
+            made, values, has_run = each
+            if has_run and made() is not None:
+                made().view(np.ndarray)[...] = values
+            each[2] = True
+
+
+@mutant(TENSORS)
+def scopes_of_one_device_are_one(backend: Any) -> None:
+    """Leaving a scope within a scope of the same device leaves both: MXNet's ``Context`` object."""
+    from unidev.registry import scopes
+
+    leave = scopes.leave_scope
+
+    @in_place_of(leave)
+    def leave_scope(owner: Any, *exc_info: Any) -> None:
+        leave(owner, *exc_info)
+        for each in scopes.stack.scopes:
+            if each.owner is owner:
+                each.device = None
+
+
+@mutant(TENSORS)
+def only_two_scopes_count(backend: Any) -> None:
+    """A third scope, within two others, is not looked at."""
+    from unidev.registry import scopes
+
+    @in_place_of(scopes.innermost_device)
+    def innermost_device(name: str) -> Any:
+        found = [each.device for each in scopes.stack.scopes if each.device is not None]
+        return found[:2][-1] if found and found[0].backend == name else None
+
+
+@mutant(TENSORS)
+def what_was_read_is_kept(backend: Any) -> None:
+    """``to_numpy`` reads a tensor once, whatever is written to it later: a mirror on the host."""
+    from unidev.tensors.creating import to_numpy
+
+    kept = KeptOf()
+
+    @in_place_of(to_numpy)
+    def read(x: Any) -> Any:
+        found = kept.get(x)
+        return kept.put(x, to_numpy(x)).copy() if found is None else found.copy()
+
+
+@mutant(TENSORS)
+def the_way_back_is_remembered(backend: Any) -> None:
+    """``as_in_device`` back to where a tensor came from gives the one that it was made of."""
+    from unidev.tensors import transfer
+
+    move = transfer.moved
+    sources = KeptOf()
+
+    @in_place_of(move)
+    def moved(operation: str, x: Any, target: Any, backend: Any, non_blocking: bool = False) -> Any:
+        source = (sources.get(x) or (lambda: None))()
+        if source is not None and backend.device_of(source) is target:
+            return source
+        made = move(operation, x, target, backend, non_blocking)
+        if made is not x:
+            sources.put(made, weakref.ref(x))
+        return made
+
+
+@mutant(TENSORS)
+def containers_share_a_memo(backend: Any) -> None:
+    """What one container's copy has copied, the next one's finds: ``deepcopy``'s memo, kept."""
+    from unidev.tensors.containers import map_tensors
+
+    kept = KeptOf()
+
+    @in_place_of(map_tensors)
+    def mapped(function: Any, tree: Any, **how: Any) -> Any:
+        def once(x: Any, backend: Any) -> Any:
+            made = function(x, backend)
+            found = (kept.get(x) or (lambda: None))()
+            if (
+                found is None
+                or backend.device_of(found) is not backend.device_of(made)
+                or found.tobytes() != made.tobytes()
+            ):
+                kept.put(x, weakref.ref(made))
+                return made
+            return found.view()
+
+        return map_tensors(once, tree, **how)
+
+
+@torch_mutant(TENSORS, profile="tensor")
+def a_second_conversion_is_the_first(backend: Any) -> None:
+    """What a tensor was converted to is given again, although ``copy=True``: a cache of views."""
+    from unidev.tensors.converting import convert
+
+    kept = KeptOf()
+
+    @in_place_of(convert)
+    def converted(x: Any, /, to: Any, *, device: Any = None, copy: Any = None) -> Any:
+        key = to, str(device)
+        known = kept.get(x) or {}
+        found = known.get(key, lambda: None)()
+        if found is None:
+            found = convert(x, to, device=device, copy=copy)
+            kept.put(x, {**known, key: weakref.ref(found)})
+        return found
