@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import example, given
-from hypothesis import strategies as st
 
 import unidev
 from unidev.conformance.kit.current import check_stays
 from unidev.conformance.kit.inputs import samples, trees
 from unidev.conformance.kit.inputs.examples import a_few
+from unidev.conformance.kit.inputs.strategies import from_seed, pick, some
 from unidev.conformance.kit.inputs.trees import Leaf, Tree
 from unidev.conformance.kit.reductions import OPERATIONS, check_numbers, corners, reducible
 from unidev.conformance.running.catalog import check
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
     Array = np.ndarray[Any, Any]
+    Random = np.random.Generator
 
 _NEEDS = ("collectives",)
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)
@@ -45,22 +46,21 @@ def test_values(bench: Workbench) -> None:
 
 def _check_operation(bench: Workbench, op: str, devices: list[Device]) -> None:
     dtypes = reducible(bench, op)
+    kinds = trees.Kinds(dtypes, trees.layouts(bench))
+
+    def drawn(rng: Random) -> tuple[Tree, list[Device], list[float] | None]:
+        tree, listed = kinds.tree(rng), some(rng, devices, 1, 5)
+        found = trees.with_a_large_one(tree, trees.size(rng)) if rng.integers(2) else tree
+        is_weighted = op == "mean" and rng.integers(2)
+        return found, listed, rng.uniform(0.1, 100, len(listed)).tolist() if is_weighted else None
 
     @a_few
-    @given(
-        trees.trees(dtypes, trees.layouts(bench)),
-        st.lists(st.sampled_from(devices), min_size=1, max_size=5),
-        st.none() | st.lists(st.floats(0.1, 100), min_size=5, max_size=5),
-        st.none() | trees.sizes(trees.LARGE),
-    )
-    @example(corners(op, dtypes), devices[:3], None, None)
-    @example(trees.many("float32"), devices[:2], None, None)
-    def combined(
-        tree: Tree, listed: list[Device], weights: list[float] | None, large: int | None
-    ) -> None:
-        found = tree if large is None else trees.with_a_large_one(tree, large)
-        used = weights[: len(listed)] if weights and op == "mean" else None
-        _check_values(bench, found, listed, (op, used))
+    @given(from_seed(drawn))
+    @example((corners(op, dtypes), devices[:3], None))
+    @example((trees.many("float32"), devices[:2], None))
+    def combined(case: tuple[Tree, list[Device], list[float] | None]) -> None:
+        tree, listed, weights = case
+        _check_values(bench, tree, listed, (op, weights))
 
     combined()
 
@@ -108,16 +108,17 @@ def test_means(bench: Workbench) -> None:
 def test_order(bench: Workbench) -> None:
     """Sums are taken in the order of the list: the same bits in every run, and on every device."""
     devices = bench.several(3)
+    dtypes = [name for name in ("float32", "float64") if name in bench.dtypes(*devices)]
+
+    def drawn(rng: Random) -> tuple[list[Device], Leaf]:
+        listed = [devices[place] for place in rng.permutation(len(devices))]
+        leaf = Leaf(pick(rng, dtypes), (max(trees.size(rng), 50),), seed=int(rng.integers(2**16)))
+        return listed, leaf
 
     @a_few
-    @given(
-        st.permutations(devices),
-        st.sampled_from([n for n in ("float32", "float64") if n in bench.dtypes(*devices)]),
-        trees.sizes(trees.LARGE).map(lambda size: max(size, 50)),
-        st.integers(0, 2**16),
-    )
-    def added(listed: list[Device], dtype: str, size: int, seed: int) -> None:
-        leaf = Leaf(dtype, (size,), seed=seed)
+    @given(from_seed(drawn))
+    def added(case: tuple[list[Device], Leaf]) -> None:
+        listed, leaf = case
         arrays = [leaf.values(number) for number in range(len(listed))]
         total = arrays[0].copy()
         for each in arrays[1:]:
@@ -167,14 +168,13 @@ def test_in_place(bench: Workbench) -> None:
     dtypes = reducible(bench, "sum")
     layouts = [layout for layout in trees.layouts(bench) if layout != "broadcast"]
 
+    kinds = trees.Kinds(dtypes, layouts)
+
     @a_few
-    @given(
-        trees.trees(dtypes, layouts),
-        st.lists(st.sampled_from(devices), min_size=1, max_size=4),
-    )
-    @example(_views(dtypes, layouts), devices[:3])
-    def written(tree: Tree, listed: list[Device]) -> None:
-        _check_in_place(bench, tree, listed)
+    @given(from_seed(lambda rng: (kinds.tree(rng), some(rng, devices, 1, 4))))
+    @example((_views(dtypes, layouts), devices[:3]))
+    def written(case: tuple[Tree, list[Device]]) -> None:
+        _check_in_place(bench, *case)
 
     written()
 

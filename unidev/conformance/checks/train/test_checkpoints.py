@@ -11,13 +11,13 @@ from unittest import mock
 
 import numpy as np
 from hypothesis import example, given
-from hypothesis import strategies as st
 
 import unidev
 from unidev import nn
 from unidev.conformance.kit.inputs import trees
 from unidev.conformance.kit.inputs.examples import a_couple, a_few
 from unidev.conformance.kit.inputs.samples import counting
+from unidev.conformance.kit.inputs.strategies import from_seed, pick, some
 from unidev.conformance.kit.inputs.trees import Leaf, Tree
 from unidev.conformance.kit.models.layered import IMAGES, called, check_close, glorot, made_on
 from unidev.conformance.kit.models.sample_models import Sample
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
+
+    Random = np.random.Generator
 
 _BOTH = ("models", "probe.models")
 
@@ -146,26 +148,30 @@ def test_any_dtype_and_size(bench: Workbench) -> None:
     """A checkpoint holds the bits of tensors of any dtype, size and layout, and gives them back."""
     devices = bench.devices
     dtypes = [dtype for dtype in bench.dtypes(*devices) if dtype in CODES]
+    kinds = trees.Kinds(dtypes, trees.layouts(bench), 1500, is_bits=True)
+
+    def drawn(rng: Random) -> tuple[Tree, list[str], Device]:
+        tree = kinds.tree(rng)
+        found = trees.with_a_large_one(tree, trees.size(rng)) if rng.integers(2) else tree
+        names = ["".join(some(rng, _CHARACTERS, 1, 12)) for _ in tree.leaves]
+        return found, list(dict.fromkeys(names)), pick(rng, devices)
+
+    many = trees.with_a_large_one(trees.many("float32"), 9_001)
 
     @a_few
-    @given(
-        trees.trees(dtypes, trees.layouts(bench), 1500, is_bits=True),
-        st.lists(_NAMES, min_size=trees.MOST_LEAVES, max_size=trees.MOST_LEAVES, unique=True),
-        st.none() | trees.sizes(trees.LARGE),
-        st.sampled_from(devices),
-    )
-    @example(_telling(dtypes), [f"{number}.x" for number in range(60)], None, devices[-1])
-    @example(trees.many("float32"), [f' "{number}"/ä. ' for number in range(40)], 9_001, devices[0])
-    def kept(tree: Tree, names: list[str], large: int | None, device: Device) -> None:
-        found = tree if large is None else trees.with_a_large_one(tree, large)
-        _check_kept(bench, found, names[: len(found.leaves)], device)
+    @given(from_seed(drawn))
+    @example((_telling(dtypes), [f"{number}.x" for number in range(60)], devices[-1]))
+    @example((many, [f' "{number}"/ä. ' for number in range(40)], devices[0]))
+    def kept(case: tuple[Tree, list[str], Device]) -> None:
+        tree, names, device = case
+        count = min(len(names), len(tree.leaves))
+        _check_kept(bench, Tree(tree.leaves[:count]), names[:count], device)
 
     kept()
     bench.evidence.add("held", dtypes)
 
 
-# Not `st.text`, which writes tables of all characters to a folder.
-_NAMES = st.lists(st.sampled_from("aZ0._/\\ '\"\n\tß中🙂"), min_size=1, max_size=12).map("".join)
+_CHARACTERS = "aZ0._/\\ '\"\n\tß中🙂"
 
 
 def _telling(dtypes: Sequence[str]) -> Tree:
@@ -224,15 +230,15 @@ _OPTIMIZERS = (
 def test_optimizer_state(bench: Workbench) -> None:
     """An optimizer that goes on from its stored state has its steps, dtypes, groups and bits."""
 
+    def drawn(rng: Random) -> tuple[int, int, Device, Device]:
+        steps, before = int(rng.integers(1, 5)), int(rng.integers(3))
+        return steps, before, pick(rng, bench.devices), pick(rng, bench.devices)
+
     @a_couple
-    @given(
-        st.integers(1, 4),
-        st.integers(0, 2),
-        st.sampled_from(bench.devices),
-        st.sampled_from(bench.devices),
-    )
-    @example(3, 0, bench.devices[-1], bench.cpu)
-    def restored(steps: int, steps_before: int, source: Device, target: Device) -> None:
+    @given(from_seed(drawn))
+    @example((3, 0, bench.devices[-1], bench.cpu))
+    def restored(case: tuple[int, int, Device, Device]) -> None:
+        steps, steps_before, source, target = case
         where = f"{steps} steps on {source}, to an optimizer on {target} of {steps_before} steps"
         saved, other = (_counting(bench, device) for device in (source, target))
         for sample, count in ((saved, steps), (other, steps_before)):

@@ -9,13 +9,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import example, given
-from hypothesis import strategies as st
 
 import unidev
 from unidev.conformance.judging.outcomes import NotApplicableError
 from unidev.conformance.kit.current import check_stays
 from unidev.conformance.kit.inputs import trees
 from unidev.conformance.kit.inputs.examples import a_couple
+from unidev.conformance.kit.inputs.strategies import from_seed, some
 from unidev.conformance.kit.models.held_models import HeldModel, holdable, one_of_each
 from unidev.conformance.kit.models.sample_models import INPUT, Sample
 from unidev.conformance.kit.oracle import overlapping_bytes, shown
@@ -65,16 +65,15 @@ def test_everything_arrives(bench: Workbench) -> None:
 @check(required=True, needs=("models",))
 def test_any_model(bench: Workbench) -> None:
     """However many tensors a model has, of any dtypes, all arrive, and come back; ties stay."""
-    dtypes = holdable(bench)
+    dtypes, there = holdable(bench), [bench.devices[-1]]
+    kinds = trees.Kinds(dtypes, is_bits=True)
 
     @a_couple
-    @given(
-        trees.trees(dtypes, is_bits=True),
-        st.lists(st.sampled_from(bench.devices), min_size=1, max_size=3),
-    )
-    @example(one_of_each(dtypes), [bench.devices[-1]])
-    @example(trees.many("float32"), [bench.devices[-1]])
-    def moved(tree: Tree, way: list[Device]) -> None:
+    @given(from_seed(lambda rng: (kinds.tree(rng), some(rng, bench.devices, 1, 3))))
+    @example((one_of_each(dtypes), there))
+    @example((trees.many("float32"), there))
+    def moved(case: tuple[Tree, list[Device]]) -> None:
+        tree, way = case
         held, here = HeldModel(bench, tree), bench.cpu
         for device in (*way, bench.cpu):
             where, before = f"{here} to {device}", held.memory()

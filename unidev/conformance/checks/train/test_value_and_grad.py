@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import example, given
-from hypothesis import strategies as st
 
 import unidev
 from unidev.conformance.kit.inputs.examples import a_few
+from unidev.conformance.kit.inputs.strategies import from_seed, pick
 from unidev.conformance.kit.inputs.trees import numbers_in
 from unidev.conformance.kit.models.differentiating import (
     check_gradient,
@@ -25,7 +25,7 @@ from unidev.conformance.kit.models.differentiating import (
 from unidev.conformance.kit.models.drawn_losses import (
     DrawnLoss,
     differentiable,
-    losses,
+    drawn_loss,
     shared_losses,
 )
 from unidev.conformance.kit.models.sample_models import Sample
@@ -90,12 +90,14 @@ def test_of_any_tree(bench: Workbench) -> None:
     Where tensors can be written to, gradients share no memory with each other or with a leaf.
     """
     devices = bench.devices
+    dtypes = differentiable(bench, devices[-1])
 
     @a_few
-    @given(losses(differentiable(bench, devices[-1])), st.sampled_from(devices))
-    @example(shared_losses("float32"), devices[0])
-    @example(shared_losses("float32"), devices[-1])
-    def differentiated(loss: DrawnLoss, device: Device) -> None:
+    @given(from_seed(lambda rng: (drawn_loss(rng, dtypes), pick(rng, devices))))
+    @example((shared_losses("float32"), devices[0]))
+    @example((shared_losses("float32"), devices[-1]))
+    def differentiated(case: tuple[DrawnLoss, Device]) -> None:
+        loss, device = case
         xs = loss.leaves(bench, device)
         parameters, seen = loss.tree.nested(xs), [bench.probe.read(x) for x in xs]
 

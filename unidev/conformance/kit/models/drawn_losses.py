@@ -11,9 +11,9 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 import unidev
+from unidev.conformance.kit.inputs.strategies import pick, some
 from unidev.conformance.kit.inputs.trees import MOST_LEAVES, Leaf, Tree
 from unidev.conformance.kit.models.differentiating import plus, times, total, wholes
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
     Array = np.ndarray[Any, Any]
+    Random = np.random.Generator
     Tensor = Any
 
 _USES = ("alone", "squared", "plus", "times", "idle")
@@ -100,21 +101,17 @@ class DrawnLoss:
         ]
 
 
-@st.composite
-def losses(draw: st.DrawFn, dtypes: Sequence[str]) -> DrawnLoss:
-    """Of 1 to 40 leaves of one dtype."""
-    dtype, count = (
-        draw(st.sampled_from(dtypes)),
-        draw(st.integers(1, 4) | st.integers(5, MOST_LEAVES)),
-    )
+def drawn_loss(rng: Random, dtypes: Sequence[str]) -> DrawnLoss:
+    """A loss of 1 to 40 leaves of one dtype."""
+    dtype = pick(rng, dtypes)
+    count = int(rng.integers(1, 5) if rng.integers(2) else rng.integers(5, MOST_LEAVES + 1))
     # Not every framework has a matrix product of 16 bits on the CPU.
-    some = _SHAPES[:1] if dtype in _SMALL else _SHAPES
-    shapes = draw(st.lists(st.sampled_from(some), min_size=count, max_size=count))
-    leaves = tuple(Leaf(dtype, shape, seed=number) for number, shape in enumerate(shapes))
-    uses = draw(st.lists(st.sampled_from(_USES), min_size=count, max_size=count))
-    tied = draw(st.lists(st.integers(0, count - 1), max_size=2))
+    shapes = _SHAPES[:1] if dtype in _SMALL else _SHAPES
+    leaves = tuple(Leaf(dtype, pick(rng, shapes), seed=number) for number in range(count))
+    uses = [pick(rng, _USES) for _ in range(count)]
     first = "alone" if uses[0] == "idle" else uses[0]
-    return DrawnLoss(Tree(leaves, tuple(tied), draw(st.integers(0, 2**16))), (first, *uses[1:]))
+    tied = tuple(some(rng, range(count), 0, 2))
+    return DrawnLoss(Tree(leaves, tied, int(rng.integers(2**16))), (first, *uses[1:]))
 
 
 def shared_losses(dtype: str) -> DrawnLoss:
