@@ -107,7 +107,10 @@ class ModelProbe(ABC):
 
     @abstractmethod
     def step(self, model: Model, optimizer: Optimizer, x: Tensor) -> None:
-        """One training step on the output's sum of squares; may leave gradients behind."""
+        """One training step on the output's sum of squares.
+
+        It may leave gradients behind: of a frozen parameter, too, as if it were frozen since.
+        """
 
     @abstractmethod
     def optimizer_tensors(self, optimizer: Optimizer) -> Mapping[str, Tensor]:
@@ -138,10 +141,11 @@ class ModelProbe(ABC):
     compiled: Callable[[], Model] = unsupported("the framework compiles no models")
     """A model of the shapes above, built and on the CPU, of which the framework compiles all."""
 
-    remembering: Callable[[], tuple[Model, Callable[[], object]]] = unsupported(
+    remembering: Callable[[bool], tuple[Model, Callable[[], object]]] = unsupported(
         "the framework's models keep no device beside their tensors"
     )
-    """A model on the CPU that keeps its native device in an attribute, and what reads that."""
+    """``remembering(refuses)``: a model on the CPU that keeps its native device in an attribute,
+    and what reads that; with ``refuses``, one whose last part refuses to be moved."""
 
     embedding: Callable[[Device], tuple[Tensor, Tensor]] = unsupported(
         "the framework stores no gradients in the parameters"

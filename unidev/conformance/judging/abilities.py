@@ -72,7 +72,7 @@ _TRIALS: dict[str, Trial] = {
     "probe.models.unbuilt": lambda _, call: call(),
     "probe.models.spread": lambda _, call: call(),
     "probe.models.compiled": lambda _, call: call(),
-    "probe.models.remembering": lambda _, call: call(),
+    "probe.models.remembering": lambda _, call: call(False),
     "probe.models.counting_optimizer": lambda backend, call: call(_model(backend)),
     "probe.models.holding": lambda _, call: call({}, {}),
     "probe.models.embedding": lambda backend, call: call(backend.cpu),

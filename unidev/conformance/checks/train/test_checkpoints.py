@@ -240,7 +240,7 @@ def test_optimizer_state(bench: Workbench) -> None:
     def restored(case: tuple[int, int, Device, Device]) -> None:
         steps, steps_before, source, target = case
         where = f"{steps} steps on {source}, to an optimizer on {target} of {steps_before} steps"
-        saved, other = (_counting(bench, device) for device in (source, target))
+        saved, other = (Sample.counting_on(bench, device) for device in (source, target))
         for sample, count in ((saved, steps), (other, steps_before)):
             for _ in range(count):
                 sample.step()
@@ -264,12 +264,6 @@ def test_optimizer_state(bench: Workbench) -> None:
         _check_alike(bench, saved, other, f"{where}, and a step more")
 
     restored()
-
-
-def _counting(bench: Workbench, device: Device) -> Sample:
-    sample = Sample.on(bench, device)
-    sample.optimizer = sample.probe.counting_optimizer(sample.model)
-    return sample
 
 
 def _check_alike(bench: Workbench, one: Sample, other: Sample, where: str) -> None:

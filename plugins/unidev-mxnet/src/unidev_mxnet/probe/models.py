@@ -118,13 +118,13 @@ class MxnetModelProbe(ModelProbe):
             optimizer.step(1)
 
     def optimizer_tensors(self, optimizer: Optimizer) -> Mapping[str, Tensor]:
-        """The momentum of each parameter."""
-        states = optimizer._updaters[0].states
-        return {
-            parameter.name: states[index]
-            for index, parameter in enumerate(optimizer._params)
-            if states.get(index) is not None
-        }
+        """The momentum of each parameter, or Adam's two moments."""
+        found = {}
+        for index, parameter in enumerate(optimizer._params):
+            state = optimizer._updaters[0].states.get(index)
+            several = state if isinstance(state, tuple) else [] if state is None else [state]
+            found |= {f"{parameter.name}.{number}": x for number, x in enumerate(several)}
+        return found
 
     def add_hook(self, model: Model, call: Callable[[], None]) -> None:
         """``register_forward_hook``."""

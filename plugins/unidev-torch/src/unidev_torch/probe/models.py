@@ -56,6 +56,14 @@ class Remembering(nn.Sequential):
         return super().to(*args, **options)
 
 
+class Refusing(nn.Linear):
+    """Refuses every move, as quantized layers do."""
+
+    def to(self, *_arguments: Any, **_options: Any) -> Refusing:
+        """Raises, in words of its own."""
+        raise ValueError("this layer stays where it is")
+
+
 class Unbuilt(nn.Sequential):
     """Lazy layers, with the sample's shapes."""
 
@@ -127,6 +135,9 @@ class TorchModelProbe(ModelProbe):
         optimizer.zero_grad()
         model(x).square().sum().backward()
         optimizer.step()
+        for parameter in model.parameters():
+            if not parameter.requires_grad:
+                parameter.grad = torch.full_like(parameter, 0.5)
 
     def optimizer_tensors(self, optimizer: torch.optim.Optimizer) -> Mapping[str, torch.Tensor]:
         """The momenta."""
@@ -150,10 +161,11 @@ class TorchModelProbe(ModelProbe):
         """By ``torch.compile``, without a compiler for the machine."""
         return torch.compile(self.model().get_submodule("first"), backend="eager")
 
-    def remembering(self) -> tuple[nn.Module, Callable[[], object]]:
+    def remembering(self, refuses: bool) -> tuple[nn.Module, Callable[[], object]]:
         """A module that overrides ``to``, as Lightning's do."""
         model = Remembering(nn.Linear(_WIDTH, _WIDTH))
-        return nn.Sequential(model), lambda: model.device
+        others = [Refusing(_WIDTH, _WIDTH)] if refuses else []
+        return nn.Sequential(model, *others), lambda: model.device
 
     def embedding(self, device: Device) -> tuple[torch.Tensor, torch.Tensor]:
         """``backward`` stores the gradient in ``weight.grad``."""
