@@ -152,13 +152,14 @@ class ModelProbe(ABC):
     )
     """The weight of an embedding on the device, looked up twice, and its gradient, stored so."""
 
-    counting_optimizer: Callable[[Model], Optimizer] = unsupported(
+    counting_optimizer: Callable[[Model, bool], Optimizer] = unsupported(
         "the backend's probe makes no optimizer that counts its steps"
     )
-    """``counting_optimizer(model)``: one that counts its steps, such as Adam, for ``step``.
+    """``counting_optimizer(model, is_other)``: one that counts its steps, such as Adam.
 
     If the framework has groups of parameters, those of the model are in two, with learning rates of
-    their own."""
+    their own. With ``is_other``, it has other settings: those that ``Models.optimizer_state``
+    keeps."""
 
     holding: Callable[[Mapping[str, Tensor], Mapping[str, Tensor]], Model] = unsupported(
         "the backend's probe makes no models of given tensors"

@@ -15,6 +15,7 @@ import unidev
 from unidev.conformance.kit.inputs.examples import a_handful
 from unidev.conformance.kit.inputs.strategies import from_seed, pick, some
 from unidev.conformance.kit.models.differentiating import (
+    after_gradients,
     check_gradient,
     check_none,
     gradients,
@@ -311,7 +312,7 @@ def test_second_order(bench: Workbench, source: Device, target: Device) -> None:
 def test_no_grad_records_nothing(bench: Workbench) -> None:
     """Inside no_grad nothing is recorded, copies neither; afterwards it is again.
 
-    Also after inner scopes, and after exceptions.
+    Also after inner scopes, after exceptions, and after ``value_and_grad``, which records there.
     """
     x, ring = wholes(2, 3), bench.ring()
 
@@ -327,7 +328,7 @@ def test_no_grad_records_nothing(bench: Workbench) -> None:
 
         def function(x: Any) -> Any:
             squared = times(x, x)
-            cut = within_scopes(levels, lambda: times(x, x))
+            cut = within_scopes(levels, lambda: after_gradients(bench, device, lambda: times(x, x)))
             copied = within_scopes(levels, lambda: _copied(name, squared, target))
             if name == "as_in_device" and device is target:
                 copied = cut

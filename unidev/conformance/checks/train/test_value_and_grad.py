@@ -217,20 +217,33 @@ def test_of_a_model(bench: Workbench, device: Device) -> None:
 
 @check(required=True, needs=("autograd", "models", "probe.models"), over="devices")
 def test_leaves_the_models_gradients(bench: Workbench, device: Device) -> None:
-    """Gradients that the framework keeps in the model are not created, changed or lost."""
-    sample = Sample.on(bench, device)
-    _check_gradients_stay(bench, sample, f"on {device}, before any")
+    """Gradients that the framework keeps in the model are not created, changed or lost.
+
+    Nor those in another model that the loss uses, as a generator's loss uses a critic.
+    """
+    sample, critic = Sample.on(bench, device), Sample.on(bench, device)
+    _check_gradients_stay(bench, sample, critic, f"on {device}, before any")
     sample.step()
-    _check_gradients_stay(bench, sample, f"on {device}, after a step")
+    critic.step()
+    _check_gradients_stay(bench, sample, critic, f"on {device}, after a step")
 
 
-def _check_gradients_stay(bench: Workbench, sample: Sample, where: str) -> None:
+def _check_gradients_stay(bench: Workbench, sample: Sample, critic: Sample, where: str) -> None:
     def kept() -> dict[str, bytes]:
-        tensors = sample.probe.tensors(sample.model)
-        return {name: bench.probe.read(x) for name, x in tensors.items() if name.endswith(".grad")}
+        return {
+            f"{name} of the {whose}": bench.probe.read(x)
+            for whose, each in (("model", sample), ("model that the loss uses", critic))
+            for name, x in each.tensors().items()
+            if name.endswith(".grad")
+        }
+
+    def loss_of(model: Any, x: Any) -> Any:
+        with unidev.device_of(x):
+            y = model(x)
+        return critic.loss_of(critic.model, y)
 
     before = kept()
-    bench.works(unidev.value_and_grad(sample.loss_of), sample.model, sample.x)
+    bench.works(unidev.value_and_grad(loss_of), sample.model, sample.x)
     after = kept()
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     assert not changed, f"{where}: value_and_grad has changed {changed}"
@@ -240,6 +253,7 @@ def _check_gradients_stay(bench: Workbench, sample: Sample, where: str) -> None:
 @check(required=True, needs=("autograd",), over="devices")
 def test_sgd_is_exact(bench: Workbench, device: Device) -> None:
     """``sgd`` gives parameter minus lr times gradient, in place if tensors can be written to."""
+    _check_many_descend(bench, device)
     values, down = wholes(2, 3), wholes(2, 3, start=2)
     expected = values - np.float32(0.25) * down
     is_mutable = not isinstance(bench.probe.write, Unsupported)
@@ -260,6 +274,17 @@ def test_sgd_is_exact(bench: Workbench, device: Device) -> None:
         assert after == memory, f"{where}: the memory was {memory}, and is {after}"
     else:
         bench.oracle.check_bytes(x, values.tobytes(), f"{where}, the old tensor")
+
+
+def _check_many_descend(bench: Workbench, device: Device) -> None:
+    """As many parameters as a model has, more than any block in which they are updated."""
+    for count in (1, 67, 130):
+        arrays = [wholes(1 + n % 4, 3, start=n % 7) for n in range(count)]
+        xs, grads = ([bench.make(each, device) for each in arrays] for _ in range(2))
+        new = bench.works(unidev.sgd, xs, grads, lr=0.5)
+        for position, (each, array) in enumerate(zip(new, arrays, strict=True)):
+            where = f"sgd of {count} tensors on {device}, number {position} of shape {array.shape}"
+            bench.oracle.check_bytes(each, (array / 2).tobytes(), where)
 
 
 @check(required=True, needs=("autograd",), over="devices")

@@ -49,10 +49,10 @@ class Sample:
         return sample
 
     @classmethod
-    def counting_on(cls, bench: Workbench, device: Device) -> Sample:
+    def counting_on(cls, bench: Workbench, device: Device, *, is_other: bool = False) -> Sample:
         """A new sample on ``device`` whose optimizer counts its steps, and has groups."""
         sample = cls.on(bench, device)
-        sample.optimizer = sample.probe.counting_optimizer(sample.model)
+        sample.optimizer = sample.probe.counting_optimizer(sample.model, is_other)
         return sample
 
     @property

@@ -166,10 +166,11 @@ class MxnetModelProbe(ModelProbe):
             made(mx.np.ones((2, 4)))
         return made
 
-    def counting_optimizer(self, model: Model) -> Optimizer:
+    def counting_optimizer(self, model: Model, is_other: bool) -> Optimizer:
         """``Trainer`` with Adam; Gluon has no groups."""
         with mx.util.np_array(True):
-            return Trainer(model.collect_params(), "adam", {"learning_rate": 0.05})
+            options = {"learning_rate": 0.01 if is_other else 0.05}
+            return Trainer(model.collect_params(), "adam", options)
 
     def holding(self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor]) -> Model:
         """A block without a ``forward``; buffers are parameters without gradients."""

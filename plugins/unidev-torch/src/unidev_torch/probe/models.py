@@ -175,14 +175,15 @@ class TorchModelProbe(ModelProbe):
         assert gradient is not None
         return layer.weight, gradient
 
-    def counting_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+    def counting_optimizer(self, model: nn.Module, is_other: bool) -> torch.optim.Optimizer:
         """Adam, with two groups."""
         first, *others = model.parameters()
+        betas = (0.5, 0.9) if is_other else (0.8, 0.99)
         groups: list[dict[str, Any]] = [
             {"params": others},
-            {"params": [first], "lr": 0.02, "betas": (0.8, 0.99)},
+            {"params": [first], "lr": 0.02, "betas": betas},
         ]
-        return torch.optim.Adam(groups, lr=0.05)
+        return torch.optim.Adam(groups, lr=0.01 if is_other else 0.05)
 
     def holding(
         self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]
