@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
+    Random = np.random.Generator
+
 
 @check(required=True, needs=("autograd",), over="devices")
 def test_of_a_tensor(bench: Workbench, device: Device) -> None:
@@ -91,11 +93,15 @@ def test_of_any_tree(bench: Workbench) -> None:
     """
     devices = bench.devices
     dtypes = differentiable(bench, devices[-1])
+    flattens = not isinstance(bench.backend.functions, Unsupported)
+
+    def drawn(rng: Random) -> tuple[DrawnLoss, Device]:
+        return drawn_loss(rng, dtypes, flattens=flattens), pick(rng, devices)
 
     @a_few
-    @given(from_seed(lambda rng: (drawn_loss(rng, dtypes), pick(rng, devices))))
+    @given(from_seed(drawn))
     @example((shared_losses("float32"), devices[0]))
-    @example((shared_losses("float32"), devices[-1]))
+    @example((shared_losses("float32", is_flattened=flattens), devices[-1]))
     def differentiated(case: tuple[DrawnLoss, Device]) -> None:
         loss, device = case
         xs = loss.leaves(bench, device)
