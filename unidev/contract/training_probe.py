@@ -138,6 +138,13 @@ class ModelProbe(ABC):
     )
     """A model whose parameters are all mirrored on several devices; needs two GPUs."""
 
+    joining: Callable[[], Model] = unsupported(
+        "the backend's probe makes no net whose layers pass on more than a tensor"
+    )
+    """A net that calls two layers, built and on the CPU, the same each time, that maps ``(n, 4)``.
+
+    The first returns two tensors in a container, which the second takes."""
+
     compiled: Callable[[], Model] = unsupported("the framework compiles no models")
     """A model of the shapes above, built and on the CPU, of which the framework compiles all."""
 

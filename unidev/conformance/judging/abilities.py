@@ -71,6 +71,7 @@ _TRIALS: dict[str, Trial] = {
     "probe.models.add_hook": lambda backend, call: call(_model(backend), lambda: None),
     "probe.models.unbuilt": lambda _, call: call(),
     "probe.models.spread": lambda _, call: call(),
+    "probe.models.joining": lambda _, call: call(),
     "probe.models.compiled": lambda _, call: call(),
     "probe.models.remembering": lambda _, call: call(False),
     "probe.models.counting_optimizer": lambda backend, call: call(_model(backend), False),

@@ -192,24 +192,30 @@ def test_failures(bench: Workbench) -> None:
 
 @check(required=True, needs=("collectives", "models", "autograd", "layers"))
 def test_statistics(bench: Workbench) -> None:
-    """Running statistics of each batch norm are the mean over replicas, weighted by rows."""
+    """Running statistics of each batch norm are the mean over replicas, weighted by rows.
+
+    However deep in the model it is.
+    """
     devices = bench.several(3)
 
-    def drawn(rng: Random) -> tuple[int, int, int]:
-        norms, rows = int(rng.integers(1, 4)), int(rng.integers(5, 18))
-        return norms, rows, int(rng.integers(2, len(devices) + 1))
+    def drawn(rng: Random) -> tuple[int, int, int, int]:
+        norms, rows, depth = (int(rng.integers(*ends)) for ends in ((1, 4), (5, 18), (0, 7)))
+        return norms, rows, int(rng.integers(2, len(devices) + 1)), depth
 
     @a_couple
     @given(from_seed(drawn))
-    @example((1, ROWS, 2))
-    @example((2, ROWS, 3))
-    def averaged(case: tuple[int, int, int]) -> None:
-        norms, rows, count = case
+    @example((1, ROWS, 2, 0))
+    @example((2, ROWS, 3, 5))
+    def averaged(case: tuple[int, int, int, int]) -> None:
+        norms, rows, count, depth = case
         used = devices[: min(count, rows // 2)]
-        where = f"{norms} batch norms, {rows} rows on {[*map(str, used)]}"
+        where = f"{norms} batch norms, {depth + 1} deep, {rows} rows on {[*map(str, used)]}"
         # Without anything between them, each would see the bias of the one before as its mean.
         pair = (partial(nn.batch_norm, 4, momentum=0.5), nn.relu)
-        model, names = nn.sequential(*(f() for f in pair * norms)), list("024")[:norms]
+        model = nn.sequential(*(f() for f in pair * norms))
+        for _ in range(depth):
+            model = nn.sequential(model)
+        names = ["0." * depth + each for each in "024"[:norms]]
         fill(bench, model, {f"{name}.bias" for name in names})
         net = unidev.DataParallel(model, used, reduction="sum")
         values = np.resize(INPUT, (rows, 4)) + np.arange(rows, dtype="float32")[:, None]

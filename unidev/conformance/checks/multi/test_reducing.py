@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -135,11 +136,11 @@ def test_memory(bench: Workbench) -> None:
     """Results are in memory of no input and no other device, and a write to one stays there."""
     devices = bench.several(3)
     for listed in (devices, [devices[1]] * 3, devices[:1]):
-        for size in (3, 2**20 + 1):  # packed, and by itself
-            trees = [_two(bench, size, device) for device in listed]
+        for size, count in ((3, 2), (3, 1), (2**20 + 1, 2)):  # packed, and by themselves
+            trees = [_several(bench, size, count, device) for device in listed]
             before = [bench.probe.read(x) for tree in trees for x in tree]
             results = unidev.all_reduce(trees)
-            where = f"all_reduce of {size} numbers on {listed}"
+            where = f"all_reduce of {count} tensors of {size} numbers on {listed}"
             for x, content in zip((x for tree in trees for x in tree), before, strict=True):
                 bench.oracle.check_bytes(x, content, f"{where}, an input")
             for one, other in combinations([*trees, *results], 2):
@@ -151,8 +152,8 @@ def test_memory(bench: Workbench) -> None:
                 bench.oracle.check_elements_apart(every, where)
 
 
-def _two(bench: Workbench, size: int, device: Device) -> list[Any]:
-    return [bench.make(samples.counting((size,)), device) for _ in range(2)]
+def _several(bench: Workbench, size: int, count: int, device: Device) -> list[Any]:
+    return [bench.make(samples.counting((size,)), device) for _ in range(count)]
 
 
 @check(required=True, needs=_NEEDS)
@@ -192,24 +193,32 @@ def _check_in_place(bench: Workbench, tree: Tree, listed: list[Device]) -> None:
     ]
     lists = [[x for x, _ in pairs] for pairs in made]
     before = [[bench.probe.read(base) for _, base in pairs] for pairs in made]
+    are_views = [[_has_any(x) and bench.oracle.shares(x, y) for x, y in pairs] for pairs in made]
+    memory = [[_has_any(x) and bench.oracle.storage(x) for x, _ in pairs] for pairs in made]
     expected = tree.places(unidev.all_reduce([*map(tree.nested, lists)])[0])  # the same on each
     given_trees = [*map(tree.nested, lists)]
     result = bench.works(unidev.all_reduce, given_trees, in_place=True)
     assert result is given_trees, "in place, the result is not the list that was given"
-    for pairs, contents, device in zip(made, before, listed, strict=True):
+    for number, (pairs, contents, device) in enumerate(zip(made, before, listed, strict=True)):
         for position, (x, base) in enumerate(pairs):
             leaf, content = tree.leaves[position], contents[position]
             where = f"in place on {device}, {tree.where(position)}"
             total = bench.probe.read(expected[position])
             bench.oracle.check_device(x, device, where)
             bench.oracle.check_bytes(x, total, where)
+            now = _has_any(x) and bench.oracle.storage(x)
+            assert now == memory[number][position], f"{where}: it is in other memory"
             if x is base:
                 continue
             around = _written_within(leaf, content, total)
-            is_view = bool(content) and bench.oracle.shares(x, base)
             bench.oracle.check_bytes(
-                base, around if is_view else content, f"{where}: the larger tensor around it"
-            )
+                base, around if are_views[number][position] else content,
+                f"{where}: the larger tensor around it",
+            )  # fmt: skip
+
+
+def _has_any(x: Any) -> bool:
+    return bool(math.prod(x.shape))
 
 
 def _written_within(leaf: Leaf, base: bytes, part: bytes) -> bytes:

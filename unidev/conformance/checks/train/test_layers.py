@@ -198,11 +198,8 @@ def test_dropout(bench: Workbench, device: Device) -> None:
 
 def _check_modes_stay(bench: Workbench, device: Device, depth: int) -> None:
     """``evaluate_accuracy`` infers, and leaves each layer the mode that it had."""
-    still, drops, outputs = (
-        nn.dropout(0.5),
-        nn.dropout(0.5),
-        made_on(device, lambda: nn.dense(4, 3)),
-    )
+    still, drops = nn.dropout(0.5), nn.dropout(0.5)
+    outputs = made_on(device, lambda: nn.dense(4, 3))
     inner = [still, drops]
     for _ in range(depth):
         inner = [nn.sequential(layer) for layer in inner]
@@ -249,7 +246,8 @@ def _check_residual(
     def expected(weight: Array) -> Array:
         given = ROWS.astype("float64")
         h = neural.linear(given, weight, has["bias"]) if has_weights else given
-        return given + reference(h)
+        total: Array = given + reference(h)
+        return total
 
     x = bench.make(ROWS, device)
     with device:

@@ -88,11 +88,15 @@ def after_gradients(bench: Workbench, device: Device, call: Callable[[], Tensor]
     """``call()``, once ``value_and_grad`` has returned here, and has passed on an error."""
     values = wholes(2, 3)
     x = bench.make(values, device)
-    _, slope = bench.works(unidev.value_and_grad(lambda x: total(times(x, x))), x)
+    _, slope = bench.works(unidev.value_and_grad(_squares), x)
     check_gradient(bench, slope, 2 * values, device, f"value_and_grad inside no_grad, on {device}")
     with contextlib.suppress(ZeroDivisionError):
         unidev.value_and_grad(_raising)(x)
     return call()
+
+
+def _squares(x: Tensor) -> Tensor:
+    return total(times(x, x))
 
 
 def _raising(_: Tensor) -> Tensor:

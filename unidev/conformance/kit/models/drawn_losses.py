@@ -1,7 +1,8 @@
 """Losses of many leaves, drawn, with their gradients.
 
 A loss is a sum: of a leaf, of its square, or of its sum or product with the last leaf of the same
-shape; some leaves are flattened first, and so have the shape of others. Leaves are small whole numbers, so gradients are exact in each dtype.
+shape; some leaves are flattened first, and so have the shape of others. Leaves are small whole
+numbers, so gradients are exact in each dtype.
 """
 
 from __future__ import annotations

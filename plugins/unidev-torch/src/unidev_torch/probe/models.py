@@ -56,6 +56,23 @@ class Remembering(nn.Sequential):
         return super().to(*args, **options)
 
 
+class Forking(nn.Linear):
+    """Passes on its input, too."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        """The result, and ``x``, in a container."""
+        return {"both": (super().forward(x), [x])}
+
+
+class Joining(nn.Linear):
+    """Takes what ``Forking`` returns."""
+
+    def forward(self, given: Any) -> torch.Tensor:
+        """Of the sum of both."""
+        y, (x,) = given["both"]
+        return super().forward(x + y)
+
+
 class Refusing(nn.Linear):
     """Refuses every move, as quantized layers do."""
 
@@ -156,6 +173,14 @@ class TorchModelProbe(ModelProbe):
     def unbuilt(self) -> nn.Module:
         """A model of lazy layers."""
         return Unbuilt()
+
+    def joining(self) -> nn.Module:
+        """A ``Sequential`` of two layers, of the same weights each time."""
+        model = nn.Sequential(Forking(_WIDTH, _WIDTH), Joining(_WIDTH, _WIDTH))
+        with torch.no_grad():
+            for x in model.parameters():
+                x.copy_(torch.sin(torch.arange(x.numel()) * 0.7).reshape(x.shape))
+        return model
 
     def compiled(self) -> Any:
         """By ``torch.compile``, without a compiler for the machine."""
