@@ -102,10 +102,11 @@ class Probe(ABC):
     )
     """A tensor on the device whose memory was deleted or donated."""
 
-    cut_short: Callable[[Device], Tensor] = unsupported(
+    cut_short: Callable[[Device], Sequence[Tensor]] = unsupported(
         "the framework does not shorten the memory of a tensor that is in use"
     )
-    """A matrix on the device whose memory ends before its last element, but is not empty."""
+    """Tensors on the device whose memory ends before their last element, but is not empty: a
+    matrix, and a view that begins at the end of what is left."""
 
     read_out: Callable[[Tensor], object] = unsupported("the backend has no tracer to test with it")
     """Reads a tensor's values into Python, by a call of the framework that the tracer records."""

@@ -76,14 +76,14 @@ def _is_within(value: float, limits: Any) -> bool:
 @check(needs=("probe.cut_short",), over="ring")
 def test_memory_that_is_cut_short(bench: Workbench, device: Device, target: Device) -> None:
     """A tensor whose memory ends before its last element is refused where it would be read."""
-    x = bench.probe.cut_short(device)
-    for tree in (x, [x]):
-        bench.expect(unidev.DeletedTensorError, unidev.copy_to, tree, target)
-    bench.expect(unidev.DeletedTensorError, unidev.to_numpy, x)
-    bench.expect(unidev.DeletedTensorError, unidev.array, x, device=target)
-    bench.expect(unidev.DeletedTensorError, unidev.array, x, dtype="int64", device=target)
-    if target is not device:
-        bench.expect(unidev.DeletedTensorError, unidev.as_in_device, x, target)
+    for x in bench.probe.cut_short(device):
+        for tree in (x, [x]):
+            bench.expect(unidev.DeletedTensorError, unidev.copy_to, tree, target)
+        bench.expect(unidev.DeletedTensorError, unidev.to_numpy, x)
+        bench.expect(unidev.DeletedTensorError, unidev.array, x, device=target)
+        bench.expect(unidev.DeletedTensorError, unidev.array, x, dtype="int64", device=target)
+        if target is not device:
+            bench.expect(unidev.DeletedTensorError, unidev.as_in_device, x, target)
     bench.evidence.add("refused", f"{device} to {target}")
 
 

@@ -129,11 +129,13 @@ class TorchProbe(Probe):
         x.untyped_storage().resize_(0)
         return x
 
-    def cut_short(self, device: Device) -> torch.Tensor:
-        """A tensor whose storage was resized to all but its last element."""
-        x = torch.ones((2, 3), device=_native(device))
-        x.untyped_storage().resize_(20)
-        return x
+    def cut_short(self, device: Device) -> Sequence[torch.Tensor]:
+        """Tensors whose storage was resized: to all but its last element, and to its first half."""
+        x, base = (torch.ones(shape, device=_native(device)) for shape in ((2, 3), (8,)))
+        half = base[4:]
+        for each, nbytes in ((x, 20), (base, 16)):
+            each.untyped_storage().resize_(nbytes)
+        return [x, half]
 
 
 def side_stream_of(backend: Backend) -> Any:

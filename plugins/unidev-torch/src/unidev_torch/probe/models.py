@@ -213,13 +213,28 @@ class TorchModelProbe(ModelProbe):
     def holding(
         self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]
     ) -> nn.Module:
-        """A module without a ``forward``."""
+        """A module without a ``forward``, most of whose buffers are views of one storage."""
         model = nn.Module()
         made: dict[int, nn.Parameter] = {}
         for name, x in parameters.items():
             if id(x) not in made:
                 made[id(x)] = nn.Parameter(x.clone())
             model.register_parameter(name, made[id(x)])
-        for name, x in buffers.items():
-            model.register_buffer(name, x.clone())
+        for number, (name, x) in enumerate(_side_by_side(buffers).items()):
+            model.register_buffer(name, x.clone() if number % 4 == 3 else x)
         return model
+
+
+def _side_by_side(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Copies of these in one storage, one after the other, wherever their dtypes may begin.
+
+    As FSDP and ``torch._utils._flatten_dense_tensors`` lay them out, but of any dtypes.
+    """
+    raw = torch.zeros(4 + sum(x.nbytes + x.itemsize for x in tensors.values()), dtype=torch.uint8)
+    found, begin = {}, 4
+    for name, x in tensors.items():
+        begin = -(-begin // x.itemsize) * x.itemsize
+        flat = raw[begin : begin + x.nbytes].view(x.dtype)
+        found[name] = flat.reshape(x.shape).copy_(x)
+        begin += x.nbytes
+    return found
