@@ -6,9 +6,13 @@ between layers, fewer than 16 conversions after one that is held.
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from mutants.mutant import TORCH, in_place_of, mutant, replace, replace_value, torch_mutant
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @torch_mutant("data_parallel.statistics", profile="multi")
@@ -75,9 +79,10 @@ def a_pack_of_one_is_that_tensor(backend: Any) -> None:
 @mutant("workers.values", plugin=TORCH, profile="multi", simulated_count=0)
 def large_unsigned_integers_compare_as_signed(backend: Any) -> None:
     """Between processes, by gloo: numbers from 2**63 on are less than all others."""
-    from unidev_torch.group import engine
+    from unidev_torch.group.engine import TorchEngine
 
-    replace_value(engine, "_ORDERED", engine._ORDERED | {"uint64"})
+    ordered = TorchEngine.carries["min"] | {"uint64"}
+    replace_value(TorchEngine, "carries", {**TorchEngine.carries, "min": ordered, "max": ordered})
 
 
 @torch_mutant("converting.lifetime", profile="interop")
@@ -121,12 +126,18 @@ def the_negative_bit_is_not_shared(backend: Any) -> None:
 def scopes_end_what_is_innermost(backend: Any) -> None:
     """A device's scope ends the trace that was begun inside it, and itself goes on."""
     import torch
+    from torch.utils._device import DeviceContext
 
     from unidev_torch import mode_stacks
 
-    @in_place_of(mode_stacks.remove_call_mode)
-    def remove_call_mode(mode: Any) -> None:
-        torch.overrides._pop_mode()
+    @replace(backend)
+    @contextmanager
+    def native_scope(self: Any, device: Any) -> Iterator[None]:
+        mode_stacks.push_call_mode(DeviceContext(device.native))
+        try:
+            yield
+        finally:
+            torch.overrides._pop_mode()
 
 
 @torch_mutant("values.memory_that_is_cut_short", profile="tensor")
