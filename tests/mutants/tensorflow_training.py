@@ -304,7 +304,7 @@ def square_weights_are_stored_as_they_are(backend: Any) -> None:
     @replace(TensorFlowModels)
     def stored(self: Any, model: Any) -> Any:
         return {
-            name: dataclasses.replace(each, axes=None) if len(set(each.tensor.shape)) == 1 else each
+            name: each._replace(axes=None) if len(set(each.tensor.shape)) == 1 else each
             for name, each in sound(self, model).items()
         }
 
