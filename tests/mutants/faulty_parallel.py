@@ -9,7 +9,15 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import TORCH, in_place_of, mutant, replace, replace_value, torch_mutant
+from mutants.mutant import (
+    TORCH,
+    in_place_of,
+    mutant,
+    replace,
+    replace_value,
+    torch_mutant,
+    when_restored,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,7 +141,9 @@ def scopes_end_what_is_innermost(backend: Any) -> None:
     @replace(backend)
     @contextmanager
     def native_scope(self: Any, device: Any) -> Iterator[None]:
-        mode_stacks.push_call_mode(DeviceContext(device.native))
+        mode = DeviceContext(device.native)
+        when_restored(lambda: mode_stacks.remove_call_mode(mode))
+        mode_stacks.push_call_mode(mode)
         try:
             yield
         finally:
