@@ -197,3 +197,43 @@ def shards_are_gathered_in_a_buffer(backend: Any) -> None:
                 whole[start : start + x.shape[0]] = x.as_np_ndarray()
                 start += x.shape[0]
         return whole
+
+
+@mxnet_mutant("placing.optimizer_state_moves", profile="train")
+def steps_are_counted_anew(backend: Any) -> None:
+    """MXNet counts an optimizer's steps for each context: on the new one there were none."""
+    from unidev_mxnet.models.optimizers import TrainerTwin
+
+    sound = TrainerTwin.__init__
+
+    @replace(TrainerTwin)
+    def __init__(self: Any, part: Any, context: Any) -> None:
+        sound(self, part, context)
+        self.counts = {**self.counts, context.device_id: {}}
+
+
+@mxnet_mutant("placing.optimizer_state_moves", profile="train")
+def moments_in_tuples_stay(backend: Any) -> None:
+    """Momentum is an array for each parameter, and moves; Adam's two are in a tuple."""
+    import mxnet as mx
+
+    from unidev_mxnet.models import optimizers
+
+    @in_place_of(optimizers.state_arrays)
+    def state_arrays(trainer: Any) -> Any:
+        held = [x for each in trainer._updaters for x in each.states.values()]
+        return [x for x in held if isinstance(x, mx.nd.NDArray)]
+
+
+@mxnet_mutant("layers.gradients", profile="train")
+def dropout_follows_autograd(backend: Any) -> None:
+    """Gluon's own: while autograd records, it drops, also in inference mode."""
+    from mxnet.gluon import nn
+
+    from unidev_mxnet.nn.layers import Dropout
+
+    sound = Dropout.hybrid_forward
+
+    @replace(Dropout)
+    def hybrid_forward(self: Any, F: Any, x: Any) -> Any:
+        return sound(self, F, x) if self._trains else nn.Dropout.hybrid_forward(self, F, x)

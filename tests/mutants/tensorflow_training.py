@@ -254,3 +254,74 @@ def replicas_share_what_is_traced(backend: Any) -> None:
     from unidev_tensorflow.models import TensorFlowModels
 
     replace_value(TensorFlowModels, "compiled", lambda self, model, known: ())
+
+
+# -- layers ----------------------------------------------------------------------------------------
+
+
+@tensorflow_mutant("layers.conv2d", profile="train")
+def equal_paddings_are_same(backend: Any) -> None:
+    """SAME where it makes the right size: of an even number it pads one side alone."""
+    import tensorflow as tf
+
+    from unidev_tensorflow.nn import keras_layers
+
+    def sides(size: int, kernel: int, by: int, edge: int) -> tuple[int, int]:
+        count = -(-size // by)
+        if count != (size + 2 * edge - kernel) // by + 1:
+            return edge, edge
+        zeros = max((count - 1) * by + kernel - size, 0)
+        return zeros // 2, zeros - zeros // 2
+
+    def conv2d_last(x: Any, kernel: Any, bias: Any, stride: Any, padding: Any) -> Any:
+        axes = zip(x.shape[1:3], kernel.shape[:2], stride, padding, strict=True)
+        edges = [(0, 0), *(sides(*each) for each in axes), (0, 0)]
+        y = tf.nn.conv2d(x, kernel, stride, edges)
+        return y if bias is None else tf.nn.bias_add(y, bias)
+
+    replace_value(keras_layers, "conv2d_last", conv2d_last)
+
+
+@tensorflow_mutant("layers.dense", profile="train")
+def layers_compute_in_the_callers_scope(backend: Any) -> None:
+    """Called inside no scope, a layer on a GPU computes on the default device."""
+    from contextlib import nullcontext
+
+    from unidev_tensorflow.nn import keras_layers, portable_layer
+
+    for module in (keras_layers, portable_layer):
+        if hasattr(module, "scope_of"):
+            replace_value(module, "scope_of", lambda _: nullcontext())
+
+
+@tensorflow_mutant("checkpoints.portable_names_and_layouts", profile="train")
+def square_weights_are_stored_as_they_are(backend: Any) -> None:
+    """Weights are transposed if their shape is not that of the portable layout already."""
+    from unidev_tensorflow.models import TensorFlowModels
+
+    sound = TensorFlowModels.stored
+
+    @replace(TensorFlowModels)
+    def stored(self: Any, model: Any) -> Any:
+        return {
+            name: each._replace(axes=None) if len(set(each.tensor.shape)) == 1 else each
+            for name, each in sound(self, model).items()
+        }
+
+
+@tensorflow_mutant("gradients.no_grad_records_nothing", profile="train")
+def value_and_grad_ends_no_grad(backend: Any) -> None:
+    """Tapes record again while a loss is differentiated, and after that as well."""
+    from contextlib import contextmanager
+
+    from tensorflow.python import pywrap_tfe
+
+    from unidev_tensorflow import autograd
+
+    @contextmanager
+    def _recording() -> Any:
+        if pywrap_tfe.TFE_Py_TapeSetIsStopped():
+            pywrap_tfe.TFE_Py_TapeSetRestartOnThread()
+        yield
+
+    replace_value(autograd, "_recording", _recording)

@@ -112,7 +112,7 @@ class Layers(ABC):
         )
 
     def before(self, layer: Model, function: Callable[[Tensor], Tensor]) -> None:  # noqa: ARG002
-        """From now on give ``layer`` ``function(x)`` for its input ``x``.
+        """From now on give ``layer`` ``function(x)`` for its input ``x``, a tensor or a container.
 
         If the framework does not compute where the operands are, the layer computes there.
         """

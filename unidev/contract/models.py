@@ -216,10 +216,10 @@ class Models(ABC):
     )
     """``optimizer_state(optimizer)``: what it needs to go on as if it had not been interrupted.
 
-    Its state (step counters, moments) and those settings that are numbers, such as the learning
-    rate: arrays in new memory on the host, numbers as 0-d arrays, bfloat16 as float32. Names begin
-    with the optimizer's class, count its parameters by position, and are the same each time such an
-    optimizer is made for such a model.
+    Its state (step counters, moments), and the settings that the framework's own saved state of an
+    optimizer has, such as the learning rate: arrays in new memory on the host, numbers as 0-d
+    arrays, bfloat16 as float32. Names begin with the optimizer's class, count its parameters by
+    position, and are the same each time such an optimizer is made for such a model.
 
     Raises:
         UnsupportedOperation: some of its state cannot be saved; names it.

@@ -107,7 +107,10 @@ class ModelProbe(ABC):
 
     @abstractmethod
     def step(self, model: Model, optimizer: Optimizer, x: Tensor) -> None:
-        """One training step on the output's sum of squares; may leave gradients behind."""
+        """One training step on the output's sum of squares.
+
+        It may leave gradients behind: of a frozen parameter, too, as if it were frozen since.
+        """
 
     @abstractmethod
     def optimizer_tensors(self, optimizer: Optimizer) -> Mapping[str, Tensor]:
@@ -135,26 +138,35 @@ class ModelProbe(ABC):
     )
     """A model whose parameters are all mirrored on several devices; needs two GPUs."""
 
+    joining: Callable[[], Model] = unsupported(
+        "the backend's probe makes no net whose layers pass on more than a tensor"
+    )
+    """A net that calls two layers, built and on the CPU, the same each time, that maps ``(n, 4)``.
+
+    The first returns two tensors in a container, which the second takes."""
+
     compiled: Callable[[], Model] = unsupported("the framework compiles no models")
     """A model of the shapes above, built and on the CPU, of which the framework compiles all."""
 
-    remembering: Callable[[], tuple[Model, Callable[[], object]]] = unsupported(
+    remembering: Callable[[bool], tuple[Model, Callable[[], object]]] = unsupported(
         "the framework's models keep no device beside their tensors"
     )
-    """A model on the CPU that keeps its native device in an attribute, and what reads that."""
+    """``remembering(refuses)``: a model on the CPU that keeps its native device in an attribute,
+    and what reads that; with ``refuses``, one whose last part refuses to be moved."""
 
     embedding: Callable[[Device], tuple[Tensor, Tensor]] = unsupported(
         "the framework stores no gradients in the parameters"
     )
     """The weight of an embedding on the device, looked up twice, and its gradient, stored so."""
 
-    counting_optimizer: Callable[[Model], Optimizer] = unsupported(
+    counting_optimizer: Callable[[Model, bool], Optimizer] = unsupported(
         "the backend's probe makes no optimizer that counts its steps"
     )
-    """``counting_optimizer(model)``: one that counts its steps, such as Adam, for ``step``.
+    """``counting_optimizer(model, is_other)``: one that counts its steps, such as Adam.
 
     If the framework has groups of parameters, those of the model are in two, with learning rates of
-    their own."""
+    their own. With ``is_other``, it has other settings: those that ``Models.optimizer_state``
+    keeps."""
 
     holding: Callable[[Mapping[str, Tensor], Mapping[str, Tensor]], Model] = unsupported(
         "the backend's probe makes no models of given tensors"

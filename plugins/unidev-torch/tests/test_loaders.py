@@ -67,3 +67,13 @@ def test_the_sizes_of_a_packed_sequence_stay_on_the_host() -> None:
     ordered = torch.nn.utils.rnn.pack_sequence([torch.ones(1), torch.ones(2)], enforce_sorted=False)
     moved = unidev.copy_to(ordered, "gpu:1")
     assert moved.sorted_indices.device == moved.unsorted_indices.device == unidev.gpu(1).native
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
+def test_packed_sequences_keep_their_order(device: str) -> None:
+    rows = [torch.arange(float(size)) + 10 * size for size in (2, 4, 1, 3)]  # no order in pairs
+    packed = torch.nn.utils.rnn.pack_sequence(rows, enforce_sorted=False)
+    copied = unidev.copy_to(packed, device)
+    assert unidev.device_of(copied) is unidev.as_device(device)
+    found = torch.nn.utils.rnn.unpack_sequence(copied)
+    assert [each.tolist() for each in found] == [each.tolist() for each in rows]

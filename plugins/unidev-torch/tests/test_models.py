@@ -7,6 +7,7 @@ import io
 import warnings
 import weakref
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -301,3 +302,12 @@ def test_parameters_of_a_subclass_stay_of_it_whatever_it_makes_of_calls() -> Non
     with torch._C.DisableTorchFunctionSubclass():
         assert weight.device == native("gpu:1")
         assert torch.equal(weight.detach().cpu(), torch.ones(3))
+
+
+def test_weights_that_are_loaded_meanwhile_are_noticed_by_a_backward_pass() -> None:
+    weight = torch.full((3,), 2.0, requires_grad=True)
+    loss = weight.square().sum()
+    unidev.active_backend().models.write(weight, np.full(3, 5, "float32"))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+    assert weight.tolist() == [5, 5, 5]

@@ -71,9 +71,10 @@ _TRIALS: dict[str, Trial] = {
     "probe.models.add_hook": lambda backend, call: call(_model(backend), lambda: None),
     "probe.models.unbuilt": lambda _, call: call(),
     "probe.models.spread": lambda _, call: call(),
+    "probe.models.joining": lambda _, call: call(),
     "probe.models.compiled": lambda _, call: call(),
-    "probe.models.remembering": lambda _, call: call(),
-    "probe.models.counting_optimizer": lambda backend, call: call(_model(backend)),
+    "probe.models.remembering": lambda _, call: call(False),
+    "probe.models.counting_optimizer": lambda backend, call: call(_model(backend), False),
     "probe.models.holding": lambda _, call: call({}, {}),
     "probe.models.embedding": lambda backend, call: call(backend.cpu),
 }  # fmt: skip

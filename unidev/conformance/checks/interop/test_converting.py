@@ -16,11 +16,15 @@ from unidev.conformance.kit.inputs.containers import Point
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from unidev.conformance.kit.ways import Way
     from unidev.conformance.kit.workbench import Workbench
 
 _SMALL = 4_000
 """Elements whose memory an allocator gives out again soon, once it is freed."""
+_MANY = 70
+"""Conversions after one that is held: as many as no table of the last ones has."""
 
 
 @check(required=True, over="ways", needs=("interop",))
@@ -89,10 +93,14 @@ def _check_values(bench: Workbench, way: Way, x: Any, where: str) -> None:
 
 @check(required=True, over="ways", needs=("interop",))
 def test_shared_or_refused(bench: Workbench, way: Way) -> None:
-    """With ``copy=False`` any layout of any dtype is shared, or refused with the reason."""
+    """With ``copy=False`` any layout of any dtype is shared, or refused with the reason.
+
+    Special tensors are as well, such as those whose numbers are not those in their memory.
+    """
     bench.require("interop")
-    for case in way.drawn():
-        x, where = way.laid_out(case), f"{way}, {case}, copy=False"
+    drawn = [(way.laid_out(case), str(case)) for case in way.drawn()]
+    for x, said in (*drawn, *_specials(way)):
+        where = f"{way}, {said}, copy=False"
         try:
             y = way.convert(x, copy=False)
         except unidev.UnsupportedOperation as error:
@@ -105,6 +113,14 @@ def test_shared_or_refused(bench: Workbench, way: Way) -> None:
             continue
         way.check_same(x, y, where)
         assert way.shares(x, y), f"{where}: a copy"
+
+
+def _specials(way: Way) -> Iterator[tuple[Any, str]]:
+    """Those of the source whose dtype the target has, too."""
+    there = way.dtypes()
+    for name, x in way.source.probe.specials(way.source.cpu).items():
+        if any(x.dtype == way.source.dtypes[dtype] for dtype in there):
+            yield x, name
 
 
 @check(required=True, over="ways")
@@ -162,6 +178,7 @@ def test_lifetime(bench: Workbench, way: Way) -> None:
         del x
         gc.collect()
         refilled = [way.make(other) for _ in range(50)]
+        refilled += [way.convert(way.make(other), copy=copy) for _ in range(_MANY)]
         found = way.target.probe.read(y)
         assert found == expected, f"{where}: changed once the source was dropped"
         x = way.make(values)
@@ -169,6 +186,7 @@ def test_lifetime(bench: Workbench, way: Way) -> None:
         del y
         gc.collect()
         refilled += [way.make(other) for _ in range(50)]
+        refilled += [way.convert(way.make(other), copy=copy) for _ in range(_MANY)]
         found = way.source.probe.read(x)
         assert found == expected, f"{where}: the source changed once the result was dropped"
 

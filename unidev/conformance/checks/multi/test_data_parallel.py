@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import example, given
-from hypothesis import strategies as st
 
 import unidev
 from unidev import nn
 from unidev.conformance.kit.inputs import trees
 from unidev.conformance.kit.inputs.examples import a_couple
+from unidev.conformance.kit.inputs.strategies import from_seed, pick, some
 from unidev.conformance.kit.models import neural
 from unidev.conformance.kit.models.differentiating import times, total
 from unidev.conformance.kit.models.held_models import HeldModel, holdable, one_of_each
 from unidev.conformance.kit.models.layered import fill
+from unidev.conformance.kit.models.parallel_models import ROWS, Parallel, check_close
 from unidev.conformance.kit.models.sample_models import INPUT, Sample
 from unidev.conformance.kit.models.stored_models import values_of
 from unidev.conformance.running.catalog import check
@@ -35,57 +36,10 @@ if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
+    Random = np.random.Generator
+
 _NEEDS = ("collectives", "models", "probe.models")
 _TRAINS = (*_NEEDS, "autograd")
-_ROWS = 7
-"""Of the inputs: not a multiple of 2 or 3."""
-
-
-class Parallel:
-    """A sample on the first of some devices, and a handle for all of them."""
-
-    def __init__(self, bench: Workbench, devices: list[Device], model: Any = None) -> None:
-        self.bench = bench
-        self.devices = devices
-        self.sample = Sample(bench)
-        if model is not None:
-            self.sample.model = model
-        self.net = bench.works(unidev.DataParallel, self.sample.model, devices, reduction="sum")
-        self.sample.device = devices[0]
-        self.where = f"DataParallel on {', '.join(map(str, devices))}"
-
-    @property
-    def x(self) -> Any:
-        """Inputs of another number of rows than the sample's."""
-        return self.bench.make(np.resize(INPUT, (_ROWS, 4)), self.devices[0])
-
-    def step(self, given: Any = None) -> Any:
-        """One step of gradient descent; returns the loss and the gradients."""
-        net = self.net if given is None else given
-        loss, gradients = self.bench.works(unidev.value_and_grad(self.sample.loss_of), net, self.x)
-        self.bench.works(unidev.sgd, net, gradients, lr=0.002)
-        return loss, gradients
-
-    def contents(self) -> dict[str, bytes]:
-        """The bytes of what is in the model now, without gradients."""
-        return {
-            name: self.bench.probe.read(x)
-            for name, x in self.bench.backend.models.tensors(self.sample.model).items()
-            if not name.endswith(".grad")
-        }
-
-    def check_replicas(self, what: str) -> None:
-        """Each replica has the model's bits, on its device; then the model is as it was."""
-        expected = self.contents()
-        for index, device in enumerate(self.devices):
-            where = f"{self.where}, {what}: replica {index}"
-            with self.net.replica(index) as model:
-                assert model is self.sample.model, f"{where} is another object"
-                assert self.contents() == expected, f"{where} has other bits than the model"
-                for name, x in unidev.parameters(model).items():
-                    self.bench.oracle.check_device(x, device, f"{where}, {name}")
-        assert unidev.device_of(self.net) is self.devices[0], f"{self.where}, {what}: it has moved"
-        assert self.contents() == expected, f"{self.where}, {what}: looking has changed it"
 
 
 def _net(layers: int = 1) -> Any:
@@ -106,11 +60,11 @@ def test_steps(bench: Workbench) -> None:
     groups = list(_groups(bench))
 
     @a_couple
-    @given(st.integers(1, 12), st.integers(1, 4), st.sampled_from(groups))
-    @example(1, 12, groups[0])
-    @example(9, 3, groups[1])
-    def trained(layers: int, steps: int, devices: list[Device]) -> None:
-        _check_steps(bench, layers, steps, devices)
+    @given(from_seed(lambda r: (int(r.integers(1, 13)), int(r.integers(1, 5)), pick(r, groups))))
+    @example((1, 12, groups[0]))
+    @example((9, 3, groups[1]))
+    def trained(case: tuple[int, int, list[Device]]) -> None:
+        _check_steps(bench, *case)
 
     trained()
 
@@ -123,21 +77,14 @@ def _check_steps(bench: Workbench, layers: int, steps: int, devices: list[Device
         expected, wanted = alone.step(alone.sample.model)
     where = f"{parallel.where}, {layers} inner layers, after {steps} steps"
     parallel.check_replicas(where)
-    _check_close(bench, loss, expected, f"{where}: the loss")
+    check_close(bench, loss, expected, f"{where}: the loss")
     bench.oracle.check_device(loss, devices[0], f"{where}: the loss")
     assert list(gradients) == list(wanted), f"{where}: gradients of {list(gradients)}"
     for name, x in unidev.parameters(alone.sample.model).items():
-        _check_close(bench, unidev.parameters(parallel.net)[name], x, f"{where}: {name}")
+        check_close(bench, unidev.parameters(parallel.net)[name], x, f"{where}: {name}")
     for name, gradient in gradients.items():
         bench.oracle.check_device(gradient, devices[0], f"{where}: the gradient of {name}")
         assert parallel.sample.array(gradient).any(), f"{where}: {name} has a gradient of zeros"
-
-
-def _check_close(bench: Workbench, x: Any, expected: Any, where: str) -> None:
-    found, wanted = (np.frombuffer(bench.probe.read(each), "float32") for each in (x, expected))
-    furthest = float(np.abs(found - wanted).max(initial=0) / max(1, np.abs(wanted).max(initial=0)))
-    assert furthest < 1e-5, f"{where}: {furthest:g} away from that of one device"
-    bench.evidence.add("distance", f"{where}: {furthest:g}")
 
 
 @check(required=True, needs=_NEEDS)
@@ -175,15 +122,17 @@ def test_replicas(bench: Workbench) -> None:
 def test_replicas_of_any_model(bench: Workbench) -> None:
     """However many tensors a model has, of any dtypes, each replica has them all, bit for bit."""
     devices, dtypes = bench.several(3), holdable(bench)
+    kinds = trees.Kinds(dtypes, is_bits=True)
+
+    def drawn(rng: Random) -> tuple[Tree, list[Device]]:
+        return kinds.tree(rng), list(dict.fromkeys(some(rng, devices, 1, 3)))
 
     @a_couple
-    @given(
-        trees.trees(dtypes, is_bits=True),
-        st.lists(st.sampled_from(devices), min_size=1, max_size=3, unique=True),
-    )
-    @example(one_of_each(dtypes), devices[:3])
-    @example(trees.many("float32"), devices[1:3])
-    def replicated(tree: Tree, listed: list[Device]) -> None:
+    @given(from_seed(drawn))
+    @example((one_of_each(dtypes), devices[:3]))
+    @example((trees.many("float32"), devices[1:3]))
+    def replicated(case: tuple[Tree, list[Device]]) -> None:
+        tree, listed = case
         held = HeldModel(bench, tree)
         net = bench.works(unidev.DataParallel, held.model, listed)
         for index, device in enumerate(listed):
@@ -243,19 +192,30 @@ def test_failures(bench: Workbench) -> None:
 
 @check(required=True, needs=("collectives", "models", "autograd", "layers"))
 def test_statistics(bench: Workbench) -> None:
-    """Running statistics of each batch norm are the mean over replicas, weighted by rows."""
+    """Running statistics of each batch norm are the mean over replicas, weighted by rows.
+
+    However deep in the model it is.
+    """
     devices = bench.several(3)
 
+    def drawn(rng: Random) -> tuple[int, int, int, int]:
+        norms, rows, depth = (int(rng.integers(*ends)) for ends in ((1, 4), (5, 18), (0, 7)))
+        return norms, rows, int(rng.integers(2, len(devices) + 1)), depth
+
     @a_couple
-    @given(st.integers(1, 3), st.integers(5, 17), st.integers(2, len(devices)))
-    @example(1, _ROWS, 2)
-    @example(2, _ROWS, 3)
-    def averaged(norms: int, rows: int, count: int) -> None:
+    @given(from_seed(drawn))
+    @example((1, ROWS, 2, 0))
+    @example((2, ROWS, 3, 5))
+    def averaged(case: tuple[int, int, int, int]) -> None:
+        norms, rows, count, depth = case
         used = devices[: min(count, rows // 2)]
-        where = f"{norms} batch norms, {rows} rows on {[*map(str, used)]}"
+        where = f"{norms} batch norms, {depth + 1} deep, {rows} rows on {[*map(str, used)]}"
         # Without anything between them, each would see the bias of the one before as its mean.
         pair = (partial(nn.batch_norm, 4, momentum=0.5), nn.relu)
-        model, names = nn.sequential(*(f() for f in pair * norms)), list("024")[:norms]
+        model = nn.sequential(*(f() for f in pair * norms))
+        for _ in range(depth):
+            model = nn.sequential(model)
+        names = ["0." * depth + each for each in "024"[:norms]]
         fill(bench, model, {f"{name}.bias" for name in names})
         net = unidev.DataParallel(model, used, reduction="sum")
         values = np.resize(INPUT, (rows, 4)) + np.arange(rows, dtype="float32")[:, None]
@@ -312,8 +272,8 @@ def test_outputs(bench: Workbench) -> None:
         expected = parallel.sample.model(parallel.x)
         where = f"the outputs of {parallel.where}"
         bench.oracle.check_device(outputs, devices[0], where)
-        assert tuple(outputs.shape) == (_ROWS, 4), f"{where} have the shape {tuple(outputs.shape)}"
-        _check_close(bench, outputs, expected, where)
+        assert tuple(outputs.shape) == (ROWS, 4), f"{where} have the shape {tuple(outputs.shape)}"
+        check_close(bench, outputs, expected, where)
 
 
 @check(required=True, needs=(*_TRAINS, "tracer"))
@@ -345,7 +305,7 @@ def test_compiled(bench: Workbench) -> None:
         for name, gradient in expected.items():
             assert parallel.sample.array(gradient).any(), f"{name} has a gradient of zeros"
             where = f"{parallel.where}, compiled: the gradient of {name}"
-            _check_close(bench, gradients[name], gradient, where)
+            check_close(bench, gradients[name], gradient, where)
 
 
 @check(required=True, needs=_NEEDS)

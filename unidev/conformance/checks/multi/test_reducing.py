@@ -5,17 +5,18 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import example, given
-from hypothesis import strategies as st
 
 import unidev
 from unidev.conformance.kit.current import check_stays
 from unidev.conformance.kit.inputs import samples, trees
 from unidev.conformance.kit.inputs.examples import a_few
+from unidev.conformance.kit.inputs.strategies import from_seed, pick, some
 from unidev.conformance.kit.inputs.trees import Leaf, Tree
 from unidev.conformance.kit.reductions import OPERATIONS, check_numbers, corners, reducible
 from unidev.conformance.running.catalog import check
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
     Array = np.ndarray[Any, Any]
+    Random = np.random.Generator
 
 _NEEDS = ("collectives",)
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)
@@ -45,22 +47,21 @@ def test_values(bench: Workbench) -> None:
 
 def _check_operation(bench: Workbench, op: str, devices: list[Device]) -> None:
     dtypes = reducible(bench, op)
+    kinds = trees.Kinds(dtypes, trees.layouts(bench))
+
+    def drawn(rng: Random) -> tuple[Tree, list[Device], list[float] | None]:
+        tree, listed = kinds.tree(rng), some(rng, devices, 1, 5)
+        found = trees.with_a_large_one(tree, trees.size(rng)) if rng.integers(2) else tree
+        is_weighted = op == "mean" and rng.integers(2)
+        return found, listed, rng.uniform(0.1, 100, len(listed)).tolist() if is_weighted else None
 
     @a_few
-    @given(
-        trees.trees(dtypes, trees.layouts(bench)),
-        st.lists(st.sampled_from(devices), min_size=1, max_size=5),
-        st.none() | st.lists(st.floats(0.1, 100), min_size=5, max_size=5),
-        st.none() | trees.sizes(trees.LARGE),
-    )
-    @example(corners(op, dtypes), devices[:3], None, None)
-    @example(trees.many("float32"), devices[:2], None, None)
-    def combined(
-        tree: Tree, listed: list[Device], weights: list[float] | None, large: int | None
-    ) -> None:
-        found = tree if large is None else trees.with_a_large_one(tree, large)
-        used = weights[: len(listed)] if weights and op == "mean" else None
-        _check_values(bench, found, listed, (op, used))
+    @given(from_seed(drawn))
+    @example((corners(op, dtypes), devices[:3], None))
+    @example((trees.many("float32"), devices[:2], None))
+    def combined(case: tuple[Tree, list[Device], list[float] | None]) -> None:
+        tree, listed, weights = case
+        _check_values(bench, tree, listed, (op, weights))
 
     combined()
 
@@ -108,16 +109,17 @@ def test_means(bench: Workbench) -> None:
 def test_order(bench: Workbench) -> None:
     """Sums are taken in the order of the list: the same bits in every run, and on every device."""
     devices = bench.several(3)
+    dtypes = [name for name in ("float32", "float64") if name in bench.dtypes(*devices)]
+
+    def drawn(rng: Random) -> tuple[list[Device], Leaf]:
+        listed = [devices[place] for place in rng.permutation(len(devices))]
+        leaf = Leaf(pick(rng, dtypes), (max(trees.size(rng), 50),), seed=int(rng.integers(2**16)))
+        return listed, leaf
 
     @a_few
-    @given(
-        st.permutations(devices),
-        st.sampled_from([n for n in ("float32", "float64") if n in bench.dtypes(*devices)]),
-        trees.sizes(trees.LARGE).map(lambda size: max(size, 50)),
-        st.integers(0, 2**16),
-    )
-    def added(listed: list[Device], dtype: str, size: int, seed: int) -> None:
-        leaf = Leaf(dtype, (size,), seed=seed)
+    @given(from_seed(drawn))
+    def added(case: tuple[list[Device], Leaf]) -> None:
+        listed, leaf = case
         arrays = [leaf.values(number) for number in range(len(listed))]
         total = arrays[0].copy()
         for each in arrays[1:]:
@@ -134,11 +136,11 @@ def test_memory(bench: Workbench) -> None:
     """Results are in memory of no input and no other device, and a write to one stays there."""
     devices = bench.several(3)
     for listed in (devices, [devices[1]] * 3, devices[:1]):
-        for size in (3, 2**20 + 1):  # packed, and by itself
-            trees = [_two(bench, size, device) for device in listed]
+        for size, count in ((3, 2), (3, 1), (2**20 + 1, 2)):  # packed, and by themselves
+            trees = [_several(bench, size, count, device) for device in listed]
             before = [bench.probe.read(x) for tree in trees for x in tree]
             results = unidev.all_reduce(trees)
-            where = f"all_reduce of {size} numbers on {listed}"
+            where = f"all_reduce of {count} tensors of {size} numbers on {listed}"
             for x, content in zip((x for tree in trees for x in tree), before, strict=True):
                 bench.oracle.check_bytes(x, content, f"{where}, an input")
             for one, other in combinations([*trees, *results], 2):
@@ -150,8 +152,8 @@ def test_memory(bench: Workbench) -> None:
                 bench.oracle.check_elements_apart(every, where)
 
 
-def _two(bench: Workbench, size: int, device: Device) -> list[Any]:
-    return [bench.make(samples.counting((size,)), device) for _ in range(2)]
+def _several(bench: Workbench, size: int, count: int, device: Device) -> list[Any]:
+    return [bench.make(samples.counting((size,)), device) for _ in range(count)]
 
 
 @check(required=True, needs=_NEEDS)
@@ -167,14 +169,13 @@ def test_in_place(bench: Workbench) -> None:
     dtypes = reducible(bench, "sum")
     layouts = [layout for layout in trees.layouts(bench) if layout != "broadcast"]
 
+    kinds = trees.Kinds(dtypes, layouts)
+
     @a_few
-    @given(
-        trees.trees(dtypes, layouts),
-        st.lists(st.sampled_from(devices), min_size=1, max_size=4),
-    )
-    @example(_views(dtypes, layouts), devices[:3])
-    def written(tree: Tree, listed: list[Device]) -> None:
-        _check_in_place(bench, tree, listed)
+    @given(from_seed(lambda rng: (kinds.tree(rng), some(rng, devices, 1, 4))))
+    @example((_views(dtypes, layouts), devices[:3]))
+    def written(case: tuple[Tree, list[Device]]) -> None:
+        _check_in_place(bench, *case)
 
     written()
 
@@ -192,24 +193,32 @@ def _check_in_place(bench: Workbench, tree: Tree, listed: list[Device]) -> None:
     ]
     lists = [[x for x, _ in pairs] for pairs in made]
     before = [[bench.probe.read(base) for _, base in pairs] for pairs in made]
+    are_views = [[_has_any(x) and bench.oracle.shares(x, y) for x, y in pairs] for pairs in made]
+    memory = [[_has_any(x) and bench.oracle.storage(x) for x, _ in pairs] for pairs in made]
     expected = tree.places(unidev.all_reduce([*map(tree.nested, lists)])[0])  # the same on each
     given_trees = [*map(tree.nested, lists)]
     result = bench.works(unidev.all_reduce, given_trees, in_place=True)
     assert result is given_trees, "in place, the result is not the list that was given"
-    for pairs, contents, device in zip(made, before, listed, strict=True):
+    for number, (pairs, contents, device) in enumerate(zip(made, before, listed, strict=True)):
         for position, (x, base) in enumerate(pairs):
             leaf, content = tree.leaves[position], contents[position]
             where = f"in place on {device}, {tree.where(position)}"
             total = bench.probe.read(expected[position])
             bench.oracle.check_device(x, device, where)
             bench.oracle.check_bytes(x, total, where)
+            now = _has_any(x) and bench.oracle.storage(x)
+            assert now == memory[number][position], f"{where}: it is in other memory"
             if x is base:
                 continue
             around = _written_within(leaf, content, total)
-            is_view = bool(content) and bench.oracle.shares(x, base)
             bench.oracle.check_bytes(
-                base, around if is_view else content, f"{where}: the larger tensor around it"
-            )
+                base, around if are_views[number][position] else content,
+                f"{where}: the larger tensor around it",
+            )  # fmt: skip
+
+
+def _has_any(x: Any) -> bool:
+    return bool(math.prod(x.shape))
 
 
 def _written_within(leaf: Leaf, base: bytes, part: bytes) -> bytes:

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import example, given
-from hypothesis import strategies as st
 
 import unidev
 from unidev.conformance.kit.inputs import samples, trees
 from unidev.conformance.kit.inputs.examples import a_few
+from unidev.conformance.kit.inputs.strategies import from_seed, pick, some
 from unidev.conformance.kit.inputs.trees import Leaf, Tree
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
+    Random = np.random.Generator
+
 _NEEDS = ("collectives",)
 
 
@@ -33,28 +35,26 @@ _NEEDS = ("collectives",)
 def test_shards(bench: Workbench) -> None:
     """Each device gets its share of the rows, in order, evenly or in proportion to weights."""
     devices = bench.several(3)
-    dtypes, within = bench.dtypes(*devices), trees.layouts(bench)
+    kinds = trees.Kinds(bench.dtypes(*devices), trees.layouts(bench), is_bits=True)
+
+    def drawn(rng: Random) -> tuple[Tree, list[Device], list[float] | None]:
+        tree, rows, listed = kinds.tree(rng, 12), int(rng.integers(34)), some(rng, devices, 1, 9)
+        weights = pick(rng, (rng.integers(1, 10, len(listed)), rng.uniform(0.01, 100, len(listed))))
+        found = _with_rows(tree, rows) if rows else tree
+        return found, listed, weights.tolist() if rng.integers(2) else None
+
+    each = [_with_rows(_of_each(bench), rows) for rows in (3 * len(devices), 17, 4)]
 
     @a_few
-    @given(
-        trees.trees(dtypes, within, most_leaves=12, is_bits=True),
-        st.integers(0, 33),
-        st.lists(st.sampled_from(devices), min_size=1, max_size=9),
-        st.none() | st.lists(_WEIGHTS, min_size=9, max_size=9),
-    )
-    @example(_of_each(bench), 3 * len(devices), devices, None)
-    @example(_of_each(bench), 2 * len(devices) + 1, devices, [1] * 9)
-    @example(_of_each(bench), 17, [*devices, devices[0]], [2, 1, 1.5, 0.7, 3, 1, 1, 1, 1])
-    @example(_of_each(bench), 4, [devices[0]] * 3, [1, 1, 9, 1, 1, 1, 1, 1, 1])
-    def split(tree: Tree, rows: int, listed: list[Device], weights: list[float] | None) -> None:
-        used = weights and weights[: len(listed)]
-        found = tree if rows == 0 else _with_rows(tree, rows)
-        _check_split(bench, found, listed, used)
+    @given(from_seed(drawn))
+    @example((each[0], devices, None))
+    @example((each[1], devices, [1] * len(devices)))
+    @example((each[1], [*devices, devices[0]], [2, 1, 1.5, 0.7, 3, 1][: len(devices) + 1]))
+    @example((each[2], [devices[0]] * 3, [1, 1, 9]))
+    def split(case: tuple[Tree, list[Device], list[float] | None]) -> None:
+        _check_split(bench, *case)
 
     split()
-
-
-_WEIGHTS = st.integers(1, 9) | st.floats(0.01, 100)
 
 
 def _of_each(bench: Workbench) -> Tree:
@@ -154,18 +154,22 @@ def test_gather_inverts(bench: Workbench) -> None:
     """Gathering gives the rows of all shards bit for bit, also of empty ones, on any device."""
     devices = bench.several(3)
     dtypes, within = bench.dtypes(*devices), (trees.CONTIGUOUS, trees.ROWS)
-    shard = st.tuples(st.sampled_from(devices), st.integers(0, 5) | trees.sizes(1025))
+    kinds, each = trees.Kinds(dtypes, within, 60, is_bits=True), _of_each(bench)
+
+    def drawn(rng: Random) -> tuple[Tree, list[tuple[Device, int]], Device]:
+        shards = [
+            (device, int(rng.integers(6)) if rng.integers(2) else trees.size(rng, 1025))
+            for device in some(rng, devices, 1, 7)
+        ]
+        return kinds.tree(rng, 12), shards, pick(rng, devices)
 
     @a_few
-    @given(
-        trees.trees(dtypes, within, 60, 12, is_bits=True),
-        st.lists(shard, min_size=1, max_size=7),
-        st.sampled_from(devices),
-    )
-    @example(_of_each(bench), [(devices[0], 1), (devices[1], 3), (devices[2], 2)], devices[1])
-    @example(_of_each(bench), [(devices[2], 0), (devices[0], 4), (devices[1], 0)], devices[0])
-    @example(_of_each(bench), [(devices[1], 0), (devices[1], 0)], devices[0])
-    def gathered(tree: Tree, shards: list[tuple[Device, int]], target: Device) -> None:
+    @given(from_seed(drawn))
+    @example((each, [(devices[0], 1), (devices[1], 3), (devices[2], 2)], devices[1]))
+    @example((each, [(devices[2], 0), (devices[0], 4), (devices[1], 0)], devices[0]))
+    @example((each, [(devices[1], 0), (devices[1], 0)], devices[0]))
+    def gathered(case: tuple[Tree, list[tuple[Device, int]], Device]) -> None:
+        tree, shards, target = case
         lists = [
             _with_rows(tree, rows).tensors(bench, device, number)
             for number, (device, rows) in enumerate(shards)

@@ -77,6 +77,19 @@ def test_steps(bench: Workbench) -> None:
         assert np.allclose(found, expected, atol=1e-5), f"{name} differs from that of one device"
 
 
+@check(required=True, needs=(*_NEEDS, "probe.models.joining"))
+def test_what_flows(bench: Workbench) -> None:
+    """Containers that flow from one layer to the next are moved with all tensors in them."""
+    devices = bench.several(2)[-2:]
+    net, alone = (bench.probe.models.joining() for _ in range(2))
+    bench.works(unidev.spread, net, devices)
+    found = bench.works(net, _x(bench, devices[0]))
+    bench.oracle.check_device(found, devices[-1], "the outputs of a net that passes pairs on")
+    expected = unidev.to_numpy(alone(_x(bench, bench.cpu)))
+    off = float(abs(unidev.to_numpy(found) - expected).max())
+    assert off < 1e-5, f"a net that passes pairs on, spread: the outputs are off by {off:g}"
+
+
 @check(required=True, needs=_NEEDS)
 def test_errors(bench: Workbench) -> None:
     """What has no order, or does not fit, is an error, and stays where it was."""

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 _NEEDS = ("collectives",)
 _TRAINS = (*_NEEDS, "models", "layers", "autograd")
 _EXCHANGES = (
-    "reductions", "sums_by_bits", "weighted", "moved", "in_place", "structures_that_differ",
+    "reductions", "extremes", "sums_by_bits", "weighted", "moved", "in_place",
+    "structures_that_differ",
 )  # fmt: skip
 _SIZE = 3
 _LATE_S = 60
@@ -65,6 +66,13 @@ def test_values(bench: Workbench) -> None:
                 assert np.allclose(value, expected, rtol=1e-2 if "16" in call else 1e-6), (
                     f"{call}, shape {SHAPES[at]}: {value.tolist()}, not {expected.tolist()}"
                 )
+
+    found = _found(bench, "extremes")
+    for call in found[0]:
+        expected = _NUMPY[call.partition(" ")[0]](np.stack([own[call][0] for own in found]), 0)
+        for rank, own in enumerate(found):
+            said = f"{call} on worker {rank}: {own[call][1].tolist()}, not {expected.tolist()}"
+            assert np.array_equal(own[call][1], expected, equal_nan=True), said
 
 
 @check(required=True, needs=_NEEDS)

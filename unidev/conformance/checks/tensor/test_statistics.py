@@ -61,9 +61,13 @@ def _check_seen(device: Device) -> None:
     before = unidev.memory(device).used_bytes
     held = _held(device)
     unidev.synchronize(device)
-    rose = unidev.memory(device).used_bytes - before
+    found = unidev.memory(device)
+    rose, reserved = found.used_bytes - before, found.reserved_bytes
     assert rose >= _BYTES - TOLERANCE_BYTES, (
         f"memory({device}) rose by {rose} bytes while a tensor of {_BYTES} was held"
+    )
+    assert reserved is None or reserved >= _BYTES, (
+        f"memory({device}): {reserved} bytes reserved while a tensor of {_BYTES} was held"
     )
     del held
 

@@ -220,7 +220,10 @@ def test_scopes_nest(bench: Workbench, gpu: Device) -> None:
 
 @check(required=True, needs=_NEEDS, over="gpus")
 def test_scopes_left_in_any_order(bench: Workbench, gpu: Device) -> None:
-    """A scope left before a later one records nothing more; the later one continues."""
+    """A scope left before a later one records nothing more; the later one continues.
+
+    A device's scope, too, ends without a trace that was begun inside it.
+    """
     x = bench.matrix(gpu)
     (first, second), _ = _scopes(bench, "first", "second")
     opened = ExitStack()
@@ -232,6 +235,15 @@ def test_scopes_left_in_any_order(bench: Workbench, gpu: Device) -> None:
     second.check(1, f"a read of {gpu} after the first scope was left")
     bench.probe.read_out(x)
     second.check(1, f"a read of {gpu} after both scopes were left")
+    settings = dict(bench.probe.global_state())
+    opened, (inside,) = ExitStack(), _scopes(bench, "inside")[0]
+    opened.enter_context(gpu)
+    with opened, inside():
+        opened.close()
+        bench.probe.read_out(x)
+    inside.check(1, f"a read of {gpu} after the scope of {gpu} around the trace was left")
+    now = dict(bench.probe.global_state())
+    assert now == settings, f"a scope of {gpu} that ended before a trace inside it: {now}"
 
 
 @check(required=True, needs=_NEEDS)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import example, given
-from hypothesis import strategies as st
 
 import unidev
 from unidev.conformance.kit.inputs.examples import a_handful
+from unidev.conformance.kit.inputs.strategies import from_seed, pick, some
 from unidev.conformance.kit.models.differentiating import (
+    after_gradients,
     check_gradient,
     check_none,
     gradients,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
+    Random = np.random.Generator
     Verb = Callable[[Any, Device], Any]
 
 _PROBE = ("probe.autograd",)
@@ -310,24 +312,23 @@ def test_second_order(bench: Workbench, source: Device, target: Device) -> None:
 def test_no_grad_records_nothing(bench: Workbench) -> None:
     """Inside no_grad nothing is recorded, copies neither; afterwards it is again.
 
-    Also after inner scopes, and after exceptions.
+    Also after inner scopes, after exceptions, and after ``value_and_grad``, which records there.
     """
     x, ring = wholes(2, 3), bench.ring()
 
+    def drawn(rng: Random) -> tuple[list[bool], str, tuple[Device, Device]]:
+        return some(rng, (False, True), 1, 4), pick(rng, _COPIES), pick(rng, ring)
+
     @a_handful
-    @given(
-        st.lists(st.booleans(), min_size=1, max_size=4),
-        st.sampled_from(_COPIES),
-        st.sampled_from(ring),
-    )
-    @example([False], _COPIES[0], ring[0])
-    @example([True, True], _COPIES[1], ring[-1])
-    def cut_inside(levels: list[bool], name: str, way: tuple[Device, Device]) -> None:
-        device, target = way
+    @given(from_seed(drawn))
+    @example(([False], _COPIES[0], ring[0]))
+    @example(([True, True], _COPIES[1], ring[-1]))
+    def cut_inside(case: tuple[list[bool], str, tuple[Device, Device]]) -> None:
+        levels, name, (device, target) = case
 
         def function(x: Any) -> Any:
             squared = times(x, x)
-            cut = within_scopes(levels, lambda: times(x, x))
+            cut = within_scopes(levels, lambda: after_gradients(bench, device, lambda: times(x, x)))
             copied = within_scopes(levels, lambda: _copied(name, squared, target))
             if name == "as_in_device" and device is target:
                 copied = cut

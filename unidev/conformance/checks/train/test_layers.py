@@ -73,9 +73,12 @@ def test_dense(bench: Workbench) -> None:
 def test_conv2d(bench: Workbench) -> None:
     """``conv2d`` is cross-correlation, with strides and zero padding, height before width."""
     cases: tuple[tuple[Any, Any, Any], ...] = (
-        ((3, 3), (1, 1), (0, 0)), ((3, 2), (2, 1), (1, 0)), ((2, 3), (1, 3), (1, 2)),
+        ((3, 3), (1, 1), (0, 0)),
+        ((3, 2), (2, 1), (1, 0)),
+        ((2, 3), (1, 3), (1, 2)),
         ((1, 1), (2, 2), (0, 0)),
-    )  # fmt: skip
+        ((2, 3), (2, 2), (1, 1)),
+    )  # fmt: skip  in the last, frameworks that pad evenly by themselves pad one side alone
     for kernel, stride, padding in cases:
         for bias in (True, False):
             how: dict[str, Any] = {"stride": stride, "padding": padding}
@@ -189,6 +192,80 @@ def test_dropout(bench: Workbench, device: Device) -> None:
         # 2,000 elements: five standard deviations are 0.05.
         assert abs(share - 0.25) < 0.05, f"dropout on {device}: {share:.3f} dropped, not 0.25"
 
+    for depth in range(4):
+        _check_modes_stay(bench, device, depth)
+
+
+def _check_modes_stay(bench: Workbench, device: Device, depth: int) -> None:
+    """``evaluate_accuracy`` infers, and leaves each layer the mode that it had."""
+    still, drops = nn.dropout(0.5), nn.dropout(0.5)
+    outputs = made_on(device, lambda: nn.dense(4, 3))
+    inner = [still, drops]
+    for _ in range(depth):
+        inner = [nn.sequential(layer) for layer in inner]
+    net = nn.sequential(*inner, outputs)
+    nn.eval_mode(still)
+    has = values_of(bench, outputs)
+    labels = neural.linear(ROWS, has["weight"], has["bias"]).argmax(1)
+    labels[0] = (labels[0] + 1) % 3
+    where = f"dropout inside {depth + 1} nets on {device}"
+    found = bench.works(unidev.evaluate_accuracy, net, [(bench.make(ROWS, device), labels)])
+    wanted = (len(labels) - 1) / len(labels)
+    assert found == wanted, f"{where}: the accuracy is {found}, not {wanted}"
+    ones = np.ones((40, 50), "float32")
+    for layer, is_still in ((still, True), (drops, False)):
+        kept = unidev.to_numpy(called(bench, layer, ones, device)).all()
+        mode = "inference" if is_still else "training"
+        assert kept == is_still, f"{where}: evaluate_accuracy has ended its {mode} mode"
+
+
+@check(required=True, needs=_NEEDS, over="devices")
+def test_residual(bench: Workbench, device: Device) -> None:
+    """``residual`` adds its input to the result of its layers, whichever the last one is."""
+    try:
+        nn.residual(nn.relu())
+    except unidev.UnsupportedOperation as refusal:
+        bench.not_applicable(f"the backend has no residual layers: {refusal.reason}")
+    lasts = {"relu": (nn.relu, lambda x: np.maximum(x, 0)), "tanh": (nn.tanh, np.tanh),
+        "dropout": (partial(nn.dropout, 0.5), lambda x: x)}  # fmt: skip
+    for name, (last, reference) in lasts.items():
+        for has_weights in (True, False):
+            _check_residual(bench, device, (name, last, reference), has_weights)
+
+
+def _check_residual(
+    bench: Workbench, device: Device, last: tuple[str, Any, Any], has_weights: bool
+) -> None:
+    name, make, reference = last
+    where = f"residual of {'dense and ' if has_weights else ''}{name} on {device}"
+    dense = made_on(device, lambda: nn.dense(4, 4))
+    layers = [dense, make()] if has_weights else [make()]
+    block = nn.eval_mode(nn.residual(*layers))
+    has = values_of(bench, dense)
+
+    def expected(weight: Array) -> Array:
+        given = ROWS.astype("float64")
+        h = neural.linear(given, weight, has["bias"]) if has_weights else given
+        total: Array = given + reference(h)
+        return total
+
+    x = bench.make(ROWS, device)
+    with device:
+        y = bench.works(block, x)
+    check_close(bench, y, expected(has["weight"]), device, where)
+    bench.oracle.check_bytes(x, ROWS.tobytes(), f"{where}: its input")
+    if not has_weights or isinstance(bench.backend.autograd, Unsupported):
+        return
+    (slope,) = neural.grads(lambda weight: expected(weight) ** 2, [has["weight"]])
+    _, grads = bench.works(unidev.value_and_grad(_sum_of_squares), block, x)
+    stored = bench.backend.models.stored(dense)["weight"]
+    (own,) = (n for n, p in unidev.parameters(block).items()
+        if unidev.shares_memory(p, stored.tensor))  # fmt: skip
+    found = unidev.to_numpy(grads[own])
+    found = found if stored.axes is None else found.transpose(stored.axes)
+    off = float(abs(found - slope).max() / max(1.0, abs(slope).max()))
+    assert off < 1e-2, f"{where}: the gradient of the weight is off by {off:g}"
+
 
 @check(required=True, needs=_NEEDS, over="devices")
 def test_sequential(bench: Workbench, device: Device) -> None:
@@ -218,16 +295,20 @@ def test_sequential(bench: Workbench, device: Device) -> None:
 
 @check(required=True, needs=("layers", "models", "autograd"), over="devices")
 def test_gradients(bench: Workbench, device: Device) -> None:
-    """A net's gradients match finite differences, with respect to each of its parameters."""
+    """A net's gradients match finite differences, with respect to each of its parameters.
+
+    In inference mode, in which no statistics of the batch count and nothing is dropped.
+    """
     images = IMAGES[:, :2, :5, :4]
     net = made_on(device, _small_net)
     nn.eval_mode(net)
-    fill(bench, net, ("0.bias", "4.bias"))
+    fill(bench, net, ("0.bias", "6.bias"))
     has = values_of(bench, net)
-    names = ["0.weight", "0.bias", "4.weight", "4.bias"]
+    names = ["0.weight", "0.bias", "6.weight", "6.bias"]
 
     def reference(*given: Array) -> Array:
         h = neural.conv2d(images, given[0], given[1], (1, 1), (1, 1))
+        h = h / np.sqrt(1 + 1e-5)  # a new batch norm: mean 0, variance 1
         h = neural.avg_pool2d(np.tanh(h), (2, 2), (2, 2)).reshape(2, -1)
         return neural.linear(h, given[2], given[3]) ** 2
 
@@ -251,5 +332,6 @@ def test_gradients(bench: Workbench, device: Device) -> None:
 
 def _small_net() -> Any:
     return nn.sequential(
-        nn.conv2d(2, 3, 3, padding=1), nn.tanh(), nn.avg_pool2d(2), nn.flatten(), nn.dense(12, 2)
-    )
+        nn.conv2d(2, 3, 3, padding=1), nn.batch_norm(3), nn.tanh(), nn.avg_pool2d(2), nn.flatten(),
+        nn.dropout(0.5), nn.dense(12, 2),
+    )  # fmt: skip

@@ -9,18 +9,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import example, given
-from hypothesis import strategies as st
 
 import unidev
 from unidev.conformance.judging.outcomes import NotApplicableError
 from unidev.conformance.kit.current import check_stays
 from unidev.conformance.kit.inputs import trees
 from unidev.conformance.kit.inputs.examples import a_couple
+from unidev.conformance.kit.inputs.strategies import from_seed, some
 from unidev.conformance.kit.models.held_models import HeldModel, holdable, one_of_each
 from unidev.conformance.kit.models.sample_models import INPUT, Sample
 from unidev.conformance.kit.oracle import overlapping_bytes, shown
 from unidev.conformance.kit.spying import Calls
 from unidev.conformance.running.catalog import check
+from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
     from unidev.conformance.kit.inputs.trees import Tree
@@ -65,16 +66,15 @@ def test_everything_arrives(bench: Workbench) -> None:
 @check(required=True, needs=("models",))
 def test_any_model(bench: Workbench) -> None:
     """However many tensors a model has, of any dtypes, all arrive, and come back; ties stay."""
-    dtypes = holdable(bench)
+    dtypes, there = holdable(bench), [bench.devices[-1]]
+    kinds = trees.Kinds(dtypes, is_bits=True)
 
     @a_couple
-    @given(
-        trees.trees(dtypes, is_bits=True),
-        st.lists(st.sampled_from(bench.devices), min_size=1, max_size=3),
-    )
-    @example(one_of_each(dtypes), [bench.devices[-1]])
-    @example(trees.many("float32"), [bench.devices[-1]])
-    def moved(tree: Tree, way: list[Device]) -> None:
+    @given(from_seed(lambda rng: (kinds.tree(rng), some(rng, bench.devices, 1, 3))))
+    @example((one_of_each(dtypes), there))
+    @example((trees.many("float32"), there))
+    def moved(case: tuple[Tree, list[Device]]) -> None:
+        tree, way = case
         held, here = HeldModel(bench, tree), bench.cpu
         for device in (*way, bench.cpu):
             where, before = f"{here} to {device}", held.memory()
@@ -223,11 +223,22 @@ def test_already_there_is_not_touched(bench: Workbench, device: Device) -> None:
 
 @check(required=True, needs=_BOTH, over="ring")
 def test_optimizer_state_moves(bench: Workbench, source: Device, target: Device) -> None:
-    """An optimizer's state moves along, and the returned optimizer continues from there."""
-    moved, unmoved = Sample.trained_on(bench, source), Sample.trained_on(bench, source)
+    """An optimizer's state moves along, and the returned optimizer continues from there.
+
+    Moments of each group of parameters, and what counts steps.
+    """
+    _check_state_moves(Sample.on(bench, source), Sample.on(bench, source), target, "momentum")
+    if not isinstance(bench.probe.models.counting_optimizer, Unsupported):
+        moved, unmoved = (Sample.counting_on(bench, source) for _ in range(2))
+        _check_state_moves(moved, unmoved, target, "an optimizer that counts steps")
+
+
+def _check_state_moves(moved: Sample, unmoved: Sample, target: Device, kind: str) -> None:
+    bench, where = moved.bench, f"{moved.device} to {target}, {kind}"
+    moved.step()
+    unmoved.step()
     before = moved.contents()
     moved.place(target)
-    where = f"{source} to {target}"
     moved.check_contents(before, where)
     state = moved.state()
     assert state, f"{where}: the optimizer has lost its state"
@@ -276,12 +287,22 @@ def test_spread_is_refused(bench: Workbench, device: Device) -> None:
 
 @check(needs=("models", "probe.models.remembering"), over="devices")
 def test_remembered_device_follows(bench: Workbench, device: Device) -> None:
-    """A model that keeps its device in an attribute finds the new one there."""
-    model, remembered = bench.probe.models.remembering()
+    """A model that keeps its device in an attribute finds the new one there.
+
+    If a part of it refuses the device, the old one.
+    """
+    model, remembered = bench.probe.models.remembering(False)
     for target in (device, bench.cpu, device):
         bench.works(unidev.place, model, target)
         found = remembered()
         assert found == target.native, f"placed on {target}, the model remembers {found}"
+    if device is not bench.cpu:
+        model, remembered = bench.probe.models.remembering(True)
+        bench.expect(unidev.UnsupportedOperation, unidev.place, model, device)
+        found, home = remembered(), bench.cpu
+        assert found == home.native, f"{device} was refused, but the model remembers {found}"
+        for name, x in bench.probe.models.tensors(model).items():
+            bench.oracle.check_device(x, home, f"after {device} was refused: {name}")
     bench.evidence.add("devices", str(device))
 
 

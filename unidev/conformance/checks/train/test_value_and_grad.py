@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from hypothesis import example, given
-from hypothesis import strategies as st
 
 import unidev
 from unidev.conformance.kit.inputs.examples import a_few
+from unidev.conformance.kit.inputs.strategies import from_seed, pick
 from unidev.conformance.kit.inputs.trees import numbers_in
 from unidev.conformance.kit.models.differentiating import (
     check_gradient,
@@ -25,7 +25,7 @@ from unidev.conformance.kit.models.differentiating import (
 from unidev.conformance.kit.models.drawn_losses import (
     DrawnLoss,
     differentiable,
-    losses,
+    drawn_loss,
     shared_losses,
 )
 from unidev.conformance.kit.models.sample_models import Sample
@@ -35,6 +35,8 @@ from unidev.contract.backend import Unsupported
 if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
+
+    Random = np.random.Generator
 
 
 @check(required=True, needs=("autograd",), over="devices")
@@ -90,12 +92,18 @@ def test_of_any_tree(bench: Workbench) -> None:
     Where tensors can be written to, gradients share no memory with each other or with a leaf.
     """
     devices = bench.devices
+    dtypes = differentiable(bench, devices[-1])
+    flattens = not isinstance(bench.backend.functions, Unsupported)
+
+    def drawn(rng: Random) -> tuple[DrawnLoss, Device]:
+        return drawn_loss(rng, dtypes, flattens=flattens), pick(rng, devices)
 
     @a_few
-    @given(losses(differentiable(bench, devices[-1])), st.sampled_from(devices))
-    @example(shared_losses("float32"), devices[0])
-    @example(shared_losses("float32"), devices[-1])
-    def differentiated(loss: DrawnLoss, device: Device) -> None:
+    @given(from_seed(drawn))
+    @example((shared_losses("float32"), devices[0]))
+    @example((shared_losses("float32", is_flattened=flattens), devices[-1]))
+    def differentiated(case: tuple[DrawnLoss, Device]) -> None:
+        loss, device = case
         xs = loss.leaves(bench, device)
         parameters, seen = loss.tree.nested(xs), [bench.probe.read(x) for x in xs]
 
@@ -215,20 +223,33 @@ def test_of_a_model(bench: Workbench, device: Device) -> None:
 
 @check(required=True, needs=("autograd", "models", "probe.models"), over="devices")
 def test_leaves_the_models_gradients(bench: Workbench, device: Device) -> None:
-    """Gradients that the framework keeps in the model are not created, changed or lost."""
-    sample = Sample.on(bench, device)
-    _check_gradients_stay(bench, sample, f"on {device}, before any")
+    """Gradients that the framework keeps in the model are not created, changed or lost.
+
+    Nor those in another model that the loss uses, as a generator's loss uses a critic.
+    """
+    sample, critic = Sample.on(bench, device), Sample.on(bench, device)
+    _check_gradients_stay(bench, sample, critic, f"on {device}, before any")
     sample.step()
-    _check_gradients_stay(bench, sample, f"on {device}, after a step")
+    critic.step()
+    _check_gradients_stay(bench, sample, critic, f"on {device}, after a step")
 
 
-def _check_gradients_stay(bench: Workbench, sample: Sample, where: str) -> None:
+def _check_gradients_stay(bench: Workbench, sample: Sample, critic: Sample, where: str) -> None:
     def kept() -> dict[str, bytes]:
-        tensors = sample.probe.tensors(sample.model)
-        return {name: bench.probe.read(x) for name, x in tensors.items() if name.endswith(".grad")}
+        return {
+            f"{name} of the {whose}": bench.probe.read(x)
+            for whose, each in (("model", sample), ("model that the loss uses", critic))
+            for name, x in each.tensors().items()
+            if name.endswith(".grad")
+        }
+
+    def loss_of(model: Any, x: Any) -> Any:
+        with unidev.device_of(x):
+            y = model(x)
+        return critic.loss_of(critic.model, y)
 
     before = kept()
-    bench.works(unidev.value_and_grad(sample.loss_of), sample.model, sample.x)
+    bench.works(unidev.value_and_grad(loss_of), sample.model, sample.x)
     after = kept()
     changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     assert not changed, f"{where}: value_and_grad has changed {changed}"
@@ -238,6 +259,7 @@ def _check_gradients_stay(bench: Workbench, sample: Sample, where: str) -> None:
 @check(required=True, needs=("autograd",), over="devices")
 def test_sgd_is_exact(bench: Workbench, device: Device) -> None:
     """``sgd`` gives parameter minus lr times gradient, in place if tensors can be written to."""
+    _check_many_descend(bench, device)
     values, down = wholes(2, 3), wholes(2, 3, start=2)
     expected = values - np.float32(0.25) * down
     is_mutable = not isinstance(bench.probe.write, Unsupported)
@@ -258,6 +280,17 @@ def test_sgd_is_exact(bench: Workbench, device: Device) -> None:
         assert after == memory, f"{where}: the memory was {memory}, and is {after}"
     else:
         bench.oracle.check_bytes(x, values.tobytes(), f"{where}, the old tensor")
+
+
+def _check_many_descend(bench: Workbench, device: Device) -> None:
+    """As many parameters as a model has, more than any block in which they are updated."""
+    for count in (1, 67, 130):
+        arrays = [wholes(1 + n % 4, 3, start=n % 7) for n in range(count)]
+        xs, grads = ([bench.make(each, device) for each in arrays] for _ in range(2))
+        new = bench.works(unidev.sgd, xs, grads, lr=0.5)
+        for position, (each, array) in enumerate(zip(new, arrays, strict=True)):
+            where = f"sgd of {count} tensors on {device}, number {position} of shape {array.shape}"
+            bench.oracle.check_bytes(each, (array / 2).tobytes(), where)
 
 
 @check(required=True, needs=("autograd",), over="devices")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from hypothesis import strategies as st
@@ -18,9 +18,11 @@ from unidev.conformance.kit.inputs import samples
 from unidev.conformance.kit.inputs.drawing import Drawn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     Random = np.random.Generator
+
+T = TypeVar("T")
 
 
 def _generator(bits: tuple[bool, ...]) -> Random:
@@ -31,9 +33,19 @@ generators = st.tuples(*[st.booleans()] * 16).map(_generator)
 """What the functions below draw from."""
 
 
+def from_seed(draw: Callable[[Random], T]) -> st.SearchStrategy[T]:
+    """What ``draw`` makes of a generator."""
+    return generators.map(draw)
+
+
 def pick(rng: Random, values: Sequence[Any]) -> Any:
     """One of ``values``, as it is: NumPy's ``choice`` makes arrays of them."""
     return values[int(rng.integers(len(values)))]
+
+
+def some(rng: Random, values: Sequence[Any], least: int, most: int) -> list[Any]:
+    """``least`` to ``most`` of ``values``, also the same again."""
+    return [pick(rng, values) for _ in range(rng.integers(least, most + 1))]
 
 
 def number(rng: Random, dtype: str) -> Any:

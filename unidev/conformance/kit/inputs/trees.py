@@ -14,17 +14,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 import unidev
 from unidev.conformance.kit.inputs import samples
 from unidev.conformance.kit.inputs.containers import Point
+from unidev.conformance.kit.inputs.strategies import pick, some
 
 if TYPE_CHECKING:
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
     Array = np.ndarray[Any, Any]
+    Random = np.random.Generator
     Tensor = Any
 
 MOST_LEAVES = 40
@@ -134,64 +135,53 @@ def layouts(bench: Workbench) -> list[str]:
     return [CONTIGUOUS, CONTIGUOUS, ROWS, ROWS, *views]
 
 
-def sizes(most: int) -> st.SearchStrategy[int]:
-    """Numbers of elements: on both sides of a power of two, or any."""
-    near = st.builds(
-        lambda exponent, offset: min(2**exponent + offset, most),
-        st.integers(0, most.bit_length() - 1),
-        st.integers(-1, 1),
-    )
-    return st.one_of(near, st.integers(0, most))
+def size(rng: Random, most: int = LARGE) -> int:
+    """A number of elements: on either side of a power of two, or any."""
+    near = 2 ** int(rng.integers(most.bit_length())) + int(rng.integers(-1, 2))
+    return min(near, most) if rng.integers(2) else int(rng.integers(most + 1))
 
 
-@st.composite
-def shapes(draw: st.DrawFn, most: int = 300) -> tuple[int, ...]:
+def shape(rng: Random, most: int = 300) -> tuple[int, ...]:
     """Of 0 to 4 axes, also without elements."""
-    axes = draw(st.integers(0, 4))
+    axes = int(rng.integers(5))
     if axes == 0:
         return ()
-    firsts = [draw(st.integers(1, 4)) for _ in range(axes - 1)]
-    return (*firsts, draw(sizes(max(1, most // math.prod(firsts)))))
+    firsts = [int(each) for each in rng.integers(1, 5, axes - 1)]
+    return (*firsts, size(rng, max(1, most // math.prod(firsts))))
 
 
-@st.composite
-def leaves(
-    draw: st.DrawFn,
-    dtypes: Sequence[str],
-    within: Sequence[str] = (CONTIGUOUS,),
-    most: int = 300,
-    *,
-    is_bits: bool = False,
-) -> Leaf:
-    """A leaf of one of the dtypes, in one of the layouts."""
-    dtype, layout = draw(st.sampled_from(dtypes)), draw(st.sampled_from(within))
-    shape = draw(shapes(most))
-    if layout == ROWS and not shape:
-        shape = (1,)
-    if layout not in (CONTIGUOUS, ROWS):
-        # Not every framework can transpose booleans.
-        layout = CONTIGUOUS if dtype == "bool" else layout
-        shape = (draw(st.integers(2, 9)), draw(st.integers(2, 9)))
-    return Leaf(dtype, shape, layout, draw(st.integers(0, 2**16)), is_bits=is_bits)
+@dataclass(frozen=True)
+class Kinds:
+    """The leaves that a tree may have."""
 
+    dtypes: Sequence[str]
+    within: Sequence[str] = (CONTIGUOUS,)
+    """Their layouts."""
+    most: int = 300
+    """Elements of one."""
+    is_bits: bool = False
 
-@st.composite
-def trees(  # noqa: PLR0913, PLR0917  all of a leaf, and their number
-    draw: st.DrawFn,
-    dtypes: Sequence[str],
-    within: Sequence[str] = (CONTIGUOUS,),
-    most: int = 300,
-    most_leaves: int = MOST_LEAVES,
-    is_bits: bool = False,
-) -> Tree:
-    """Few leaves, or as many as a model has; of all dtypes, or of one or two."""
-    some = draw(st.just(dtypes) | st.lists(st.sampled_from(dtypes), min_size=1, max_size=2))
-    leaf = leaves(some, within, most, is_bits=is_bits)
-    few = st.integers(1, min(4, most_leaves))
-    count = draw(few if most_leaves <= 4 else few | st.integers(5, most_leaves))
-    found = tuple(draw(st.lists(leaf, min_size=count, max_size=count)))
-    tied = draw(st.lists(st.integers(0, count - 1), max_size=2))
-    return Tree(found, tuple(tied), draw(st.integers(0, 2**16)))
+    def leaf(self, rng: Random, dtypes: Sequence[str]) -> Leaf:
+        """A leaf of one of these dtypes, in one of the layouts."""
+        dtype, layout = pick(rng, dtypes), pick(rng, self.within)
+        found = shape(rng, self.most)
+        if layout == ROWS and not found:
+            found = (1,)
+        if layout not in (CONTIGUOUS, ROWS):
+            # Not every framework can transpose booleans.
+            layout = CONTIGUOUS if dtype == "bool" else layout
+            found = (int(rng.integers(2, 10)), int(rng.integers(2, 10)))
+        return Leaf(dtype, found, layout, int(rng.integers(2**16)), is_bits=self.is_bits)
+
+    def tree(self, rng: Random, most_leaves: int = MOST_LEAVES) -> Tree:
+        """Few leaves, or as many as a model has; of all dtypes, or of one or two."""
+        dtypes = some(rng, self.dtypes, 0, 2) or self.dtypes
+        few = min(4, most_leaves)
+        is_small = most_leaves <= few or rng.integers(2)
+        count = int(rng.integers(1, few + 1) if is_small else rng.integers(5, most_leaves + 1))
+        found = tuple(self.leaf(rng, dtypes) for _ in range(count))
+        tied = tuple(some(rng, range(count), 0, 2))
+        return Tree(found, tied, int(rng.integers(2**16)))
 
 
 def many(dtype: str) -> Tree:

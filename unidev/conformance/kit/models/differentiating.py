@@ -84,6 +84,25 @@ def within_scopes(levels: Sequence[bool], call: Callable[[], Tensor]) -> Tensor:
     return found[0]
 
 
+def after_gradients(bench: Workbench, device: Device, call: Callable[[], Tensor]) -> Tensor:
+    """``call()``, once ``value_and_grad`` has returned here, and has passed on an error."""
+    values = wholes(2, 3)
+    x = bench.make(values, device)
+    _, slope = bench.works(unidev.value_and_grad(_squares), x)
+    check_gradient(bench, slope, 2 * values, device, f"value_and_grad inside no_grad, on {device}")
+    with contextlib.suppress(ZeroDivisionError):
+        unidev.value_and_grad(_raising)(x)
+    return call()
+
+
+def _squares(x: Tensor) -> Tensor:
+    return total(times(x, x))
+
+
+def _raising(_: Tensor) -> Tensor:
+    raise ZeroDivisionError("as a user's own loss may, which must reach the user")
+
+
 def check_gradient(
     bench: Workbench, grad: Tensor | None, expected: Array, device: Device, where: str
 ) -> None:

@@ -1,7 +1,8 @@
 """Losses of many leaves, drawn, with their gradients.
 
 A loss is a sum: of a leaf, of its square, or of its sum or product with the last leaf of the same
-shape. Leaves are small whole numbers, so gradients are exact in each dtype.
+shape; some leaves are flattened first, and so have the shape of others. Leaves are small whole
+numbers, so gradients are exact in each dtype.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hypothesis import strategies as st
 
 import unidev
+from unidev.conformance.kit.inputs.strategies import pick, some
 from unidev.conformance.kit.inputs.trees import MOST_LEAVES, Leaf, Tree
 from unidev.conformance.kit.models.differentiating import plus, times, total, wholes
 
@@ -24,11 +25,14 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
     Array = np.ndarray[Any, Any]
+    Random = np.random.Generator
     Tensor = Any
 
 _USES = ("alone", "squared", "plus", "times", "idle")
 _SMALL = ("float16", "bfloat16")
-_SHAPES = ((1, 1), (1, 3), (2, 3), (4, 2))
+_SHAPES = ((1, 1), (1, 3), (2, 3), (4, 2), (2, 1, 3), (4, 2, 1, 1))
+_MATRICES = 4
+"""Of these shapes."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ class DrawnLoss:
     def __call__(self, xs: Sequence[Tensor]) -> Tensor:
         """The loss of these leaves."""
         terms = []
+        xs = [_flat(x) for x in xs]
         for position, (use, other) in enumerate(zip(self.uses, self._others(), strict=True)):
             x = xs[position]
             if use == "alone":
@@ -72,7 +77,8 @@ class DrawnLoss:
 
     def gradients(self) -> list[Array]:
         """The exact gradients."""
-        values = self._values()
+        shapes = [each.shape for each in self._values()]
+        values = [_flat_values(each) for each in self._values()]
         found = [np.zeros_like(each) for each in values]
         for position, (use, other) in enumerate(zip(self.uses, self._others(), strict=True)):
             x = values[position]
@@ -86,42 +92,40 @@ class DrawnLoss:
                 found[other] += 1
             elif use == "times":
                 found[other] += x
-        return found
+        return [each.reshape(shape) for each, shape in zip(found, shapes, strict=True)]
 
     def _values(self) -> list[Array]:
         return [wholes(*leaf.shape, start=1 + leaf.seed % 3) for leaf in self.tree.leaves]
 
     def _others(self) -> list[int]:
-        """For each leaf the last before it of its shape, or itself."""
-        shapes = [leaf.shape for leaf in self.tree.leaves]
+        """For each leaf the last before it of its flat shape, or itself."""
+        shapes = [_flat_values(each).shape for each in self._values()]
         return [
             max((k for k in range(position) if shapes[k] == shape), default=position)
             for position, shape in enumerate(shapes)
         ]
 
 
-@st.composite
-def losses(draw: st.DrawFn, dtypes: Sequence[str]) -> DrawnLoss:
-    """Of 1 to 40 leaves of one dtype."""
-    dtype, count = (
-        draw(st.sampled_from(dtypes)),
-        draw(st.integers(1, 4) | st.integers(5, MOST_LEAVES)),
-    )
+def drawn_loss(rng: Random, dtypes: Sequence[str], *, flattens: bool) -> DrawnLoss:
+    """A loss of 1 to 40 leaves of one dtype, of matrices alone unless it ``flattens``."""
+    dtype = pick(rng, dtypes)
+    count = int(rng.integers(1, 5) if rng.integers(2) else rng.integers(5, MOST_LEAVES + 1))
     # Not every framework has a matrix product of 16 bits on the CPU.
-    some = _SHAPES[:1] if dtype in _SMALL else _SHAPES
-    shapes = draw(st.lists(st.sampled_from(some), min_size=count, max_size=count))
-    leaves = tuple(Leaf(dtype, shape, seed=number) for number, shape in enumerate(shapes))
-    uses = draw(st.lists(st.sampled_from(_USES), min_size=count, max_size=count))
-    tied = draw(st.lists(st.integers(0, count - 1), max_size=2))
+    most = len(_SHAPES) if flattens else _MATRICES
+    shapes = _SHAPES[:1] if dtype in _SMALL else _SHAPES[:most]
+    leaves = tuple(Leaf(dtype, pick(rng, shapes), seed=number) for number in range(count))
+    uses = [pick(rng, _USES) for _ in range(count)]
     first = "alone" if uses[0] == "idle" else uses[0]
-    return DrawnLoss(Tree(leaves, tuple(tied), draw(st.integers(0, 2**16))), (first, *uses[1:]))
+    tied = tuple(some(rng, range(count), 0, 2))
+    return DrawnLoss(Tree(leaves, tied, int(rng.integers(2**16))), (first, *uses[1:]))
 
 
-def shared_losses(dtype: str) -> DrawnLoss:
+def shared_losses(dtype: str, *, is_flattened: bool = False) -> DrawnLoss:
     """Pairs whose gradients a framework may keep in one tensor, leaves that are not reached."""
     uses = ("alone", "idle", "plus", "idle", "idle", "times", "squared")
     more = ("alone", "idle", "plus", "idle") * 4
-    shapes = [(2, 3)] * len(uses) + [(1, 1)] * len(more)
+    pair = [(2, 3), (2, 3, 1)] if is_flattened else [(2, 3)]
+    shapes = [pair[n % len(pair)] for n in range(len(uses))] + [(1, 1)] * len(more)
     leaves = tuple(Leaf(dtype, shape, seed=number) for number, shape in enumerate(shapes))
     return DrawnLoss(Tree(leaves, (0, 4)), (*uses, *more))
 
@@ -145,6 +149,17 @@ def differentiable(bench: Workbench, device: Device) -> list[str]:
 
 def _in_every_way(x: Tensor) -> Tensor:
     return plus(times(x, x), plus(x, x))
+
+
+def _flat(x: Tensor) -> Tensor:
+    if len(x.shape) == 2:
+        return x
+    with unidev.device_of(x):
+        return unidev.nn.functional.flatten(x)
+
+
+def _flat_values(x: Array) -> Array:
+    return x.reshape(len(x), -1)
 
 
 def _summed(x: Tensor) -> Tensor:

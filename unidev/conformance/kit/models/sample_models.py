@@ -48,6 +48,13 @@ class Sample:
         sample.step()
         return sample
 
+    @classmethod
+    def counting_on(cls, bench: Workbench, device: Device, *, is_other: bool = False) -> Sample:
+        """A new sample on ``device`` whose optimizer counts its steps, and has groups."""
+        sample = cls.on(bench, device)
+        sample.optimizer = sample.probe.counting_optimizer(sample.model, is_other)
+        return sample
+
     @property
     def x(self) -> Tensor:
         """The input, on the model's device."""

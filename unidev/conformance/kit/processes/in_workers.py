@@ -84,6 +84,27 @@ def reductions() -> dict[str, Any]:
     return found
 
 
+def extremes() -> dict[str, tuple[Any, Any]]:
+    """For each dtype, minima and maxima of its limits, of NaN and of infinity: own, and of all."""
+    group = unidev.group()
+    there = unidev.active_backend().dtypes
+    found = {}
+    for dtype in [name for name in there if "int" in name or name in ("float32", "float64")]:
+        values: list[float] = [np.nan, np.inf, -np.inf, 1, -0.5]
+        if "int" in dtype:
+            limits = np.iinfo(dtype)
+            values = [limits.max, limits.min, limits.max // 2 + 1, 1, 2]
+        own = np.roll(np.array(values, dtype), group.rank)
+        x = unidev.array(own, device=group.device)
+        for op in ("min", "max"):
+            try:
+                result = group.all_reduce(x, op)
+            except unidev.UnsupportedDtypeError:
+                continue  # which those that every backend reduces are not: see `reductions`
+            found[f"{op} of {dtype}"] = own, unidev.to_numpy(result)
+    return found
+
+
 def sums_by_bits() -> list[bytes]:
     """Sums of numbers of very different size, whose last bits show the order of adding."""
     group = unidev.group()

@@ -118,13 +118,13 @@ class MxnetModelProbe(ModelProbe):
             optimizer.step(1)
 
     def optimizer_tensors(self, optimizer: Optimizer) -> Mapping[str, Tensor]:
-        """The momentum of each parameter."""
-        states = optimizer._updaters[0].states
-        return {
-            parameter.name: states[index]
-            for index, parameter in enumerate(optimizer._params)
-            if states.get(index) is not None
-        }
+        """The momentum of each parameter, or Adam's two moments."""
+        found = {}
+        for index, parameter in enumerate(optimizer._params):
+            state = optimizer._updaters[0].states.get(index)
+            several = state if isinstance(state, tuple) else [] if state is None else [state]
+            found |= {f"{parameter.name}.{number}": x for number, x in enumerate(several)}
+        return found
 
     def add_hook(self, model: Model, call: Callable[[], None]) -> None:
         """``register_forward_hook``."""
@@ -166,10 +166,11 @@ class MxnetModelProbe(ModelProbe):
             made(mx.np.ones((2, 4)))
         return made
 
-    def counting_optimizer(self, model: Model) -> Optimizer:
+    def counting_optimizer(self, model: Model, is_other: bool) -> Optimizer:
         """``Trainer`` with Adam; Gluon has no groups."""
         with mx.util.np_array(True):
-            return Trainer(model.collect_params(), "adam", {"learning_rate": 0.05})
+            options = {"learning_rate": 0.01 if is_other else 0.05}
+            return Trainer(model.collect_params(), "adam", options)
 
     def holding(self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor]) -> Model:
         """A block without a ``forward``; buffers are parameters without gradients."""

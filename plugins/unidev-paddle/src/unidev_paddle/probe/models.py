@@ -138,11 +138,11 @@ class PaddleModelProbe(ModelProbe):
         """A layer that ``to_static`` wraps."""
         return paddle.jit.to_static(_linear(1).to("cpu"), full_graph=True)
 
-    def counting_optimizer(self, model: Layer) -> Optimizer:
+    def counting_optimizer(self, model: Layer, is_other: bool) -> Optimizer:
         """``Adam``, with two groups."""
         first, *others = model.parameters()
         groups = [{"params": others}, {"params": [first], "learning_rate": 0.5}]
-        return paddle.optimizer.Adam(0.05, parameters=groups)
+        return paddle.optimizer.Adam(0.01 if is_other else 0.05, parameters=groups)
 
     def holding(self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor]) -> Layer:
         """A layer without a ``forward``."""

@@ -150,10 +150,10 @@ class TensorFlowModelProbe(ModelProbe):
         with tf.device("/device:CPU:0"):
             return _built(Compiled(_WIDTH, kernel_initializer="ones"))
 
-    def counting_optimizer(self, model: Any) -> Any:
+    def counting_optimizer(self, model: Any, is_other: bool) -> Any:
         """Adam; Keras has no groups."""
         with tf.device(model.variables[0].value.device):
-            return keras.optimizers.Adam(learning_rate=0.05)
+            return keras.optimizers.Adam(learning_rate=0.01 if is_other else 0.05)
 
     def holding(self, parameters: Mapping[str, Any], buffers: Mapping[str, Any]) -> Any:
         """A layer without a ``call``."""

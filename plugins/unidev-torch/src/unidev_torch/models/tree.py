@@ -274,6 +274,7 @@ def move_what_else(model: torch.nn.Module, native: torch.device) -> None:
             _ask(module, native)
     except BaseException:
         for module, attributes in before:
+            module.__dict__.clear()  # what `to` has set for the first time goes, too
             module.__dict__.update(attributes)
         for module in own:
             _apply(module, lambda y: moved.get(id(y), (y, y))[1])

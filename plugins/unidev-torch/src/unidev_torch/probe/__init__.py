@@ -160,6 +160,9 @@ class TorchProbe(Probe):
         }  # fmt: skip
         for x in (whole, tail, columns, shared):
             x.untyped_storage().resize_(4 * 17)
+        base = torch.ones(8, device=_native(device))
+        found["from the end of what is left on"] = base[4:]
+        base.untyped_storage().resize_(4 * 4)
         if device.kind == "cpu":
             found["in parts"] = sparse = torch.eye(3).to_sparse()
             sparse._values().untyped_storage().resize_(8)

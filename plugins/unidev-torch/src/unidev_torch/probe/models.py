@@ -56,6 +56,31 @@ class Remembering(nn.Sequential):
         return super().to(*args, **options)
 
 
+class Forking(nn.Linear):
+    """Passes on its input, too."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        """The result, and ``x``, in a container."""
+        return {"both": (super().forward(x), [x])}
+
+
+class Joining(nn.Linear):
+    """Takes what ``Forking`` returns."""
+
+    def forward(self, given: Any) -> torch.Tensor:
+        """Of the sum of both."""
+        y, (x,) = given["both"]
+        return super().forward(x + y)
+
+
+class Refusing(nn.Linear):
+    """Refuses every move, as quantized layers do."""
+
+    def to(self, *_arguments: Any, **_options: Any) -> Refusing:
+        """Raises, in words of its own."""
+        raise ValueError("this layer stays where it is")
+
+
 class Unbuilt(nn.Sequential):
     """Lazy layers, with the sample's shapes."""
 
@@ -127,6 +152,9 @@ class TorchModelProbe(ModelProbe):
         optimizer.zero_grad()
         model(x).square().sum().backward()
         optimizer.step()
+        for parameter in model.parameters():
+            if not parameter.requires_grad:
+                parameter.grad = torch.full_like(parameter, 0.5)
 
     def optimizer_tensors(self, optimizer: torch.optim.Optimizer) -> Mapping[str, torch.Tensor]:
         """The momenta."""
@@ -146,14 +174,23 @@ class TorchModelProbe(ModelProbe):
         """A model of lazy layers."""
         return Unbuilt()
 
+    def joining(self) -> nn.Module:
+        """A ``Sequential`` of two layers, of the same weights each time."""
+        model = nn.Sequential(Forking(_WIDTH, _WIDTH), Joining(_WIDTH, _WIDTH))
+        with torch.no_grad():
+            for x in model.parameters():
+                x.copy_(torch.sin(torch.arange(x.numel()) * 0.7).reshape(x.shape))
+        return model
+
     def compiled(self) -> Any:
         """By ``torch.compile``, without a compiler for the machine."""
         return torch.compile(self.model().get_submodule("first"), backend="eager")
 
-    def remembering(self) -> tuple[nn.Module, Callable[[], object]]:
+    def remembering(self, refuses: bool) -> tuple[nn.Module, Callable[[], object]]:
         """A module that overrides ``to``, as Lightning's do."""
         model = Remembering(nn.Linear(_WIDTH, _WIDTH))
-        return nn.Sequential(model), lambda: model.device
+        others = [Refusing(_WIDTH, _WIDTH)] if refuses else []
+        return nn.Sequential(model, *others), lambda: model.device
 
     def embedding(self, device: Device) -> tuple[torch.Tensor, torch.Tensor]:
         """``backward`` stores the gradient in ``weight.grad``."""
@@ -163,25 +200,41 @@ class TorchModelProbe(ModelProbe):
         assert gradient is not None
         return layer.weight, gradient
 
-    def counting_optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
+    def counting_optimizer(self, model: nn.Module, is_other: bool) -> torch.optim.Optimizer:
         """Adam, with two groups."""
         first, *others = model.parameters()
+        betas = (0.5, 0.9) if is_other else (0.8, 0.99)
         groups: list[dict[str, Any]] = [
             {"params": others},
-            {"params": [first], "lr": 0.02, "betas": (0.8, 0.99)},
+            {"params": [first], "lr": 0.02, "betas": betas},
         ]
-        return torch.optim.Adam(groups, lr=0.05)
+        return torch.optim.Adam(groups, lr=0.01 if is_other else 0.05)
 
     def holding(
         self, parameters: Mapping[str, torch.Tensor], buffers: Mapping[str, torch.Tensor]
     ) -> nn.Module:
-        """A module without a ``forward``."""
+        """A module without a ``forward``, most of whose buffers are views of one storage."""
         model = nn.Module()
         made: dict[int, nn.Parameter] = {}
         for name, x in parameters.items():
             if id(x) not in made:
                 made[id(x)] = nn.Parameter(x.clone())
             model.register_parameter(name, made[id(x)])
-        for name, x in buffers.items():
-            model.register_buffer(name, x.clone())
+        for number, (name, x) in enumerate(_side_by_side(buffers).items()):
+            model.register_buffer(name, x.clone() if number % 4 == 3 else x)
         return model
+
+
+def _side_by_side(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Copies of these in one storage, one after the other, wherever their dtypes may begin.
+
+    As FSDP and ``torch._utils._flatten_dense_tensors`` lay them out, but of any dtypes.
+    """
+    raw = torch.zeros(4 + sum(x.nbytes + x.itemsize for x in tensors.values()), dtype=torch.uint8)
+    found, begin = {}, 4
+    for name, x in tensors.items():
+        begin = -(-begin // x.itemsize) * x.itemsize
+        flat = raw[begin : begin + x.nbytes].view(x.dtype)
+        found[name] = flat.reshape(x.shape).copy_(x)
+        begin += x.nbytes
+    return found

@@ -1,0 +1,176 @@
+"""PyTorch's backend, wrong over several devices and between frameworks where there is more of it.
+
+Each conformed once: statistics up to three levels deep, tensors of other sizes, tensors alone
+between layers, fewer than 16 conversions after one that is held.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from mutants.mutant import (
+    TORCH,
+    in_place_of,
+    mutant,
+    replace,
+    replace_value,
+    torch_mutant,
+    when_restored,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@torch_mutant("data_parallel.statistics", profile="multi")
+def statistics_are_found_three_levels_deep(backend: Any) -> None:
+    """Those of deeper batch norms are the last device's."""
+    from unidev_torch.models import tree
+
+    sound = tree.named_buffers
+
+    @in_place_of(sound)
+    def named_buffers(model: Any, names: Any) -> Any:
+        return {path: x for path, x in sound(model, names).items() if path.count(".") <= 3}
+
+
+@torch_mutant("packing.shapes", profile="multi")
+def packed_shapes_are_remembered_by_size(backend: Any) -> None:
+    """How to take a tensor apart is kept for tensors of as many elements: of other shapes, too."""
+    import math
+
+    from unidev_torch import collectives
+
+    sound, known = collectives._of, {}
+
+    @in_place_of(sound)
+    def _of(shapes: Any) -> Any:
+        return known.setdefault(tuple(map(math.prod, shapes)), sound(shapes))
+
+
+@torch_mutant("spreading.what_flows", profile="multi")
+def containers_between_layers_stay(backend: Any) -> None:
+    """Between layers of a net that is spread, tensors are moved, and containers of them are not."""
+    import torch
+
+    from unidev_torch.nn import layers
+
+    @replace(layers._Before)
+    def __call__(self: Any, _: Any, inputs: Any) -> Any:
+        return tuple(self._function(x) if isinstance(x, torch.Tensor) else x for x in inputs)
+
+
+@torch_mutant("reducing.in_place", profile="multi")
+def targets_are_given_other_memory(backend: Any) -> None:
+    """In place, a tensor has the result, and what shares its memory has not."""
+    from unidev_torch.collectives import TorchCollectives
+
+    @replace(TorchCollectives)
+    def write(self: Any, targets: Any, values: Any) -> None:
+        for target, value in zip(targets, values, strict=True):
+            target.data = value
+
+
+@torch_mutant("reducing.memory", profile="multi")
+def a_pack_of_one_is_that_tensor(backend: Any) -> None:
+    """What is reduced alone on one device is not copied."""
+    from unidev_torch.collectives import TorchCollectives
+
+    sound = TorchCollectives.pack
+
+    @replace(TorchCollectives)
+    def pack(self: Any, tensors: Any) -> Any:
+        return tensors[0].detach().reshape(-1) if len(tensors) == 1 else sound(self, tensors)
+
+
+@mutant("workers.values", plugin=TORCH, profile="multi", simulated_count=0)
+def large_unsigned_integers_compare_as_signed(backend: Any) -> None:
+    """Between processes, by gloo: numbers from 2**63 on are less than all others."""
+    from unidev_torch.group.engine import TorchEngine
+
+    ordered = TorchEngine.carries["min"] | {"uint64"}
+    replace_value(TorchEngine, "carries", {**TorchEngine.carries, "min": ordered, "max": ordered})
+
+
+@torch_mutant("converting.lifetime", profile="interop")
+def owners_are_kept_for_a_while(backend: Any) -> None:
+    """Memory that was adopted lives until 16 more tensors were converted."""
+    import collections
+    import ctypes
+
+    import numpy as np
+    import torch
+
+    from unidev_torch.memory.interop import TorchInterop
+
+    sound, owners = TorchInterop.adopt, collections.deque[Any](maxlen=16)
+
+    @replace(TorchInterop)
+    def adopt(self: Any, exported: Any, is_read_only: bool) -> Any:
+        made = sound(self, exported, is_read_only)
+        if type(exported) is not np.ndarray or not exported.flags.c_contiguous or not made.numel():
+            return made
+        owners.append(exported)
+        raw = (ctypes.c_byte * exported.nbytes).from_address(exported.ctypes.data)
+        return torch.frombuffer(raw, dtype=made.dtype).reshape(exported.shape)
+
+
+@torch_mutant("converting.shared_or_refused", profile="interop")
+def the_negative_bit_is_not_shared(backend: Any) -> None:
+    """The memory is, whose numbers have the other sign."""
+    import torch
+
+    from unidev_torch.memory.interop import TorchInterop
+
+    sound = TorchInterop.export
+
+    @replace(TorchInterop)
+    def export(self: Any, x: Any) -> Any:
+        return sound(self, torch._neg_view(x) if x.is_neg() else x)
+
+
+@torch_mutant("tracer.scopes_left_in_any_order", profile="tensor")
+def scopes_end_what_is_innermost(backend: Any) -> None:
+    """A device's scope ends the trace that was begun inside it, and itself goes on."""
+    import torch
+    from torch.utils._device import DeviceContext
+
+    from unidev_torch import mode_stacks
+
+    @replace(backend)
+    @contextmanager
+    def native_scope(self: Any, device: Any) -> Iterator[None]:
+        mode = DeviceContext(device.native)
+        when_restored(lambda: mode_stacks.remove_call_mode(mode))
+        mode_stacks.push_call_mode(mode)
+        try:
+            yield
+        finally:
+            torch.overrides._pop_mode()
+
+
+@torch_mutant("values.memory_that_is_cut_short", profile="tensor")
+def the_offset_of_a_view_is_forgotten(backend: Any) -> None:
+    """Memory that is as large as the view is enough, wherever the view begins."""
+    from unidev_torch import tensors
+
+    @in_place_of(tensors.is_covered)
+    def is_covered(x: Any) -> bool:
+        first, end = tensors.span(x)
+        return bool(x.untyped_storage().nbytes() >= end - first)
+
+
+@torch_mutant("statistics.memory", profile="tensor")
+def reserved_bytes_are_those_of_the_current_device(backend: Any) -> None:
+    """Whichever device is asked about."""
+    import torch
+
+    sound = backend.memory
+
+    @replace(backend)
+    def memory(self: Any, device: Any) -> Any:
+        found = sound(self, device)
+        if device.kind == "cpu":
+            return found
+        return found.with_reserved(torch.get_device_module(device.native).memory_reserved())
