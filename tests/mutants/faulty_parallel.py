@@ -93,29 +93,6 @@ def large_unsigned_integers_compare_as_signed(backend: Any) -> None:
     replace_value(TorchEngine, "carries", {**TorchEngine.carries, "min": ordered, "max": ordered})
 
 
-@torch_mutant("converting.lifetime", profile="interop")
-def owners_are_kept_for_a_while(backend: Any) -> None:
-    """Memory that was adopted lives until 16 more tensors were converted."""
-    import collections
-    import ctypes
-
-    import numpy as np
-    import torch
-
-    from unidev_torch.memory.interop import TorchInterop
-
-    sound, owners = TorchInterop.adopt, collections.deque[Any](maxlen=16)
-
-    @replace(TorchInterop)
-    def adopt(self: Any, exported: Any, is_read_only: bool) -> Any:
-        made = sound(self, exported, is_read_only)
-        if type(exported) is not np.ndarray or not exported.flags.c_contiguous or not made.numel():
-            return made
-        owners.append(exported)
-        raw = (ctypes.c_byte * exported.nbytes).from_address(exported.ctypes.data)
-        return torch.frombuffer(raw, dtype=made.dtype).reshape(exported.shape)
-
-
 @torch_mutant("converting.shared_or_refused", profile="interop")
 def the_negative_bit_is_not_shared(backend: Any) -> None:
     """The memory is, whose numbers have the other sign."""

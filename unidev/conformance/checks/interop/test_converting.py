@@ -105,6 +105,8 @@ def test_shared_or_refused(bench: Workbench, way: Way) -> None:
             y = way.convert(x, copy=False)
         except unidev.UnsupportedOperation as error:
             reason = error.reason
+        except unidev.InvalidDataError as error:  # such as masked elements
+            reason = str(error)
         else:
             reason = ""
         if reason:

@@ -35,14 +35,17 @@ _NUMBER: dict[str, Sequence[Read]] = {
     "Tensor.numpy": [lambda x: x.numpy(force=True)],
     "Tensor.__format__": [lambda x: f"{x}", lambda x: f"{x:.2f}"],
     "Tensor.__repr__": [str, repr],
-    "torch.full": [lambda x: torch.full((2,), x)],
-    "torch.add": [lambda x: torch.add(torch.ones(2), torch.ones(2), alpha=x)],
+    # torch's stubs know nothing of tensors in place of numbers.
+    "torch.full": [lambda x: torch.full((2,), x)],  # type: ignore[call-overload]
+    "torch.add": [
+        lambda x: torch.add(torch.ones(2), torch.ones(2), alpha=x)  # type: ignore[call-overload]
+    ],
 }
 """Reads of a tensor with one element, by the name that a trace has for them."""
 
 _COUNTED: Sequence[Read] = [
     lambda x: x.nonzero(), lambda x: torch.where(x > 2), lambda x: x.masked_select(x > 2),
-    lambda x: x.unique(), lambda x: x[x > 2], lambda x: x.long().flatten().bincount(),
+    torch.unique, lambda x: x[x > 2], lambda x: x.long().flatten().bincount(),
     lambda x: x.__setitem__(x > 2, x[:1, 1:]), lambda x: x.long()[0].repeat_interleave(x.long()[0]),
 ]  # fmt: skip
 """The values decide on the length of the result, which is read."""
