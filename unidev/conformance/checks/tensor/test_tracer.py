@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unidev.conformance.judging.outcomes import NotApplicableError
 from unidev.conformance.kit.inputs import samples
 from unidev.conformance.running.catalog import check
 from unidev.contract.tracer import PlannedTransfer
-from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -131,7 +131,7 @@ def test_each_call_of_the_framework(bench: Workbench, gpu: Device) -> None:
         scope.check(len(example.transfers), where)
         count += 1
     if not count:
-        raise UnsupportedOperation("probe.transfers", "the probe names no calls that transfer")
+        raise NotApplicableError("the probe names no calls that transfer")
     bench.evidence.add("calls", count)
 
 
