@@ -101,7 +101,7 @@ def _exact(array: Array) -> Array:
     return array if array.dtype.kind == "i" else array.astype("float64")
 
 
-@check(required=True, needs=("functions",), over="pairs")
+@check(required=True, needs=("functions",), over="neighbours")
 def test_mixed_devices(bench: Workbench, here: Device, there: Device) -> None:
     """Tensors on two devices are an error that names both; nothing is moved implicitly."""
     for case in CASES:

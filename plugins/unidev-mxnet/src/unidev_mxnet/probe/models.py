@@ -119,7 +119,7 @@ class MxnetModelProbe(ModelProbe):
 
     def optimizer_tensors(self, optimizer: Optimizer) -> Mapping[str, Tensor]:
         """The momentum of each parameter, or Adam's two moments."""
-        found = {}
+        found: dict[str, Tensor] = {}
         for index, parameter in enumerate(optimizer._params):
             state = optimizer._updaters[0].states.get(index)
             several = state if isinstance(state, tuple) else [] if state is None else [state]
