@@ -72,6 +72,7 @@ def test_each_module_is_about_one_profile_or_named_as_left_out(backend: str) -> 
     rooms = {path.relative_to(own).with_suffix("").parts[0] for path in left_out}
     allowed = {"probe", "simulator", "installation", "importing", "deep_copy"}
     assert rooms <= allowed
+    assert not [path for path in found if "probe" in path.relative_to(path.parts[0]).parts]
 
 
 def test_the_contracts_promise_comes_before_a_plugins_own_words() -> None:

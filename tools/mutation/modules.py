@@ -51,6 +51,8 @@ def modules(root: Path, backend: str, profile: str) -> list[Path]:
 def _profile_of(path: Path) -> str | None:
     # The last name that says it: `memory/interop.py` is about converting.
     names = [path.with_suffix("").name, *(parent.name for parent in path.parents)]
+    if any(_PROFILES.get(name, "") is None for name in names):  # such as `probe/models.py`
+        return None
     return next((_PROFILES[name] for name in names if name in _PROFILES), "tensor")
 
 
