@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev.contract import Collectives
+from unidev import Collectives, UnsupportedOperation
 from unidev_tensorflow.models.swap import native_variable
 from unidev_tensorflow.tensors import DISTRIBUTED
 
@@ -20,13 +20,25 @@ if TYPE_CHECKING:
 _OPERATIONS = {"sum": tf.add, "min": tf.minimum, "max": tf.maximum}
 
 
+def _dense(x: Tensor) -> Tensor:
+    """A tensor or TensorFlow's own variable.
+
+    Slices are refused, which TensorFlow's operations would make dense without a word.
+    """
+    if isinstance(x, tf.IndexedSlices):
+        raise UnsupportedOperation(
+            "packing a tf.IndexedSlices", "use tf.convert_to_tensor(x) first, which makes it dense"
+        )
+    return native_variable(x)
+
+
 class TensorFlowCollectives(Collectives):
     """TensorFlow's tensors are immutable: each step makes new ones."""
 
     def pack(self, tensors: Sequence[Tensor]) -> Tensor:
         """``tf.concat``, which gives the tensor itself for a single one: that is copied."""
         with self._scope(tensors[0]):
-            values = map(native_variable, tensors)
+            values = map(_dense, tensors)
             flat = [x if x.shape.rank == 1 else _reshaped(x, (-1,)) for x in values]
             return tf.raw_ops.DeepCopy(x=flat[0]) if len(flat) == 1 else tf.concat(flat, 0)
 
@@ -52,7 +64,7 @@ class TensorFlowCollectives(Collectives):
     def concatenate(self, tensors: Sequence[Tensor]) -> Tensor:
         """``tf.concat``."""
         with self._scope(tensors[0]):
-            return tf.concat([native_variable(x) for x in tensors], 0)
+            return tf.concat([_dense(x) for x in tensors], 0)
 
     def rows(self, x: Tensor, start: int, stop: int) -> Tensor:
         """A slice."""
