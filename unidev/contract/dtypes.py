@@ -7,17 +7,55 @@ from unidev.support.wording import shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     import numpy as np
 
     from unidev.contract.backend import Backend
 
-PORTABLE = (
-    "bool", "int8", "int16", "int32", "int64", "uint8",
-    "float16", "bfloat16", "float32", "float64", "complex64",
-)  # fmt: skip
-"""Names that mean the same on every framework that has the dtype."""
+
+class Dtype:
+    """A dtype whose name means the same on every framework that has it.
+
+    Attributes:
+        nbytes: the size of one element.
+        kind: as NumPy abbreviates it: ``b``, ``i``, ``u``, ``f`` or ``c``.
+        on_host: NumPy's dtype that holds the bits; the dtype itself unless NumPy lacks it.
+        code: safetensors' name of it; None if files cannot hold it.
+        largest: the largest finite number, where NumPy lacks the dtype.
+    """
+
+    __slots__ = ("code", "kind", "largest", "nbytes", "on_host")
+
+    def __init__(
+        self, nbytes: int, kind: str, on_host: str, code: str | None, largest: float | None = None
+    ) -> None:
+        self.nbytes = nbytes
+        self.kind = kind
+        self.on_host = on_host
+        self.code = code
+        self.largest = largest
+
+
+DTYPES: Mapping[str, Dtype] = {
+    "bool": Dtype(1, "b", "bool", "BOOL"),
+    "int8": Dtype(1, "i", "int8", "I8"),
+    "int16": Dtype(2, "i", "int16", "I16"),
+    "int32": Dtype(4, "i", "int32", "I32"),
+    "int64": Dtype(8, "i", "int64", "I64"),
+    "uint8": Dtype(1, "u", "uint8", "U8"),
+    "uint16": Dtype(2, "u", "uint16", "U16"),
+    "uint32": Dtype(4, "u", "uint32", "U32"),
+    "uint64": Dtype(8, "u", "uint64", "U64"),
+    "float16": Dtype(2, "f", "float16", "F16"),
+    "bfloat16": Dtype(2, "f", "uint16", "BF16", largest=float.fromhex("0x1.fep127")),
+    "float32": Dtype(4, "f", "float32", "F32"),
+    "float64": Dtype(8, "f", "float64", "F64"),
+    "complex64": Dtype(8, "c", "complex64", "C64"),
+    "complex128": Dtype(16, "c", "complex128", None),
+}
+"""By name: all portable dtypes. A new one takes a line here, and one in each backend with it."""
 
 
 def native_dtype(spec: object, backend: Backend) -> Any:

@@ -6,7 +6,7 @@ from unidev.calls.boundary import call
 from unidev.calls.framework_errors import framework_error
 from unidev.calls.transfers import from_host, of_tensor
 from unidev.contract.device import Device
-from unidev.contract.dtypes import native_dtype, portable_name
+from unidev.contract.dtypes import DTYPES, native_dtype, portable_name
 from unidev.devices.finding import default_device, resolve_device
 from unidev.errors import BackendMismatchError, InvalidDataError, UnsupportedDtypeError
 from unidev.registry.loading import backend_of_type, load_backend
@@ -302,10 +302,10 @@ def _random(
     wanted = native_dtype("float32" if dtype is None else dtype, backend)
     name = portable_name(wanted, backend)
     sizes = sizes_of(shape)
-    if name not in ("float16", "bfloat16", "float32", "float64"):
+    floats = [each for each, dtype in DTYPES.items() if dtype.kind == "f"]
+    if name not in floats:
         raise UnsupportedDtypeError(
-            "the dtype of random numbers must be float16, bfloat16, float32 or float64, not "
-            f"{shown(dtype)}."
+            f"the dtype of random numbers must be {' or '.join(floats)}, not {shown(dtype)}."
         )
     return array_of_data(operation, draw(distribution, sizes, name), wanted, target)
 

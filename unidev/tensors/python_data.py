@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 
-from unidev.contract.dtypes import numpy_name
+from unidev.contract.dtypes import DTYPES, numpy_name
 from unidev.errors import InvalidDataError, NotATensorError, UnsupportedDtypeError
 from unidev.support.wording import kind_of, shown, type_name
 
@@ -21,7 +21,6 @@ _NARROW = {"float64": "float32", "complex128": "complex64"}
 _NUMBERS = (bool, int, float, complex)
 _DEEPEST = 64
 """NumPy's largest number of dimensions."""
-_LARGEST_BFLOAT16 = 3.3895313892515355e38
 
 
 def as_numpy(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
@@ -123,8 +122,9 @@ def _range(dtype: str) -> tuple[str, float, float]:
     """The kind of a dtype, as NumPy abbreviates it, and its least and largest finite number."""
     import numpy as np
 
-    if dtype == "bfloat16":
-        return "f", -_LARGEST_BFLOAT16, _LARGEST_BFLOAT16
+    known = DTYPES.get(dtype)
+    if known is not None and known.largest is not None:
+        return known.kind, -known.largest, known.largest
     kind = np.dtype(dtype).kind
     if kind == "b":
         return kind, 0, 1

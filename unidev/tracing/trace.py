@@ -7,7 +7,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from unidev.support.atomic_file import write_whole
-from unidev.support.deprecation import deprecated
 from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import bytes_text, count_text
 
@@ -47,12 +46,6 @@ class Transfer(NamedTuple):
     call: int
     """The number of the call: all transfers of one call, such as ``save_parameters`` or
     ``Module.to``, share it."""
-
-    @property
-    def is_asked(self) -> bool:
-        """Deprecated spelling of ``is_explicit``."""
-        deprecated("Transfer.is_asked", "Transfer.is_explicit")
-        return self.is_explicit
 
 
 @dataclass

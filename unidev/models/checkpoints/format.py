@@ -12,6 +12,8 @@ import numpy as np
 import xxhash
 from safetensors import safe_open
 
+from unidev.contract.dtypes import DTYPES
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,12 +22,8 @@ if TYPE_CHECKING:
 FORMAT = 1
 """The version of the format. Each file records its own; newer versions are refused."""
 
-CODES = {
-    "bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32",
-    "int32": "I32", "uint64": "U64", "int64": "I64", "float16": "F16", "bfloat16": "BF16",
-    "float32": "F32", "float64": "F64", "complex64": "C64",
-}  # fmt: skip
-"""safetensors' code for each of unidev's dtypes."""
+CODES = {name: dtype.code for name, dtype in DTYPES.items() if dtype.code is not None}
+"""safetensors' code for each dtype that it has."""
 
 NAMES = {code: name for name, code in CODES.items()}
 UNFILLED = "0" * 32
@@ -56,7 +54,7 @@ class Entry(NamedTuple):
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """The NumPy dtype that holds these values on the host; for bfloat16, uint16 with its bits."""
-    return np.dtype("uint16" if name == "bfloat16" else name)
+    return np.dtype(DTYPES[name].on_host)
 
 
 def nbytes(entry: Entry) -> int:
