@@ -141,6 +141,8 @@ class ConfigurationRun:
     def _heed(self, event: Event | None) -> None:
         if event is None:
             self._say_where()
+        elif self.decided_by is not None:
+            return  # on a busy machine the child has gone on before this process read the failure
         elif isinstance(event, Session):
             self.session = self.session or event
         elif isinstance(event, Start):
