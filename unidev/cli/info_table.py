@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from unidev.cli.capability_table import abilities, working
+from unidev.cli.capability_table import working
 from unidev.cli.facts import VARIABLES
+from unidev.registry.description import abilities
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,7 +47,7 @@ def print_capabilities(document: Answer, console: Console) -> None:
     plugins = working(document)
     table = _table("ability", *(each["backend"] for each in plugins))
     reasons: list[str] = []
-    for ability in abilities(document):
+    for ability in abilities():
         reported = [each["capabilities"].get(ability) for each in plugins]
         table.add_row(ability, *("?" if t is None else _yes_or_no(t) for t in reported))
         reasons += [

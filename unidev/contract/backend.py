@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.device import Device
 from unidev.contract.memory import Memory
-from unidev.contract.optional import Unsupported, part, unsupported
+from unidev.contract.optional import Unsupported, optional, part, unsupported
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
@@ -297,11 +297,16 @@ class Backend(ABC):
 
     # -- optional ----------------------------------------------------------------------------------
 
-    probe: Probe = unsupported("the backend has no probe for the conformance suite")
+    probe: Probe = optional(
+        "can be judged by the conformance suite",
+        "the backend has no probe for the conformance suite",
+        contains="unidev.contract.probe:Probe",
+    )
     """What the conformance suite needs: ``unidev/contract/probe.py``. A part, like those below."""
 
-    native_scope: Callable[[Device], AbstractContextManager[Any]] = unsupported(
-        "the framework has no default device per thread"
+    native_scope: Callable[[Device], AbstractContextManager[Any]] = optional(
+        "`with device:` applies to the framework's own new tensors",
+        "the framework has no default device per thread",
     )
     """A new scope in which the framework's own new tensors go to the device, in this thread only.
 
@@ -309,22 +314,26 @@ class Backend(ABC):
     the one that ends, and enters new ones for them.
     """
 
-    extents: Callable[[Tensor], Sequence[Extent]] = unsupported(
-        "the backend does not report addresses"
+    extents: Callable[[Tensor], Sequence[Extent]] = optional(
+        "addresses and sizes of a tensor's memory", "the backend does not report addresses"
     )
     """The complete storage behind a tensor, with that of its indices and its mask.
 
     For a view of a mutable tensor, the storage that it is a view of, at any depth.
     """
 
-    memory: Callable[[Device], Memory] = unsupported("the backend has no allocator statistics")
+    memory: Callable[[Device], Memory] = optional(
+        "`memory(device)`: bytes used and free", "the backend has no allocator statistics"
+    )
     """A device's used, free and total memory. May create the device's context.
 
     Used is what tensors on that device use, if the framework counts it (``peaks``); else, it may
     include what an allocator keeps for the next tensors.
     """
 
-    pinned: Callable[[Tensor], Tensor] = unsupported("the backend cannot pin host memory")
+    pinned: Callable[[Tensor], Tensor] = optional(
+        "`pin`: page-locked host memory", "the backend cannot pin host memory"
+    )
     """Behind ``pin``: ``x`` itself if it is in page-locked memory already, else a copy there.
 
     ``x`` is on the CPU. Shape, dtype, values and gradients as for ``copy_to``.
@@ -332,34 +341,58 @@ class Backend(ABC):
 
     # Parts, each in a module of its own: ``models = part("unidev_mine.models:MyModels")``.
 
-    models: Models = unsupported("the backend does not look into models")
+    models: Models = optional(
+        "models: `place`, `parameters`, checkpoints",
+        "the backend does not look into models",
+        contains="unidev.contract.models:Models",
+    )
     """Placing models, their parameters, and checkpoints: ``unidev/contract/models.py``."""
 
-    autograd: Autograd = unsupported("the backend has no automatic differentiation")
+    autograd: Autograd = optional(
+        "`value_and_grad`, `sgd`, `no_grad`", "the backend has no automatic differentiation"
+    )
     """Gradients: ``unidev/contract/autograd.py``."""
 
-    collectives: Collectives = unsupported("the backend does not reduce over devices")
+    collectives: Collectives = optional(
+        "`split_batch`, `all_reduce`: several devices",
+        "the backend does not reduce over devices",
+        contains="unidev.contract.collectives:Collectives",
+    )
     """Behind ``split_batch``, ``all_reduce`` and the like: ``unidev/contract/collectives.py``."""
 
-    group_engine: GroupEngine = unsupported("the framework's own collectives are not connected")
+    group_engine: GroupEngine = optional(
+        "`run`: the framework's own collectives between processes",
+        "the framework's own collectives are not connected",
+    )
     """Behind ``unidev.run``: ``unidev/contract/group_engine.py``. Without it, through the host."""
 
-    interop: Interop = unsupported("the backend does not share memory with other frameworks")
+    interop: Interop = optional(
+        "`convert`: memory shared with other frameworks",
+        "the backend does not share memory with other frameworks",
+    )
     """Behind ``convert``: ``unidev/contract/interop.py``. Without it, through the host."""
 
-    layers: Layers = unsupported("the backend has no layers")
+    layers: Layers = optional("`unidev.nn`: layers", "the backend has no layers")
     """Behind ``unidev.nn``: ``unidev/contract/layers.py``."""
 
-    tracer: Tracer = unsupported("the backend does not see the framework's own transfers")
+    tracer: Tracer = optional(
+        "the framework's own transfers: `trace_transfers`, `transfer_guard`",
+        "the backend does not see the framework's own transfers",
+    )
     """Reports them: ``unidev/contract/tracer.py``."""
 
-    functions: Functions = unsupported("the backend has no neural-network functions")
+    functions: Functions = optional(
+        "`unidev.nn.functional`", "the backend has no neural-network functions"
+    )
     """Behind ``unidev.nn.functional``: ``unidev/contract/layers.py``."""
 
-    installation: Installation = unsupported(
-        "the backend does not report what the framework was built for"
+    installation: Installation = optional(
+        "`unidev doctor`: what the framework was built for",
+        "the backend does not report what the framework was built for",
     )
     """Read by ``unidev doctor``: ``unidev/contract/installation.py``."""
 
-    peaks: PeakCounter = unsupported("the framework does not count peak memory")
+    peaks: PeakCounter = optional(
+        "`track_memory(device)`: peak memory", "the framework does not count peak memory"
+    )
     """Behind ``track_memory``: ``unidev/contract/peak_memory.py``."""

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.dtypes import portable_name
-from unidev.contract.optional import unsupported
+from unidev.contract.optional import optional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -77,8 +77,8 @@ class Collectives(ABC):
         one = self.rows(flat, position, position + 1)
         return float(self.backend.to_numpy(one)[0])
 
-    write: Callable[[Sequence[Tensor], Sequence[Tensor]], None] = unsupported(
-        "the framework's tensors are immutable"
+    write: Callable[[Sequence[Tensor], Sequence[Tensor]], None] = optional(
+        "reductions in place", "the framework's tensors are immutable"
     )
     """``write(targets, values)``: write each tensor's values to its target, in place.
 

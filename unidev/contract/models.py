@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unidev.contract.optional import unsupported
+from unidev.contract.optional import optional
 from unidev.support.interrupts import held_interrupts
 
 if TYPE_CHECKING:
@@ -211,8 +211,10 @@ class Models(ABC):
 
     # -- optimizers --------------------------------------------------------------------------------
 
-    optimizer_state: Callable[[Any], Mapping[str, Array]] = unsupported(
-        "the backend does not read the state of optimizers", operation="saving an optimizer"
+    optimizer_state: Callable[[Any], Mapping[str, Array]] = optional(
+        "checkpoints with an optimizer's state",
+        "the backend does not read the state of optimizers",
+        operation="saving an optimizer",
     )
     """``optimizer_state(optimizer)``: what it needs to go on as if it had not been interrupted.
 
@@ -225,8 +227,10 @@ class Models(ABC):
         UnsupportedOperation: some of its state cannot be saved; names it.
     """
 
-    load_optimizer_state: Callable[[Model, Any, Mapping[str, Array]], None] = unsupported(
-        "the backend does not write the state of optimizers", operation="loading an optimizer"
+    load_optimizer_state: Callable[[Model, Any, Mapping[str, Array]], None] = optional(
+        "loading an optimizer's state",
+        "the backend does not write the state of optimizers",
+        operation="loading an optimizer",
     )
     """``load_optimizer_state(model, optimizer, state)``: the inverse of ``optimizer_state``.
 

@@ -1,22 +1,37 @@
-"""Optional abilities of a backend: ``part`` names an implementation, ``unsupported`` a reason."""
+"""Optional abilities: ``part`` names an implementation, ``unsupported`` a reason.
+
+The contract declares each with ``optional``; ``abilities_of`` lists them.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from unidev.errors import PluginError, UnsupportedOperation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_Method = TypeVar("_Method")
 
 
 class Unsupported:
     """Takes the place of a missing ability; using it raises ``UnsupportedOperation``."""
 
     def __init__(
-        self, reason: str, link: str | None = None, operation: str = "this operation"
+        self,
+        reason: str,
+        link: str | None = None,
+        operation: str = "this operation",
+        label: str = "",
+        contains: str = "",
     ) -> None:
         self.operation = operation
         self.reason = reason
         self.link = link
+        self.label = label
+        self.contains = contains
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.operation = name
@@ -40,6 +55,43 @@ def unsupported(reason: str, link: str | None = None, *, operation: str = "") ->
         operation: the ability's name, if it differs from the name of the class attribute.
     """
     return Unsupported(reason, link, operation or "this operation")
+
+
+def optional(label: str, reason: str, *, operation: str = "", contains: str = "") -> Any:
+    """Declare, in the contract, an ability that a backend may lack: its default.
+
+    Args:
+        label: the ability, in a table of what each backend can do.
+        reason: why the backend lacks it, unless it gives its own.
+        operation: the ability's name, if it differs from the name of the class attribute.
+        contains: a part's class, as ``module:name``, which may declare abilities of its own.
+    """
+    return Unsupported(reason, None, operation or "this operation", label, contains)
+
+
+def declinable(label: str) -> Callable[[_Method], _Method]:
+    """Declare, in the contract, that a backend may replace this method with ``unsupported``."""
+
+    def labelled(method: _Method) -> _Method:
+        method.label = label  # type: ignore[attr-defined]
+        return method
+
+    return labelled
+
+
+def abilities_of(cls: type) -> dict[str, str]:
+    """The label of each ability that a class of the contract declares, its parts' last."""
+    declared = {name: default for name, default in vars(cls).items() if _label(default)}
+    found = {name: _label(default) for name, default in declared.items()}
+    for name, default in declared.items():
+        if isinstance(default, Unsupported) and default.contains:
+            part = import_named(default.contains, f"`{name}` of {cls.__name__}")
+            found |= {f"{name}.{own}": label for own, label in abilities_of(part).items()}
+    return found
+
+
+def _label(default: object) -> str:
+    return "" if isinstance(default, type) else str(getattr(default, "label", ""))
 
 
 class Part:

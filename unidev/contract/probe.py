@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unidev.contract.backend import unsupported
+from unidev.contract.optional import declinable, optional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -77,6 +77,7 @@ class Probe(ABC):
         """The complete storage behind ``x``; by default the backend's answer, hence calibration."""
         return self.backend.extents(x)
 
+    @declinable("allocated bytes can be counted")
     def allocated_bytes(self, device: Device) -> int:
         """Bytes allocated on ``device``; by default the C library's count for host memory."""
         from unidev.hardware.host_memory import allocated_bytes  # only where pytest is
@@ -132,11 +133,13 @@ class Probe(ABC):
         """
         return ()
 
-    write: Callable[[Tensor, float], None] = unsupported("the framework's tensors are immutable")
+    write: Callable[[Tensor, float], None] = optional(
+        "tensors can be written to", "the framework's tensors are immutable"
+    )
     """Overwrites every element of a tensor with one value, in place."""
 
-    gradient: Callable[[Callable[[Tensor], Tensor], Array, Device], Array] = unsupported(
-        "the framework has no autograd"
+    gradient: Callable[[Callable[[Tensor], Tensor], Array, Device], Array] = optional(
+        "gradients, also through `copy_to`", "the framework has no autograd"
     )
     """``gradient(function, array, device)``: the gradient of the sum of ``function(x)`` with
     respect to ``x``, a differentiable tensor made from ``array`` on ``device``.
@@ -145,13 +148,15 @@ class Probe(ABC):
     ``UnsupportedOperation`` for a dtype with respect to which the framework does not differentiate.
     """
 
-    deleted: Callable[[Device], Tensor] = unsupported(
-        "the framework does not delete a tensor that is in use"
+    deleted: Callable[[Device], Tensor] = optional(
+        "tensors that the framework deletes while in use",
+        "the framework does not delete a tensor that is in use",
     )
     """A tensor on the device whose memory was deleted or donated."""
 
-    cut_short: Callable[[Device], Mapping[str, Tensor]] = unsupported(
-        "the framework does not shorten the memory of a tensor that is in use"
+    cut_short: Callable[[Device], Mapping[str, Tensor]] = optional(
+        "tensors whose memory the framework shortens while in use",
+        "the framework does not shorten the memory of a tensor that is in use",
     )
     """Tensors on the device whose memory ends before their last element, but is not empty.
 
@@ -159,24 +164,36 @@ class Probe(ABC):
     strides, in parts.
     """
 
-    read_out: Callable[[Tensor], object] = unsupported("the backend has no tracer to test with it")
+    read_out: Callable[[Tensor], object] = optional(
+        "transfers that the conformance suite can judge",
+        "the backend has no tracer to test with it",
+    )
     """Reads a tensor's values into Python, by a call of the framework that the tracer records."""
 
-    current: Callable[[], Mapping[str, object]] = unsupported(
-        "the framework has no current device or stream besides its scopes"
+    current: Callable[[], Mapping[str, object]] = optional(
+        "a current device, which the conformance suite can watch",
+        "the framework has no current device or stream besides its scopes",
     )
     """The device and the streams that work goes to which names none, in this thread; comparable."""
 
-    side_stream: Callable[[Device], AbstractContextManager[object]] = unsupported(
-        "the framework has no streams"
+    side_stream: Callable[[Device], AbstractContextManager[object]] = optional(
+        "streams, which the conformance suite can use", "the framework has no streams"
     )
     """Inside ``with probe.side_stream(gpu):``, that GPU and a new stream of it are the current ones
     of this thread."""
 
     # For the profile ``train``; see ``unidev/contract/training_probe.py``.
 
-    autograd: AutogradProbe = unsupported("the framework has no autograd")
+    autograd: AutogradProbe = optional(
+        "gradients that the conformance suite can judge",
+        "the framework has no autograd",
+        contains="unidev.contract.training_probe:AutogradProbe",
+    )
     """Gradients in more detail."""
 
-    models: ModelProbe = unsupported("the backend has no sample models")
+    models: ModelProbe = optional(
+        "models that the conformance suite can judge",
+        "the backend has no sample models",
+        contains="unidev.contract.training_probe:ModelProbe",
+    )
     """Sample models and optimizers."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.backend import unsupported
+from unidev.contract.optional import declinable, optional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -41,14 +41,15 @@ class AutogradProbe(ABC):
         """``x``, detached from autograd."""
         return x.detach()
 
-    second_order: Callable[[Callable[[Tensor], Tensor], Array, Device], Tensor] = unsupported(
-        "the framework has no gradients of gradients"
+    second_order: Callable[[Callable[[Tensor], Tensor], Array, Device], Tensor] = optional(
+        "gradients of gradients", "the framework has no gradients of gradients"
     )
     """``second_order(function, array, device)``: d/dx of the sum of (d/dx of the sum of
     ``function(x)``), a native tensor."""
 
-    is_differentiable: Callable[[Tensor], bool] = unsupported(
-        "the framework's tensors have no flag for being differentiable"
+    is_differentiable: Callable[[Tensor], bool] = optional(
+        "tensors have a flag for being differentiable",
+        "the framework's tensors have no flag for being differentiable",
     )
     """The value of a tensor's flag (``requires_grad``), read while ``function`` runs."""
 
@@ -116,6 +117,7 @@ class ModelProbe(ABC):
     def optimizer_tensors(self, optimizer: Optimizer) -> Mapping[str, Tensor]:
         """Its state after a step, except counters that the framework keeps on the CPU."""
 
+    @declinable("existing optimizers keep working after `place(model, device)`")
     def earlier_optimizer(self, model: Model) -> Optimizer:
         """An optimizer that, before its first step, still works if ``model`` is placed without it.
 
@@ -123,44 +125,50 @@ class ModelProbe(ABC):
         """
         return self.optimizer(model)
 
-    add_hook: Callable[[Model, Callable[[], None]], None] = unsupported(
-        "the framework's models have no hooks"
+    add_hook: Callable[[Model, Callable[[], None]], None] = optional(
+        "models have hooks", "the framework's models have no hooks"
     )
     """``add_hook(model, call)``: each forward calls ``call()``."""
 
-    unbuilt: Callable[[], Model] = unsupported(
-        "the framework's models have their parameters from the start"
+    unbuilt: Callable[[], Model] = optional(
+        "models whose parameters are created at the first call",
+        "the framework's models have their parameters from the start",
     )
     """A model of the shapes above whose parameters are created by the first ``forward``."""
 
-    spread: Callable[[], Model] = unsupported(
-        "the framework itself does not spread a model over several devices"
+    spread: Callable[[], Model] = optional(
+        "models mirrored on several devices",
+        "the framework itself does not spread a model over several devices",
     )
     """A model whose parameters are all mirrored on several devices; needs two GPUs."""
 
-    joining: Callable[[], Model] = unsupported(
-        "the backend's probe makes no net whose layers pass on more than a tensor"
+    joining: Callable[[], Model] = optional(
+        "layers that pass on containers",
+        "the backend's probe makes no net whose layers pass on more than a tensor",
     )
     """A net that calls two layers, built and on the CPU, the same each time, that maps ``(n, 4)``.
 
     The first returns two tensors in a container, which the second takes."""
 
-    compiled: Callable[[], Model] = unsupported("the framework compiles no models")
+    compiled: Callable[[], Model] = optional("compiled models", "the framework compiles no models")
     """A model of the shapes above, built and on the CPU, of which the framework compiles all."""
 
-    remembering: Callable[[bool], tuple[Model, Callable[[], object]]] = unsupported(
-        "the framework's models keep no device beside their tensors"
+    remembering: Callable[[bool], tuple[Model, Callable[[], object]]] = optional(
+        "models that keep their device in an attribute",
+        "the framework's models keep no device beside their tensors",
     )
     """``remembering(refuses)``: a model on the CPU that keeps its native device in an attribute,
     and what reads that; with ``refuses``, one whose last part refuses to be moved."""
 
-    embedding: Callable[[Device], tuple[Tensor, Tensor]] = unsupported(
-        "the framework stores no gradients in the parameters"
+    embedding: Callable[[Device], tuple[Tensor, Tensor]] = optional(
+        "gradients in the parameters, also sparse ones",
+        "the framework stores no gradients in the parameters",
     )
     """The weight of an embedding on the device, looked up twice, and its gradient, stored so."""
 
-    counting_optimizer: Callable[[Model, bool], Optimizer] = unsupported(
-        "the backend's probe makes no optimizer that counts its steps"
+    counting_optimizer: Callable[[Model, bool], Optimizer] = optional(
+        "optimizers that count their steps",
+        "the backend's probe makes no optimizer that counts its steps",
     )
     """``counting_optimizer(model, is_other)``: one that counts its steps, such as Adam.
 
@@ -168,8 +176,8 @@ class ModelProbe(ABC):
     their own. With ``is_other``, it has other settings: those that ``Models.optimizer_state``
     keeps."""
 
-    holding: Callable[[Mapping[str, Tensor], Mapping[str, Tensor]], Model] = unsupported(
-        "the backend's probe makes no models of given tensors"
+    holding: Callable[[Mapping[str, Tensor], Mapping[str, Tensor]], Model] = optional(
+        "models of given tensors", "the backend's probe makes no models of given tensors"
     )
     """``holding(parameters, buffers)``: a model on the CPU with these values.
 

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.optional import Unsupported
+from unidev.contract.backend import Backend
+from unidev.contract.optional import Unsupported, abilities_of
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.contract.backend import Backend
     from unidev.contract.device import Device
 
-ABILITIES = (
-    "native_scope", "extents", "memory", "pinned", "peaks",
-    "probe.write", "probe.gradient", "probe.deleted", "probe.cut_short", "probe.allocated_bytes",
-    "probe.read_out", "probe.current", "probe.side_stream",
-    "models", "autograd", "layers", "functions", "collectives", "group_engine",
-    "interop", "installation", "tracer",
-    "probe.autograd", "probe.autograd.second_order", "probe.autograd.is_differentiable",
-    "probe.models", "probe.models.earlier_optimizer", "probe.models.add_hook",
-    "probe.models.unbuilt", "probe.models.spread",
-)  # fmt: skip
-"""What a backend may decline with ``unsupported(reason)``, besides its simulator and its probe."""
+_COUNT = "probe.allocated_bytes"
+
+
+@functools.cache
+def abilities() -> dict[str, str]:
+    """What a backend may decline, by its name, with a label for readers."""
+    return {"simulator": "simulated GPUs", **abilities_of(Backend)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,29 +68,20 @@ def capabilities(backend: Backend) -> dict[str, Capability]:
 
 
 def _declared(backend: Backend) -> dict[str, Capability]:
-    found = {
-        "simulator": _capability(backend.spec.simulator),
-        "probe": _capability(backend.probe),
-    }
-    for name in ABILITIES:
-        if not name.startswith("probe.") or found["probe"].supported:
-            found[name] = _capability(resolve(backend, name)[1])
-    if found.get("probe.allocated_bytes", found["probe"]).supported:
-        found["probe.allocated_bytes"] = _counted(backend)
+    found = {name: _capability(resolve(backend, name)) for name in abilities()}
+    if found[_COUNT].supported:
+        found[_COUNT] = _counted(backend)
     return found
 
 
-def resolve(backend: Backend, name: str) -> tuple[str, Any]:
+def resolve(backend: Backend, name: str) -> Any:
     """The ability, or the part of the backend that would contain it, if that is unsupported."""
-    found: Any = backend
-    so_far: list[str] = []
+    found: Any = backend.spec if name == "simulator" else backend
     for part in name.split("."):
-        so_far.append(part)
         found = getattr(found, part)
-        # `probe` itself cannot be tried: if it is unsupported, there is nothing to try it with.
-        if isinstance(found, Unsupported) and so_far != ["probe"]:
+        if isinstance(found, Unsupported):
             break
-    return ".".join(so_far), found
+    return found
 
 
 def _entry(device: Device) -> DeviceEntry:
