@@ -16,15 +16,12 @@ from bench_samples import GPU, ONLY_CPU, SIZES, WITH_GPU, bench, of_cpu, of_gpu,
 from fake_nvml import FakeNvml
 from matplotlib.figure import Figure
 
-from unidev.bench import bandwidth, textbook
-from unidev.bench.files import contents, to_json
+from unidev.bench import tasks, textbook
+from unidev.bench.files import contents, to_html, to_json
 from unidev.bench.findings import crossovers, findings
-from unidev.bench.page import to_html
-from unidev.bench.picture import draw, figure_of, to_png, to_svg
-from unidev.bench.plots import plots
+from unidev.bench.plots import draw, figure_of, plots, to_png, to_svg
 from unidev.bench.results import PRODUCT, TEXTBOOK, Bench, GpuRecord, Result, from_document
-from unidev.bench.rows import rows
-from unidev.bench.table import to_text
+from unidev.bench.table import rows, to_text
 from unidev.hardware.gpu_state import GpuState, read_states
 
 # -- sentences -----------------------------------------------------------------------------------
@@ -217,7 +214,7 @@ def test_no_label_is_cut_off() -> None:
         Result(subject="bandwidth", what="copy_to", device=f"{a} to {b}", size=size,
                variant="from pinned memory", summary=timed(1e-6 + size / speed))
         for a, b, speed in (("cpu:0", "gpu:0", 1e10), ("gpu:0", "cpu:0", 1e9))
-        for size in bandwidth.SIZES
+        for size in tasks.TRANSFER_SIZES
     ]  # fmt: skip
     (plot,) = plots(bench((), sizes))
     figure = figure_of([plot], "a title")

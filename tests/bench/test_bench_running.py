@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import unidev
-from unidev.bench import bandwidth, matrices, running, textbook
+from unidev.bench import running, tasks, textbook
 from unidev.bench.measuring import Effort
 from unidev.bench.results import BANDWIDTH, FLOOR, FORUM, PRODUCT, SUM, TEXTBOOK, Result
 from unidev.bench.running import all_tasks, run
@@ -17,8 +17,8 @@ from unidev.registry.loading import load_backend
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """As little of everything as tells whether it works."""
-    monkeypatch.setattr(matrices, "SIZES", (8, 16))
-    monkeypatch.setattr(bandwidth, "SIZES", (1024, 4096))
+    monkeypatch.setattr(tasks, "MATRIX_SIZES", (8, 16))
+    monkeypatch.setattr(tasks, "TRANSFER_SIZES", (1024, 4096))
     monkeypatch.setattr(textbook, "PRODUCTS", 3)
     monkeypatch.setattr(running, "QUICK", Effort(budget_s=1e-3, most=3, least=3, few=1))
 
@@ -63,7 +63,7 @@ def test_what_a_framework_fails_at_is_a_reason_and_the_rest_goes_on(brief, monke
     def fails(x, y):
         raise RuntimeError("no kernel for this")
 
-    monkeypatch.setattr(matrices, "PRODUCTS", matrices.Operation(PRODUCT, "x @ y", fails))
+    monkeypatch.setattr(tasks, "PRODUCTS", tasks.Operation(PRODUCT, "x @ y", fails))
     bench = run(load_backend("numpy"), is_full=False, progress=silent)
     for each in bench.find(PRODUCT):
         assert (
@@ -82,21 +82,21 @@ def host(two_gpus: None) -> Host:
 
 
 def test_bytes_go_every_way_and_from_pinned_memory_to_gpus(host: Host) -> None:
-    tasks = [each for each in bandwidth.tasks(host) if each.size == 1024]
-    assert {(each.device, each.variant) for each in tasks} == {
+    made = [each for each in tasks.transfer_tasks(host) if each.size == 1024]
+    assert {(each.device, each.variant) for each in made} == {
         ("cpu:0 to cpu:0", "from pageable memory"),
         ("cpu:0 to gpu:0", "from pinned memory"),
         *((f"cpu:0 to gpu:{i}", "from pageable memory") for i in (0, 1)),
         *((f"gpu:{i} to cpu:0", "from pageable memory") for i in (0, 1)),
         *((f"gpu:{i} to gpu:{j}", "from pageable memory") for i, j in ((0, 0), (0, 1), (1, 0))),
     }  # fmt: skip
-    assert [bandwidth.SIZES[0], bandwidth.SIZES[-1]] == [2**10, 2**28]
+    assert [tasks.TRANSFER_SIZES[0], tasks.TRANSFER_SIZES[-1]] == [2**10, 2**28]
 
 
 def test_routes_grow_with_the_number_of_gpus_and_not_with_its_square(host: Host) -> None:
     def routes(count: int) -> int:
         few = Host(host.backend, [host.cpu, *(Device("numpy", "gpu", i) for i in range(count))])
-        return sum(each.size == 1024 for each in bandwidth.tasks(few))
+        return sum(each.size == 1024 for each in tasks.transfer_tasks(few))
 
     counts = [routes(count) for count in (0, 1, 2, 8)]
     assert counts == [1, 5, 9, 33]
@@ -148,9 +148,9 @@ def test_the_data_is_random_and_differs_from_tensor_to_tensor(host: Host) -> Non
 
 
 def test_matrices_are_of_8_to_4096_rows_with_and_without_the_journey(host: Host) -> None:
-    tasks = list(matrices.tasks(host))
-    assert sorted({each.size or 0 for each in tasks})[0::9] == [8, 4096]
-    assert {(each.device, each.variant) for each in tasks} == {
+    made = list(tasks.matrix_tasks(host))
+    assert sorted({each.size or 0 for each in made})[0::9] == [8, 4096]
+    assert {(each.device, each.variant) for each in made} == {
         ("cpu:0", "on the device"),
         *((f"gpu:{i}", way) for i in (0, 1) for way in ("on the device", "with the journey")),
     }

@@ -9,8 +9,17 @@ import itertools
 import pytest
 
 from unidev.bench.measuring import Effort, measure, without_collecting
-from unidev.bench.quantities import rate, spread, times
-from unidev.bench.spread import Summary, crossover, is_faster, rank, ratio, summary
+from unidev.bench.spread import (
+    Summary,
+    crossover,
+    is_faster,
+    rank,
+    rate,
+    ratio,
+    spread,
+    summary,
+    times,
+)
 
 
 def near(median: float) -> Summary:

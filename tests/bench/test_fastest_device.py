@@ -7,7 +7,7 @@ import pytest
 
 import unidev
 from unidev import nn
-from unidev.bench import contest
+from unidev.bench import fastest
 from unidev.bench.report import DeviceReport, Trial
 from unidev.bench.spread import Summary
 from unidev.contract.device import Device
@@ -168,7 +168,7 @@ def test_journeys_and_computing_are_timed_apart_and_add_up(as_if_real: None, mon
         return x + x
 
     monkeypatch.setattr(type(backend), "copy_to", slow_copy)
-    monkeypatch.setattr(contest.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(fastest.time, "perf_counter", lambda: now[0])
     told = unidev.fastest_device(function, unidev.ones(3), repeat=4, devices=["cpu", "gpu:1"])
     on_cpu, on_gpu = told.trials
     assert [on_cpu.there.median_s, on_cpu.computing.median_s, on_cpu.back.median_s] == [0, 10, 0]

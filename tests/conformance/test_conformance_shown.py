@@ -9,7 +9,6 @@ import re
 from xml.etree import ElementTree as ET
 
 import pytest
-from html_words import words_of
 from made_reports import CHECKS, NASTY, report
 from rich.console import Console
 
@@ -19,7 +18,6 @@ from unidev.conformance.reports.junit import to_junit
 from unidev.conformance.reports.markdown import to_markdown
 from unidev.conformance.reports.report import RESULTS
 from unidev.conformance.reports.terminal import print_report
-from unidev.support.wording import plain
 
 
 def test_html_escapes_what_a_backend_said() -> None:
@@ -101,11 +99,3 @@ def test_checks_that_were_not_run_are_one_line_for_a_configuration() -> None:
     assert f"? not-run 3 checks on host: {named}\n    interrupted\n" in shown
     assert shown.count("not-run 3 checks") == 2  # in two configurations
     assert "again:" not in shown
-
-
-def test_a_notebook_shows_the_words_of_the_terminal() -> None:
-    for kinds, message in (("pass unsupported pass", ""), ("fail error not-run", NASTY)):
-        made = report(kinds, message)
-        file = io.StringIO()
-        print_report(made, Console(file=file, width=10_000, highlight=False))
-        assert words_of(made._repr_html_()) == plain(file.getvalue()).split()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unidev.bench import floors, forum, textbook
+from unidev.bench import forum, tasks, textbook
 from unidev.bench.results import (
     BANDWIDTH,
     FLOOR,
@@ -56,7 +56,7 @@ def of_cpu() -> list[Result]:
     """All that a machine without a GPU can tell."""
     results = [
         Result(subject=FLOOR, what=what, device="cpu:0", summary=timed(seconds))
-        for what, seconds in ((floors.WAITED, 2e-6), (floors.QUEUED, 1.5e-4), (floors.READ, 1e-5))
+        for what, seconds in ((tasks.WAITED, 2e-6), (tasks.QUEUED, 1.5e-4), (tasks.READ, 1e-5))
     ]
     results += [
         Result(subject=BANDWIDTH, what="copy_to", device="cpu:0 to cpu:0", size=size,

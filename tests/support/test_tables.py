@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
 
 import bench_samples
-import doctor_cases
 import numpy as np
 import pytest
 from html_words import words_of
 from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text
 
 import unidev
-from unidev.bench.findings import findings
 from unidev.bench.report import DeviceReport, Trial
-from unidev.bench.table import to_text
 from unidev.calls.driver_memory import DriverMemory
 from unidev.contract.memory import Memory
-from unidev.doctor.diagnosis import diagnose
-from unidev.doctor.text import print_diagnosis
-from unidev.support.rich_html import html_of
 from unidev.support.tables import Table, as_html, as_text
-
-if TYPE_CHECKING:
-    from unidev.doctor.facts import Case
 
 NASTY = "<script>alert('1')</script> & \"x\" \x1b[2J [bold]y[/] \ud800"
 SAFE = (
@@ -63,24 +51,6 @@ def test_what_is_shown_is_escaped_everywhere() -> None:
     words_of(html)
 
 
-def test_what_rich_would_print_is_shown_and_escaped() -> None:
-    table = RichTable("[bold]a[/]")
-    table.add_column(Text(NASTY))
-    table.add_row("b", Text(NASTY))
-
-    def print_to(console: Console) -> None:
-        console.print(Text(NASTY, style="bold red"))
-        console.print()
-        console.print(table)
-        console.print(Table((NASTY,), []))
-        console.print("[bold]words[/]", "more")
-
-    html = html_of(print_to)
-    assert html.count(SAFE) == 4
-    assert [*words_of(html)[-2:]] == ["words", "more"]
-    assert "[bold]a" not in html
-
-
 def test_a_table_of_ours_is_printed_by_rich_as_it_is() -> None:
     file = io.StringIO()
     Console(file=file, width=200).print(Table(("[red]a", "b"), [("1", "[/]")]))
@@ -115,27 +85,6 @@ def test_a_device_report_has_the_words_of_its_text(two_gpus: None, placing_s) ->
     )  # fmt: skip
     report = DeviceReport(trials=(trial,), left_out={"gpu:0": "it is simulated"})
     assert words_of(report._repr_html_()) == str(report).split()
-
-
-@pytest.mark.parametrize("bench", [bench_samples.ONLY_CPU, bench_samples.WITH_GPU])
-def test_a_bench_has_the_words_of_its_text(bench) -> None:
-    words = words_of(bench._repr_html_())
-    assert words == to_text(bench, findings(bench)).split()
-    assert len(words) > 300
-
-
-@pytest.mark.parametrize(
-    "case",
-    [
-        doctor_cases.case(),
-        doctor_cases.case(doctor_cases.WORKING, doctor_cases.torch(), doctor_cases.NUMPY),
-        doctor_cases.case(doctor_cases.EMPTY, doctor_cases.torch(0, doctor_cases.FOR_THE_CPU)),
-    ],
-)
-def test_a_diagnosis_has_the_words_of_its_text(case: Case) -> None:
-    file = io.StringIO()
-    print_diagnosis(case, diagnose(case), Console(file=file, width=10_000, highlight=False))
-    assert words_of(case._repr_html_()) == file.getvalue().split()
 
 
 def test_a_device_is_shown_without_loading_its_backend(run_python) -> None:

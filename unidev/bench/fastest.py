@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from unidev.errors import InvalidDataError
+import time
+from typing import TYPE_CHECKING, Any
+
+from unidev.bench.measuring import without_collecting
+from unidev.bench.report import DeviceReport, Trial
+from unidev.bench.spread import summary
+from unidev.calls.framework_errors import framework_error, is_lack_of_memory
+from unidev.devices.finding import devices_of, resolve_device
+from unidev.errors import DeviceNotFoundError, InvalidDataError, OutOfDeviceMemoryError, UnidevError
+from unidev.models.placing import backend_of_model, place
+from unidev.registry.selection import active_backend
 from unidev.support.numbers import non_negative_integer
 from unidev.support.wording import kind_of, shown
+from unidev.tensors.checks import device_of
+from unidev.tensors.classify import is_model
+from unidev.tensors.containers import tensors_of
+from unidev.tensors.transfer import as_in_device
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any
 
-    from unidev.bench.report import DeviceReport
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
     from unidev.devices.finding import DeviceLike
 
 
@@ -63,6 +76,124 @@ def fastest_device(
     count = non_negative_integer(repeat)
     if count is None or count < 3:
         raise InvalidDataError(f"repeat must be an integer of at least 3, not {shown(repeat)}.")
-    from unidev.bench.contest import run_contest
 
     return run_contest(function, args, count, devices)
+
+
+_WARM_UPS = 2
+"""During the first call a framework compiles, chooses algorithms and allocates memory."""
+
+_SIMULATED = "it is simulated: it computes on the CPU, so its timings do not represent a GPU"
+
+
+def run_contest(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    repeat: int,
+    devices: Sequence[DeviceLike] | None,
+) -> DeviceReport:
+    """The implementation of ``fastest_device``."""
+    runner = _Runner(function, args)
+    trials: list[Trial] = []
+    left_out: dict[str, str] = {}
+    failure: OutOfDeviceMemoryError | None = None
+    for device in _candidates(runner.backend, devices):
+        if device.is_simulated:
+            left_out[str(device)] = _SIMULATED
+            continue
+        try:
+            trials.append(runner.trial(device, repeat))
+        except OutOfDeviceMemoryError as error:
+            left_out[str(device)] = str(error)
+            failure = error
+    if failure is not None and not trials:
+        raise failure
+    if not trials:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
+        raise DeviceNotFoundError(
+            f"there is no device to compare: {reasons or 'devices is empty'}."
+        )
+    return DeviceReport(trials=tuple(trials), left_out=left_out)
+
+
+def _candidates(backend: Backend, devices: Sequence[DeviceLike] | None) -> list[Device]:
+    if devices is None:
+        return devices_of(backend)
+    try:
+        given = None if isinstance(devices, str) else list(devices)
+    except TypeError:
+        given = None
+    if given is None:
+        raise InvalidDataError(
+            f"devices must be a list of devices, such as ['cpu', 'gpu:0'], not {shown(devices)}."
+        )
+    return list(dict.fromkeys(resolve_device(each, backend) for each in given))
+
+
+class _Runner:
+    """The function, its arguments and their original devices."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self._function = function
+        self._args = args
+        self._models = [(each, device_of(each)) for each in args if is_model(each)]
+        found = tensors_of(self._movable())
+        if found:
+            tensor, self.backend = found[0]
+            self._home = self.backend.device_of(tensor)
+        else:
+            models = self._models
+            self.backend = backend_of_model(models[0][0]) if models else active_backend()
+            self._home = models[0][1] if models else self.backend.cpu
+
+    def trial(self, device: Device, repeat: int) -> Trial:
+        """Run it on ``device`` ``repeat`` times, then move the models back."""
+        try:
+            placing_s = self._place(device)
+            with without_collecting():
+                timings = [self._once(device) for _ in range(_WARM_UPS + repeat)][_WARM_UPS:]
+        except self.backend.framework_errors as error:
+            if isinstance(error, UnidevError) or not is_lack_of_memory(error, self.backend.name):
+                raise
+            raise framework_error(
+                error, self.backend.name, "running the function", device
+            ) from error
+        finally:
+            for model, home in self._models:
+                place(model, home)
+        total = summary([sum(each) for each in timings])
+        there, computing, back = (summary(column) for column in zip(*timings, strict=True))
+        return Trial(
+            device=device, total=total, there=there, computing=computing, back=back,
+            placing_s=placing_s,
+        )  # fmt: skip
+
+    def _place(self, device: Device) -> float | None:
+        if not self._models:
+            return None
+        began = time.perf_counter()
+        for model, _ in self._models:
+            place(model, device)
+        self.backend.synchronize(device)
+        return time.perf_counter() - began
+
+    def _once(self, device: Device) -> tuple[float, float, float]:
+        """Seconds for moving the arguments there, for computing, and for moving the result back."""
+        synchronize = self.backend.synchronize
+        began = time.perf_counter()
+        moved = iter(as_in_device(self._movable(), device))
+        synchronize(device)
+        arrived = time.perf_counter()
+        with device:
+            result = self._function(*(x if is_model(x) else next(moved) for x in self._args))
+        synchronize(device)
+        computed = time.perf_counter()
+        kept = None if is_model(result) else as_in_device((result,), self._home)
+        synchronize(self._home)
+        back = time.perf_counter()
+        del kept
+        return arrived - began, computed - arrived, back - computed
+
+    def _movable(self) -> tuple[Any, ...]:
+        """The arguments that are not models; a tuple may contain non-tensors as well."""
+        return tuple(x for x in self._args if not is_model(x))

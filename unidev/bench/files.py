@@ -1,14 +1,15 @@
-"""The files of one bench, each written atomically."""
+"""The files of one bench, each written atomically, among them one self-contained HTML page."""
 
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import TYPE_CHECKING
 
 from unidev.bench.findings import crossovers
-from unidev.bench.page import to_html
-from unidev.bench.picture import to_png
+from unidev.bench.plots import plots, to_png, to_svg
 from unidev.bench.results import to_document
+from unidev.bench.table import COLUMNS, TITLES, heading, rows
 from unidev.support.atomic_file import write_whole
 from unidev.support.child_processes import noticing_interruption
 
@@ -17,6 +18,32 @@ if TYPE_CHECKING:
 
     from unidev.bench.results import Bench
     from unidev.support.child_processes import Interruption
+
+
+def to_html(bench: Bench, findings: list[str]) -> str:
+    """The page; everything is escaped, since it can contain error messages of frameworks."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("unidev.bench", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    page: str = environment.get_template("page.html.jinja").render(
+        title=f"unidev bench: {bench.backend}",
+        heading=heading(bench),
+        findings=findings,
+        pictures=[(each.title, b64encode(to_svg(each)).decode()) for each in plots(bench)],
+        columns=COLUMNS,
+        tables=[
+            (name, title, found) for name, title in TITLES.items() if (found := rows(bench, name))
+        ],
+    )
+    return page
+
 
 NAME = "bench"
 

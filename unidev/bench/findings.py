@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unidev.bench import floors, forum, textbook
-from unidev.bench.quantities import times
+from unidev.bench import forum, tasks, textbook
 from unidev.bench.results import (
     FLOOR,
     FORUM,
@@ -16,7 +15,7 @@ from unidev.bench.results import (
     TEXTBOOK,
     Crossover,
 )
-from unidev.bench.spread import crossover, is_faster, ratio
+from unidev.bench.spread import crossover, is_faster, ratio, times
 from unidev.support.wording import seconds_text
 
 if TYPE_CHECKING:
@@ -62,13 +61,13 @@ def _about_devices(bench: Bench) -> Iterator[str]:
 
 def _about_floors(bench: Bench) -> Iterator[str]:
     for device in [each.device for each in bench.real]:
-        waited = bench.timing(FLOOR, what=floors.WAITED, device=device)
-        queued = bench.timing(FLOOR, what=floors.QUEUED, device=device)
-        read = bench.timing(FLOOR, what=floors.READ, device=device)
+        waited = bench.timing(FLOOR, what=tasks.WAITED, device=device)
+        queued = bench.timing(FLOOR, what=tasks.QUEUED, device=device)
+        read = bench.timing(FLOOR, what=tasks.READ, device=device)
         if waited and queued and read:
             yield (
                 f"Minimum time of an operation on {device}: "
-                f"{seconds_text(queued.median_s / floors.QUEUED_COUNT)} queued among others, "
+                f"{seconds_text(queued.median_s / tasks.QUEUED_COUNT)} queued among others, "
                 f"{seconds_text(waited.median_s)} if waited for, "
                 f"{seconds_text(read.median_s)} if read into Python."
             )

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from unidev import nn
-from unidev.bench.matrices import Operation, journey_task, matrix_task, product
 from unidev.bench.results import FORUM
-from unidev.bench.tasks import Task
+from unidev.bench.tasks import Operation, Task, journey_task, matrix_task, product
 from unidev.models.gradients import sgd, value_and_grad
 from unidev.models.placing import place
 from unidev.nn import functional

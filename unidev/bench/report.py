@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unidev.bench.quantities import spread, times
-from unidev.bench.spread import Ranking, Summary, is_faster, rank, ratio
+from unidev.bench.spread import Ranking, Summary, is_faster, rank, ratio, spread, times
 from unidev.support.tables import Table, as_html, as_text
 from unidev.support.wording import seconds_text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from unidev.bench.spread import Summary
@@ -112,14 +111,6 @@ class Bench:
     def gpus(self) -> list[str]:
         """The GPUs that were measured."""
         return [each.device for each in self.real if each.device.startswith("gpu")]
-
-    def _repr_html_(self) -> str:
-        """For notebooks: what ``unidev bench`` prints."""
-        from unidev.bench.findings import findings
-        from unidev.bench.table import print_table
-        from unidev.support.rich_html import html_of
-
-        return html_of(partial(print_table, self, findings(self)))
 
     def find(self, subject: str, **wanted: Any) -> list[Result]:
         """The results of a subject whose attributes match ``wanted``."""

@@ -9,10 +9,10 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from unidev.bench import bandwidth, floors, forum, matrices, textbook
+from unidev.bench import forum, textbook
 from unidev.bench.measuring import FULL, QUICK, measure
 from unidev.bench.results import BANDWIDTH, Bench, DeviceRecord, GpuRecord, Result
-from unidev.bench.tasks import Host
+from unidev.bench.tasks import Host, floor_tasks, matrix_tasks, transfer_tasks
 from unidev.calls.boundary import errors_of
 from unidev.contract.backend import Unsupported
 from unidev.devices.finding import devices_of
@@ -92,10 +92,10 @@ def _settings(backend: Backend) -> Mapping[str, str]:
 
 def all_tasks(host: Host) -> Iterator[Task]:
     """Short tasks first, so that only the largest sizes are left out when time runs out."""
-    yield from floors.tasks(host)
+    yield from floor_tasks(host)
     yield from forum.tasks(host)
     yield from textbook.tasks(host)
-    by_size = [*bandwidth.tasks(host), *matrices.tasks(host)]
+    by_size = [*transfer_tasks(host), *matrix_tasks(host)]
     yield from sorted(by_size, key=_work)
 
 

@@ -1,12 +1,15 @@
-"""Medians with their spread, and what follows from them: pure functions of timings."""
+"""Medians with their spread, what follows from them, and their text: pure functions of timings."""
 
 from __future__ import annotations
 
 import statistics
 from typing import TYPE_CHECKING, NamedTuple
 
+from unidev.support.wording import bytes_text, number_text, seconds_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
 
 _FEW = 5
 """With fewer timings, the spread is their full range: quartiles would be meaningless."""
@@ -79,3 +82,19 @@ def crossover(pairs: Iterable[tuple[int, Summary, Summary]]) -> int | None:
 def ratio(a: Summary, b: Summary) -> float:
     """The median of ``a`` divided by that of ``b``."""
     return a.median_s / b.median_s if b.median_s > 0 else float("inf")
+
+
+def spread(given: Summary) -> str:
+    """``12.3 ms (12.1 ms to 12.9 ms)``: the median and the quartiles."""
+    low, high = seconds_text(given.low_s), seconds_text(given.high_s)
+    return f"{seconds_text(given.median_s)} ({low} to {high})"
+
+
+def rate(bytes_a_second: float) -> str:
+    """``12.3 GiB/s``."""
+    return f"{bytes_text(round(bytes_a_second))}/s"
+
+
+def times(factor: float) -> str:
+    """``3.2 times``."""
+    return f"{number_text(factor)} times"

@@ -1,13 +1,14 @@
-"""``Task``: one thing to measure; ``Host``: makes tensors and waits, for all subjects."""
+"""``Task``: one thing to measure; ``Host``: makes tensors and waits. The tasks on each device."""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unidev.bench.results import HERE
-from unidev.tensors.creating import array, full
+from unidev.bench.results import BANDWIDTH, FLOOR, HERE, JOURNEY, PRODUCT, SUM
+from unidev.tensors.creating import array, full, to_numpy
 from unidev.tensors.transfer import copy_to
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from unidev.contract.layers import Array
 
     Tensor = Any
+    from collections.abc import Iterator
 
 
 @dataclass(frozen=True)
@@ -117,3 +119,138 @@ class Host:
             return copy_to(compute(*(copy_to(x, device) for x in xs)), self.cpu)
 
         return self.waited(self.cpu, call)
+
+
+PAGEABLE, PINNED = "from pageable memory", "from pinned memory"
+TRANSFER_SIZES = tuple(2**10 * 4**power for power in range(10))
+"""1 KiB to 256 MiB."""
+
+
+def transfer_tasks(host: Host) -> Iterator[Task]:
+    """Each route, smallest sizes first."""
+    for size in TRANSFER_SIZES:
+        for source, target, variant in _routes(host):
+            yield _transfer_task(host, source, target, variant, size)
+
+
+def _routes(host: Host) -> Iterator[tuple[Device, Device, str]]:
+    """The first GPU's in full; each other's to and from the host, and to and from the first.
+
+    All pairs would be quadratic in the number of GPUs.
+    """
+    cpu = host.cpu
+    yield cpu, cpu, PAGEABLE
+    for number, gpu in enumerate(host.gpus):
+        yield cpu, gpu, PAGEABLE
+        yield gpu, cpu, PAGEABLE
+        if number == 0:
+            yield cpu, gpu, PINNED
+            yield gpu, gpu, PAGEABLE
+        else:
+            yield host.gpus[0], gpu, PAGEABLE
+            yield gpu, host.gpus[0], PAGEABLE
+
+
+def _transfer_task(host: Host, source: Device, target: Device, variant: str, size: int) -> Task:
+    def prepare() -> Callable[[], object]:
+        x = host.make((size // 4,), source)
+        if variant == PINNED:
+            x = host.backend.pinned(x)
+        return host.waited(target, lambda: copy_to(x, target))
+
+    route = f"{source} to {target}"
+    # Of the GPU, or of the one that is not the first; GPUs are in order.
+    payer = max(source, target, key=lambda each: (each.kind == "gpu", each.index))
+    return Task(BANDWIDTH, "copy_to", target, prepare, variant, size, route, payer)
+
+
+WAITED, QUEUED, READ = (
+    "x + y of one number, waited for",
+    "x + y of one number, 100 queued",
+    "x + y of one number, read into Python",
+)
+QUEUED_COUNT = 100
+
+
+def floor_tasks(host: Host) -> Iterator[Task]:
+    """Three tasks for each device."""
+    for device in host.devices:
+        for what, prepare in ((WAITED, _waited), (QUEUED, _queued), (READ, _read)):
+            yield Task(FLOOR, what, device, partial(prepare, host, device))
+
+
+def _waited(host: Host, device: Device) -> Callable[[], object]:
+    x, y = host.make((1,), device), host.make((1,), device)
+    return host.waited(device, lambda: x + y)
+
+
+def _queued(host: Host, device: Device) -> Callable[[], object]:
+    x, y = host.make((1,), device), host.make((1,), device)
+
+    def compute() -> object:
+        total = x
+        for _ in range(QUEUED_COUNT):
+            total = total + y
+        return total
+
+    return host.waited(device, compute)
+
+
+def _read(host: Host, device: Device) -> Callable[[], object]:
+    x, y = host.make((1,), device), host.make((1,), device)
+    return lambda: float(to_numpy(x + y)[0])
+
+
+class Operation(NamedTuple):
+    """An operation on two matrices, and its name."""
+
+    subject: str
+    what: str
+    compute: Callable[[Any, Any], Any]
+
+
+MATRIX_SIZES = tuple(2**power for power in range(3, 13))
+
+
+def product(x: Any, y: Any) -> Any:
+    """The framework's own matrix product."""
+    return x @ y
+
+
+def total(x: Any, y: Any) -> Any:
+    """The framework's own elementwise sum."""
+    return x + y
+
+
+PRODUCTS = Operation(PRODUCT, "x @ y", product)
+SUMS = Operation(SUM, "x + y", total)
+
+
+def matrix_tasks(host: Host) -> Iterator[Task]:
+    """Both operations on each device, smallest sizes first."""
+    for size in MATRIX_SIZES:
+        for operation in (PRODUCTS, SUMS):
+            for device in host.devices:
+                yield matrix_task(host, operation, device, size)
+                if device.kind == "gpu":
+                    yield journey_task(host, operation, device, size)
+
+
+def matrix_task(host: Host, operation: Operation, device: Device, size: int) -> Task:
+    """An operation on two matrices that are on ``device`` already."""
+
+    def prepare() -> Callable[[], object]:
+        x, y = host.make((size, size), device), host.make((size, size), device)
+        return host.waited(device, lambda: operation.compute(x, y))
+
+    return Task(operation.subject, operation.what, device, prepare, HERE, size)
+
+
+def journey_task(host: Host, operation: Operation, device: Device, size: int) -> Task:
+    """An operation on two matrices from the host, with the result moved back to it."""
+
+    def prepare() -> Callable[[], object]:
+        x, y = host.make((size, size), host.cpu), host.make((size, size), host.cpu)
+        return host.journey(device, operation.compute, x, y)
+
+    return Task(operation.subject, operation.what, device, prepare, JOURNEY, size)

@@ -8,9 +8,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from unidev.bench.matrices import product
 from unidev.bench.results import TEXTBOOK
-from unidev.bench.tasks import Task
+from unidev.bench.tasks import Task, product
 from unidev.errors import UnsupportedOperation
 from unidev.tensors.creating import to_numpy
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 from unidev.hardware.facts import WORKS, Process
@@ -45,14 +44,6 @@ class Case:
     machine: Machine
     frameworks: tuple[Framework, ...] = ()
     process: Process = Process()  # noqa: RUF009  frozen
-
-    def _repr_html_(self) -> str:
-        """For notebooks: what ``unidev doctor`` prints."""
-        from unidev.doctor.diagnosis import diagnose
-        from unidev.doctor.text import print_diagnosis
-        from unidev.support.rich_html import html_of
-
-        return html_of(partial(print_diagnosis, self, diagnose(self)))
 
     def accelerator_of(self, framework: Framework) -> str | None:
         """Which of the machine's GPUs the framework should see.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from unidev.conformance.running.events import CHILD_RESULTS, CheckEntry, plain, rebuilt
@@ -100,13 +99,6 @@ class Report:
         """The selected checks."""
         wanted = self.header.selection
         return tuple(c for c in self.header.checks if wanted is None or c.check in wanted)
-
-    def _repr_html_(self) -> str:
-        """For notebooks: what ``unidev conform`` prints."""
-        from unidev.conformance.reports.terminal import print_report
-        from unidev.support.rich_html import html_of
-
-        return html_of(partial(print_report, self))
 
     def result(self, check: str, configuration: str) -> Result | None:
         """The result of ``check`` in ``configuration``."""
