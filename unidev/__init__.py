@@ -55,8 +55,13 @@ from unidev.errors import (
     UnsupportedOperation,
     WorkerFailedError,
 )
-from unidev.registry.selection import active_backend, list_backends, set_backend, use_backend
-from unidev.registry.simulation import simulate
+from unidev.registry.selection import (
+    active_backend,
+    list_backends,
+    set_backend,
+    simulate,
+    use_backend,
+)
 from unidev.support.version import __version__ as __version__
 from unidev.tensors.containers import register_container
 from unidev.tensors.transfer import as_in_device, copy_to

@@ -1,13 +1,14 @@
-"""Selects the backend for calls where no tensor and no device determines it."""
+"""Selects the backend where no tensor and no device determines it, and simulated devices."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from unidev.errors import AmbiguousBackendError, BackendNotFoundError
-from unidev.registry.loading import is_installed, load_backend, loaded_backends
+from unidev.errors import AmbiguousBackendError, BackendNotFoundError, SimulationError
+from unidev.registry.loading import is_installed, load_backend, loaded_backends, loading_lock
 from unidev.registry.scopes import Scope, leave_scope, stack
+from unidev.registry.simulation import MOST, VARIABLE, out_of_range
 from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import shown
 
@@ -168,3 +169,28 @@ def _only(names: Iterable[str], state: str) -> str:
             f"unidev.set_backend({first!r}), or `with unidev.use_backend({first!r}):`."
         )
     return first
+
+
+def simulate(count: int) -> None:
+    """Replace real GPUs with ``count`` simulated ones in every backend loaded from now on.
+
+    ``count`` is 1 to 64. Sets ``UNIDEV_SIMULATE`` in the environment, which child processes
+    inherit. To the framework these are devices like any other, each with its own memory on the
+    host.
+
+    Raises:
+        SimulationError: ``count`` is out of range, or a backend is already loaded with another
+            number.
+    """
+    if type(count) is not int or not 1 <= count <= MOST:
+        raise SimulationError(out_of_range(shown(count)))
+    with loading_lock:  # so that no backend is being loaded with the previous number
+        for name, backend in loaded_backends.items():
+            if backend.simulated_count != count:
+                has = backend.simulated_count or "no"
+                raise SimulationError(
+                    f"backend {name!r} is already in use with {has} simulated GPUs: call "
+                    f"unidev.simulate({count}) before any other function of unidev, or start "
+                    f"Python with {VARIABLE}={count}."
+                )
+        os.environ[VARIABLE] = str(count)

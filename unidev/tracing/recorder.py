@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from functools import partial
@@ -9,15 +10,16 @@ from threading import current_thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.backend import Unsupported
-from unidev.errors import ScopeError, UnidevError
+from unidev.errors import ScopeError, TransferForbiddenError, UnidevError
 from unidev.registry.discovery import backend_specs
 from unidev.registry.loading import load_backend
 from unidev.registry.observer import thread
-from unidev.tracing import import_hook as following
+from unidev.support.wording import bytes_text
+from unidev.tracing import import_hook
+from unidev.tracing.advice import remedy, spoken
 from unidev.tracing.call_site import CallSites
 from unidev.tracing.gpu_queries import queries_of
 from unidev.tracing.trace import Trace, Transfer
-from unidev.tracing.transfer_guard import check_guard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -183,7 +185,7 @@ class Recorder:
             return None
         line, call = self.lines.here()
         if is_guarded:
-            check_guard(mode, transfer, line)
+            _check_guard(mode, transfer, line)
         is_real = is_seconds_real and not (
             transfer.source.is_simulated or transfer.target.is_simulated
         )
@@ -213,6 +215,21 @@ class Recorder:
             trace.add(transfer)
 
 
+def _check_guard(mode: str, transfer: PlannedTransfer, line: Line) -> None:
+    """Raise or log an implicit transfer, depending on the innermost guard's ``mode``."""
+    size = "tensors" if transfer.shape is None else f"a tensor of shape {transfer.shape}"
+    moves = "would move" if mode == "forbid" else "moves"
+    message = (
+        f"implicit transfer: {spoken(transfer.operation)} {moves} {size}, "
+        f"{bytes_text(transfer.nbytes)}, from {transfer.source} to {transfer.target}; at {line}"
+        + (f": {line.source}" if line.source else "")
+        + f"\n{remedy(transfer)}"
+    )
+    if mode == "forbid":
+        raise TransferForbiddenError(message, transfer=transfer, line=line)
+    logging.getLogger("unidev.transfers").warning("%s", message)
+
+
 def join() -> Recorder:
     """The recorder of this thread, created if necessary, for one more trace or guard."""
     recorder = thread.recorder
@@ -220,7 +237,7 @@ def join() -> Recorder:
         recorder.catch_up()
         return recorder
     recorder = Recorder()
-    following.start()
+    import_hook.start()
     thread.recorder = recorder
     try:
         recorder.catch_up()
@@ -262,5 +279,5 @@ def _take_out(found: list[Any], entered: object) -> bool:
 def close(recorder: Recorder) -> None:
     """End the recorder of this thread."""
     thread.recorder = None
-    following.stop()
+    import_hook.stop()
     recorder.close()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from unidev.errors import InvalidDataError, TransferForbiddenError
+from unidev.errors import InvalidDataError
 from unidev.registry.observer import thread
 from unidev.support.wording import shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
-    from unidev.contract.tracer import PlannedTransfer
-    from unidev.tracing.call_site import Line
     from unidev.tracing.recorder import Recorder
 
 MODES = ("allow", "log", "forbid")
@@ -63,23 +61,3 @@ class transfer_guard:  # noqa: N801  used as a function, in a `with`
         recorder = own if own in self._entered else self._entered[-1] if self._entered else None
         leave(recorder, self, f'transfer_guard("{self.mode}")')
         self._entered.remove(recorder)  # type: ignore[arg-type]  # it was not None
-
-
-def check_guard(mode: str, transfer: PlannedTransfer, line: Line) -> None:
-    """Raise or log an implicit transfer, depending on the innermost guard's ``mode``."""
-    from unidev.support.wording import bytes_text
-    from unidev.tracing.advice import remedy, spoken
-
-    size = "tensors" if transfer.shape is None else f"a tensor of shape {transfer.shape}"
-    moves = "would move" if mode == "forbid" else "moves"
-    message = (
-        f"implicit transfer: {spoken(transfer.operation)} {moves} {size}, "
-        f"{bytes_text(transfer.nbytes)}, from {transfer.source} to {transfer.target}; at {line}"
-        + (f": {line.source}" if line.source else "")
-        + f"\n{remedy(transfer)}"
-    )
-    if mode == "forbid":
-        raise TransferForbiddenError(message, transfer=transfer, line=line)
-    import logging
-
-    logging.getLogger("unidev.transfers").warning("%s", message)
