@@ -210,7 +210,7 @@ def _layers(gpu: Device, cpu: Device) -> Iterator[TransferExample]:
         ("Parameter.set_data", lambda: placed.bias.set_data(np.ones(3)), cpu, gpu, sizes[1]),
         ("Dense.__call__", partial(_deferred(gpu), x), cpu, gpu, MATRIX),
         ("mx.gluon.utils.split_and_load",
-         lambda: gluon.utils.split_and_load(matrix(cpu), [on]), cpu, gpu, MATRIX),
+         lambda: gluon.utils.split_and_load(matrix(cpu), [cpu.native, on]), cpu, gpu, (8, (1, 2))),
     ):  # fmt: skip
         yield TransferExample(call, moves(name, source, target, *sent))
     yield _resumed(gpu, cpu)
