@@ -173,6 +173,7 @@ def _gradients(gpu: Device, other: Device) -> Iterator[TransferExample]:
             with autograd.pause():
                 w.as_in_ctx(there)
         loss.backward()
+        _refused(given.backward)  # it was not computed while autograd recorded
 
     yield TransferExample(elsewhere, (*over, *over))
 
@@ -295,10 +296,20 @@ def _stores(gpu: Device, cpu: Device) -> Iterator[TransferExample]:
         push = partial(_push_and_copy, store, key, x, cpu.native)
         copied = moves("NDArray.copyto", gpu, cpu, MATRIX)
         yield TransferExample(push, (*read, *copied))
+        outer = mx.kv.create("local")
+        outer.init(key, x)
+        outer._set_updater(partial(_push_and_add, store, key))
+        yield TransferExample(partial(outer.push, key, x), read)
 
 
 def _read_and_add(_key: object, gradient: Any, weight: Any) -> None:
     gradient.asnumpy()
+    weight += gradient
+
+
+def _push_and_add(store: Any, key: object, _: object, gradient: Any, weight: Any) -> None:
+    """Use another store in an updater."""
+    store.push(key, gradient)
     weight += gradient
 
 
