@@ -255,17 +255,16 @@ def strides_are_dropped(backend: Any) -> None:
     """MXNet refuses a capsule with strides, so they are cleared: memory is read in its order."""
     import ctypes
 
-    from unidev_mxnet import native_calls
     from unidev_mxnet.memory import interop
 
     exact = interop.of_capsule
 
     class WithStrides(ctypes.Structure):
-        _fields_ = (*native_calls._Tensor._fields_, ("strides", ctypes.c_void_p))
+        _fields_ = (*interop._Tensor._fields_, ("strides", ctypes.c_void_p))
 
     @in_place_of(exact)
     def of_capsule(capsule: Any) -> Any:
-        address = native_calls._get_pointer(capsule, native_calls._FRESH)
+        address = interop._get_pointer(capsule, interop._FRESH)
         WithStrides.from_address(address).strides = None
         return exact(capsule)
 

@@ -18,7 +18,6 @@ from traced import (
     backend,
     leaf,
     one,
-    recorded,
     refusing,
     square,
 )
@@ -80,16 +79,8 @@ def test_a_backward_pass_that_is_forbidden_computes_no_gradient():
     assert w.grad.asnumpy().all()
 
 
-def test_the_end_is_reported_where_the_framework_raises():
-    x, y = square(), mx.np.ones((3, 3), ctx=THERE)
-    with Recorded() as found, pytest.raises(mx.MXNetError):
-        x + y
-    assert found == [("add of mixed operands", "gpu:1", "gpu:0", 36, (3, 3))]
-    assert found.ended == [1]
-
-
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_an_optimizer_in_a_kvstore_reports_what_it_reads_and_can_be_refused():
+def test_what_an_optimizer_in_a_kvstore_reads_can_be_refused():
     class Reading(mx.optimizer.SGD):
         def update_multi_precision(self, index, weight, grad, state):
             float(grad[0].asnumpy().sum())
@@ -105,8 +96,6 @@ def test_an_optimizer_in_a_kvstore_reports_what_it_reads_and_can_be_refused():
         autograd.backward(losses)
         trainer.step(2)
 
-    (read,) = recorded(step)
-    assert (read[0], *read[2:]) == ("NDArray.asnumpy", "cpu:0", 8, (1, 2))
     with refusing(), pytest.raises(Refused):
         step()
     assert any("KVStore" in spot for spot in backend.tracer.blind_spots)

@@ -89,10 +89,6 @@ def square(context=HERE):
     return mx.np.array([[1.0, 2.0], [3.0, 4.0]], ctx=context)
 
 
-def legacy(context=HERE):
-    return square(context).as_nd_ndarray()
-
-
 def one(context=HERE):
     return mx.np.array(3.0, ctx=context)
 

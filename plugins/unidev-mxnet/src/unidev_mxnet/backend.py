@@ -29,10 +29,10 @@ from unidev_mxnet.memory import allocate
 from unidev_mxnet.native_calls import (
     ContextAnswer,
     get_context,
-    numpy_semantics,
     numpy_shapes,
     split_answer,
 )
+from unidev_mxnet.scopes import numpy_semantics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,7 +123,7 @@ class MxnetBackend(Backend):
 
     def thread_settings(self) -> AbstractContextManager[None]:
         """Whether MXNet has NumPy's semantics, which it keeps for each thread."""
-        return numpy_semantics(mx.util.is_np_shape(), mx.util.is_np_array())
+        return numpy_semantics(shapes=mx.util.is_np_shape(), arrays=mx.util.is_np_array())
 
     def parse_native(self, spec: object) -> tuple[str, int] | None:
         """``gpu(1)``, ``mx.gpu(1)`` and the like; ``cpu(2)`` is a simulated ``gpu:1``.

@@ -7,16 +7,11 @@ third of the time and is right for calls that neither wait nor compute.
 from __future__ import annotations
 
 import ctypes
-from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import mxnet as mx  # type: ignore[import-untyped]
 import numpy as np
 from mxnet.base import _LIB, check_call  # type: ignore[import-untyped]
 from mxnet.numpy import ndarray  # type: ignore[import-untyped]
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _quick = ctypes.PyDLL(_LIB._name)
 
@@ -68,13 +63,6 @@ class numpy_shapes:  # noqa: N801  reads as the scope that it is
             _set_is_numpy_shape(0, ctypes.byref(ctypes.c_int()))
 
 
-@contextmanager
-def numpy_semantics(shapes: bool, arrays: bool) -> Iterator[None]:
-    """NumPy's semantics for shapes and for arrays, as far as they are on in another thread."""
-    with numpy_shapes() if shapes else nullcontext(), mx.util.np_array(arrays):
-        yield
-
-
 def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     """A view of ``x``, as ``mx.np.ndarray``; ``reshape`` takes five times as long.
 
@@ -84,48 +72,6 @@ def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
     sizes = (ctypes.c_int64 * len(shape))(*shape)
     arguments = x.handle, len(shape), sizes, ctypes.c_bool(False), ctypes.byref(handle)
     check_call(_LIB.MXNDArrayReshape64(*arguments))
-    return ndarray(handle)
-
-
-# By name, each a function of our own: MXNet sets the types of those that are attributes.
-_get_pointer = ctypes.pythonapi["PyCapsule_GetPointer"]
-_get_pointer.restype = ctypes.c_void_p
-_get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
-_set_name = ctypes.pythonapi["PyCapsule_SetName"]
-_set_name.argtypes = [ctypes.py_object, ctypes.c_char_p]
-_set_destructor = ctypes.pythonapi["PyCapsule_SetDestructor"]
-_set_destructor.argtypes = [ctypes.py_object, ctypes.c_void_p]
-_FRESH, _USED = b"dltensor", b"used_dltensor"  # kept here: a capsule has the name's address
-
-
-class _Tensor(ctypes.Structure):
-    """The first parts of a DLTensor."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device", ctypes.c_int32 * 2),
-        ("ndim", ctypes.c_int32),
-        ("dtype", ctypes.c_uint8 * 4),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-    )
-
-
-def of_capsule(capsule: Any) -> Any:
-    """An ``mx.np.ndarray`` on the memory in a capsule of DLPack, as ``mx.nd.from_dlpack`` makes it.
-
-    That one makes a legacy array first, and the copy of that as a new one takes as long again.
-    Raises MXNetError for memory that MXNet does not take.
-    """
-    place = _get_pointer(capsule, _FRESH)
-    tensor, handle = _Tensor.from_address(place), ctypes.c_void_p()
-    arguments = ctypes.c_void_p(place), ctypes.c_bool(False), ctypes.byref(handle)
-    if tensor.ndim and all(tensor.shape[: tensor.ndim]):
-        check_call(_LIB.MXNDArrayFromDLPackEx(*arguments))
-    else:
-        with numpy_shapes():
-            check_call(_LIB.MXNDArrayFromDLPackEx(*arguments))
-    _set_name(capsule, _USED)
-    _set_destructor(capsule, None)  # the array calls the deleter
     return ndarray(handle)
 
 

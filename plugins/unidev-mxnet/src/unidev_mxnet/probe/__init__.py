@@ -13,9 +13,9 @@ from mxnet import autograd as mx_autograd
 from unidev import Probe, part, unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from unidev.contract import Array, Device
+    from unidev.contract import Array, Device, TransferExample
 
 _LOOKS, _MOST_LOOKS = 4, 40
 """How many equal counts in a row are needed, and how many are taken at most, 5 ms apart."""
@@ -125,6 +125,12 @@ class MxnetProbe(Probe):
         if device.kind == "cpu":
             found["shared"] = mx.nd.array(values, ctx=mx.Context("cpu_shared", 0))
         return found
+
+    def transfers(self, gpu: Device) -> Iterable[TransferExample]:
+        """What MXNet's own calls move, by the name, the devices and the bytes."""
+        from unidev_mxnet.probe.transfers import transfers_of
+
+        return transfers_of(self.backend, gpu)
 
     def write(self, x: Any, value: float) -> None:
         """``x[:] = value``, then waits: a view cannot know that it must."""

@@ -31,6 +31,7 @@ _BLIND_SPOTS = {
     "group2ctx of a bound Symbol or Module": "its executor copies in C++",
     "sizes of results that depend on values (x[x > 0], nonzero, unique)": "on a GPU an operator "
     "reads a few bytes in C++, and waits",
+    "loading and unpickling arrays of a real GPU": "MXNet puts them on that GPU again in C++",
     "pointers and DLPack": "reading from an array's address does not call MXNet",
     "how long a copy to another device takes": "MXNet queues it and returns: the seconds are those "
     "of queueing, and whatever reads the result waits for the rest",

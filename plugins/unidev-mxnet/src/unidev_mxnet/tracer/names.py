@@ -72,8 +72,9 @@ def _name(frame: FrameType) -> str:
         return f"numpy.{frame.f_locals['func'].__name__}"
     if name in ("__reduce__", "__getstate__"):
         caller = frame.f_back
-        is_copied = caller is not None and caller.f_globals.get("__name__") == "copy"
-        return "copy.deepcopy" if is_copied else "pickle"
+        if caller is not None and caller.f_globals.get("__name__") == "copy":
+            return f"copy.{caller.f_code.co_name}"
+        return "pickle"
     if code.co_argcount and code.co_varnames[0] == "self":
         return f"{type(frame.f_locals['self']).__name__}.{name}"
     parts = frame.f_globals["__name__"].split(".")
