@@ -11,9 +11,9 @@ from unidev.contract import Probe, part, unsupported
 from unidev_paddle.framework import core, paddle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from unidev.contract import Array, Backend, Device, Tensor
+    from unidev.contract import Array, Backend, Device, Tensor, TransferExample
 
 
 class PaddleProbe(Probe):
@@ -51,6 +51,12 @@ class PaddleProbe(Probe):
     def more_views(self, x: Tensor) -> Mapping[str, Tensor]:
         """Views by Paddle's stride kernels, which know no negative strides."""
         return {"rows": x[1:-1], "permuted": x.transpose([0, 3, 1, 2])}
+
+    def transfers(self, gpu: Device) -> Iterable[TransferExample]:
+        """What Paddle's own calls move, by the name, the devices and the bytes."""
+        from unidev_paddle.probe.transfers import transfers_of
+
+        return transfers_of(self.backend, gpu)
 
     def read_out(self, x: Tensor) -> object:
         """``numpy``."""
