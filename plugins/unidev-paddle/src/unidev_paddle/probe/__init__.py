@@ -120,6 +120,15 @@ class PaddleProbe(Probe):
             ),
         }
 
+    def references(self, device: Device) -> Mapping[str, Tensor]:
+        """Rows of an embedding's gradient: several tensors in one, meant for the optimizers."""
+        from unidev_paddle.probe.mixed_operands import by_default_on
+
+        with by_default_on(device):
+            layer = paddle.nn.Embedding(5, 3, sparse=True)
+            layer(paddle.to_tensor([1, 2])).sum().backward()
+        return {"selected rows": layer.weight._grad_ivar()}
+
     def global_state(self) -> Mapping[str, object]:
         """Default device and dtype, the modes, and the CPU's generator."""
         # The state's text also has the engine's address, which is not part of the state.
