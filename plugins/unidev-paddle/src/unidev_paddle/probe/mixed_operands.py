@@ -53,8 +53,8 @@ def mixed(gpu: Device, cpu: Device, other: Device | None) -> Iterator[TransferEx
     to_gpu = partial(_example, source=cpu, target=gpu)
     x, y, rows = on(gpu, VALUES + 1), on(cpu, VALUES + 1), on(cpu, np.array([1, 0]))
     for name in _OPERATORS:
-        spelled, moved = name.removeprefix("r"), (24, (2, 3))
-        yield to_gpu(partial(_by_operator, name, x, y, VALUES + 1), spelled, moved, moved)
+        spelled, operand = name.removeprefix("r"), (24, (2, 3))
+        yield to_gpu(partial(_by_operator, name, x, y, VALUES + 1), spelled, operand, operand)
     coo = paddle.sparse.sparse_coo_tensor([[0, 1], [1, 2]], [1.0, 2.0], [2, 3], place=cpu.native)
     csr = paddle.sparse.sparse_csr_tensor([0, 1, 2], [1, 0], [1.0, 2.0], [2, 3], place=cpu.native)
     for name, call, *moved in (
@@ -75,6 +75,7 @@ def mixed(gpu: Device, cpu: Device, other: Device | None) -> Iterator[TransferEx
         ("sparse_matmul", lambda: refused(paddle.sparse.matmul, coo, x.T), (32 + 8, (2, 3))),
         ("sparse_matmul", lambda: refused(paddle.sparse.matmul, csr, x.T), (40 + 8, (2, 3))),
         # Sizes and seeds are read where they are.
+        ("nearest_interp", lambda: _resized(x, on(cpu, np.array([4, 4], "int32")))),
         ("dropout", lambda: _dropout(x, on(cpu, np.int32(3)))),
         ("nearest_interp", lambda: _nearest(x, on(cpu, np.full(2, 2, "float32")))),
     ):  # fmt: skip
@@ -138,6 +139,10 @@ def _by_operator(name: str, x: Tensor, *others: Any) -> None:
 
 def _dropout(x: Tensor, seed: Tensor) -> object:
     return paddle._C_ops.dropout(x, seed, 0.5, False, "upscale_in_train", 0, False)
+
+
+def _resized(x: Tensor, size: Tensor) -> object:
+    return paddle.nn.functional.interpolate(x.reshape([1, 1, 2, 3]), size, mode="nearest")
 
 
 def _nearest(x: Tensor, scale: Tensor) -> object:

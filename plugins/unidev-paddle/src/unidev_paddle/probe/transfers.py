@@ -9,6 +9,7 @@ import copy
 import io
 import pickle
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,8 +132,21 @@ _MATRIX: Sequence[tuple[Any, ...]] = [
 """Reads of the matrix ``VALUES``: name, call, and the bytes and shape of each."""
 
 
+_BATCH = 8
+"""Calls in an example: opening a scope takes Paddle's tracer longer than most of them."""
+
+
 def transfers_of(backend: Backend, gpu: Device) -> Iterator[TransferExample]:
     """See ``Probe.transfers``."""
+    calls = _calls(backend, gpu)
+    while batch := list(islice(calls, _BATCH)):
+        yield TransferExample(
+            partial(_one_by_one, [each.call for each in batch]),
+            [moved for each in batch for moved in each.transfers],
+        )
+
+
+def _calls(backend: Backend, gpu: Device) -> Iterator[TransferExample]:
     cpu = type(gpu)(gpu.backend, "cpu", 0)
     others = [type(gpu)(gpu.backend, "gpu", i) for i in range(backend.device_count("gpu"))]
     other = next((each for each in others if each != gpu), None)
@@ -151,10 +165,10 @@ def _reads(gpu: Device, cpu: Device) -> Iterator[TransferExample]:
         (_SCALAR, np.float32(0.5), 4), (_INDEX, np.int64(1), 8),
     ):  # fmt: skip
         for name, calls in table.items():
-            moved = (PlannedTransfer(name, gpu, cpu, nbytes, ()),)
-            yield from (TransferExample(partial(call, on(gpu, value)), moved) for call in calls)
-        calls = [call for several in table.values() for call in several]
-        yield TransferExample(partial(_each_of, calls, on(cpu, value)), ())
+            read = PlannedTransfer(name, gpu, cpu, nbytes, ())
+            for call in calls:
+                yield TransferExample(partial(call, on(gpu, value)), (read,))
+                yield TransferExample(partial(call, on(cpu, value)), ())
     for name, call, *several in _MATRIX:
         moved = tuple(PlannedTransfer(name, gpu, cpu, *each) for each in several)
         yield TransferExample(partial(call, on(gpu)), moved)
@@ -243,24 +257,27 @@ def _filled(cpu: Device, gpu: Device) -> Iterator[TransferExample]:
 def _nothing(gpu: Device, cpu: Device) -> Iterator[TransferExample]:
     """Work on one device, and numbers, which travel with the call."""
     for device in (gpu, cpu):
-        x = on(device)
-        calls: Iterable[Callable[[], object]] = (
-            lambda x=x: x + x * 2.0 - 1, lambda x=x: x[0:1, 1].reshape([1, 1]).T,
-            lambda x=x: [row.sum() for row in x], lambda x=x: x.to(x.place),
-            lambda x=x: paddle.concat([x, x.detach()]).reshape([-1, 3]).expand([4, 3]),
-            lambda x=x: copy.deepcopy(x), lambda x=x: x.clone(), lambda x=x: paddle.assign(x),
-            lambda x=x: paddle.where(x > 1, x, paddle.zeros_like(x)),
-            lambda x=x: x.clone().__setitem__(0, 1.0), lambda x=x: x[x > 1],
-            lambda x=x: x[x[0].astype("int64") % 2], lambda x=x: (x.shape, x.dtype, len(x), x.size),
-            lambda x=x: paddle.to_tensor(x, place=x.place), lambda x=x: paddle.Tensor(x),
-            lambda x=x: paddle.add(x, x, out=on(cpu)), lambda x=x: core.eager.Tensor().copy_(x),
-            lambda: paddle.full([3], 2.0), lambda: paddle.arange(3), lambda: paddle.rand([2, 3]),
-            lambda x=x: refused(paddle.isclose, x, VALUES), _train,
-        )  # fmt: skip
-        yield TransferExample(partial(_called_on, device, *calls), ())
+        yield TransferExample(partial(_called_on, device, *_at_home(on(device), on(cpu))), ())
     x = on(cpu)
     yield TransferExample(lambda: (x.tolist(), x.cpu(), np.asarray(x), f"{x}"), ())
     yield TransferExample(lambda: core.DenseTensor().set(VALUES, cpu.native), ())
+
+
+def _at_home(x: Tensor, output: Tensor) -> Iterable[Callable[[], object]]:
+    """Calls that move nothing where the device of ``x`` is the default."""
+    return (
+        lambda: x + x * 2.0 - 1, lambda: x[0:1, 1].reshape([1, 1]).T,
+        lambda: [row.sum() for row in x], lambda: x.to(x.place), x.clone,
+        lambda: paddle.concat([x, x.detach()]).reshape([-1, 3]).expand([4, 3]),
+        lambda: copy.deepcopy(x), lambda: paddle.assign(x), lambda: x[x > 1],
+        lambda: paddle.where(x > 1, x, paddle.zeros_like(x)),
+        lambda: x.clone().__setitem__(0, 1.0), lambda: x[x[0].astype("int64") % 2],
+        lambda: (x.shape, x.dtype, len(x), x.size), lambda: paddle.Tensor(x),
+        lambda: paddle.to_tensor(x, place=x.place), lambda: paddle.add(x, x, out=output),
+        lambda: core.eager.Tensor().copy_(x), lambda: refused(paddle.isclose, x, VALUES),
+        lambda: paddle.full([3], 2.0), lambda: paddle.arange(3), lambda: paddle.rand([2, 3]),
+        _train,
+    )  # fmt: skip
 
 
 def _send(x: Tensor, rows: Tensor, count: Tensor) -> object:
@@ -286,15 +303,14 @@ def _linear(device: Device) -> Any:
         return paddle.nn.Linear(3, 2)
 
 
-def _each_of(calls: Iterable[Read], x: Tensor) -> None:
-    for call in calls:
-        call(x)
-
-
 def _called_on(device: Device, *calls: Callable[[], object]) -> None:
     with by_default_on(device):
-        for call in calls:
-            call()
+        _one_by_one(calls)
+
+
+def _one_by_one(calls: Iterable[Callable[[], object]]) -> None:
+    for call in calls:
+        call()
 
 
 def _dense(x: Tensor) -> Any:
