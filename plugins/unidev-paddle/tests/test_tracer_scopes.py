@@ -7,8 +7,7 @@ import threading
 import types
 
 import paddle
-import pytest
-from tracing import GPU, GPU_1, changed, on, originals, recorded, recorded_by
+from tracing import GPU, GPU_1, changed, on, originals, recorded
 
 __all__ = ["originals"]  # a fixture, of every test here
 
@@ -20,12 +19,6 @@ def test_attributes_are_others_in_a_scope_and_the_originals_after_it(originals):
     with recorded():
         patched = {name for _, name in changed(originals)}
         assert {"numpy", "__add__", "_copy_to", "matmul", "run_backward", "__array__"} <= patched
-    assert changed(originals) == set()
-
-
-def test_attributes_are_the_originals_after_an_exception(originals):
-    with pytest.raises(KeyError), recorded(), recorded():
-        raise KeyError
     assert changed(originals) == set()
 
 
@@ -46,47 +39,7 @@ def test_a_module_that_is_imported_in_a_scope_keeps_no_replacement():
         del sys.modules[late.__name__]
 
 
-def test_scopes_nest_and_each_is_told():
-    x = on(GPU).sum()
-    with recorded() as outer:
-        x.item()
-        with recorded() as inner:
-            x.item()
-        x.item()
-    assert (len(outer), len(inner)) == (3, 1)
-    assert recorded_by(x.item) == outer[:1]
-
-
-def test_scopes_may_end_in_another_order_than_they_began():
-    x, first, second = on(GPU).sum(), recorded(), recorded()
-    transfers = first.__enter__(), second.__enter__()
-    first.__exit__(None, None, None)
-    x.item()
-    second.__exit__(None, None, None)
-    assert [len(each) for each in transfers] == [0, 1]
-
-
 # -- threads --------------------------------------------------------------------------------------
-
-
-def in_thread(function):
-    results = []
-    thread = threading.Thread(target=lambda: results.append(function()))
-    thread.start()
-    thread.join(60)
-    return results[0]
-
-
-def test_other_threads_are_not_told_of():
-    x, y = on(GPU).sum(), on(GPU_1)
-
-    def mix():
-        return (x + y.sum()).item()
-
-    with recorded() as transfers:
-        assert in_thread(x.item) == 15.0
-        assert in_thread(mix) == 30.0
-    assert transfers == []
 
 
 def test_two_threads_have_scopes_of_their_own_and_the_last_one_restores(originals):

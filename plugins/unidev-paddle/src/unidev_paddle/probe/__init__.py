@@ -11,9 +11,9 @@ from unidev.contract import Probe, part, unsupported
 from unidev_paddle.framework import core, paddle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from unidev.contract import Array, Backend, Device, Tensor
+    from unidev.contract import Array, Backend, Device, Tensor, TransferExample
 
 
 class PaddleProbe(Probe):
@@ -51,6 +51,12 @@ class PaddleProbe(Probe):
     def more_views(self, x: Tensor) -> Mapping[str, Tensor]:
         """Views by Paddle's stride kernels, which know no negative strides."""
         return {"rows": x[1:-1], "permuted": x.transpose([0, 3, 1, 2])}
+
+    def transfers(self, gpu: Device) -> Iterable[TransferExample]:
+        """What Paddle's own calls move, by the name, the devices and the bytes."""
+        from unidev_paddle.probe.transfers import transfers_of
+
+        return transfers_of(self.backend, gpu)
 
     def read_out(self, x: Tensor) -> object:
         """``numpy``."""
@@ -113,6 +119,15 @@ class PaddleProbe(Probe):
                 [0, 1, 2], [1, 0], [1.0, 2.0], [2, 3], place=device.native
             ),
         }
+
+    def references(self, device: Device) -> Mapping[str, Tensor]:
+        """Rows of an embedding's gradient: several tensors in one, meant for the optimizers."""
+        from unidev_paddle.probe.mixed_operands import by_default_on
+
+        with by_default_on(device):
+            layer = paddle.nn.Embedding(5, 3, sparse=True)
+            layer(paddle.to_tensor([1, 2])).sum().backward()
+        return {"selected rows": layer.weight._grad_ivar()}
 
     def global_state(self) -> Mapping[str, object]:
         """Default device and dtype, the modes, and the CPU's generator."""

@@ -13,8 +13,12 @@ if TYPE_CHECKING:
 
 _OWN = {"paddle", "unidev", "unidev_paddle"}
 _SPOKEN = {"_TensorMethodOrModule.__call__": "paddle.tensor", "Tensor.new_init": "paddle.Tensor"}
-_DECORATORS = {"wrapper", "__impl__", "_decorate_function", "_decorate_generator", "inner"}
+_DECORATORS = {
+    "wrapper", "wrapped_func", "__impl__", "_decorate_function", "_decorate_generator", "inner",
+}  # fmt: skip
 """Wrapper functions of Paddle's."""
+_GENERATED = "paddle.base.dygraph.generated_tensor_methods_patch"
+"""Where ``paddle.sum`` and some fifty others are functions called ``_sum``, since 3.3."""
 
 
 def called(default: str) -> str:
@@ -38,6 +42,8 @@ def _name_of(frame: FrameType) -> str | None:
     spelled = code.co_name
     if spelled[0] == spelled[-1] == "_" and spelled[1] != "_":  # `_float_` stands for `__float__`
         spelled = f"_{spelled}_"
+    elif frame.f_globals.get("__name__") == _GENERATED:
+        spelled = spelled.removeprefix("_")
     if _is_code_of(getattr(paddle.Tensor, spelled, None), code):
         return f"Tensor.{spelled}"
     if code.co_varnames[:1] == ("self",):

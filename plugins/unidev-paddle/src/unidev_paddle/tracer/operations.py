@@ -27,14 +27,18 @@ _INPUTS = {
     ), 0),
     **dict.fromkeys((
         "affine_grid", "argmax", "argmin", "clip", "concat", "crop", "cumsum", "expand", "fill",
-        "full_", "full_like", "full_with_tensor", "increment", "max", "mean", "min", "one_hot",
-        "pad", "pad3d", "pow", "prod", "repeat_interleave", "reshape", "roll", "scale", "slice",
-        "split", "split_with_num", "squeeze", "strided_slice", "sum", "tile", "topk",
+        "frobenius_norm", "full_", "full_like", "full_with_tensor", "increment", "max", "mean",
+        "median", "min", "multinomial", "nanmedian", "nansum", "one_hot", "pad", "pad3d", "pow",
+        "prod", "repeat_interleave", "reshape", "reverse", "roll", "scale", "sequence_mask",
+        "slice", "split", "split_with_num", "squeeze", "strided_slice", "sum", "tile", "topk",
         "uniform_inplace", "unsqueeze", "view_shape",
     ), 1),
-    **dict.fromkeys(("allclose", "gather", "isclose"), 2),
+    **dict.fromkeys(("allclose", "bincount", "dropout", "gather", "isclose", "lstsq"), 2),
 }  # fmt: skip
 """The number of inputs, for operations that accept a tensor as their first attribute."""
+
+_ATTRIBUTES = ("atol", "axis", "dim", "rtol", "shifts")
+"""Keywords that may be tensors and are attributes, in functions that pass on their keywords."""
 
 _BY_FIRST = ("logical_and", "logical_or", "logical_xor")
 """Operations that run on the device of their first input alone (``backend : x``)."""
@@ -94,15 +98,23 @@ def by_index(name: str, sight: Sight) -> Callable[..., Transfers]:
         if not isinstance(x, Tensor):
             return NOTHING
         parts = item if isinstance(item, tuple) else (item,)
+        numbers = [part for part in parts if _is_number(part)]
+        indices = [part for part in parts if not isinstance(part, slice) and not _is_number(part)]
         operands = Operands()
-        for each in (x, [part for part in parts if not isinstance(part, slice)], *value):
+        for each in (x, indices, *value):
             operands.add(each)
+        operands.numbers += numbers
         for part in parts:
             if isinstance(part, slice):
                 operands.numbers += tensors_in([part.start, part.stop, part.step])
         return sight.compute(operands, name.strip("_"), f"Tensor.{name}")
 
     return transfers
+
+
+def _is_number(index: Any) -> bool:
+    # ParseIndexingSlice in paddle/fluid/pybind/slice_utils.h reads it on the host, as an int is.
+    return isinstance(index, Tensor) and index.ndim == 0 and index.dtype != paddle.bool
 
 
 def _is_at_one_place(arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
@@ -146,8 +158,12 @@ def _operands(
             operands.add(x)
         else:
             operands.numbers += [x] if isinstance(x, Tensor) else _numbers_in(x)
-    for x in options.values():
-        operands.add(x)
+    # Keywords come in the order of the call: `paddle.logical_and(y=b, x=a)`.
+    for name, x in sorted(options.items(), key=lambda option: option[0] not in ("x", "input")):
+        if name in _ATTRIBUTES:
+            operands.numbers += tensors_in([x])
+        elif name != "out":  # `out` is not read, and takes the memory of the result
+            operands.add(x)
     operands.arrays.clear()  # it takes none
     return operands
 

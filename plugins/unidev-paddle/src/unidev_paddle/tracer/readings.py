@@ -95,9 +95,10 @@ class Calls:
         target = self._sight.device_at(place)
         if isinstance(array, DenseTensor):
             return self._sight.move(array, target, "DenseTensor.set")
-        if not isinstance(array, np.ndarray):
+        values = np.asarray(array) if isinstance(array, list) else array
+        if not isinstance(values, np.ndarray):
             return NOTHING
-        return self._sight.fill(array.nbytes, array.shape, target, "DenseTensor.set")
+        return self._sight.fill(values.nbytes, values.shape, target, "DenseTensor.set")
 
 
 def _element_bytes(x: Any) -> int:
