@@ -77,10 +77,11 @@ class Operations:
 
             arrays = list(_arrays(rest))
             if arrays:
-                return self._send(operation, arrays, running.device_name, explicitly)
-            if self._sight.is_simulated and _read_on_host(operation):
-                return self._read(operation, rest, explicitly)
-            return explicitly()
+                return self._send(
+                    operation, arrays, running.device_name,
+                    lambda: self._read(operation, rest, explicitly),
+                )  # fmt: skip
+            return self._read(operation, rest, explicitly)
 
         return execute
 
@@ -155,7 +156,12 @@ class Operations:
         return self._recording.call([each for moved in sent for each in moved], run)
 
     def _read(self, operation: Any, rest: Sequence[Any], run: Callable[[], Any]) -> Any:
-        """Shapes and the like, which TensorFlow reads from a simulated GPU without a copy."""
+        """Shapes and the like, which TensorFlow reads on the host, whatever the device policy.
+
+        From a real GPU it copies them, from a simulated one it does not (seen in 2.21).
+        """
+        if not _read_on_host(operation):
+            return run()
         cpu = self._sight.cpu
         read = [rest[at] for at in _read_on_host(operation)]
         read = [x for x in read if isinstance(x, _MOVED) and x.dtype not in ON_HOST]

@@ -32,3 +32,4 @@ def transfers_of(gpu: Device, make: Make) -> Iterator[TransferExample]:
         yield from simulated.whole_numbers(place)
         yield from simulated.shapes(place)
         yield from simulated.outside_a_scope(place)
+        yield from simulated.training(place)

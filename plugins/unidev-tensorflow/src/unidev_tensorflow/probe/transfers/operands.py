@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import keras  # type: ignore[import-untyped]
+import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.contract import PlannedTransfer, TransferExample
@@ -112,8 +113,8 @@ def programs(place: Place) -> Iterator[TransferExample]:
     """Calls within calls: training, gradients, Python that the runtime calls, and errors."""
     x, y = place.matrix(place.gpu), place.matrix(place.cpu)
     whole = (24, (2, 3))
-    with tf.device(place.gpu.native):
-        sparse = tf.sparse.from_dense(x)
+    parts = np.array([[0, 1], [1, 2]]), np.array([2.0, 3.0], np.float32), np.array([2, 3])
+    sparse = tf.SparseTensor(*(place.make(part, place.gpu) for part in parts))
     with tf.device(place.cpu.native):
         v = keras.Variable(VALUES)
         optimizer = keras.optimizers.SGD(0.1)
@@ -156,7 +157,7 @@ def programs(place: Place) -> Iterator[TransferExample]:
         ("Tensor.__mul__" + MIXED, forward, whole),
         ("Tensor.__add__" + MIXED, fail, whole),
         ("tf.sparse.to_dense", lambda: tf.sparse.to_dense(sparse),
-         (80, (5, 2)), (16, (2,)), (20, (5,))),
+         (32, (2, 2)), (16, (2,)), (8, (2,))),
         ("Tensor.__add__", lambda: [made() + 1.0 for _ in range(3)], *3 * [whole]),
     )  # fmt: skip
     for name, call, *moved in rows:

@@ -1,10 +1,11 @@
-"""What only simulated GPUs explain: their int32, shapes, and calls outside of a scope."""
+"""What only simulated GPUs explain: their int32, shapes, training, calls outside of a scope."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
 
+import keras  # type: ignore[import-untyped]
 import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]
 
@@ -68,3 +69,29 @@ def shapes(place: Place) -> Iterator[TransferExample]:
     )
     for name, call, *moved in rows:
         yield place.reading(call, name, *moved, at=place.gpu)
+    beside = partial(tf.raw_ops.Reshape, tensor=VALUES, shape=shape)
+    yield TransferExample(within(place.gpu.native, beside), [
+        PlannedTransfer("tf.raw_ops.Reshape", place.cpu, place.gpu, 24, (2, 3)),
+        PlannedTransfer("tf.raw_ops.Reshape", place.gpu, place.cpu, 16, (2,)),
+    ])  # fmt: skip
+
+
+def training(place: Place) -> Iterator[TransferExample]:
+    """Training by Keras on one device: its counters and shapes are not the user's data."""
+    with tf.device(place.gpu.native):
+        model = keras.Sequential([
+            keras.layers.Dense(4, activation="relu"), keras.layers.BatchNormalization(),
+            keras.layers.Dense(1),
+        ])  # fmt: skip
+        x, y = place.matrix(place.gpu), tf.ones((2, 1))
+        model(x)
+        optimizer = keras.optimizers.Adam(0.01)
+        optimizer.build(model.trainable_variables)
+
+    def train() -> None:
+        for _ in range(2):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+            optimizer.apply(tape.gradient(loss, model.trainable_variables))
+
+    yield place.silent(train)
