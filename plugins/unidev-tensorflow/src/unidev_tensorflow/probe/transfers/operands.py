@@ -111,7 +111,7 @@ def variables(place: Place) -> Iterator[TransferExample]:
 
 def programs(place: Place) -> Iterator[TransferExample]:
     """Calls within calls: training, gradients, Python that the runtime calls, and errors."""
-    x, y = place.matrix(place.gpu), place.matrix(place.cpu)
+    x, y, z = map(place.matrix, (place.gpu, place.cpu, place.gpu))
     whole = (24, (2, 3))
     parts = np.array([[0, 1], [1, 2]]), np.array([2.0, 3.0], np.float32), np.array([2, 3])
     sparse = tf.SparseTensor(*(place.make(part, place.gpu) for part in parts))
@@ -130,6 +130,9 @@ def programs(place: Place) -> Iterator[TransferExample]:
     def forward() -> None:
         with tf.autodiff.ForwardAccumulator(y, y) as forward:
             forward.jvp(x * y)
+
+    def mix() -> object:
+        return [x + y, y + z][0]
 
     def made() -> Any:
         with tf.device(place.gpu.native):
@@ -156,6 +159,8 @@ def programs(place: Place) -> Iterator[TransferExample]:
         ("SGD.apply", lambda: optimizer.apply([x], [v]), whole),
         ("Tensor.__mul__" + MIXED, forward, whole),
         ("Tensor.__add__" + MIXED, fail, whole),
+        # To the tracer the probe's own lines are no user's, so that the name is the outer call's.
+        ("tf.py_function" + MIXED, lambda: tf.py_function(mix, [], tf.float32), whole, whole),
         ("tf.sparse.to_dense", lambda: tf.sparse.to_dense(sparse),
          (32, (2, 2)), (16, (2,)), (8, (2,))),
         ("Tensor.__add__", lambda: [made() + 1.0 for _ in range(3)], *3 * [whole]),

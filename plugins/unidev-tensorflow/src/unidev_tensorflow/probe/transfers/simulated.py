@@ -55,6 +55,9 @@ def outside_a_scope(place: Place) -> Iterator[TransferExample]:
             yield TransferExample(within(name, call), [moved])
         yield TransferExample(within(name, lambda: tf.constant(VALUES)), ())
     yield place.reading(within(None, x._copy), "Tensor._copy", (24, (2, 3)))
+    with tf.device(place.gpu.native):
+        handle = tf.Variable(VALUES).handle
+    yield place.silent(handle._copy, place.cpu)  # it refers to memory, and has none
 
 
 def shapes(place: Place) -> Iterator[TransferExample]:
