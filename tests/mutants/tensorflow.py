@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from mutants.mutant import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from mutants.mutant import Breaks, Mutant
 
@@ -230,39 +229,6 @@ def threads_copy_by_label(backend: Any) -> None:
         return x._copy(device_name=self.full_name(device)) if isinstance(x, tf.Tensor) else exact()
 
     _copy_otherwise(backend, labelled)
-
-
-@tensorflow_mutant("tracer.framework_is_as_it_was")
-def traces_leave_the_explicit_policy(backend: Any) -> None:
-    """The device policy that finds mixed operands stays when the scope ends."""
-    import tensorflow as tf
-
-    from unidev_tensorflow.tracer import TensorFlowTracer
-
-    exact, settings = TensorFlowTracer.watch, tf.config.experimental
-    when_restored(lambda: settings.set_device_policy("silent"))
-
-    @replace(TensorFlowTracer)
-    @contextlib.contextmanager
-    def watch(self: Any, begin: Any, end: Any) -> Iterator[None]:
-        try:
-            with exact(self, begin, end):
-                yield
-        finally:
-            settings.set_device_policy("explicit")
-
-
-@tensorflow_mutant("tracer.read_is_reported_once")
-def reads_pass_the_tracer_by(backend: Any) -> None:
-    """Only operations are watched, and ``x.numpy()`` runs none."""
-    from unidev_tensorflow.tensors import EAGER
-    from unidev_tensorflow.tracer.patches import TensorFlowPatches
-
-    exact = TensorFlowPatches.replacements
-
-    @replace(TensorFlowPatches)
-    def replacements(self: Any) -> Iterator[Any]:
-        return (each for each in exact(self) if each[0] is not EAGER)
 
 
 # -- other frameworks ------------------------------------------------------------------------------

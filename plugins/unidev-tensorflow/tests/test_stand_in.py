@@ -221,6 +221,21 @@ for _ in range(2):
     )
 
 
+def test_a_trace_has_the_shapes_that_are_read_on_the_host_under_any_policy(on_stand_in):
+    on_stand_in(
+        BEGIN
+        + """
+axis = unidev.array(np.int64(0), device="gpu:1")
+for policy in ("silent", "explicit"):
+    tf.config.experimental.set_device_policy(policy)
+    moved = moved_bytes(1)
+    with unidev.trace_transfers() as trace, tf.device("CPU:0"):
+        tf.expand_dims(tf.ones(3), axis)
+    assert trace.total_bytes == moved_bytes(1) - moved == 8, (policy, trace.total_bytes)
+"""
+    )
+
+
 @pytest.mark.parametrize(("name", "kept"), [("deep_copy", "fail"), ("ours", "pass")])
 def test_the_suite_counts_what_stays_with_a_source(
     name: str, kept: str, accelerator: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -12,9 +12,9 @@ import tensorflow as tf  # type: ignore[import-untyped]
 from unidev.contract import Probe, part, unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from unidev.contract import Array, Contained, Device
+    from unidev.contract import Array, Contained, Device, TransferExample
 
 
 class TensorFlowProbe(Probe):
@@ -142,6 +142,12 @@ class TensorFlowProbe(Probe):
                 "array": (array, _elements),
                 "result of top_k": (tf.math.top_k(tf.constant([3.0, 1.0, 2.0]), 2), list),
             }
+
+    def transfers(self, gpu: Device) -> Iterable[TransferExample]:
+        """What TensorFlow's own calls move, by the name, the devices and the bytes."""
+        from unidev_tensorflow.probe.transfers import transfers_of
+
+        return transfers_of(gpu, self.make)
 
     def gradient(self, function: Callable[[Any], Any], array: Array, device: Device) -> Array:
         """Uses a tape."""

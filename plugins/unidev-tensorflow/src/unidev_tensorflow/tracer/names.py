@@ -50,8 +50,8 @@ def _name_of(frame: FrameType) -> str | None:
     if spelled in _OPERATORS:
         return _OPERATORS[spelled]
     if spelled in ("binary_op_wrapper", "r_binary_op_wrapper"):
-        owner = "Variable" if isinstance(frame.f_locals.get("x"), tf.Variable) else "Tensor"
-        return f"{owner}.__{'r' * (spelled[0] == 'r')}{frame.f_locals['op_name']}__"
+        # Variables are read first, so that their operators are those of tensors.
+        return f"Tensor.__{'r' * (spelled[0] == 'r')}{frame.f_locals['op_name']}__"
     if spelled in _DECORATORS:
         return _public_name(next(filter(callable, map(frame.f_locals.get, _INNER)), None))
     if spelled.startswith("<"):
@@ -85,10 +85,10 @@ def _public_name(function: Any) -> str | None:
         return None
     undecorated = inspect.unwrap(function)
     name = getattr(undecorated, "__name__", "")
-    exported = getattr(undecorated, "_tf_api_names", None) or getattr(
-        undecorated, "_tf_api_names_v1", None
-    )
-    if name in _OPERATORS or not exported:
-        return _OPERATORS.get(name)
-    shortest: str = min(exported, key=lambda name: (name.count("."), len(name)))
-    return f"tf.{shortest}"
+    if name in _OPERATORS:
+        return _OPERATORS[name]
+    for prefix, attribute in (("tf", "_tf_api_names"), ("tf.compat.v1", "_tf_api_names_v1")):
+        exported = getattr(undecorated, attribute, None)
+        if exported:
+            return f"{prefix}.{min(exported, key=lambda name: (name.count('.'), len(name)))}"
+    return None

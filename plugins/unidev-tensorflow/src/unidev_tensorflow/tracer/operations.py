@@ -75,11 +75,13 @@ class Operations:
             def explicitly() -> Any:
                 return self._run(running._handle, operation, lambda: _inputs(operation, rest), run)
 
-            if np.ndarray in map(type, rest):
-                return self._send(operation, rest, running.device_name, explicitly)
-            if self._sight.is_simulated and _read_on_host(operation):
-                return self._read(operation, rest, explicitly)
-            return explicitly()
+            arrays = list(_arrays(rest))
+            if arrays:
+                return self._send(
+                    operation, arrays, running.device_name,
+                    lambda: self._read(operation, rest, explicitly),
+                )  # fmt: skip
+            return self._read(operation, rest, explicitly)
 
         return execute
 
@@ -147,13 +149,19 @@ class Operations:
         ways = [(x, look(x, is_direct=True), target) for x in may_move]
         return self._report(operation, ways, run)
 
-    def _send(self, operation: Any, rest: Sequence[Any], name: Any, run: Callable[[], Any]) -> Any:
-        arrays = (x for x in rest if type(x) is np.ndarray)
+    def _send(
+        self, operation: Any, arrays: Sequence[Any], name: Any, run: Callable[[], Any]
+    ) -> Any:
         sent = [self._sight.sent(x, None, name, _text(operation)) for x in arrays]
         return self._recording.call([each for moved in sent for each in moved], run)
 
     def _read(self, operation: Any, rest: Sequence[Any], run: Callable[[], Any]) -> Any:
-        """Shapes and the like, which TensorFlow reads from a simulated GPU without a copy."""
+        """Shapes and the like, which TensorFlow reads on the host, whatever the device policy.
+
+        From a real GPU it copies them, from a simulated one it does not (seen in 2.21).
+        """
+        if not _read_on_host(operation):
+            return run()
         cpu = self._sight.cpu
         read = [rest[at] for at in _read_on_host(operation)]
         read = [x for x in read if isinstance(x, _MOVED) and x.dtype not in ON_HOST]
@@ -195,6 +203,15 @@ def _inputs(operation: Any, rest: Sequence[Any]) -> list[Any]:
         else:
             found.append(x)
     return found
+
+
+def _arrays(inputs: Sequence[Any]) -> Iterator[Any]:
+    """NumPy's arrays among the inputs, also in a list of inputs: the runtime converts them."""
+    for x in inputs:
+        if type(x) is np.ndarray:
+            yield x
+        elif type(x) is list or type(x) is tuple:
+            yield from _arrays(x)
 
 
 def _each_once(ways: Iterable[Way]) -> Iterable[Way]:

@@ -42,6 +42,8 @@ class TensorFlowPatches(Patches):
             yield pywrap_tfe, name, operations.execute(getattr(pywrap_tfe, name))
         convert = constant_op.convert_to_eager_tensor
         yield constant_op, "convert_to_eager_tensor", readings.filling(convert)
+        yield constant_op, "_eager_fill", readings.shaping(constant_op._eager_fill, 0)
+        yield constant_op, "_eager_reshape", readings.shaping(constant_op._eager_reshape, 1)
         yield EAGER, "_numpy_internal", readings.reading(EAGER._numpy_internal)
         yield EAGER, "_copy_to_device", readings.copying(EAGER._copy_to_device)
         # Without these, NumPy reads the buffer of an EagerTensor, bypassing all methods.

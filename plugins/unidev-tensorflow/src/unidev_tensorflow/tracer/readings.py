@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev_tensorflow.tensors import EAGER
 from unidev_tensorflow.tracer.names import called
 from unidev_tensorflow.tracer.transfers import transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from unidev.contract import PlannedTransfer
     from unidev_tensorflow.tracer.recording import TensorFlowRecording
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
 
 
-_READS = {"pickle", "Variable.numpy"} | {
+_READS = {"pickle", "Variable.numpy", "Variable.__repr__"} | {
     f"Tensor.{name}" for name in (
         "__array__", "__bool__", "__complex__", "__float__", "__format__", "__index__", "__int__",
         "__repr__", "__str__", "numpy",
@@ -55,7 +58,10 @@ class Readings:
         """``numpy.asarray`` and the like, on tensors and lists of them."""
         name = f"numpy.{original.__name__}"
         return self._recording.wrap(
-            original, lambda *arguments, **_: self._read(_tensors_in(arguments[:1]), name)
+            original,
+            lambda *arguments, **options: self._read(
+                list(_tensors_in((*arguments, *options.values()))), name
+            ),
         )
 
     def array_function(self) -> Function:
@@ -67,7 +73,7 @@ class Readings:
         def find(
             _: Any, function: Any, __: Any, arguments: Any, options: Any
         ) -> list[PlannedTransfer]:
-            found = _tensors_in((*arguments, *options.values()))
+            found = list(_tensors_in((*arguments, *options.values())))
             return self._read(found, f"numpy.{function.__name__}")
 
         return self._recording.wrap(dispatch, find)
@@ -82,6 +88,19 @@ class Readings:
 
         return self._recording.wrap(original, find)
 
+    def shaping(self, original: Function, position: int) -> Function:
+        """The steps of ``tf.constant(…, shape=…)``, to which the shape is not the user's data."""
+
+        @wraps(original)
+        def shape(*arguments: Any) -> Any:
+            if not self._recording.is_on:
+                return original(*arguments)
+            given = list(arguments)
+            given[position] = self._recording.muted(tf.constant, given[position], tf.int32)
+            return original(*given)
+
+        return shape
+
     def _read(self, tensors: list[Any], operation: str | None) -> list[PlannedTransfer]:
         moved = []
         for x in {id(x): x for x in tensors}.values():
@@ -92,13 +111,9 @@ class Readings:
         return moved
 
 
-def _tensors_in(arguments: tuple[Any, ...]) -> list[Any]:
-    return [x for x in _each(arguments) if isinstance(x, EAGER)]
-
-
-def _each(arguments: tuple[Any, ...]) -> Iterator[Any]:
-    for x in arguments:
+def _tensors_in(values: Sequence[Any]) -> Iterator[Any]:
+    for x in values:
         if type(x) is list or type(x) is tuple:
-            yield from x
-        else:
+            yield from _tensors_in(x)
+        elif isinstance(x, EAGER):
             yield x

@@ -32,11 +32,21 @@ class Sight:
         self._devices: dict[str, Device | None] = {}
 
     def device_named(self, name: str) -> Device | None:
-        """Our device by TensorFlow's full name; None if it belongs to another process."""
+        """Our device by TensorFlow's full name; None if it belongs to another process.
+
+        For a missing device, the one that soft placement takes instead.
+        """
         if name not in self._devices:
             found = self._backend.parse_native(name) if name else None
-            self._devices[name] = None if found is None else self._backend.device(*found)
+            if found is not None and self._is_missing(name, *found):
+                self._devices[name] = self.default(None)
+            else:
+                self._devices[name] = None if found is None else self._backend.device(*found)
         return self._devices[name]
+
+    def _is_missing(self, name: str, kind: str, index: int) -> bool:
+        is_real_gpu = "GPU:" in name  # TensorFlow's name of a simulated one has "CPU:"
+        return (self.is_simulated and is_real_gpu) or index >= self._backend.device_count(kind)
 
     def default(self, name: str | None) -> Device | None:
         """Where an operation runs in a scope called ``name``, or without one."""
@@ -70,19 +80,20 @@ class Sight:
     def sent(
         self, value: Any, dtype: Any, name: str | None, operation: str
     ) -> list[PlannedTransfer]:
-        """The transfer of a NumPy array or a list from the host to a scope's device."""
+        """The transfer of an array or a list from the host to a scope's device."""
         target = self.default(name)
-        if target is None or target is self.cpu:
+        if target is None or target is self.cpu or not _is_array(value):
             return []
-        array = _as_array(value)
-        if array is None:
-            return []
-        wanted = tf.as_dtype(_dtype_of(array, value) if dtype is None else dtype)
+        made = value
+        if not isinstance(value, np.ndarray):
+            with tf.device("/device:CPU:0"):  # the dtype is known once TensorFlow has converted it
+                made = tf.constant(value, dtype)
+        wanted = tf.as_dtype(dtype or made.dtype)
         name = called(operation)
         if wanted in ON_HOST and not self.is_taken_along(wanted, name in _MAKERS):
             return []
-        size = array.size * wanted.size
-        return [PlannedTransfer(name, self.cpu, target, size, array.shape)]
+        shape = tuple(made.shape)
+        return [PlannedTransfer(name, self.cpu, target, math.prod(shape) * wanted.size, shape)]
 
 
 def transfer(operation: str, x: Any, source: Device, target: Device) -> PlannedTransfer:
@@ -91,20 +102,12 @@ def transfer(operation: str, x: Any, source: Device, target: Device) -> PlannedT
     return PlannedTransfer(operation, source, target, math.prod(shape) * x.dtype.size, shape)
 
 
-def _as_array(value: Any) -> Any:
-    """None for single numbers, tensors, and other values that are not arrays."""
-    if isinstance(value, np.ndarray):
-        return value
-    if not isinstance(value, (list, tuple)) or any(isinstance(x, tf.Tensor) for x in value):
-        return None
-    try:
-        return np.asarray(value)
-    except ValueError:  # ragged: TensorFlow raises the error
-        return None
+def _is_array(value: Any) -> bool:
+    """Whether these are several values of the host: not a number, nor a list of tensors.
 
-
-def _dtype_of(array: Any, value: Any) -> Any:
-    """TensorFlow converts Python's floats to float32, and its ints to int32."""
-    if value is array or array.dtype.kind not in "fi":
-        return array.dtype
-    return np.float32 if array.dtype.kind == "f" else np.int32
+    TensorFlow calls ``__array__`` of other libraries' arrays, and packs tensors by an operation.
+    """
+    if isinstance(value, (list, tuple)):
+        return not any(isinstance(x, tf.Tensor) for x in value)
+    is_number = isinstance(value, np.generic)
+    return isinstance(value, range) or (hasattr(value, "__array__") and not is_number)
