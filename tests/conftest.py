@@ -55,9 +55,9 @@ def clean_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(selection, "_chosen", None)
     monkeypatch.setattr(selection, "_reason", "")
     yield
-    left = list(scopes.stack.scopes)
-    scopes.stack.scopes.clear()
-    assert left == []
+    left, scopes.stack.scopes = scopes.stack.scopes, ()
+    scopes._thread.entered.clear()
+    assert left == ()
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import Any
 
 from mutants.mutant import in_place_of, mutant, replace_value, torch_mutant, when_restored
@@ -109,7 +109,42 @@ def scope_leaks_between_threads(backend: Any) -> None:
     """One stack for all threads: Paddle's place is a global of its module."""
     from unidev.registry import scopes
 
-    in_place_of(scopes.stack)(SimpleNamespace(scopes=scopes.stack.scopes))
+    replace_value(scopes, "get_ident", lambda: 1)
+    replace_value(scopes, "_context", _OfProcess())
+
+
+class _OfProcess:
+    """A context variable that all contexts share."""
+
+    value: Any = (1, ())
+
+    def get(self) -> Any:
+        return self.value
+
+    def set(self, value: Any) -> None:
+        self.value = value
+
+
+@mutant("create.scopes_of_tasks")
+def tasks_share_their_scopes(backend: Any) -> None:
+    """One stack for all tasks of a thread, as ``threading.local`` has it."""
+    from unidev.registry import scopes
+
+    replace_value(scopes, "_context", _OfThread())
+
+
+class _OfThread(_OfProcess, threading.local):
+    """The same for each thread."""
+
+
+@torch_mutant("create.scopes_of_tasks", profile="tensor")
+def torchs_default_is_the_threads(backend: Any) -> None:
+    """``torch.device``'s mode stays for the other tasks, which unidev believes to be apart."""
+    from torch.utils._device import DeviceContext
+
+    from unidev_torch import scopes
+
+    replace_value(scopes, "_OfTask", DeviceContext)
 
 
 @mutant("many.scope_per_device", simulated_count=4)
@@ -146,8 +181,7 @@ def scopes_above_stay_entered(backend: Any) -> None:
 
     @in_place_of(leave_scope)
     def leave(owner: object, *exc_info: Any) -> None:
-        for position, scope in enumerate(stack.scopes):
+        for scope in stack.scopes:
             if scope.owner is owner:
-                del stack.scopes[position]
-                scope.native.__exit__(*exc_info)
+                scope.leave(*exc_info)
                 return

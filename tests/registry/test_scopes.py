@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import re
 import threading
 
 import pytest
@@ -121,29 +123,127 @@ def test_the_frameworks_scope_is_entered_first_and_left_last(two_gpus: None) -> 
     assert events == ["enter, inside None", "leave, inside None"]
 
 
-def test_a_scope_that_ends_early_leaves_the_frameworks_default_to_the_later_ones(
+def here() -> str:
+    return str(unidev.device_of(unidev.zeros(1)))
+
+
+def in_turns(*functions):
+    """Run tasks of these generators in one loop, a step of each in turn; the results of each."""
+
+    async def task(function, seen):
+        for result in function():
+            seen.append(result)
+            await asyncio.sleep(0)
+
+    async def main():
+        seen = [[] for _ in functions]
+        await asyncio.gather(*map(task, functions, seen))
+        return seen
+
+    return asyncio.run(main())
+
+
+def test_each_task_is_inside_its_own_blocks(two_gpus: None) -> None:
+    def inside(device):
+        yield here()
+        with device:
+            yield here()
+            with unidev.use_backend("numpy"):
+                yield here()
+            yield here()
+        yield here()
+
+    seen = in_turns(
+        *(lambda gpu=gpu: inside(gpu) for gpu in unidev.try_all_gpus()), lambda: [here()]
+    )
+    assert seen == [["cpu:0", gpu, gpu, gpu, "cpu:0"] for gpu in ("gpu:0", "gpu:1")] + [["cpu:0"]]
+    assert not stack.scopes
+
+
+def test_a_task_begins_inside_the_blocks_of_the_one_that_made_it_and_a_thread_does_not(
+    two_gpus: None,
+) -> None:
+    seen = []
+
+    async def child(is_over):
+        seen.append(here())
+        with unidev.gpu(0):
+            seen.append(here())
+        await is_over.wait()
+        seen.append(here())
+
+    async def main():
+        is_over = asyncio.Event()
+        with unidev.gpu(1):
+            made = asyncio.create_task(child(is_over))
+            await asyncio.sleep(0)
+            seen.append(await asyncio.to_thread(here))
+        is_over.set()
+        await made
+
+    asyncio.run(main())
+    assert seen == ["gpu:1", "gpu:0", "cpu:0", "cpu:0"]
+
+
+def test_a_default_of_the_thread_is_refused_inside_another_tasks_block(
     two_gpus: None, monkeypatch
 ) -> None:
     monkeypatch.setattr(type(unidev.active_backend()), "native_scope", staticmethod(Native))
-    seen = []
 
-    async def task(device, enters, leaves):
-        await enters.wait()
+    def inside(device):
         with device:
-            leaves[0].set()
-            await leaves[1].wait()
-            seen.append((Native.current, str(unidev.device_of(unidev.zeros(1)))))
-        leaves[2].set()
+            yield Native.current, here()
+            yield Native.current, here()
 
-    async def main():
-        now, entered, both, first_left = (asyncio.Event() for _ in range(4))
-        now.set()
-        await asyncio.gather(
-            task(unidev.gpu(0), now, [entered, both, first_left]),
-            task(unidev.gpu(1), entered, [both, first_left, asyncio.Event()]),
-        )
-
-    asyncio.run(main())
-    assert seen == [("gpu:1", "gpu:1"), ("gpu:1", "gpu:1")]
+    with pytest.raises(unidev.ScopeError) as caught:
+        in_turns(*(lambda gpu=gpu: inside(gpu) for gpu in unidev.try_all_gpus()))
+    first, second = (
+        rf"`with <Device gpu:{index} of numpy>:`, at .*test_scopes\.py:\d+" for index in (0, 1)
+    )
+    assert re.search(
+        f"^{second}, would be entered inside another task's {first}", str(caught.value)
+    )
+    gc.collect()  # the task that was cancelled, inside its block
     assert Native.current == "none"
     assert not stack.scopes
+
+
+def test_a_block_that_ends_inside_a_tasks_that_it_made_ends_and_says_so(
+    two_gpus: None, monkeypatch
+) -> None:
+    monkeypatch.setattr(type(unidev.active_backend()), "native_scope", staticmethod(Native))
+
+    async def child(is_over):
+        with unidev.gpu(1):
+            await is_over.wait()
+            return Native.current, here()
+
+    async def parent(made, is_over):
+        with unidev.gpu(0):
+            made.append(asyncio.create_task(child(is_over)))
+            await asyncio.sleep(0)
+
+    async def main():
+        made, is_over = [], asyncio.Event()
+        with pytest.raises(unidev.ScopeError, match=r"gpu:0.* ends inside another task's .*gpu:1"):
+            await parent(made, is_over)
+        is_over.set()
+        return await made[0]
+
+    assert asyncio.run(main()) == ("gpu:1", "gpu:1")
+    assert Native.current == "none"
+    assert not stack.scopes
+
+
+def test_leaving_what_another_task_entered_names_its_line(two_gpus: None) -> None:
+    def entering():
+        with unidev.gpu(1):
+            yield
+            yield
+
+    def leaving():
+        yield
+        with pytest.raises(unidev.ScopeError, match=r"which another task entered, at .*\.py:\d+"):
+            unidev.gpu(1).__exit__(None, None, None)
+
+    in_turns(entering, leaving)

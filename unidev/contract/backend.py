@@ -312,6 +312,10 @@ class Backend(ABC):
 
     unidev leaves scopes innermost first: where blocks end in another order, it leaves those above
     the one that ends, and enters new ones for them.
+
+    If the framework has one default for all asynchronous tasks of a thread, unidev refuses a scope
+    inside another task's. A scope with a true attribute ``follows_tasks`` applies only to the task
+    that enters it and to tasks created inside it; such scopes end in any order.
     """
 
     extents: Callable[[Tensor], Sequence[Extent]] = optional(

@@ -98,7 +98,7 @@ class use_backend:  # noqa: N801  reads as the verb that it is
         self._backend = backend_named(name)
 
     def __enter__(self) -> Backend:
-        Scope(self, self._backend.name).enter()
+        Scope(self, self._backend.name).enter(depth=2)
         return self._backend
 
     def __exit__(self, *exc_info: object) -> None:

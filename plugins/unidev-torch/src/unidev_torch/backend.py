@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.nn.utils.rnn import PackedSequence
-from torch.utils._device import DeviceContext
 
 from unidev.contract import Backend, Extent, Memory, part
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
-from unidev_torch import accelerator, mode_stacks, tensors
+from unidev_torch import accelerator, tensors
 from unidev_torch.copy_stream import TorchCopyStream
+from unidev_torch.scopes import NativeScope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -149,18 +149,9 @@ class TorchBackend(Backend):
         if device.kind == "gpu" and accelerator.has_work(device):
             torch.accelerator.synchronize(device.native)
 
-    @contextmanager
-    def native_scope(self, device: Device) -> Iterator[None]:
-        """``with torch.device(...)``, which applies to this thread alone.
-
-        That one ends whatever mode of the thread is innermost, such as a tracer's.
-        """
-        mode = DeviceContext(device.native)
-        mode_stacks.push_call_mode(mode)
-        try:
-            yield
-        finally:
-            mode_stacks.remove_call_mode(mode)
+    def native_scope(self, device: Device) -> NativeScope:
+        """``with torch.device(...)``, which applies to this thread alone, or to this task."""
+        return NativeScope(device.native)
 
     def copy_stream(self, device: Device) -> CopyStream | None:
         """A stream of its own on CUDA and XPU."""

@@ -18,10 +18,15 @@ push_call_mode: Callable[[Any], None] = overrides._push_mode
 push_operator_mode: Callable[[Any], None] = dispatching._push_mode
 
 
+def call_modes() -> list[Any]:
+    """The modes for public functions, innermost last."""
+    modes: list[Any] = overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    return modes
+
+
 def remove_call_mode(mode: object) -> None:
     """Remove ``mode``, even from under others that stay."""
-    stack = overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
-    _remove(mode, stack, overrides._pop_mode, push_call_mode)
+    _remove(mode, call_modes(), overrides._pop_mode, push_call_mode)
 
 
 def remove_operator_mode(mode: object) -> None:

@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 from itertools import pairwise
@@ -21,7 +22,7 @@ from unidev.conformance.kit.oracle import overlapping_bytes, shown
 from unidev.conformance.kit.specials import check_unreadable
 from unidev.conformance.kit.storages import check_storages
 from unidev.conformance.running.catalog import check
-from unidev.contract.backend import Extent
+from unidev.contract.backend import Extent, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -319,6 +320,40 @@ def test_scopes_end_in_any_order(bench: Workbench, first: Device, second: Device
         second.__exit__(None, None, None)
     bench.oracle.check_device(unidev.zeros(3), bench.cpu, f"after {first}, {second}")
     assert _default(bench) == outside, f"the framework's defaults after {first}, {second}"
+
+
+@check(over="ring")
+def test_scopes_of_tasks(bench: Workbench, first: Device, second: Device) -> None:
+    """Of two asynchronous tasks each is inside its own block; or the second block is refused.
+
+    Refused where the framework has one default device for all tasks of a thread.
+    """
+    outside = _default(bench)
+    alone: dict[Device, dict[str, object]] = {}
+    for device in (first, second):
+        with device:
+            alone[device] = _default(bench)
+    refused: list[unidev.ScopeError] = []
+
+    async def task(device: Device) -> None:
+        try:
+            with device:
+                await asyncio.sleep(0)
+                where = f"in a task's `with {device}`, beside the tasks' {first} and {second}"
+                bench.oracle.check_device(unidev.zeros(3), device, where)
+                assert _default(bench) == alone[device], f"the framework's defaults {where}"
+        except unidev.ScopeError as error:
+            refused.append(error)
+        bench.oracle.check_device(unidev.zeros(3), bench.cpu, f"after a task's `with {device}`")
+
+    async def tasks() -> None:
+        await asyncio.gather(task(first), task(second))
+
+    asyncio.run(tasks())
+    has_own = not isinstance(bench.backend.native_scope, Unsupported)
+    assert len(refused) <= has_own, f"`with {second}` in a second task is refused: {refused}"
+    assert _default(bench) == outside, f"the framework's defaults after tasks in {first}, {second}"
+    bench.evidence.add("refused", [str(error) for error in refused])
 
 
 def _default(bench: Workbench) -> dict[str, object]:

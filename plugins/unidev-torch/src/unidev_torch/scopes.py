@@ -1,0 +1,70 @@
+"""Torch's default device in a block: of the thread, or of the asynchronous task that entered it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._device import DeviceContext, _device_constructors
+
+from unidev_torch import mode_stacks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_of_task: ContextVar[tuple[object, ...]] = ContextVar("unidev_torch.scopes", default=())
+"""The modes that this task has entered, or that were open where it was created."""
+
+
+class NativeScope:
+    """``with torch.device(...)``; that one ends whatever mode of the thread is innermost."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.follows_tasks = asyncio._get_running_loop() is not None
+        """Torch's modes are the thread's. Outside of tasks, its own is quicker, and it compiles."""
+        self._mode = (_OfTask if self.follows_tasks else DeviceContext)(device)  # type: ignore[no-untyped-call]
+
+    def __enter__(self) -> None:
+        mode_stacks.push_call_mode(self._mode)
+        if self.follows_tasks:
+            _of_task.set((*_of_task.get(), self._mode))
+
+    def __exit__(self, *exc_info: object) -> None:
+        mode_stacks.remove_call_mode(self._mode)
+        if self.follows_tasks:
+            _of_task.set(tuple(each for each in _of_task.get() if each is not self._mode))
+
+
+class _OfTask(DeviceContext):
+    """Leaves calls of other tasks, which it gets as well, as they are."""
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        """Read by ``torch.get_default_device``, from the innermost mode: this task's default."""
+        own = _of_task.get()
+        for mode in reversed(mode_stacks.call_modes()):
+            if isinstance(mode, _OfTask):
+                if mode in own:
+                    return mode._own_device
+            elif isinstance(mode, DeviceContext):
+                return mode.device
+        return torch.device("cpu")
+
+    @device.setter
+    def device(self, device: torch.device) -> None:
+        self._own_device = device
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        given = kwargs or {}
+        is_made = func in _device_constructors() and given.get("device") is None
+        if is_made and self in _of_task.get():
+            given = {**given, "device": self._own_device}
+        return func(*args, **given)
