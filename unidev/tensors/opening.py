@@ -19,19 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
+    from unidev.contract.backend import ContainerFunctions
+
     Children = list[tuple[str, Any]]
     """What an object holds, each with its entry in a path, such as ``.x`` or ``['x']``."""
 
 _BUILTIN = (OrderedDict, defaultdict, dict, list, tuple)
 """Those whose items can be replaced, the narrowest first."""
-
-_BY_ATTRIBUTES = (
-    # transformers 5.23
-    "transformers.cache_utils.Cache", "transformers.cache_utils.CacheLayerMixin",
-    # mxnet 1.9.1
-    "mxnet.io.io.DataBatch",
-)  # fmt: skip
-"""Other classes, with their subclasses, that are no more than what their attributes hold."""
 
 
 class Opener:
@@ -102,53 +96,66 @@ def spelled_entry() -> type[Any]:
 _openers: weakref.WeakKeyDictionary[type, Opener | None] = weakref.WeakKeyDictionary()
 
 
-_of_frameworks: dict[type, Opener] = {}
+_of_plugins: dict[type | str, ContainerFunctions | None] = {}
 
 
-def register_frameworks() -> None:
-    """Register the containers of frameworks that were loaded since the last time."""
+def register_plugins() -> None:
+    """Register the containers of the backends that were loaded since the last time."""
     import optree
 
     while new_containers:
-        cls, (flatten, unflatten) = new_containers.pop()
-        if cls in _of_frameworks:
+        cls, functions = new_containers.pop()
+        if cls in _of_plugins:
             continue
-        # With optree, since it takes apart some of them by itself: of namedtuples it warns.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            optree.register_pytree_node(cls, flatten, unflatten, namespace=NAMESPACE)
-        _of_frameworks[cls] = _by_functions(flatten, unflatten)
+        if functions is not None:
+            functions = _with_paths(functions[0]), functions[1]
+            if isinstance(cls, type):
+                # With optree, which takes apart some of them by itself: of namedtuples it warns.
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)
+                    optree.register_pytree_node(
+                        cls, *functions, path_entry_type=spelled_entry(), namespace=NAMESPACE
+                    )
+        _of_plugins[cls] = functions
         _openers.clear()
 
 
+def _with_paths(flatten: Callable[[Any], tuple[Any, ...]]) -> Callable[[Any], tuple[Any, ...]]:
+    def complete(x: Any) -> tuple[Any, ...]:
+        children, rest, *paths = flatten(x)
+        return children, rest, *(paths or [[f"[{number}]" for number in range(len(children))]])
+
+    return complete
+
+
 def _by_functions(
-    flatten: Callable[[Any], tuple[Sequence[Any], Any]],
-    unflatten: Callable[[Any, Sequence[Any]], Any],
+    flatten: Callable[[Any], tuple[Any, ...]], unflatten: Callable[[Any, Sequence[Any]], Any]
 ) -> Opener:
     def apart(x: Any) -> Children:
-        return [(f"[{number}]", child) for number, child in enumerate(flatten(x)[0])]
+        children, _, paths = flatten(x)
+        return list(zip(paths, children, strict=True))
 
     return Opener(apart, lambda x, children: unflatten(flatten(x)[1], children))
 
 
 def opener_of(cls: type) -> Opener | None:
     """How objects of ``cls`` are opened, or None if that is not known."""
+    if new_containers:
+        register_plugins()
     if cls not in _openers:
         _openers[cls] = _find(cls)
     return _openers[cls]
 
 
 def _find(cls: type) -> Opener | None:
-    for base in cls.__mro__:
-        if base in _of_frameworks:
-            return _of_frameworks[base]
-    names = [type_name(base) for base in cls.__mro__]
-    for name, make in _ADAPTERS.items():
-        if name in names:
-            return make()
+    keys = (key for base in cls.__mro__ for key in (base, type_name(base)))
+    named = next((key for key in keys if key in _of_plugins), None)
+    functions = None if named is None else _of_plugins[named]
+    if functions is not None:
+        return _by_functions(*functions)
     if is_lazy(cls) or is_opaque(cls):
         return None
-    if _is_known(cls) or not set(_BY_ATTRIBUTES).isdisjoint(names):
+    if named is not None or _is_known(cls):
         values_of[cls] = _quick_values(cls)
         return Opener(_held, build_of_contents)
     return None
@@ -205,43 +212,3 @@ def build_of_contents(template: Any, children: Sequence[Any]) -> Any:
         elif own is not tuple:
             (OrderedDict if own is OrderedDict else dict).__setitem__(made, key, child)
     return made
-
-
-def _graphs() -> Opener:
-    """Of torch_geometric 2.8: a graph keeps what it holds in stores, which know the graph."""
-
-    def apart(graph: Any) -> Children:
-        return [
-            (f"[{key!r}]" if len(graph.stores) == 1 else f".stores[{number}][{key!r}]", value)
-            for number, store in enumerate(graph.stores)
-            for key, value in store._mapping.items()
-        ]
-
-    def build(graph: Any, children: Sequence[Any]) -> Any:
-        made, left = copy.copy(graph), iter(children)
-        for store in made.stores:
-            store._mapping = {key: next(left) for key in store._mapping}
-        return made
-
-    return Opener(apart, build)
-
-
-def _tensor_dicts() -> Opener:
-    """Of tensordict 0.15: one that names a device names that of its tensors."""
-
-    def apart(x: Any) -> Children:
-        return [(f"[{key!r}]", value) for key, value in x.items()]
-
-    def build(x: Any, children: Sequence[Any]) -> Any:
-        device = getattr(children[0], "device", None) if x.device is not None else None
-        items = dict(zip(x.keys(), children, strict=True))
-        return type(x)(items, batch_size=x.batch_size, names=x.names, device=device)
-
-    return Opener(apart, build)
-
-
-_ADAPTERS: dict[str, Callable[[], Opener]] = {
-    "torch_geometric.data.data.BaseData": _graphs,
-    "tensordict._td.TensorDict": _tensor_dicts,
-}
-"""By the name of the class, or of one of its bases: loaded once one of its objects is met."""

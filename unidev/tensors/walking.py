@@ -43,9 +43,9 @@ def _flatten(tree: object) -> tuple[list[Any], Any]:
     import optree
 
     if new_containers:
-        from unidev.tensors.opening import register_frameworks
+        from unidev.tensors.opening import register_plugins
 
-        register_frameworks()
+        register_plugins()
     try:
         # None is a leaf like any other: at the root it is not an empty container.
         return optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)  # type: ignore[arg-type]
