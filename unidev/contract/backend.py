@@ -66,6 +66,11 @@ class Extent(NamedTuple):
     address: int
     nbytes: int
 
+    def overlaps(self, other: Extent) -> bool:
+        """Whether the two have a byte in common."""
+        start = max(self.address, other.address)
+        return start < min(self.address + self.nbytes, other.address + other.nbytes)
+
 
 class Backend(ABC):
     """One framework's devices and tensors, in unidev's terms.
@@ -100,9 +105,8 @@ class Backend(ABC):
 
     By class, or by name where the program may import the library later: ``"package.module.Class"``,
     after its ``__module__`` and ``__qualname__``. Subclasses are covered. The values are the two
-    functions of ``register_container``, whose ``flatten`` may return a third item, the steps in a
-    path, such as ``.x`` or ``['x']``, to each of the children; or None for an object that holds
-    nothing but its attributes and items, which is rebuilt of these without ``__init__``.
+    functions of ``register_container``; or None for an object that holds nothing but its attributes
+    and items, which is rebuilt of these without ``__init__``.
     """
     optimizer_types: tuple[type, ...] = ()
     """Classes of optimizers that are not among ``model_types``: only ``place`` moves them."""
