@@ -111,24 +111,6 @@ def copied_to(
     return _each_bucket(backend, kinds_of(sources), devices, copies, operation)
 
 
-def write_over(
-    backend: Backend,
-    sources: Sequence[Tensor],
-    targets: Sequence[Sequence[Tensor]],
-    operation: str = "broadcast",
-) -> None:
-    """Write the values of ``sources``, which lie on one device, to each list of ``targets``.
-
-    Each list is on one device, too; its tensors stay the same objects.
-    """
-    if not sources:
-        return
-    devices = [backend.device_of(tensors[0]) for tensors in targets]
-    values = copied_to(backend, sources, devices, operation)
-    for tensors, new in zip(targets, values, strict=True):
-        write(backend, tensors, new)
-
-
 def write(backend: Backend, targets: Sequence[Tensor], values: Sequence[Tensor]) -> None:
     """Write each value to its target, both on one device."""
     with unrecorded(backend):

@@ -8,8 +8,6 @@ _PROGRAM = "import numpy; numpy.bool = numpy.bool_; import mxnet"
 """MXNet reads its role when it is imported, serves, and ends the process. It needs the name that
 NumPy 1.24 removed; with the plugin, or through unidev, it would do so while a plugin is loaded."""
 
-_HELPERS = {"scheduler": "MXNet's scheduler", "server": "MXNet's server"}
-
 
 class MxnetSetting(GroupSetting):
     """A scheduler and a server beside the workers, all on the addresses of their hosts."""
