@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch.nn.utils.rnn import PackedSequence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import torch
 
@@ -53,6 +53,7 @@ def _tensor_dict_together(x: Any, children: Sequence[Any]) -> Any:
     return type(x)(items, batch_size=x.batch_size, names=x.names, device=device)
 
 
+CONTAINERS: Mapping[type | str, tuple[Callable[..., Any], Callable[..., Any]] | None]
 CONTAINERS = MappingProxyType(
     {
         PackedSequence: (_packed_apart, _packed_together),
