@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 import unidev
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parent.parent
 UNIDEV = ROOT / "unidev"
@@ -89,18 +92,25 @@ def is_for_types(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
 
 
-def imported_by(tree: ast.AST) -> list[tuple[int, str]]:
-    """The modules that ``tree`` imports, at its top and inside functions; not for types alone."""
-    found: list[tuple[int, str]] = []
+def imports_in(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The imports of ``tree``, at its top and inside functions; not for types alone."""
     for node in ast.iter_child_nodes(tree):
         if is_for_types(node):
             continue
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        yield from imports_in(node)
+
+
+def imported_by(tree: ast.AST) -> list[tuple[int, str]]:
+    """The modules that ``tree`` imports, at its top and inside functions; not for types alone."""
+    found: list[tuple[int, str]] = []
+    for node in imports_in(tree):
         if isinstance(node, ast.Import):
             found += [(node.lineno, alias.name) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"line {node.lineno}: a relative import"
             found += [(node.lineno, name) for name in modules_named(node)]
-        found += imported_by(node)
     return found
 
 
@@ -218,6 +228,74 @@ def test_a_turned_import_between_rooms_is_found(
     text = f"def f():\n    {text}"
     assert turned_inside(package, below, text) == [above]
     assert not turned_inside(package, above, text)
+
+
+def module_of(file: Path, root: Path) -> str:
+    return ".".join(file.relative_to(root).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports_within(texts: dict[str, str]) -> dict[str, set[str]]:
+    """For each module of ``texts`` the others of them that it imports, also inside functions."""
+    found = {}
+    for module, text in texts.items():
+        names: set[str] = set()
+        for node in imports_in(ast.parse(text)):
+            for alias in node.names:
+                within = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+                name = within + alias.name
+                names.add(name if name in texts else within.removesuffix("."))
+        found[module] = (names & texts.keys()) - {module}
+    return found
+
+
+def in_circles(imports: dict[str, set[str]]) -> list[str]:
+    """The modules that import themselves by way of others."""
+
+    def reached(module: str) -> set[str]:
+        seen: set[str] = set()
+        left = [*imports[module]]
+        while left:
+            each = left.pop()
+            if each not in seen:
+                seen.add(each)
+                left += imports[each]
+        return seen
+
+    return sorted(module for module in imports if module in reached(module))
+
+
+PACKAGES = {
+    path.name: path
+    for path in (*UNIDEV.iterdir(), *ROOT.glob("plugins/unidev-*/src/unidev_*"))
+    if (path / "__init__.py").is_file()
+}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_files_of_a_package_import_each_other_in_no_circle(package: str) -> None:
+    root = UNIDEV.parent if PACKAGES[package].parent == UNIDEV else PACKAGES[package].parent
+    texts = {
+        module_of(path, root): path.read_text(encoding="utf-8")
+        for path in PACKAGES[package].rglob("*.py")
+    }
+    assert in_circles(imports_within(texts)) == []
+
+
+@pytest.mark.parametrize(
+    ("imports", "expected"),
+    [
+        (
+            {"a": "from p import b", "b": "def f():\n    import p.c", "c": "from p.a import x"},
+            "abc",
+        ),
+        ({"a": "from p import b, c", "b": "from p.c import x", "c": "import json"}, ""),
+        ({"a": "import p.b", "b": "if TYPE_CHECKING:\n    import p.a", "c": ""}, ""),
+        ({"a": "import p.b", "b": "import p.c", "c": "if x:\n    import p.b"}, "bc"),
+    ],
+)
+def test_a_circle_is_found_also_through_functions(imports: dict[str, str], expected: str) -> None:
+    texts = {f"p.{module}": text for module, text in imports.items()}
+    assert in_circles(imports_within(texts)) == [f"p.{module}" for module in expected]
 
 
 def test_the_hall_is_empty() -> None:

@@ -63,7 +63,6 @@ from unidev.registry.selection import (
     use_backend,
 )
 from unidev.support.version import __version__ as __version__
-from unidev.tensors.containers import register_container
 from unidev.tensors.transfer import as_in_device, copy_to
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -131,6 +130,7 @@ if TYPE_CHECKING:
     )
     from unidev.tensors.generator import seed
     from unidev.tensors.host_data import device_get, device_put, is_tensor, map_tensors
+    from unidev.tensors.opening import register_container
     from unidev.tensors.pinning import pin
     from unidev.tracing.trace_transfers import trace_transfers
     from unidev.tracing.transfer_guard import transfer_guard
@@ -162,6 +162,7 @@ _LATER = {
     ),
     "tensors.generator": "seed",
     "tensors.host_data": "device_get device_put is_tensor map_tensors",
+    "tensors.opening": "register_container",
     "tensors.pinning": "pin",
     "tracing.trace_transfers": "trace_transfers",
     "tracing.transfer_guard": "transfer_guard",

@@ -73,8 +73,10 @@ def test_the_paths_of_a_tree_are_computed_once_for_all(monkeypatch: pytest.Monke
     x = unidev.ones(3)
     tree = Tree({"a": [x, unidev.ones(2)], "b": x})
     computed = []
-    whole = containers.paths_of
-    monkeypatch.setattr(containers, "paths_of", lambda each: computed.append(1) or whole(each))
+    whole = containers.Opened._paths_of_leaves
+    monkeypatch.setattr(
+        containers.Opened, "_paths_of_leaves", lambda self: computed.append(1) or whole(self)
+    )
     assert tree.lines() == [
         "a float32 tensor of shape (3,) at ['a'][0] of a list of a dict",
         "a float32 tensor of shape (2,) at ['a'][1] of a list of a dict",

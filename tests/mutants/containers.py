@@ -70,23 +70,23 @@ def ordered_dict_becomes_dict(backend: Any) -> None:
 @mutant("containers.named_and_registered_containers")
 def dataclass_skipped(backend: Any) -> None:
     """Its tensors stay where they are, and nothing is said: accelerate's ``send_to_device``."""
-    from unidev.tensors import walking
+    from unidev.tensors import containers
     from unidev.tensors.containers import map_tensors
 
-    checked_leaf = walking._checked_leaf
+    way_into = containers.Opened._way_into
 
     def is_dataclass(x: object) -> bool:
         return hasattr(type(x), "__dataclass_fields__")
 
-    @replace(walking)
+    @replace(containers)
     def _flatten(tree: Any) -> Any:
         import optree
 
-        return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=walking.NAMESPACE)
+        return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=containers.NAMESPACE)
 
-    @replace(walking)
-    def _checked_leaf(leaf: object, *rest: Any) -> Any:
-        return None if is_dataclass(leaf) else checked_leaf(leaf, *rest)
+    @replace(containers.Opened)
+    def _way_into(self: Any, position: int, leaf: object, kind: str) -> Any:
+        return None if is_dataclass(leaf) else way_into(self, position, leaf, kind)
 
     @in_place_of(map_tensors)
     def mapped(function: Any, tree: Any, **how: Any) -> Any:
@@ -96,8 +96,7 @@ def dataclass_skipped(backend: Any) -> None:
 @mutant("containers.shared_leaf_stays_shared", "sequences.of_tensors")
 def shared_leaf_duplicated(backend: Any) -> None:
     """A tensor that stands twice becomes two: tied weights after accelerate's transfer."""
-    from unidev.tensors.containers import map_tensors
-    from unidev.tensors.walking import _flatten
+    from unidev.tensors.containers import _flatten, map_tensors
 
     @in_place_of(map_tensors)
     def mapped(function: Any, tree: Any, **how: Any) -> Any:
@@ -115,8 +114,7 @@ def numbers_become_tensors(backend: Any) -> None:
     """A label that was a number becomes a tensor: torch's ``default_convert``, ``tf.nest``."""
     import numpy as np
 
-    from unidev.tensors.containers import map_tensors
-    from unidev.tensors.walking import _flatten
+    from unidev.tensors.containers import _flatten, map_tensors
 
     @in_place_of(map_tensors)
     def mapped(function: Any, tree: Any, **how: Any) -> Any:
@@ -136,13 +134,13 @@ def keys_sorted(backend: Any) -> None:
 @mutant("containers.cycles_raise")
 def cycles_end_in_recursion_error(backend: Any) -> None:
     """A container in itself ends in ``RecursionError``: ``torch.utils._pytree``."""
-    from unidev.tensors import walking
+    from unidev.tensors import containers
 
-    @replace(walking)
+    @replace(containers)
     def _flatten(tree: Any) -> Any:
         import optree
 
-        return optree.tree_flatten(tree, namespace=walking.NAMESPACE)
+        return optree.tree_flatten(tree, namespace=containers.NAMESPACE)
 
 
 @mutant("containers.cycles_raise")
@@ -190,7 +188,7 @@ def objects_are_left_behind(backend: Any) -> None:
 @mutant(_OBJECTS)
 def slots_are_not_looked_at(backend: Any) -> None:
     """Only the ``__dict__`` of an object is looked at: ``vars(x)``, as most walkers do."""
-    from unidev.tensors.objects import path_to_tensor
+    from unidev.tensors.classify import path_to_tensor
 
     def sees(x: Any, counts_numpy: bool) -> str | None:
         return path_to_tensor(x, counts_numpy=counts_numpy) if hasattr(x, "__dict__") else None
@@ -201,15 +199,15 @@ def slots_are_not_looked_at(backend: Any) -> None:
 @mutant(_OBJECTS)
 def only_attributes_are_looked_at(backend: Any) -> None:
     """The lists and objects in an object's attributes are not gone into."""
-    from unidev.tensors import objects
+    from unidev.tensors import classify
 
-    replace_value(objects, "_DEEPEST", 1)
+    replace_value(classify, "_DEEPEST", 1)
 
 
 @mutant(_OBJECTS)
 def objects_are_refused_without_a_path(backend: Any) -> None:
     """Where the tensor is found is left to guess."""
-    from unidev.tensors.objects import path_to_tensor
+    from unidev.tensors.classify import path_to_tensor
 
     _look_otherwise(lambda x, counts_numpy: path_to_tensor(x, counts_numpy=counts_numpy) and "?")
 
@@ -223,7 +221,7 @@ def a_method_to_is_taken_as_evidence(backend: Any) -> None:
 @mutant("containers.objects_without_tensors_pass")
 def attributes_are_asked_for(backend: Any) -> None:
     """The object's own code runs: ``getattr`` on whatever stands in a batch."""
-    from unidev.tensors.objects import path_to_tensor
+    from unidev.tensors.classify import path_to_tensor
 
     def sees(x: Any, counts_numpy: bool) -> str | None:
         _ = getattr(x, "device", None)
@@ -233,9 +231,9 @@ def attributes_are_asked_for(backend: Any) -> None:
 
 
 def _look_otherwise(sees: Callable[[Any, bool], str | None]) -> None:
-    from unidev.tensors import objects
+    from unidev.tensors import classify
 
-    @in_place_of(objects.path_to_tensor)
+    @in_place_of(classify.path_to_tensor)
     def path_to_tensor(x: Any, *, counts_numpy: bool) -> str | None:
         return sees(x, counts_numpy)
 
@@ -243,9 +241,9 @@ def _look_otherwise(sees: Callable[[Any, bool], str | None]) -> None:
 @mutant("containers.mappings_that_are_dataclasses")
 def items_of_a_dataclass_stay_behind(backend: Any) -> None:
     """Its fields move, its items do not: ``transformers.ModelOutput`` walked as a dataclass."""
-    from unidev.tensors import objects
+    from unidev.tensors import classify
 
-    contents = objects.contents
+    contents = classify.contents
 
     @in_place_of(contents)
     def attributes(x: Any, most: int | None = None) -> Any:
@@ -314,7 +312,7 @@ _OWN_TO = "containers.objects_that_move_themselves"
 @mutant(_OWN_TO)
 def objects_are_not_looked_at_again(backend: Any) -> None:
     """What an object's ``to`` returns is believed: accelerate's and Fabric's transfers."""
-    from unidev.tensors.own_to import Movable
+    from unidev.tensors.opening import Movable
 
     @replace(Movable)
     def _check(self: Any, made: Any, device: Any) -> None: ...
@@ -323,19 +321,19 @@ def objects_are_not_looked_at_again(backend: Any) -> None:
 @mutant(_OWN_TO)
 def objects_are_moved_in_place(backend: Any) -> None:
     """The object itself is moved, with no copy of it first: ``BatchEncoding.to``."""
-    from unidev.tensors import own_to
+    from unidev.tensors import opening
 
     class Copying:
         copy = staticmethod(lambda x: x)
 
-    replace_value(own_to, "copy", Copying)
-    replace_value(own_to.Movable, "_check", lambda self, made, device: None)
+    replace_value(opening, "copy", Copying)
+    replace_value(opening.Movable, "_check", lambda self, made, device: None)
 
 
 @mutant(_OWN_TO)
 def objects_that_share_memory_pass(backend: Any) -> None:
     """A copy on the same device is the same memory: ``x.to(device)``."""
-    from unidev.tensors.own_to import Movable
+    from unidev.tensors.opening import Movable
 
     check = Movable._check
 

@@ -218,7 +218,7 @@ def a_dtype_that_is_lacking_becomes_another(backend: Any) -> None:
 @_mutant("errors")
 def the_place_in_a_tree_is_lost(backend: Any) -> None:
     """What cannot be converted is named, but not where it is: ``tree_map`` of any framework."""
-    from unidev.tensors import containers
+    from unidev.tensors.containers import Opened
 
-    @replace(containers)
-    def _say_where(error: Any, structure: Any, position: int) -> None: ...
+    @replace(Opened)
+    def _say_where(self: Any, error: Any, position: int) -> None: ...

@@ -42,19 +42,15 @@ def arrays_beside_tensors_stay(backend: Any) -> None:
     """Where a batch holds tensors, its arrays stay on the host: accelerate's ``send_to_device``."""
     from unidev.tensors import containers
 
-    made = containers.map_data
+    sound = containers.Opened.mapped
 
-    @replace(containers)
-    def map_data(function_for: Any, tree: Any, *rest: Any) -> Any:
-        def stays(x: Any) -> bool:
-            return type(x).__module__ == "numpy"
+    def stays(x: Any) -> bool:
+        return type(x).__module__ == "numpy"
 
-        def chosen(found: Any) -> Any:
-            put = function_for(found)
-            has_others = not all(stays(x) for x, _ in found)
-            return lambda x, owner: x if has_others and stays(x) else put(x, owner)
-
-        return made(chosen, tree, *rest)
+    @replace(containers.Opened)
+    def mapped(self: Any, put: Any) -> Any:
+        has_others = not all(stays(x) for x, _ in self.tensors)
+        return sound(self, lambda x, owner: x if has_others and stays(x) else put(x, owner))
 
 
 @mutant("host_data.put_tensors")

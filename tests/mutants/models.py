@@ -83,15 +83,15 @@ def refusals_do_not_name_place(backend: Any) -> None:
 @torch_mutant("nested.transfer_verbs_refuse")
 def models_in_containers_are_passed_through(backend: Any) -> None:
     """The tensors beside it move, the model stays: accelerate's ``send_to_device``."""
-    from unidev.tensors import walking
     from unidev.tensors.classify import MODEL
+    from unidev.tensors.containers import Opened
 
-    checked_leaf = walking._checked_leaf
+    way_into = Opened._way_into
 
-    @in_place_of(checked_leaf)
-    def check(leaf: Any, kind: str, place: Any, search: Any) -> Any:
-        passes = leaf is not search.tree and kind == MODEL
-        return None if passes else checked_leaf(leaf, kind, place, search)
+    @replace(Opened)
+    def _way_into(self: Any, position: int, leaf: Any, kind: str) -> Any:
+        passes = leaf is not self._tree and kind == MODEL
+        return None if passes else way_into(self, position, leaf, kind)
 
 
 @mutant("models.what_is_no_model_is_refused", profile="train")

@@ -181,7 +181,7 @@ def test_what_cannot_be_registered_is_refused(arguments: tuple[Any, ...]) -> Non
         moved([Unknown(unidev.zeros(1)), unidev.zeros(1)])
 
 
-@pytest.mark.parametrize("gives", [5, ((),), ((), None, ()), None])
+@pytest.mark.parametrize("gives", [5, ((),), ((), None, (".x",)), ((), None, (), ()), None])
 def test_a_flatten_function_that_gives_something_else_is_named(gives: Any) -> None:
     class Odd:
         pass

@@ -1,4 +1,4 @@
-"""Containers that need no registration, by what they are or by an adapter."""
+"""Containers that need no registration: by what they are, or by a plugin."""
 
 from __future__ import annotations
 
@@ -100,67 +100,14 @@ class Mapped(collections.abc.Mapping[str, Any]):
         return len(self._kept)
 
 
-class Store:
-    """As torch_geometric's: it knows its graph."""
-
-    def __init__(self, parent: Any, mapping: dict[str, Any]) -> None:
-        self._mapping = mapping
-        self._parent = parent
-
-
-class BaseData:
-    """As torch_geometric's."""
-
-    def __init__(self, x: Any) -> None:
-        self._store = Store(self, {"x": x, "n": 3})
-
-    @property
-    def stores(self) -> list[Store]:
-        return [self._store]
-
-    def __copy__(self) -> BaseData:
-        made = type(self)(None)
-        made._store = Store(made, dict(self._store._mapping))
-        return made
-
-
-BaseData.__module__ = "torch_geometric.data.data"
-
-
-class Graph(BaseData):
-    pass
-
-
-class Cache:
-    """As transformers'."""
-
-    def __init__(self, x: Any) -> None:
-        self.layers = [CacheLayerMixin(x)]
-
-
-class CacheLayerMixin:
-    def __init__(self, x: Any) -> None:
-        self.keys = x
-
-
-Cache.__module__ = CacheLayerMixin.__module__ = "transformers.cache_utils"
-
-
 def x_of(tree: Any) -> Any:
-    if isinstance(tree, BaseData):
-        assert tree._store._parent is tree
-        assert tree._store._mapping["n"] == 3
-        return tree._store._mapping["x"]
-    if isinstance(tree, Cache):
-        return tree.layers[0].keys
     if isinstance(tree, (list, tuple)):
         return tree[0]
     return tree["x"] if isinstance(tree, collections.abc.Mapping) else tree.x
 
 
 KINDS = [
-    Plain, Frozen, Attrs, Pydantic, Config, Default, Ordered, Data, Rows, Frame, Mapped, Graph,
-    Cache,
+    Plain, Frozen, Attrs, Pydantic, Config, Default, Ordered, Data, Rows, Frame, Mapped,
 ]  # fmt: skip
 
 
@@ -204,10 +151,10 @@ def test_what_else_it_holds_stays() -> None:
 
 
 def test_paths_lead_through_them(two_gpus: None) -> None:
-    tree = Plain(Data(unidev.ones(1)), Graph(unidev.ones(1, device="gpu:0")))
+    tree = Plain(Data(unidev.ones(1)), Attrs(unidev.ones(1, device="gpu:0")))
     with pytest.raises(unidev.DeviceMismatchError) as caught:
         unidev.check_same_device(batch=tree)
-    assert set(caught.value.devices) == {"batch.x.data['x']", "batch.n['x']"}
+    assert set(caught.value.devices) == {"batch.x.data['x']", "batch.n.x"}
 
 
 def test_what_is_there_stays_itself_beside_what_moves(two_gpus: None) -> None:
@@ -225,11 +172,11 @@ def test_one_that_holds_itself_is_refused_at_once() -> None:
 
 @pytest.mark.parametrize("cls", [Plain, Frozen, Attrs, Config, Data, Rows, Frame, Mapped])
 def test_what_is_there_takes_the_quick_look(cls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from unidev.tensors import walking
+    from unidev.tensors import containers
 
     tree = [cls(unidev.ones(1)), {"deeper": cls([unidev.ones(1)])}]
     assert unidev.as_in_device(tree, unidev.cpu()) is tree
-    monkeypatch.delattr(walking, "_flatten")
+    monkeypatch.delattr(containers, "_flatten")
     assert unidev.as_in_device(tree, unidev.cpu()) is tree
 
 
@@ -249,3 +196,78 @@ def test_a_copy_of_a_copy_is_sound() -> None:
     tree = [Plain(Rows(unidev.ones(1)))]
     twice = unidev.copy_to(copy.copy(unidev.copy_to(tree, "cpu")), "cpu")
     assert not unidev.shares_memory(twice[0].x[0], tree[0].x[0])
+
+
+PLUGIN = """
+    import unidev
+    from unidev.numpy_backend.backend import NumpyBackend
+    from unidev.numpy_backend.simulator import NumpySimulator
+
+    class Box:
+        def __init__(self, x):
+            self.x = x
+
+    def apart(crate):
+        return [crate.held["x"]], "rest", [".held['x']"]
+
+    def together(rest, children):
+        assert rest == "rest"
+        return type_of_crate()(children[0])
+
+    def type_of_crate():
+        import crates
+        return crates.Crate
+
+    class Good(NumpyBackend):
+        tensor_types = ()
+        containers = {Box: None, "crates.Crate": (apart, together)}
+
+    @unidev.hookimpl
+    def unidev_register_backend():
+        return unidev.BackendSpec(
+            name="good", contract_version=1, framework="json", install="", load=lambda: Good,
+            simulator=NumpySimulator,
+        )
+"""
+
+
+def test_a_plugin_names_containers_also_of_a_library_that_is_imported_later(
+    add_plugin: Any, run_python: Any
+) -> None:
+    add_plugin("good", PLUGIN)
+    library = "class Crate:\n    def __init__(self, x):\n        self.held = {'x': x}"
+    add_plugin("crates", f"{library}\nclass Child(Crate):\n    pass")
+    printed = run_python(
+        """
+        import sys, unidev, numpy
+        sys.modules["good"] = __import__("good")
+        box = sys.modules["good"].Box(numpy.ones(1))
+        with unidev.use_backend("numpy"):
+            gpu = unidev.gpu()
+            try:
+                unidev.copy_to(box, gpu)
+            except unidev.UnsupportedContainerError:
+                print("not known")
+        unidev.set_backend("good")
+        assert "crates" not in sys.modules
+        moved = unidev.copy_to([box], gpu)[0]
+        print(type(moved) is type(box), unidev.device_of(moved.x), unidev.device_of(box.x))
+        import crates
+        child = crates.Child(numpy.ones(1))
+        moved = unidev.copy_to({"child": child}, gpu)["child"]
+        print(type(moved) is crates.Crate, unidev.device_of(moved.held["x"]))
+        try:
+            unidev.check_same_device(child=child, box=moved, both=[child, box])
+        except unidev.DeviceMismatchError as error:
+            print(*error.devices)
+        """,
+        UNIDEV_PLUGINS="good",
+        UNIDEV_BACKEND="numpy",
+        UNIDEV_SIMULATE="1",
+    )
+    assert printed.splitlines() == [
+        "not known",
+        "True gpu:0 cpu:0",
+        "True gpu:0",
+        "child.held['x'] box.held['x'] both[0].held['x'] both[1].x",
+    ]

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     Dtype = Any
     """The framework's own dtype."""
     Array = np.ndarray[Any, Any]
+    ContainerFunctions = tuple[Callable[..., Any], Callable[..., Any]]
+    """``flatten`` and ``unflatten`` of a container."""
 
 __all__ = [
     "Backend",
@@ -63,6 +65,11 @@ class Extent(NamedTuple):
 
     address: int
     nbytes: int
+
+    def overlaps(self, other: Extent) -> bool:
+        """Whether the two have a byte in common."""
+        start = max(self.address, other.address)
+        return start < min(self.address + self.nbytes, other.address + other.nbytes)
 
 
 class Backend(ABC):
@@ -93,10 +100,13 @@ class Backend(ABC):
     """
     model_types: tuple[type, ...] = ()
     """Classes of models, optimizers and the like, which the transfer verbs refuse."""
-    containers: Mapping[type, tuple[Callable[..., Any], Callable[..., Any]]] = MappingProxyType({})
-    """The framework's own containers, each with functions as for ``register_container``.
+    containers: Mapping[type | str, ContainerFunctions | None] = MappingProxyType({})
+    """The containers of the framework and of its libraries: how each is taken apart and built.
 
-    They are for its subclasses, too.
+    By class, or by name where the program may import the library later: ``"package.module.Class"``,
+    after its ``__module__`` and ``__qualname__``. Subclasses are covered. The values are the two
+    functions of ``register_container``; or None for an object that holds nothing but its attributes
+    and items, which is rebuilt of these without ``__init__``.
     """
     optimizer_types: tuple[type, ...] = ()
     """Classes of optimizers that are not among ``model_types``: only ``place`` moves them."""

@@ -181,7 +181,7 @@ def default_device(device: DeviceLike | None) -> Device:
     if device is not None:
         return as_device(device)
     backend = active_backend()
-    return innermost_device(backend.name) or _there(backend, "cpu", 0)
+    return innermost_device(backend.name) or backend.cpu
 
 
 def resolve_device(spec: DeviceLike, backend: Backend) -> Device:

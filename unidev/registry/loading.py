@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from unidev.contract.backend import Backend
+    from unidev.contract.backend import Backend, ContainerFunctions
     from unidev.contract.backend_spec import BackendSpec
     from unidev.contract.device import Device
     from unidev.contract.group_engine import GroupSetting
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 loaded_backends: dict[str, Backend] = {}
 """Our own table: an entry of ``sys.modules`` may be half initialised."""
 
-new_containers: list[tuple[type, tuple[Callable[..., Any], Callable[..., Any]]]] = []
+new_containers: list[tuple[type | str, ContainerFunctions | None]] = []
 """Of the backends that were loaded, until they are registered."""
 
 backends_by_type: dict[type, Backend] = {}

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from unidev.calls.boundary import call
 from unidev.errors import DeviceMismatchError, NotATensorError
 from unidev.registry.loading import backend_of_type, device_getters
-from unidev.tensors.classify import backend_of_tensor, is_model
-from unidev.tensors.containers import named_tensors
+from unidev.tensors.classify import extents_of, is_model
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from unidev.contract.backend import Backend, Extent
+    from unidev.contract.backend import Backend
     from unidev.contract.device import Device
 
     Tensor = Any
@@ -90,19 +88,7 @@ def shares_memory(a: object, b: object, /) -> bool:
     >>> unidev.shares_memory(x, x[0]), unidev.shares_memory(x, unidev.copy_to(x, "cpu"))
     (True, False)
     """
-    return any(
-        p.nbytes > 0
-        and q.nbytes > 0
-        and p.address < q.address + q.nbytes
-        and q.address < p.address + p.nbytes
-        for p in _extents(a)
-        for q in _extents(b)
-    )
-
-
-def _extents(x: object) -> Sequence[Extent]:
-    backend = backend_of_tensor(x)
-    return call(backend, backend.extents, x, doing="finding the memory of a tensor")
+    return any(one.overlaps(other) for one in extents_of(a) for other in extents_of(b))
 
 
 def _positional(xs: tuple[object, ...]) -> list[tuple[str, object]]:
@@ -110,6 +96,8 @@ def _positional(xs: tuple[object, ...]) -> list[tuple[str, object]]:
 
 
 def _devices(named: list[tuple[str, object]]) -> list[tuple[str, Device]]:
+    from unidev.tensors.containers import named_tensors  # imports optree: not for one tensor
+
     return [
         (path, backend.device_of(tensor))
         for name, x in named

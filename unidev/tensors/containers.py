@@ -1,86 +1,68 @@
-"""Nested containers: dicts, lists, tuples, namedtuples and registered classes, through optree."""
+"""Nested containers: dicts, lists, tuples, namedtuples and registered classes, through optree.
+
+A tree is taken apart into leaves and a structure; leaves that hold tensors are replaced by what
+they hold, until there are none; then each tensor is mapped, and the tree is built anew.
+"""
 
 from __future__ import annotations
 
-from unidev.errors import UnidevError, UnsupportedContainerError
-from unidev.registry.loading import backend_of_type
-from unidev.support.wording import kind_of, shown
-from unidev.tensors.classify import is_dataclass, model_of
-from unidev.tensors.walking import NAMESPACE, looked_through, paths_of, unflatten
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+import optree
+
+from unidev.errors import (
+    AmbiguousBackendError,
+    CircularContainerError,
+    ContainerError,
+    NotATensorError,
+    UnidevError,
+    UnsupportedContainerError,
+)
+from unidev.registry.loading import (
+    backend_of_namespace,
+    backend_of_type,
+    backends_by_type,
+    new_containers,
+)
+from unidev.registry.selection import EMBEDDED, backend_choice
+from unidev.support.wording import kind_of, shown
+from unidev.tensors.classify import (
+    CONTAINER,
+    MODEL,
+    OTHER,
+    PLAIN,
+    TENSOR,
+    classify,
+    is_lazy,
+    is_opaque,
+    is_plain,
+    model_of,
+    not_a_tensor,
+    path_to_tensor,
+)
+from unidev.tensors.opening import (
+    NAMESPACE,
+    Movable,
+    Unpacked,
+    functions_of,
+    has_own_to,
+    register_plugins,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, TypeVar
+    from typing import Literal, TypeVar
 
-    from unidev.contract.backend import Backend
-    from unidev.tensors.own_to import OwnTo
-    from unidev.tensors.walking import LookedThrough
+    from unidev.contract.backend import Backend, ContainerFunctions
 
     T = TypeVar("T")
+    Found = list[tuple[int, Any, Any]]
+    """Positions of leaves, with what is there and its backend."""
+    OwnTo = Literal["refused", "looked into", "moved", "copied"]
+    """What is done with an object that has its own ``to``: only transfers may call that."""
 
-_registered: set[type] = set()
-
-
-def register_container(
-    cls: type[T],
-    flatten: Callable[[T], tuple[Sequence[Any], Any]] | None = None,
-    unflatten: Callable[[Any, Sequence[Any]], T] | None = None,
-) -> type[T]:
-    """Register how to take apart and rebuild containers of class ``cls``, in this process.
-
-    Args:
-        cls: exactly this class. Dataclasses, classes of attrs and pydantic, mappings, lists and
-            tuples need no registration: they are looked into where they hold a tensor.
-        flatten: takes a container and returns ``(children, rest)``: the items that may be or hold
-            tensors, and whatever else is needed to rebuild the container.
-        unflatten: takes ``rest, children`` and returns a new container. A dataclass, frozen or not,
-            needs neither function: its attributes are the children (if it is a dict or a list, too,
-            so are its items), and ``__init__`` is not called again.
-
-    Returns:
-        ``cls``, so that it can be used as a decorator on a dataclass.
-
-    Raises:
-        UnsupportedContainerError: ``cls`` is not a class, is a class of tensors, or is registered
-            already; or a function is missing, and ``cls`` is not a dataclass.
-
-    >>> import dataclasses, unidev
-    >>> @unidev.register_container
-    ... @dataclasses.dataclass(frozen=True)
-    ... class Batch:
-    ...     x: object
-    ...     name: str
-    >>> batch = Batch(unidev.zeros((2, 3)), "first")
-    >>> moved = unidev.copy_to(batch, "cpu")
-    >>> moved.name, moved.x is batch.x
-    ('first', False)
-    """
-    import optree
-
-    from unidev.tensors.opening import spelled_entry
-
-    if not isinstance(cls, type):
-        raise UnsupportedContainerError(f"{shown(cls)} of type {kind_of(cls)} is not a class.")
-    if backend_of_type(cls) is not None:
-        raise UnsupportedContainerError(f"{shown(cls)} is a class of tensors, not of containers.")
-    entry: type[Any] = optree.AutoEntry
-    if flatten is None and unflatten is None and is_dataclass(cls):
-        functions: Any = _dataclass_functions(cls)
-        entry = spelled_entry()
-    elif callable(flatten) and callable(unflatten):
-        functions = _checked_flatten(cls, flatten), unflatten
-    else:
-        raise UnsupportedContainerError(
-            f"register_container({shown(cls)}, {shown(flatten)}, {shown(unflatten)}): pass both "
-            "flatten and unflatten, or neither for a dataclass."
-        )
-    try:
-        optree.register_pytree_node(cls, *functions, path_entry_type=entry, namespace=NAMESPACE)  # type: ignore[arg-type]  # optree asks for its own protocol
-    except (TypeError, ValueError) as error:
-        raise UnsupportedContainerError(f"{shown(cls)} cannot be registered: {error}") from error
-    _registered.add(cls)
-    return cls
+_LEAF = optree.treespec_leaf(none_is_leaf=True, namespace=NAMESPACE)
 
 
 def map_tensors(
@@ -89,9 +71,8 @@ def map_tensors(
     """``tree`` with ``function(tensor, backend)`` in place of each tensor in it.
 
     A tensor that occurs twice is mapped once and stays one object. Non-tensor leaves pass through
-    unchanged. If no tensor changes, ``tree`` itself is returned. Errors of ``function`` that are
-    unidev's get the path of the tensor. ``own_to`` is what is done with
-    objects that move themselves, as in the module of that name.
+    unchanged. If no tensor changes, ``tree`` itself is returned. Errors that are unidev's get the
+    path of the tensor. ``own_to``: what is done with objects that move themselves.
 
     Raises:
         NotATensorError: ``tree`` is neither a tensor nor a container, or contains a model.
@@ -99,60 +80,7 @@ def map_tensors(
             or a container that cannot be taken apart.
         CircularContainerError: it contains a container that contains itself.
     """
-    return _mapped(function, tree, looked_through(tree, own_to=own_to))
-
-
-def map_data(
-    function_for: Callable[[list[tuple[Any, Backend | None]]], Callable[[Any, Any], Any]],
-    tree: T,
-    is_array: Callable[[object], bool],
-    own_to: OwnTo = "refused",
-) -> T:
-    """As ``map_tensors``, also for leaves that are ``is_array`` but not tensors: without a backend.
-
-    ``function_for`` is given all of them and returns the function. NumPy's arrays in an object that
-    is not registered are an error beside any framework's tensors.
-    """
-    from unidev.tensors.own_to import Movable
-
-    found = looked_through(tree, is_array=is_array, own_to=own_to)
-    tensors = [
-        (leaf.first if type(leaf) is Movable else leaf, backend) for _, leaf, backend in found[2]
-    ]
-    function = function_for(tensors)
-    return _mapped(function, tree, found)
-
-
-def _mapped(function: Callable[[Any, Any], Any], tree: T, looked: LookedThrough) -> T:
-    from unidev.tensors.own_to import Movable
-
-    leaves, structure, found = looked
-    done: dict[int, Any] = {}
-    changed = False
-    for position, leaf, backend in found:
-        key = id(leaf)
-        if key in done:
-            moved = done[key]
-        elif type(leaf) is Movable:  # its errors have the path
-            moved = done[key] = leaf.mapped(function)
-        else:
-            try:
-                moved = done[key] = function(leaf, backend)
-            except UnidevError as error:
-                _say_where(error, structure, position)
-                raise
-        if moved is not leaves[position]:
-            # The old leaf stays alive in `tree`, so no other leaf can get its id.
-            leaves[position] = moved
-            changed = True
-    return unflatten(structure, leaves, tree) if changed else tree
-
-
-def _say_where(error: UnidevError, structure: Any, position: int) -> None:
-    """Put the path of the leaf before the message."""
-    at = paths_of(structure)[position]
-    if at and error.args:
-        error.args = (f"at {at}: {error.args[0]}", *error.args[1:])
+    return Opened(tree, own_to=own_to).mapped(function)  # type: ignore[no-any-return]
 
 
 def tensors_of(tree: object) -> list[tuple[Any, Backend]]:
@@ -160,56 +88,7 @@ def tensors_of(tree: object) -> list[tuple[Any, Backend]]:
 
     Raises the same errors as ``map_tensors``.
     """
-    return [(tensor, backend) for _, tensor, backend in looked_through(tree)[2]]
-
-
-class Opened:
-    """A tree taken apart; making one raises the same errors as ``map_tensors``."""
-
-    def __init__(self, tree: Any) -> None:
-        self._tree = tree
-        self._leaves, self._structure, found = looked_through(tree)
-        self.tensors = [(tensor, backend) for _, tensor, backend in found]
-        """As of ``tensors_of``."""
-        self._positions = [position for position, _, _ in found]
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """What trees of one structure have in common; its hash may raise, as that of a key may."""
-        return self._structure, *self._positions
-
-    def with_tensors(self, tensors: Iterable[Any]) -> Any:
-        """The tree with ``tensors`` in place of its own, in their order."""
-        leaves = list(self._leaves)
-        for position, x in zip(self._positions, tensors, strict=True):
-            leaves[position] = x
-        return unflatten(self._structure, leaves, self._tree)
-
-    def path(self, number: int) -> str:
-        """The path, such as ``['mask']``, of the tensor ``number``."""
-        return self.paths()[number]
-
-    def paths(self) -> list[str]:
-        """The path of each tensor: those of all take as long as that of one."""
-        found = paths_of(self._structure)
-        return [found[position] for position in self._positions]
-
-    def layout(self) -> list[tuple[Any, ...]]:
-        """For each tensor, the keys that lead to it, and the classes of the containers there."""
-        accessors = self._structure.accessors()
-        return [
-            tuple((step.entry, step.type) for step in accessors[position])
-            for position in self._positions
-        ]
-
-    def has_structure_of(self, other: Opened) -> bool:
-        """Whether tensors stand at the same places in containers of the same classes."""
-        try:  # fast; but the rest of a registered class may have an __eq__ that raises
-            if self._structure == other._structure and self._positions == other._positions:
-                return True
-        except Exception:  # noqa: BLE001, S110
-            pass
-        return self.layout() == other.layout()
+    return Opened(tree).tensors
 
 
 def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]:
@@ -218,11 +97,13 @@ def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]
     Includes the tensors of models in ``tree``: ``model.encoder.weight``. Their gradients are left
     out: they are where their parameters are, or belong to those of another replica.
     """
-    _, structure, found = looked_through(tree, takes_models=True, own_to="looked into")
-    paths = paths_of(structure) if found else []
-    for position, leaf, backend in found:
-        path = name + paths[position]
-        if backend_of_type(type(leaf)) is not None:
+    opened = Opened(tree, takes_models=True, own_to="looked into")
+    for at, (_, leaf, backend) in zip(opened.paths(), opened.found, strict=True):
+        path = name + at
+        if type(leaf) is Movable:
+            for within, tensor, owner in leaf.tensors:
+                yield path + within, tensor, owner
+        elif backend_of_type(type(leaf)) is not None:
             yield path, leaf, backend
         else:
             for within, tensor in backend.models.tensors(model_of(leaf)).items():
@@ -230,32 +111,263 @@ def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]
                     yield (f"{path}.{within}" if path else within), tensor, backend
 
 
-def _checked_flatten(cls: type[Any], flatten: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def checked(value: Any) -> Any:
-        parts = flatten(value)
-        if not isinstance(parts, tuple) or len(parts) != 2:
-            raise UnsupportedContainerError(
-                f"the flatten function of {shown(cls)} returned {shown(parts)}, not a tuple "
-                "(children, rest)."
+class Opened:
+    """A tree taken apart; making one raises the same errors as ``map_tensors``.
+
+    Models are found where they are taken; so is what else ``is_array``, with None for a backend.
+    Then NumPy's arrays in an object that is not registered are an error beside any framework's
+    tensors. An object whose own ``to`` moves it is found as a ``Movable``.
+    """
+
+    def __init__(
+        self,
+        tree: Any,
+        *,
+        takes_models: bool = False,
+        is_array: Callable[[object], bool] | None = None,
+        own_to: OwnTo = "refused",
+    ) -> None:
+        self._tree, self._own_to = tree, own_to
+        self._takes_models, self._is_array = takes_models, is_array
+        self._frameworks = set() if is_array is None else {"numpy"}
+        """Those of the tensors that were found so far."""
+        self._leaves, self._structure = _flatten(tree)
+        above: Sequence[tuple[int, ...]] = [()] * len(self._leaves)
+        while True:
+            self.found, others = self._sorted()
+            opened, movable = {}, []
+            if others:
+                self._add_frameworks(self.found)
+            for position, leaf, kind in others:
+                way = self._way_into(position, leaf, kind)
+                if isinstance(way, Movable):
+                    movable.append((position, way, way.backend))
+                elif way is not None:
+                    if id(leaf) in above[position]:
+                        raise _circular(tree)
+                    opened[position] = Unpacked(leaf, way)
+            if not opened:
+                break
+            self._add_frameworks(movable)
+            above = self._open(opened, above)
+        if movable:
+            self.found = sorted(self.found + movable, key=lambda found: found[0])
+
+    def _sorted(self) -> tuple[Found, list[tuple[int, Any, str]]]:
+        """The leaves that are looked for, and those to be checked, with their kinds."""
+        tree = self._tree
+        found: Found = []
+        others = []
+        for position, leaf in enumerate(self._leaves):
+            cls = type(leaf)
+            known = backends_by_type.get(cls)
+            if known is not None:
+                found.append((position, leaf, known))
+                continue
+            if cls in PLAIN and leaf is not tree:
+                continue
+            kind, backend = classify(leaf)
+            if backend is not None and (kind == TENSOR or self._takes_models):
+                found.append((position, leaf, backend))
+            elif self._is_array is not None and kind == OTHER and self._is_array(leaf):
+                found.append((position, leaf, None))
+            else:
+                others.append((position, leaf, kind))
+        return found, others
+
+    def _add_frameworks(self, found: Found) -> None:
+        for backend in {backend for *_, backend in found}:
+            self._frameworks.add("numpy" if backend is None else backend.spec.framework)
+
+    def _way_into(
+        self, position: int, leaf: object, kind: str
+    ) -> ContainerFunctions | Movable | None:
+        """How to open or move this leaf of this kind, if it holds a tensor.
+
+        None if it may pass through unchanged, beside tensors of the frameworks found so far; NumPy
+        is added where the leaf is the first that holds a tensor, and that is NumPy's.
+        """
+        cls, is_root = type(leaf), leaf is self._tree
+        if kind == MODEL or (is_root and is_plain(cls)):
+            raise not_a_tensor(leaf)
+        hidden, counts_numpy = None, False
+        if not is_plain(cls) and not is_lazy(cls):
+            # Arrays beside another framework's tensors are data, as numbers are: they stay.
+            may_move = kind == CONTAINER or is_root or functions_of(cls) is not None
+            counts_numpy = "numpy" in self._frameworks or (
+                not self._frameworks and (may_move or _is_numpy_selected())
             )
-        return parts
+            hidden = path_to_tensor(leaf, counts_numpy=counts_numpy)
+        must_open = kind == CONTAINER and (is_root or is_lazy(cls) or is_opaque(cls))
+        if hidden is None and not must_open:
+            if is_root:
+                raise not_a_tensor(leaf)
+            return None
+        functions = functions_of(cls)
+        if functions is not None:
+            if hidden and not self._frameworks and not path_to_tensor(leaf, counts_numpy=False):
+                self._frameworks.add("numpy")  # for the objects in this one
+            return functions
+        if hidden and self._own_to != "refused" and has_own_to(cls):
+            return Movable(leaf, is_copied=self._own_to == "copied", counts_numpy=counts_numpy)
+        raise _left_behind(leaf, self._paths_of_leaves()[position], hidden)
 
-    return checked
+    def _open(
+        self, opened: dict[int, Unpacked], above: Sequence[tuple[int, ...]]
+    ) -> Sequence[tuple[int, ...]]:
+        """Put the children of ``opened`` in place of leaves; the ids of what is above each leaf."""
+        inner: list[Any] = []
+        holders: list[tuple[int, ...]] = []
+        structures = []
+        for position, leaf in enumerate(self._leaves):
+            held, own, owners = [leaf], _LEAF, above[position]
+            if position in opened:
+                held, own = _flatten(opened[position])
+                owners = (*owners, id(leaf))
+            inner += held
+            holders += [owners] * len(held)
+            structures.append(own)
+        each = iter(structures)
+        self._leaves = inner
+        self._structure = optree.treespec_transform(self._structure, None, lambda _: next(each))
+        return holders
+
+    @cached_property
+    def tensors(self) -> list[tuple[Any, Backend]]:
+        """As of ``tensors_of``; the first one of an object that moves itself."""
+        return [
+            (x.tensors[0][1] if type(x) is Movable else x, backend) for _, x, backend in self.found
+        ]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What trees of one structure have in common; its hash may raise, as that of a key may."""
+        return self._structure, *(position for position, *_ in self.found)
+
+    def mapped(self, function: Callable[[Any, Any], Any]) -> Any:
+        """As ``map_tensors``."""
+        leaves = list(self._leaves)
+        done: dict[int, Any] = {}
+        changed = False
+        for position, leaf, backend in self.found:
+            key = id(leaf)
+            if key not in done:
+                try:
+                    moves = type(leaf) is Movable
+                    done[key] = leaf.mapped(function) if moves else function(leaf, backend)
+                except UnidevError as error:
+                    self._say_where(error, position)
+                    raise
+            if done[key] is not leaves[position]:
+                # The old leaf stays alive in the tree, so no other leaf can get its id.
+                leaves[position] = done[key]
+                changed = True
+        return self._rebuilt(leaves) if changed else self._tree
+
+    def _say_where(self, error: UnidevError, position: int) -> None:
+        """Put the path of the leaf before the message."""
+        at = self._paths_of_leaves()[position]
+        if at and error.args:
+            error.args = (f"at {at}: {error.args[0]}", *error.args[1:])
+
+    def with_tensors(self, tensors: Iterable[Any]) -> Any:
+        """The tree with ``tensors`` in place of its own, in their order."""
+        leaves = list(self._leaves)
+        for (position, *_), x in zip(self.found, tensors, strict=True):
+            leaves[position] = x
+        return self._rebuilt(leaves)
+
+    def _rebuilt(self, leaves: list[Any]) -> Any:
+        try:
+            return optree.tree_unflatten(self._structure, leaves)
+        except Exception as error:  # functions of the container can raise anything
+            raise UnsupportedContainerError(
+                f"this {kind_of(self._tree)} cannot be rebuilt: {kind_of(error)}: {error}"
+            ) from error
+
+    def path(self, number: int) -> str:
+        """The path, such as ``['mask']``, of the tensor ``number``."""
+        return self.paths()[number]
+
+    def paths(self) -> list[str]:
+        """The path of each tensor: those of all take as long as that of one."""
+        found = self._paths_of_leaves() if self.found else []
+        return [found[position] for position, *_ in self.found]
+
+    def _paths_of_leaves(self) -> list[str]:
+        def step(entry: Any) -> str:
+            if isinstance(entry, optree.MappingEntry):
+                return f"[{shown(entry.entry)}]"
+            return entry.codify("")  # type: ignore[no-any-return]
+
+        accessors = self._structure.accessors()
+        try:
+            return ["".join(map(step, accessor)) for accessor in accessors]
+        except Exception:  # noqa: BLE001  a container's own entries can raise anything
+            return [f"[leaf {position}]" for position in range(len(accessors))]
+
+    def layout(self) -> list[tuple[Any, ...]]:
+        """For each tensor, the keys that lead to it, and the classes of the containers there."""
+        accessors = self._structure.accessors()
+        return [
+            tuple((step.entry, step.type) for step in accessors[position])
+            for position, *_ in self.found
+        ]
+
+    def has_structure_of(self, other: Opened) -> bool:
+        """Whether tensors stand at the same places in containers of the same classes."""
+        try:  # fast; but the rest of a registered class may have an __eq__ that raises
+            if self.key == other.key:
+                return True
+        except Exception:  # noqa: BLE001, S110
+            pass
+        return self.layout() == other.layout()
 
 
-def _dataclass_functions(cls: type[Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    from unidev.tensors.objects import ITEMS, contents, path_entry
-    from unidev.tensors.opening import build_of_contents
-
-    if issubclass(cls, tuple(ITEMS)) and not issubclass(cls, list):
+def _flatten(tree: object) -> tuple[list[Any], Any]:
+    if new_containers:
+        register_plugins()
+    try:
+        # None is a leaf like any other: at the root it is not an empty container.
+        return optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)  # type: ignore[arg-type]
+    except RecursionError as error:
+        raise _circular(tree) from error
+    except UnidevError:
+        raise
+    except Exception as error:  # functions of the container and its keys can raise anything
         raise UnsupportedContainerError(
-            f"the items of {shown(cls)} cannot be replaced beside its fields: pass flatten and "
-            "unflatten."
+            f"this {kind_of(tree)} cannot be taken apart: {kind_of(error)}: {error}"
+        ) from error
+
+
+def _circular(tree: object) -> CircularContainerError:
+    return CircularContainerError(
+        f"the {kind_of(tree)} contains itself, or is nested deeper than "
+        f"{optree.MAX_RECURSION_DEPTH} levels, so it cannot be copied item by item. Pass the parts "
+        "that hold the tensors."
+    )
+
+
+def _is_numpy_selected() -> bool:
+    """Whether arrays are the tensors of this program, so far as has been decided."""
+    try:
+        return backend_choice().name == EMBEDDED
+    except AmbiguousBackendError:
+        return False
+
+
+def _left_behind(leaf: object, at: str, hidden: str | None) -> ContainerError | NotATensorError:
+    """The error for an object whose tensors would not be moved."""
+    where = f"{kind_of(leaf)}{f' at {at}' if at else ''}"
+    owner = backend_of_namespace(type(leaf))
+    if owner is not None and issubclass(type(leaf), owner.optimizer_types):
+        return NotATensorError(
+            f"{where} is an optimizer: place(model, device, optimizer=optimizer) moves it along "
+            "with its model."
         )
-
-    def flatten(value: Any) -> tuple[Sequence[Any], Any, Sequence[str]]:
-        # All that it holds: more than the fields if `__post_init__` sets more, or if it is a dict.
-        held = list(contents(value))
-        return [child for _, child in held], value, [path_entry(step) for step, _ in held]
-
-    return flatten, build_of_contents
+    holds = f"holds a tensor, at {at}{hidden}, and" if hidden else "may hold tensors, but"
+    return UnsupportedContainerError(
+        f"{where} {holds} is not registered with unidev, so its tensors would not be moved. "
+        "Register its class: unidev.register_container(cls, flatten, unflatten); or pass its "
+        "tensors by themselves. Instead of a generator or another iterator, pass list(...)."
+    )

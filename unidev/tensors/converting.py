@@ -24,7 +24,6 @@ from unidev.registry.loading import (
 from unidev.registry.observer import thread
 from unidev.registry.selection import backend_named
 from unidev.support.wording import kind_of, shown
-from unidev.tensors.containers import map_tensors
 from unidev.tensors.python_data import as_numpy
 from unidev.tensors.transfer import copied
 
@@ -157,7 +156,11 @@ def _converted(x: Any, backend: str, device: DeviceLike | None, copy: object) ->
         return _Conversion(tensor, source, target, place, copy).made()
 
     source = backend_of_type(type(x))
-    return map_tensors(one, x) if source is None else one(x, source)
+    if source is not None:
+        return one(x, source)
+    from unidev.tensors.containers import map_tensors  # imports optree: not for one tensor
+
+    return map_tensors(one, x)
 
 
 def _place(device: DeviceLike, target: Backend) -> Device:

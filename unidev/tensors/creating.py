@@ -9,7 +9,7 @@ from unidev.contract.device import Device
 from unidev.contract.dtypes import DTYPES, native_dtype, portable_name
 from unidev.devices.finding import default_device, resolve_device
 from unidev.errors import BackendMismatchError, InvalidDataError, UnsupportedDtypeError
-from unidev.registry.loading import backend_of_type, load_backend
+from unidev.registry.loading import backend_of_type, load_backend, loaded_backends
 from unidev.registry.scopes import innermost_device
 from unidev.support.numbers import real_number, sizes_of
 from unidev.support.wording import kind_of, shown
@@ -63,8 +63,8 @@ def array(data: object, *, dtype: object = None, device: DeviceLike | None = Non
     ...     unidev.array([1.0, 2.0]).dtype
     dtype('float32')
     """
-    owner = backend_of_type(type(data))
-    if owner is not None and not _is_host_array(data):
+    owner = None if _is_of_the_host(type(data)) else backend_of_type(type(data))
+    if owner is not None:
         return _array_of_tensor(data, dtype, device, owner)
     return array_of_data("array", data, dtype, device)
 
@@ -72,7 +72,7 @@ def array(data: object, *, dtype: object = None, device: DeviceLike | None = Non
 def array_of_data(operation: str, data: object, dtype: object, device: DeviceLike | None) -> Any:
     """What ``array`` makes of numbers and NumPy arrays, recorded in traces as ``operation``."""
     target = default_device(device)
-    backend = load_backend(target.backend)
+    backend = loaded_backends[target.backend]
     wanted = None if dtype is None else native_dtype(dtype, backend)
     values = _on_host(data, None if wanted is None else portable_name(wanted, backend))
     if wanted is None:
@@ -355,9 +355,9 @@ def _checked_cast(x: Any, dtype: Any, target: Device, backend: Backend) -> Any:
     return backend.cast(x, dtype, target)
 
 
-def _is_host_array(data: object) -> bool:
-    """Whether ``data`` is plain NumPy, which every backend accepts."""
-    return str(getattr(type(data), "__module__", "")).partition(".")[0] == "numpy"
+def _is_of_the_host(cls: type) -> bool:
+    """Whether it is Python's own or plain NumPy's, which every backend accepts."""
+    return str(getattr(cls, "__module__", "")).partition(".")[0] in ("builtins", "numpy")
 
 
 def _making(

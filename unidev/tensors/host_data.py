@@ -15,7 +15,7 @@ from unidev.tensors.transfer import moved
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
     import numpy as np
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
     from unidev.devices.finding import DeviceLike
-    from unidev.tensors.own_to import OwnTo
+    from unidev.tensors.containers import OwnTo
 
     T = TypeVar("T")
 
@@ -94,22 +94,20 @@ def _put(
     *,
     own_to: OwnTo,
 ) -> T:
-    def function_for(found: list[tuple[Any, Backend | None]]) -> Callable[[Any, Any], Any]:
-        owner = _owner(found)
-        target = as_device(device) if owner is None else resolve_device(device, owner)
-        upload, plain = uploads(target, load_backend(target.backend)), _plain_array()
+    opened = containers.Opened(tree, is_array=_has_array_interface, own_to=own_to)
+    owner = _owner(opened.tensors)
+    target = as_device(device) if owner is None else resolve_device(device, owner)
+    upload, plain = uploads(target, load_backend(target.backend)), _plain_array()
 
-        def put(x: Any, backend: Backend | None) -> Any:
-            values = x
-            if type(x) is not plain:
-                if backend is not None and not is_host_array(x, backend):
-                    return transfer(x, target, backend)
-                values = _as_array(x)
-            return x if values.dtype.kind in _NO_NUMBERS else upload(values)
+    def put(x: Any, backend: Backend | None) -> Any:
+        values = x
+        if type(x) is not plain:
+            if backend is not None and not is_host_array(x, backend):
+                return transfer(x, target, backend)
+            values = _as_array(x)
+        return x if values.dtype.kind in _NO_NUMBERS else upload(values)
 
-        return put
-
-    return containers.map_data(function_for, tree, _has_array_interface, own_to)
+    return opened.mapped(put)  # type: ignore[no-any-return]
 
 
 def _moved(x: Any, target: Device, backend: Backend) -> Any:
@@ -145,7 +143,7 @@ def device_get(tree: Any) -> Any:
             return _as_array(x).copy()
         return read("device_get", x, backend, is_explicit=True)
 
-    return containers.map_data(lambda _: get, tree, _has_array_interface)
+    return containers.Opened(tree, is_array=_has_array_interface).mapped(get)
 
 
 def is_tensor(x: object, /) -> bool:
@@ -183,7 +181,7 @@ def map_tensors(function: Callable[[Any], Any], tree: T) -> T:
     return containers.map_tensors(lambda x, _: function(x), tree)
 
 
-def _owner(found: list[tuple[Any, Backend | None]]) -> Backend | None:
+def _owner(found: Sequence[tuple[Any, Backend | None]]) -> Backend | None:
     """The backend of the tensors among these, without host arrays, or None if there are none."""
     owner, plain = None, _plain_array()
     for x, backend in found:

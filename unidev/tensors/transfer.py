@@ -9,7 +9,6 @@ from unidev.devices.finding import as_device, resolve_device
 from unidev.errors import BackendMismatchError
 from unidev.registry.loading import backend_of_type, copiers, device_getters
 from unidev.tensors.classify import PLAIN, values_of
-from unidev.tensors.containers import map_tensors
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -133,6 +132,8 @@ def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T
     backend = backend_of_type(type(x))
     if backend is not None:
         return transfer(x, device, backend, non_blocking)  # type: ignore[no-any-return]
+    from unidev.tensors.containers import map_tensors  # imports optree: not for one tensor
+
     seen: Backend | None = None
 
     def one(tensor: Any, backend: Backend) -> Any:

@@ -336,3 +336,13 @@ def test_a_gpu_without_room_for_a_librarys_handle_is_lack_of_memory(library, mon
     monkeypatch.setattr(unidev.active_backend(), "copy_to", fails)
     with pytest.raises(unidev.OutOfDeviceMemoryError, match=f"Create {library} handle failed"):
         unidev.copy_to(mx.np.ones((2, 3)), "gpu:1")
+
+
+def test_a_data_batch_is_moved_and_stays_what_it_is():
+    batch = mx.io.DataBatch([make(mx.nd.NDArray)], [make(mx.np.ndarray)], pad=1)
+    moved = unidev.copy_to({"batch": batch}, "gpu:1")["batch"]
+    assert type(moved) is mx.io.DataBatch
+    assert moved.pad == 1
+    assert unidev.device_of(moved) is unidev.gpu(1)
+    assert moved.data[0].shape == batch.data[0].shape
+    assert unidev.device_of(batch) is unidev.cpu()

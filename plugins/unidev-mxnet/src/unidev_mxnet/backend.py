@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import mxnet as mx  # type: ignore[import-untyped]
@@ -76,6 +77,7 @@ class MxnetBackend(Backend):
         mx.sym.Symbol, mx.module.base_module.BaseModule,
     )  # fmt: skip
     optimizer_types = (mx.gluon.Trainer, mx.optimizer.Optimizer)
+    containers = MappingProxyType({mx.io.DataBatch: None})
 
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
         super().__init__(spec, simulated_count)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import platform
 from contextlib import contextmanager
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.nn.utils.rnn import PackedSequence
 
 from unidev.contract import Backend, Extent, Memory, part
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_torch import accelerator, tensors
+from unidev_torch.containers import CONTAINERS
 from unidev_torch.copy_stream import TorchCopyStream
 from unidev_torch.scopes import NativeScope
 
@@ -33,16 +32,6 @@ _ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
 _current_accelerator = torch.accelerator.current_accelerator
 
 
-def _packed_apart(packed: PackedSequence) -> tuple[tuple[Any, ...], torch.Tensor]:
-    """The sizes of the batches stay on the host, where PyTorch wants them."""
-    return (packed.data, packed.sorted_indices, packed.unsorted_indices), packed.batch_sizes
-
-
-def _packed_together(sizes: torch.Tensor, parts: Sequence[Any]) -> PackedSequence:
-    data, in_order, out_of_order = parts
-    return PackedSequence(data, sizes, in_order, out_of_order)
-
-
 class TorchBackend(Backend):
     """Tensors of PyTorch and its subclasses, on the CPU and on torch's one accelerator."""
 
@@ -60,7 +49,7 @@ class TorchBackend(Backend):
     pinned = part("unidev_torch.memory:pinning_of")
 
     model_types = (torch.nn.Module, torch.optim.Optimizer)
-    containers = MappingProxyType({PackedSequence: (_packed_apart, _packed_together)})
+    containers = CONTAINERS
 
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
         super().__init__(spec, simulated_count)
