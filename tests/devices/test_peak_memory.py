@@ -15,7 +15,7 @@ from unidev.calls.driver_memory import DriverMemory, gpu_meant, memory_of
 from unidev.contract.backend import Memory
 from unidev.contract.device import Device
 from unidev.contract.installation import Build, Installation
-from unidev.contract.peak_memory import PeakCounter
+from unidev.contract.memory import PeakCounter
 from unidev.hardware.facts import WORKS, Driver, Gpu, GpuProcess, MemoryHolder
 from unidev.registry.loading import load_backend
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from unidev.contract.autograd import Autograd
-    from unidev.contract.backend import Backend, Extent
+    from unidev.contract.backend import Backend
     from unidev.contract.backend_spec import CONTRACT_VERSION, BackendSpec, Simulator
     from unidev.contract.collectives import Collectives
     from unidev.contract.copy_stream import CopyStream
@@ -27,11 +27,10 @@ if TYPE_CHECKING:
     from unidev.contract.interop import Exported, Interop
     from unidev.contract.launcher import Ended, Event, Frame, Job, Launcher, LauncherSpec, Progress
     from unidev.contract.layers import Array, Functions, Layers, Model, Pair, Tensor
-    from unidev.contract.memory import Memory
+    from unidev.contract.memory import Extent, Memory, PeakCounter
     from unidev.contract.models import Models, Stored
     from unidev.contract.optimizer_states import check_state
     from unidev.contract.optional import Unsupported, part, unsupported
-    from unidev.contract.peak_memory import PeakCounter
     from unidev.contract.probe import Contained, Probe, TransferExample
     from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "contract.autograd": "Autograd",
-    "contract.backend": "Backend Extent",
+    "contract.backend": "Backend",
     "contract.backend_spec": "BackendSpec CONTRACT_VERSION Simulator",
     "contract.collectives": "Collectives",
     "contract.copy_stream": "CopyStream",
@@ -67,11 +66,10 @@ _NAMES = {
     "contract.interop": "Exported Interop",
     "contract.launcher": "Ended Event Frame Job Launcher LauncherSpec Progress",
     "contract.layers": "Functions Layers",
-    "contract.memory": "Memory",
+    "contract.memory": "Extent Memory PeakCounter",
     "contract.models": "Models Stored",
     "contract.optimizer_states": "check_state",
     "contract.optional": "Unsupported part unsupported",
-    "contract.peak_memory": "PeakCounter",
     "contract.probe": "Probe TransferExample",
     "contract.tracer": "Patches PlannedTransfer Recording Tracer",
     "contract.training_probe": "AutogradProbe ModelProbe",

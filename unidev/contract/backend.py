@@ -16,10 +16,10 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from unidev.contract.device import Device
-from unidev.contract.memory import Memory
+from unidev.contract.memory import Extent, Memory, PeakCounter
 from unidev.contract.optional import Unsupported, optional, part, unsupported
 from unidev.errors import UnsupportedOperation
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from unidev.contract.interop import Interop
     from unidev.contract.layers import Functions, Layers
     from unidev.contract.models import Models
-    from unidev.contract.peak_memory import PeakCounter
     from unidev.contract.probe import Probe
     from unidev.contract.tracer import Tracer
 
@@ -58,18 +57,6 @@ __all__ = [
     "part",
     "unsupported",
 ]
-
-
-class Extent(NamedTuple):
-    """A contiguous range of memory: the address of its first byte, and its length in bytes."""
-
-    address: int
-    nbytes: int
-
-    def overlaps(self, other: Extent) -> bool:
-        """Whether the two have a byte in common."""
-        start = max(self.address, other.address)
-        return start < min(self.address + self.nbytes, other.address + other.nbytes)
 
 
 class Backend(ABC):
@@ -409,4 +396,4 @@ class Backend(ABC):
     peaks: PeakCounter = optional(
         "`track_memory(device)`: peak memory", "the framework does not count peak memory"
     )
-    """Behind ``track_memory``: ``unidev/contract/peak_memory.py``."""
+    """Behind ``track_memory``: ``unidev/contract/memory.py``."""

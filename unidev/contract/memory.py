@@ -1,11 +1,26 @@
-"""``Memory``: how much of a device's memory is in use, by the framework's count."""
+"""Memory: extents of a tensor's storage, a device's used and free bytes, and its peak."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from unidev.calls.driver_memory import DriverMemory
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+
+
+class Extent(NamedTuple):
+    """A contiguous range of memory: the address of its first byte, and its length in bytes."""
+
+    address: int
+    nbytes: int
+
+    def overlaps(self, other: Extent) -> bool:
+        """Whether the two have a byte in common."""
+        start = max(self.address, other.address)
+        return start < min(self.address + self.nbytes, other.address + other.nbytes)
 
 
 class Memory(NamedTuple):
@@ -66,3 +81,25 @@ class DetailedMemory(Memory):
     def driver(self) -> DriverMemory | None:
         """The driver's count."""
         return self._driver
+
+
+class PeakCounter(ABC):
+    """A framework's own count of its tensors' memory on a device, and of its peak.
+
+    Every method raises ``UnsupportedOperation`` for a device on which the framework does not count.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+
+    @abstractmethod
+    def used_bytes(self, device: Device) -> int:
+        """Memory that tensors on this device use now: less, once one of them is released."""
+
+    @abstractmethod
+    def peak_bytes(self, device: Device) -> int:
+        """Peak memory since ``restart``, or since the process began."""
+
+    @abstractmethod
+    def restart(self, device: Device) -> None:
+        """Reset the peak to what is in use now. Changes nothing else, nor another device's peak."""

@@ -220,7 +220,7 @@ def _copies(backend: Any, cards: Cards, array_type: Any) -> None:
 
 def _memory(backend: Any, cards: Cards) -> None:
     from unidev.contract.backend import Memory
-    from unidev.contract.peak_memory import PeakCounter
+    from unidev.contract.memory import PeakCounter
     from unidev.errors import UnsupportedOperation
 
     def card_of(device: Any) -> Card:

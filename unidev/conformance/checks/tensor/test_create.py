@@ -6,7 +6,6 @@ PYTEST_DONT_REWRITE
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ import numpy as np
 from hypothesis import given
 
 import unidev
+from unidev.conformance.kit.current import ENDS, check_ends, defaults, suspended_within
 from unidev.conformance.kit.filling import check_filled
 from unidev.conformance.kit.inputs import samples, strategies
 from unidev.conformance.kit.inputs.examples import a_handful
@@ -25,7 +25,7 @@ from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Extent, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
@@ -239,12 +239,12 @@ def test_scope_is_the_frameworks_too(bench: Workbench, device: Device) -> None:
 @check(required=True, over="devices")
 def test_scope_restores_after_exception(bench: Workbench, device: Device) -> None:
     """A block left by an exception, by Ctrl-C or as a generator is closed ends, too."""
-    outside = _default(bench)
+    outside = defaults(bench)
     for error in (ZeroDivisionError, KeyboardInterrupt, SystemExit):
-        _check_ends(bench, device, error)
-        assert _default(bench) == outside, f"the framework's defaults after {error.__name__}"
-    for name, end in _ENDS.items():
-        suspended = _suspended_within(device)
+        check_ends(bench, device, error)
+        assert defaults(bench) == outside, f"the framework's defaults after {error.__name__}"
+    for name, end in ENDS.items():
+        suspended = suspended_within(device)
         next(suspended)
         bench.oracle.check_device(unidev.zeros(3), device, f"beside a generator in {device}")
         end([suspended])
@@ -252,39 +252,8 @@ def test_scope_restores_after_exception(bench: Workbench, device: Device) -> Non
         gc.collect()
         where = f"after a generator in {device} was {name}"
         bench.oracle.check_device(unidev.zeros(3), bench.cpu, where)
-        found = _default(bench)
+        found = defaults(bench)
         assert found == outside, f"the framework's defaults {where}: {found}, not {outside}"
-
-
-def _check_ends(bench: Workbench, device: Device, error: type[BaseException]) -> None:
-    try:
-        with device:
-            unidev.zeros(3)
-            raise error("as a user's own code may, within the scope")
-    except error:
-        where = f"after {error.__name__} in {device}"
-        bench.oracle.check_device(unidev.zeros(3), bench.cpu, where)
-    else:
-        raise AssertionError(f"`with {device}` swallows {error.__name__}")
-
-
-def _suspended_within(device: Device) -> Generator[None]:
-    with device:
-        yield
-
-
-def _throw_into(suspended: list[Generator[None]]) -> None:
-    with contextlib.suppress(ZeroDivisionError):
-        suspended[0].throw(ZeroDivisionError("as whoever iterates may"))
-
-
-_ENDS: dict[str, Callable[[list[Any]], object]] = {
-    "closed": lambda suspended: suspended[0].close(),
-    "ended by an error that was thrown into it": _throw_into,
-    "dropped": lambda suspended: suspended.clear(),
-    "left to the garbage collector": lambda suspended: suspended.append(suspended),
-}
-"""How a generator ends that is inside a block; each receives a list that has the generator."""
 
 
 @check(over="all_pairs")
@@ -306,20 +275,20 @@ def test_scopes_nest(bench: Workbench, outer: Device, inner: Device) -> None:
 @check(over="all_pairs")
 def test_scopes_end_in_any_order(bench: Workbench, first: Device, second: Device) -> None:
     """A block that ends before one that was entered later takes nothing with it, leaves nothing."""
-    outside = _default(bench)
+    outside = defaults(bench)
     with second:
-        alone = _default(bench)
+        alone = defaults(bench)
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
     where = f"in {second}, entered in {first}, which has ended"
     try:
         bench.oracle.check_device(unidev.zeros(3), second, where)
-        assert _default(bench) == alone, f"the framework's defaults {where}"
+        assert defaults(bench) == alone, f"the framework's defaults {where}"
     finally:
         second.__exit__(None, None, None)
     bench.oracle.check_device(unidev.zeros(3), bench.cpu, f"after {first}, {second}")
-    assert _default(bench) == outside, f"the framework's defaults after {first}, {second}"
+    assert defaults(bench) == outside, f"the framework's defaults after {first}, {second}"
 
 
 @check(over="ring")
@@ -328,11 +297,11 @@ def test_scopes_of_tasks(bench: Workbench, first: Device, second: Device) -> Non
 
     Refused where the framework has one default device for all tasks of a thread.
     """
-    outside = _default(bench)
+    outside = defaults(bench)
     alone: dict[Device, dict[str, object]] = {}
     for device in (first, second):
         with device:
-            alone[device] = _default(bench)
+            alone[device] = defaults(bench)
     refused: list[unidev.ScopeError] = []
 
     async def task(device: Device) -> None:
@@ -341,7 +310,7 @@ def test_scopes_of_tasks(bench: Workbench, first: Device, second: Device) -> Non
                 await asyncio.sleep(0)
                 where = f"in a task's `with {device}`, beside the tasks' {first} and {second}"
                 bench.oracle.check_device(unidev.zeros(3), device, where)
-                assert _default(bench) == alone[device], f"the framework's defaults {where}"
+                assert defaults(bench) == alone[device], f"the framework's defaults {where}"
         except unidev.ScopeError as error:
             refused.append(error)
         bench.oracle.check_device(unidev.zeros(3), bench.cpu, f"after a task's `with {device}`")
@@ -352,13 +321,8 @@ def test_scopes_of_tasks(bench: Workbench, first: Device, second: Device) -> Non
     asyncio.run(tasks())
     has_own = not isinstance(bench.backend.native_scope, Unsupported)
     assert len(refused) <= has_own, f"`with {second}` in a second task is refused: {refused}"
-    assert _default(bench) == outside, f"the framework's defaults after tasks in {first}, {second}"
+    assert defaults(bench) == outside, f"the framework's defaults after tasks in {first}, {second}"
     bench.evidence.add("refused", [str(error) for error in refused])
-
-
-def _default(bench: Workbench) -> dict[str, object]:
-    state = bench.probe.global_state()
-    return {name: value for name, value in state.items() if "random" not in name}
 
 
 @check(required=True, over="devices")
