@@ -316,6 +316,28 @@ def mutation(session: nox.Session) -> None:
     session.run("python", "tools/mutation_score.py", name, *options, env=IN_TESTS)
 
 
+@nox.session(default=False, venv_backend=WITH_TORCH)
+def attacks(session: nox.Session) -> None:
+    """Drawn bad calls and Ctrl-C at drawn moments: ``nox -s attacks [-- torch]``; 40 minutes."""
+    chosen = session.posargs or ["numpy", *FRAMEWORKS]
+    if unknown := [name for name in chosen if name not in ("numpy", *FRAMEWORKS)]:
+        session.error(f"no backend {unknown[0]}: numpy, {', '.join(FRAMEWORKS)}")
+    install(session, *(name for name in chosen if name != "numpy"), extras="conformance")
+    found = []
+    for name in chosen:
+        for attack in (
+            ("bad_calls.py", "--calls", "5000"),
+            ("interruptions.py", "--seconds", "240"),
+        ):
+            file, *options = attack
+            try:
+                session.run("python", f"tests/fuzz/{file}", name, *options, env=IN_TESTS)
+            except nox.command.CommandFailed:  # the others go on
+                found.append(f"{file} {name}")
+    if found:
+        session.error(f"these found something: {', '.join(found)}")
+
+
 # -- while you work --------------------------------------------------------------------------------
 
 

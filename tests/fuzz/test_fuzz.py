@@ -1,21 +1,18 @@
-"""The short form of the two fuzzers: some of their calls and copies, on NumPy."""
+"""The short form of ``nox -s attacks``, on NumPy, and that each of them can find something."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import bad_calls
 import drawn_copies
+import interruptions
+import pytest
 
 import unidev
 from unidev.registry.loading import load_backend
 
-if TYPE_CHECKING:
-    import pytest
-
 
 def test_no_bad_call_ends_in_anything_but_an_error_of_unidevs() -> None:
-    assert list(bad_calls.findings("numpy", 250, seed=1)) == []
+    assert list(bad_calls.findings("numpy", 500, seed=4)) == []
 
 
 def test_a_call_that_ends_the_process_or_raises_anything_else_is_found(
@@ -55,3 +52,59 @@ def test_a_copy_that_is_none_is_found(two_gpus: None, monkeypatch: pytest.Monkey
     monkeypatch.setattr(unidev, "copy_to", lambda x, device, **_: x)
     faults = [fault for n in range(50) for fault in drawn_copies.wrong(n, 1, backend)]
     assert {fault.rpartition(": ")[2] for fault in faults} >= {"shared memory"}
+
+
+@pytest.mark.parametrize("address", [unidev.zeros(2), 5])
+def test_an_address_that_is_no_text_is_refused(address: object) -> None:
+    for words in ({"address": address}, {"backend": address}):
+        with pytest.raises(unidev.InvalidDataError, match="must be a string or None, not"):
+            unidev.run(len, (), workers=1, **words)  # type: ignore[call-overload]
+
+
+def test_ctrl_c_tears_nothing_and_leaves_nothing() -> None:
+    found = list(interruptions.findings("numpy", 2, seed=1))
+    assert len(found) == 3 * len(interruptions.PROGRAMS)
+    assert [each for each in found if each is not None] == []
+
+
+_HANGS = """
+import signal, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print("begins", flush=True)
+time.sleep({seconds})
+"""
+_LEAVES = """
+import subprocess, sys
+print("begins", flush=True)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+"""
+_TEARS = """
+import time
+print("begins", flush=True)
+try:
+    time.sleep(1)
+finally:
+    print("torn: on two devices")
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (_HANGS.format(seconds=600), "no end within 1 s"),
+        (_LEAVES, "left behind"),
+        (_TEARS, "it is not whole"),
+        ("import os; print('begins', flush=True); os.abort()", "ended with -6"),
+    ],
+)
+def test_what_hangs_is_left_or_torn_is_found(
+    program: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interruptions, "PROGRAMS", {"place": program})
+    monkeypatch.setattr(interruptions, "ENDS_WITHIN_S", 1)
+    monkeypatch.setattr(
+        interruptions, "STARTS_WITHIN_S", 60 if expected != "no end within 1 s" else 1
+    )
+    found = [each for each in interruptions.findings("numpy", 1) if each is not None]
+    assert found
+    assert all(expected in each.outcome for each in found[-1:])

@@ -108,6 +108,7 @@ def _has_length(batches: Any) -> bool:
     sized: Sized = batches
     try:
         len(sized)
-    except (TypeError, NotImplementedError):  # as TensorFlow's and PyTorch's for unknown lengths
+    # As TensorFlow's and PyTorch's for unknown lengths, and PaddlePaddle's of a 0-d tensor.
+    except (TypeError, NotImplementedError, AssertionError):
         return False
     return True

@@ -96,6 +96,9 @@ def run(  # noqa: PLR0913  each is an option of its own
             "retries start again from the last checkpoint: pass checkpoints=…, a folder that all "
             "workers can reach."
         )
+    for name, given in (("address", address), ("backend", backend)):
+        if given is not None and not isinstance(given, str):
+            raise InvalidDataError(f"{name} must be a string or None, not {shown(given)}.")
     call = packed_call(function, args)
     cls = launcher_class(launcher, address)
     order = {
