@@ -77,7 +77,7 @@ def simulated(case: Case) -> Iterator[Finding]:
     try:
         count = count_in(value)
     except SimulationError as error:
-        title = f"{_SIMULATE} is no number of GPUs: no backend can be used."
+        title = f"{_SIMULATE} is not a number of GPUs: no backend can be used."
         yield Finding("simulated", title, (str(error),), remedies, is_blocking=True)
         return
     if count == 0:

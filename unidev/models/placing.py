@@ -134,8 +134,8 @@ def backend_of_model(model: Any) -> Backend:
     """
     if isinstance(model, Handle):
         raise NotAModelError(
-            f"a {kind_of(model)} is not a model, but has one at work on several devices: pass its "
-            "`model`, and make a new one for other devices."
+            f"a {kind_of(model)} is not a model: it runs one on several devices. Pass its `model`, "
+            f"and make a new {kind_of(model)} for other devices."
         )
     kind, backend = classify(model)
     if kind == CONTAINER:

@@ -193,7 +193,9 @@ def rows_of(arguments: tuple[Any, ...]) -> int:
 def _different(devices: list[Device]) -> tuple[Device, ...]:
     twice = next((device for device in devices if devices.count(device) > 1), None)
     if twice is not None:
-        raise InvalidDataError(f"{twice} stands twice in devices: each replica needs its own.")
+        raise InvalidDataError(
+            f"devices lists {twice} twice: each replica needs a device of its own."
+        )
     return tuple(devices)
 
 

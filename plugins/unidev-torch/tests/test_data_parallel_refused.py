@@ -80,7 +80,7 @@ def test_bad_input(net: unidev.DataParallel) -> None:
         parallel(made(), [])
     with pytest.raises(unidev.DeviceSpecError, match="must be a list"):
         parallel(made(), "gpu:0")
-    with pytest.raises(unidev.InvalidDataError, match="gpu:1 stands twice"):
+    with pytest.raises(unidev.InvalidDataError, match="devices lists gpu:1 twice"):
         parallel(made(), ["gpu:1", "gpu:0", "gpu:1"])
     with pytest.raises(unidev.BackendMismatchError, match="numpy"):
         parallel(made(), [unidev.contract.Device("numpy", "cpu", 0)])
