@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mutation.faults import Fault
 
 MOST = 0.05
-"""Of a sample: more would say that survivors are explained away."""
+"""The largest share of a sample: more would say that survivors are explained away."""
 
 
 class Equivalents:

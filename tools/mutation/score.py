@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from mutation.record import Record
 
 _Z = 1.959964
-"""Of 95 %, two-sided."""
+"""The normal quantile for 95 %, two-sided."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """Of a sample of faults, as far as they are judged."""
+    """The result of a sample of faults, as far as they are judged."""
 
     caught: int
     survivors: tuple[Fault, ...]
@@ -45,7 +45,7 @@ class Score:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Of ``share``, at 95 %, as Wilson gives it: right for small samples and near 1."""
+        """The 95 % interval of ``share``, after Wilson: right for small samples and near 1."""
         n, p, z = self.judged, self.share, _Z
         if not n:
             return 0.0, 1.0

@@ -91,7 +91,7 @@ def _series(
 COLOURS = ("#0b6e99", "#d9580d", "#2a7f3f", "#8e3fa8", "#b58900", "#c0325a", "#556270", "#00807a")
 """Distinguishable in print, and by most people with a colour vision deficiency."""
 _WIDTH, _HEIGHT = 8, 4.5
-"""Of one plot, in inches."""
+"""The size of one plot, in inches."""
 
 
 def to_png(bench: Bench) -> bytes:

@@ -37,7 +37,7 @@ class Progress(NamedTuple):
     operation: int = 0
     """A number of ``unidev.distributed.messages.board.OPERATIONS``."""
     signature: int = 0
-    """Of the trees of the last one: the same on each worker, unless they differ."""
+    """Structure of the trees in the last one: the same on each worker, unless they differ."""
     is_exchanging: int = 0
     """1 once it knows that all have the same structure."""
 

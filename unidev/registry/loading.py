@@ -25,7 +25,7 @@ loaded_backends: dict[str, Backend] = {}
 """Our own table: an entry of ``sys.modules`` may be half initialised."""
 
 new_containers: list[tuple[type | str, ContainerFunctions | None]] = []
-"""Of the backends that were loaded, until they are registered."""
+"""Containers of the backends that were loaded, until they are registered."""
 
 backends_by_type: dict[type, Backend] = {}
 """The backend of each tensor type seen so far.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 SUFFIX = ".unidev-part"
-"""Of the incomplete file: ``.NAME.RANDOM.unidev-part``, beside the file that it will replace."""
+"""Ends the incomplete file's name, ``.NAME.RANDOM.unidev-part``, beside the one to be replaced."""
 
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """Errors of a write, which do not name the file."""

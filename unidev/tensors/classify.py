@@ -49,7 +49,7 @@ _DESCRIPTORS = (GetSetDescriptorType, MemberDescriptorType)
 """The interpreter's own, of ``__dict__`` and of slots."""
 
 _HEAP_TYPE = 1 << 9
-"""Of ``__flags__``: not a builtin's, so its attributes may change."""
+"""A bit of ``__flags__``: not a builtin's, so its attributes may change."""
 
 _attributes: weakref.WeakKeyDictionary[type, Sequence[tuple[int, str]]]
 _attributes = weakref.WeakKeyDictionary()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
 _DEPTH = 20
-"""Of views of views."""
+"""How deep views of views go."""
 
 
 def check_storages(bench: Workbench, device: Device) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _MOST_LISTED = 20
 """The most problems that a message lists; the error's ``problems`` has them all."""
 _LONGEST_COMPARED = 200
-"""Of names; comparing them takes time in the product of their lengths."""
+"""Characters of the longest name to compare: that takes time in the product of the lengths."""
 
 
 class Slot(NamedTuple):

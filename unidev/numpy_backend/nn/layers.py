@@ -248,14 +248,14 @@ class NumpyLayers(Layers):
         model.set_mode(is_training)
 
     def modes(self, model: Any) -> Iterable[tuple[Layer, bool]]:
-        """Of every layer."""
+        """The mode of every layer."""
         if isinstance(model, Layer):
             yield model, model.is_training
             for layer in getattr(model, "layers", ()):
                 yield from self.modes(layer)
 
     def sequence(self, model: Any) -> Sequence[Layer]:
-        """Of ``Sequential``."""
+        """The layers of a ``Sequential``."""
         return model.layers if type(model) is Sequential else super().sequence(model)
 
     def before(self, layer: Layer, function: Callable[[Array], Array]) -> None:

@@ -122,7 +122,7 @@ class TensorFlowBackend(Backend):
         return self._devices.hardware_index(index) if kind == "gpu" else index
 
     def batch_iterator(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Of a dataset, one whose end is a value: as an error it may reach another thread."""
+        """For a dataset, one whose end is a value: as an error it may reach another thread."""
         return batches_of(batches) if isinstance(batches, LOADERS) else iter(batches)
 
     def full_name(self, device: Device) -> str:

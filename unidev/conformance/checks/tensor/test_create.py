@@ -293,7 +293,7 @@ def test_scopes_end_in_any_order(bench: Workbench, first: Device, second: Device
 
 @check(over="ring")
 def test_scopes_of_tasks(bench: Workbench, first: Device, second: Device) -> None:
-    """Of two asynchronous tasks each is inside its own block; or the second block is refused.
+    """Two asynchronous tasks are each inside their own block; or the second block is refused.
 
     Refused where the framework has one default device for all tasks of a thread.
     """

@@ -32,7 +32,7 @@ OF_EACH_DTYPE = ((1, 8 * KIB), (8 * KIB, MIB))
 OF_SOME_DTYPE = ((MIB, 16 * MIB), (17 * MIB, 20 * MIB))
 CONTIGUOUS = "contiguous"
 LAYOUTS = (CONTIGUOUS, CONTIGUOUS, "transposed", "sliced", "broadcast")
-"""Of a tensor, as ``Probe.views`` names them."""
+"""Layouts of a tensor, as ``Probe.views`` names them."""
 MORE_LAYOUTS: Mapping[str, Callable[[Array], Array]] = {
     "rows": lambda x: x[1:-1],
     "reversed": lambda x: x[::-1],
@@ -48,7 +48,7 @@ HOST_LAYOUTS: Mapping[str, Callable[[Array], tuple[Array, Array]]] = {
     "big-endian": lambda x: _both(x.astype(x.dtype.newbyteorder(">")), ...),
     "broadcast": lambda x: (once := x[:1].copy(), np.broadcast_to(once, x.shape)),
 }
-"""Of an array: the one that owns the memory, and the one with the layout."""
+"""Layouts of an array: the one that owns the memory, and the one with the layout."""
 
 
 def _both(owner: Array, index: Any) -> tuple[Array, Array]:
@@ -65,7 +65,7 @@ class Drawn:
     layout: str
     host_layout: str
     is_read_only: bool
-    """Of the array on the host."""
+    """Whether the array on the host is."""
     scope: Device | None
 
     def __str__(self) -> str:

@@ -33,7 +33,7 @@ LARGE = 70_000
 """Elements: more than any block in which kernels work, and an odd tail."""
 CONTIGUOUS, ROWS = "contiguous", "rows of a larger one"
 SPARE_ROWS = 3
-"""Of the larger tensor around ``ROWS``: one before them, the others after."""
+"""Rows of the larger tensor around ``ROWS``: one before them, the others after."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Leaf:
 
     dtype: str
     shape: tuple[int, ...]
-    """Of a view of a matrix, the shape of that matrix."""
+    """For a view of a matrix, the shape of that matrix."""
     layout: str = CONTIGUOUS
     """``CONTIGUOUS``, ``ROWS``, or a name that ``Probe.views`` gives."""
     seed: int = 0
@@ -67,7 +67,7 @@ class Leaf:
 
     @property
     def host_dtype(self) -> np.dtype[Any]:
-        """Of the values on the host."""
+        """The dtype of the values on the host."""
         return np.dtype(self.dtype if samples.is_numpy_dtype(self.dtype) else "float32")
 
     def made(self, bench: Workbench, device: Device, number: int = 0) -> Tensor:
@@ -142,7 +142,7 @@ def size(rng: Random, most: int = LARGE) -> int:
 
 
 def shape(rng: Random, most: int = 300) -> tuple[int, ...]:
-    """Of 0 to 4 axes, also without elements."""
+    """Draw a shape of 0 to 4 axes, also without elements."""
     axes = int(rng.integers(5))
     if axes == 0:
         return ()

@@ -24,7 +24,7 @@ class Step(NamedTuple):
 
     rule: str
     positions: list[int]
-    """Of what it picked, each among its choices."""
+    """The positions of its picks, each among its choices."""
 
 
 def shortest_failure(make: Make, steps: list[Step], failure: ProgramError) -> ProgramError:

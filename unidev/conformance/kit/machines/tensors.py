@@ -80,7 +80,7 @@ def in_thread(call):
 
     @rule()
     def make_alike(self) -> None:
-        """Of one number everywhere."""
+        """Make a tensor of one number everywhere."""
         name = self.pick(["zeros", "ones", "full", "empty"])
         dtype, (where, device) = self.pick(self._dtypes), self._where()
         number, shape = self.number(), self.pick(self._shapes)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _LAYERS = "unidev.nn.dense(3, {width}), unidev.nn.relu(), unidev.nn.dense({width}, 2)"
 _WIDTHS = [1, 4]
-"""Of models; those of one width load each other's files."""
+"""Widths of models; those of one width load each other's files."""
 _RATE = 0.125
 
 

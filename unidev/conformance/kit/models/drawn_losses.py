@@ -32,7 +32,7 @@ _USES = ("alone", "squared", "plus", "times", "idle")
 _SMALL = ("float16", "bfloat16")
 _SHAPES = ((1, 1), (1, 3), (2, 3), (4, 2), (2, 1, 3), (4, 2, 1, 1))
 _MATRICES = 4
-"""Of these shapes."""
+"""How many of these shapes are matrices."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class DrawnLoss:
 
     @property
     def dtype(self) -> str:
-        """Of all leaves."""
+        """The dtype of all leaves."""
         return self.tree.leaves[0].dtype
 
     def where(self, position: int) -> str:

@@ -61,7 +61,7 @@ def statistics(x: Array) -> tuple[Array, Array]:
 
 
 def running_means(shares: Sequence[Array], biases: Sequence[Array], momentum: float) -> list[Array]:
-    """Of batch norms, each before a relu, from 0: the mean over shares, weighted by their rows."""
+    """Running means of batch norms before a relu, from 0; shares count by their rows."""
     found = [np.zeros(len(bias)) for bias in biases]
     rows = sum(map(len, shares))
     for share in shares:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
 ROWS = 7
-"""Of the inputs: not a multiple of 2 or 3."""
+"""Rows of the inputs: not a multiple of 2 or 3."""
 
 
 class Parallel:

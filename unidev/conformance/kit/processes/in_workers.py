@@ -28,7 +28,7 @@ DTYPES = ("int8", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "
 _MOVED = (*DTYPES, "bool", "int16")
 _EXIT = 7
 _ROWS = 7
-"""Of the whole batch: not a multiple of the number of workers."""
+"""Rows of the whole batch: not a multiple of the number of workers."""
 
 
 def several(*names: str) -> dict[str, tuple[bool, Any]]:

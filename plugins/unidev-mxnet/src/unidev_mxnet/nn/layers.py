@@ -203,12 +203,12 @@ class MxnetLayers(Layers):
                 block._clear_cached_op()
 
     def modes(self, model: Model) -> Iterable[tuple[Model, bool]]:
-        """Of layers of ``unidev.nn``."""
+        """The modes of layers of ``unidev.nn``."""
         blocks = blocks_of(model) if isinstance(model, Block) else ()
         return [(block, block._trains) for _, block in blocks if isinstance(block, Layer)]
 
     def sequence(self, model: Model) -> Sequence[Model]:
-        """Of Gluon's sequential nets, if they are not compiled as a whole."""
+        """The layers of Gluon's sequential nets, unless they are compiled as a whole."""
         sequential = isinstance(model, (nn.Sequential, nn.HybridSequential))
         if not sequential or isinstance(model, Residual):
             return super().sequence(model)

@@ -114,7 +114,7 @@ class PaddleModels(Models):
         return super().copy(model)
 
     def statistics(self, model: Layer) -> Mapping[str, Tensor]:
-        """Of every batch norm."""
+        """The running statistics of every batch norm."""
         return statistics_of(model)
 
     # -- checkpoints -------------------------------------------------------------------------------

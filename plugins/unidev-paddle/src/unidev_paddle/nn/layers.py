@@ -108,11 +108,11 @@ class PaddleLayers(Layers):
             model.eval()
 
     def modes(self, model: Layer) -> Iterable[tuple[Layer, bool]]:
-        """Of every ``Layer``."""
+        """The mode of every ``Layer``."""
         return [(layer, layer.training) for layer in model.sublayers(include_self=True)]
 
     def sequence(self, model: Layer) -> Sequence[Layer]:
-        """Of ``nn.Sequential``, unless a subclass has a ``forward`` of its own."""
+        """The layers of ``nn.Sequential``, unless a subclass has a ``forward`` of its own."""
         sequential = paddle.nn.Sequential
         if isinstance(model, sequential) and type(model).forward is sequential.forward:
             return list(model)

@@ -119,7 +119,7 @@ class TensorFlowModels(Models):
     statistics_names = Models.statistics_names | {"moving_mean", "moving_variance"}
 
     def random_states(self, model: Any) -> Mapping[str, Any]:
-        """Of Keras's and TensorFlow's generators in the model: the only variables not saved."""
+        """Keras's and TensorFlow's generators in the model: the only variables not saved."""
         return {found.name: found.variable for found in walk(model) if not found.is_saved}
 
     def stored(self, model: Any) -> Mapping[str, Stored]:

@@ -87,14 +87,14 @@ class TensorFlowLayers(Layers):
             layer.is_training_mode = is_training
 
     def modes(self, model: Model) -> Iterable[tuple[Model, bool]]:
-        """Of layers of ``unidev.nn``."""
+        """The modes of layers of ``unidev.nn``."""
         if isinstance(model, PortableLayer):
             yield model, model.is_training_mode
             for layer in getattr(model, "stack", ()):
                 yield from self.modes(layer)
 
     def sequence(self, model: Model) -> Sequence[Model]:
-        """Of ``unidev.nn`` and of Keras."""
+        """The layers of sequential nets of ``unidev.nn`` and of Keras."""
         if isinstance(model, ours.Residual):
             return super().sequence(model)
         if isinstance(model, ours.Sequential):

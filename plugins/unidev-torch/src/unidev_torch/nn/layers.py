@@ -99,12 +99,12 @@ class TorchLayers(Layers):
         model.train(is_training)
 
     def modes(self, model: nn.Module) -> Iterable[tuple[nn.Module, bool]]:
-        """Of every module."""
+        """The mode of every module."""
         modules.check_module(model)
         return [(module, module.training) for module in model.modules()]
 
     def sequence(self, model: nn.Module) -> Sequence[nn.Module]:
-        """Of ``nn.Sequential``, unless a subclass has a ``forward`` of its own."""
+        """The layers of ``nn.Sequential``, unless a subclass has a ``forward`` of its own."""
         if isinstance(model, nn.Sequential) and type(model).forward is nn.Sequential.forward:
             return list(model)
         return super().sequence(model)

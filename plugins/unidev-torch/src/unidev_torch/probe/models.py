@@ -68,7 +68,7 @@ class Joining(nn.Linear):
     """Takes what ``Forking`` returns."""
 
     def forward(self, given: Any) -> torch.Tensor:
-        """Of the sum of both."""
+        """Apply the layer to the sum of both."""
         y, (x,) = given["both"]
         return super().forward(x + y)
 
