@@ -46,6 +46,7 @@ TWO = (gpu(0), gpu(1))
         ("none", UNKNOWN, 0),
         ("NoDevFiles", UNKNOWN, 0),
         ("gpu-aaaaaaaa", UNKNOWN, 0),
+        ("GPU-AAAAAAAA", UNKNOWN, 0),
         ("0", SUBSET, 1),
         ("1,1", REPEATED, 0),
         ("0,1,0", REPEATED, 0),

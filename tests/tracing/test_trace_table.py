@@ -35,6 +35,28 @@ def test_the_most_expensive_line_comes_first_with_what_to_do(two_gpus):
     assert "  unidev: other threads" in text
 
 
+def test_lines_are_in_order_of_what_they_would_cost_on_a_gpu(two_gpus):
+    large, small = unidev.ones(2_500_000), unidev.ones(1)
+    with unidev.trace_transfers() as trace:
+        for _ in range(20):
+            unidev.copy_to(small, "gpu:0")  # 0.2 ms
+        unidev.copy_to(large, "gpu:0")  # 1 ms
+        for _ in range(3):
+            unidev.copy_to(small, "gpu:0")
+    assert [each.count for each in trace.by_line()] == [1, 20, 3]
+
+
+def test_lines_are_in_order_of_their_real_seconds(two_gpus):
+    with unidev.trace_transfers() as trace:
+        unidev.copy_to(unidev.ones(1), "gpu:0")
+    (one,) = trace.transfers
+    trace._lines.clear()
+    for number, seconds in enumerate((0.2, 0.1, 0.3)):
+        line = one.line._replace(number=number)
+        trace.add(one._replace(line=line, seconds=seconds, is_seconds_real=True))
+    assert [each.line.number for each in trace.by_line()] == [2, 0, 1]
+
+
 def advice_of(call, times=10):
     with unidev.trace_transfers() as trace:
         for _ in range(times):

@@ -132,6 +132,34 @@ def test_one_guard_can_be_entered_again_and_left_once_for_each(two_gpus):
         guard.__exit__(None, None, None)
 
 
+def test_a_guard_that_a_thread_has_left_is_left_in_another_one(two_gpus):
+    guard = unidev.transfer_guard("forbid")
+
+    def generator():
+        with guard:
+            yield
+
+    stopped, turns = generator(), threading.Barrier(2, timeout=60)
+
+    def enters() -> None:
+        next(stopped)
+        turns.wait()
+        turns.wait()
+        unidev.copy_to(unidev.ones(1), "gpu:0")  # ends this thread's recorder, which is idle now
+
+    with unidev.trace_transfers():
+        with guard:
+            pass
+        other = threading.Thread(target=enters)
+        other.start()
+        turns.wait()
+        stopped.close()
+        turns.wait()
+        other.join()
+    with pytest.raises(unidev.ScopeError, match="was already exited"):
+        guard.__exit__(None, None, None)
+
+
 def test_a_guard_that_is_left_late_takes_out_itself(two_gpus):
     x = unidev.ones(3, device="gpu:0")
 
