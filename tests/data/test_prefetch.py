@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 import traceback
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -13,9 +18,12 @@ import numpy as np
 import pytest
 
 import unidev
+from unidev.data import reader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from conftest import RunPython
 
 READS_AHEAD = "unidev-prefetch"
 
@@ -261,3 +269,103 @@ def test_python_ends_while_a_thread_reads_ahead(run_python) -> None:
         print("done")
         """
     )
+
+
+def wait_until_the_main_thread_joins() -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+    while True:
+        frame = sys._current_frames()[main]
+        if any(each.f_code.co_name == "join" for each, _ in traceback.walk_stack(frame)):
+            return
+        time.sleep(0.001)
+
+
+class Interrupting:
+    """Batches; Ctrl-C is pressed while the loop is being left."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+        self.is_left, self.may_end = threading.Event(), threading.Event()
+
+    def __iter__(self) -> Iterator[Any]:
+        yield np.zeros(1)
+        self.is_left.wait()
+        wait_until_the_main_thread_joins()
+        for _ in range(self.times):
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.001)
+        self.may_end.wait()
+        yield np.ones(1)
+
+    def leave(self, how: str) -> None:
+        batches = iter(unidev.prefetch(self, "cpu"))
+        next(batches)
+        self.is_left.set()
+        if how == "close":
+            batches.close()  # type: ignore[attr-defined]
+        del batches
+        pytest.fail("Ctrl-C was lost")
+
+
+@pytest.mark.parametrize("times", [1, 20])
+@pytest.mark.parametrize("how", ["break", "close"])
+def test_ctrl_c_while_the_loop_is_left_arrives_after_the_thread_has_ended(
+    times: int, how: str
+) -> None:
+    loader = Interrupting(times)
+    loader.may_end.set()
+    with pytest.raises(KeyboardInterrupt):
+        loader.leave(how)
+    assert reading_threads() == []
+
+
+def test_ctrl_c_ends_the_wait_for_a_loader_that_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_PATIENCE_S", 0.05)
+    loader = Interrupting(1)
+    with pytest.raises(KeyboardInterrupt):
+        loader.leave("break")
+    (thread,) = reading_threads()
+    loader.may_end.set()
+    thread.join()
+
+
+def test_the_next_batch_in_a_forked_child_is_an_error(run_python: RunPython) -> None:
+    printed = run_python(
+        """
+        import os, signal, warnings, numpy as np, unidev
+        warnings.simplefilter("ignore", DeprecationWarning)  # of Python 3.12, about such forks
+        batches = iter(unidev.prefetch([np.zeros(2)] * 9, "cpu"))
+        next(batches)
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            try:
+                next(batches)
+            except unidev.UnsupportedOperation as error:
+                print(error)
+            print(len(list(unidev.prefetch([np.zeros(2)] * 9, "cpu"))), flush=True)
+            del batches  # waits for no thread
+            raise SystemExit(7)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), len(list(batches)))
+        """
+    )
+    assert "next() of prefetch in a forked child is not supported" in printed
+    assert printed.splitlines()[-2:] == ["9", "7 8"]
+
+
+def test_loaders_that_block_for_ever_hold_up_the_end_of_python_for_seconds_together() -> None:
+    program = (
+        "import threading, numpy as np, unidev\n"
+        "def batches():\n"
+        "    yield np.zeros(1)\n"
+        "    threading.Event().wait()\n"
+        "loops = [iter(unidev.prefetch(batches(), 'cpu')) for _ in range(60)]\n"
+        "print([next(each)[0] for each in loops].count(0))"
+    )
+    done = subprocess.run(  # 60 times the 5 seconds would be 300
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=150, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.stdout == "60\n"

@@ -111,13 +111,42 @@ def test_one_that_returns_and_does_not_exit_is_reported(
         assert f"unidev: worker {rank} on 127.0.0.1 returned, but did not exit within 1 s" in said
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
-def test_the_end_of_the_parent_ends_all(number: int, mark: str) -> None:
-    program = (
-        "import run_samples, unidev; unidev.run(run_samples.children_and_wait, backend='numpy')"
-    )
+def test_a_child_in_a_session_of_its_own_ends_with_the_run() -> None:
+    run = run_samples.with_a_child_in_a_session_of_its_own
+    assert unidev.run(run, workers=2, backend="numpy") == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "words"),
+    [
+        ("raises", 1, 'ValueError: invalid literal for int() with base 10: "the child\'s"'),
+        ("exits", 3, ""),
+        ("returns", 0, ""),
+        ("exchanges", 1, "UnsupportedOperation: unidev.group() in a forked child of a worker"),
+    ],
+)
+def test_a_fork_of_a_worker_ends_and_reports_nothing_of_its_own(
+    how: str, code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = unidev.run(run_samples.of_a_fork, how, workers=2, backend="numpy")
+    assert found == [f"the child ended with {code}"] * 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP]
+)  # fmt: skip
+@pytest.mark.parametrize("by", ["run", "launch"])
+def test_the_end_of_the_parent_ends_all(number: int, by: str, mark: str, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import run_samples\n\nrun_samples.children_and_wait()\n")
+    call = "unidev.run(run_samples.children_and_wait, backend='numpy')"
+    words = {
+        "run": ["-u", "-c", f"import run_samples, unidev; {call}"],
+        "launch": ["-m", "unidev", "launch", "--backend", "numpy", str(program)],
+    }
     parent = subprocess.Popen(
-        [sys.executable, "-u", "-c", program],
+        [sys.executable, *words[by]],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -125,7 +154,7 @@ def test_the_end_of_the_parent_ends_all(number: int, mark: str) -> None:
     )
     assert parent.stdout is not None
     assert "all there" in parent.stdout.readline()
-    assert len(marked(mark)) == 3
+    assert len(marked(mark)) >= 1 + 2 * 4  # and whatever watches over them
     parent.send_signal(number)
     _, err = parent.communicate(timeout=LIMIT_S)
-    assert ("KeyboardInterrupt" in err) == (number == signal.SIGINT)
+    assert ("KeyboardInterrupt" in err) == (number == signal.SIGINT and by == "run")

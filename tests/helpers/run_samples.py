@@ -196,6 +196,22 @@ def unpicklable_result() -> Any:
     return threading.Lock()
 
 
+def of_a_fork(how: str) -> str:
+    """The worker's own result, once its forked child has ended, which ends in one of these ways."""
+    child = os.fork()
+    if child:
+        _, status = os.waitpid(child, 0)
+        return f"the child ended with {os.waitstatus_to_exitcode(status)}"
+    ways = {
+        "raises": lambda: int("the child's"),
+        "exits": lambda: sys.exit(3),
+        "returns": lambda: None,
+        "exchanges": lambda: unidev.group().all_reduce(unidev.ones(3)),
+    }
+    ways[how]()
+    return "x" * 100_000
+
+
 def with_child(seconds: float) -> None:
     """A worker whose own child would outlive it."""
     subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({seconds})"])
@@ -217,7 +233,19 @@ def with_an_exit_handler_that_stays() -> int:
     return unidev.group().rank
 
 
+def with_a_child_in_a_session_of_its_own() -> None:
+    subprocess.Popen(_SLEEP, start_new_session=True)
+
+
+_SLEEP = [sys.executable, "-c", "import time; time.sleep(3600)"]
+
+
 def children_and_wait() -> None:
+    """Workers with children of three kinds."""
+    subprocess.Popen(_SLEEP)
+    with_a_child_in_a_session_of_its_own()
+    if os.fork() == 0:
+        time.sleep(3600)
     unidev.group().barrier()
     print("all there", flush=True)
     time.sleep(3600)

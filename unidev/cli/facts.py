@@ -26,6 +26,7 @@ VARIABLES = {
         "the folder that keeps simulators, which only you may write to; by default the platform's "
         "cache folder"
     ),
+    "UNIDEV_RUN_MARKS": "set in workers: all that they start is found by it, and ends with the run",
 }
 """What each means, for ``unidev info`` and the documentation; each is read once, when needed."""
 

@@ -76,10 +76,11 @@ def prefetch(batches: Iterable[Any], device: DeviceLike, *, depth: int = 2) -> P
     iterates, and what the framework keeps for each thread, such as ``no_grad``; what a loader
     changes of it there stays in that thread. It ends with the iteration: at the last batch, on
     ``break``, on Ctrl-C, and when anything raises. Leaving early waits for the batch that the
-    loader is making.
+    loader is making; after Ctrl-C, and at Python's end, 5 seconds at most.
 
     Raises:
         InvalidDataError: ``batches`` cannot be iterated, or ``depth`` is not a positive integer.
+        UnsupportedOperation: an iteration that began before a fork goes on in the child.
 
     An error of the loader comes in place of the batch, with its own traceback, and so do those of
     ``device_put``.

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import _thread
+import atexit
+import os
 import threading
+import time
 import weakref
 from collections import deque
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.data.uploads import Ahead, Uploads
+from unidev.errors import UnsupportedOperation
 from unidev.registry.loading import backend_of_namespace, loaded_backends
 from unidev.registry.scopes import inherited
+from unidev.support.interrupts import held_interrupts
 from unidev.tracing.lending import Loan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from unidev.devices.finding import DeviceLike
+
+_PATIENCE_S = 5.0
+"""How long Ctrl-C, or Python's end, waits for a thread whose loader may block for ever."""
+_SLICE_S = 0.05
 
 
 class _Batch(NamedTuple):
@@ -44,28 +54,102 @@ class Reader:
             target=_read, args=(shelf, device, _Surroundings()), name="unidev-prefetch", daemon=True
         )
         self._shelf = shelf
-        self._close = weakref.finalize(self, _close, shelf, thread)  # also at Python's end
-        thread.start()
+        self._process = os.getpid()
+        self._ending = _Ending.of(self, shelf, thread)
+        with held_interrupts():
+            thread.start()
 
     def __iter__(self) -> Iterator[Any]:
         return self
 
     def __next__(self) -> Any:
+        if os.getpid() != self._process:
+            raise UnsupportedOperation(
+                "next() of prefetch in a forked child",
+                "the thread that reads is in the parent alone: begin the iteration after the fork",
+            )
         try:
             found = self._shelf.take()
         except BaseException:  # Ctrl-C, while it waits
-            self._close()
+            self.close()
             raise
         if isinstance(found, _Batch):
             return found.ahead.handed_out()
-        self._close()
+        self.close()
         if isinstance(found, _Failure):
             raise found.error
         raise StopIteration
 
     def close(self) -> None:
-        """End the thread; it has ended when this returns."""
-        self._close()
+        """End the thread; it has ended when this returns.
+
+        After Ctrl-C, a thread whose loader does not return is left to itself within seconds.
+        """
+        with held_interrupts() as interrupts:
+            self._ending.end(interrupts)
+
+
+class _Ending(weakref.ref[Reader]):
+    """Ends the thread of a ``Reader`` that is no longer used."""
+
+    shelf: _Shelf
+    thread: threading.Thread
+    process: int
+
+    @classmethod
+    def of(cls, reader: Reader, shelf: _Shelf, thread: threading.Thread) -> _Ending:
+        """For one reader; is kept until its end, since its callback would go with it."""
+        # Python ignores what is raised in a callback, such as a Ctrl-C that has waited for the
+        # thread. So the callback is C's: it iterates, by `__iter__`, and the first Python code in
+        # which the Ctrl-C can be raised is that after the loop.
+        own = cls(reader, deque[None](maxlen=0).extend)
+        own.shelf, own.thread, own.process = shelf, thread, os.getpid()
+        _endings.add(own)
+        return own
+
+    def __iter__(self) -> Iterator[None]:
+        is_interrupted = is_over = False
+        while not is_over:
+            try:
+                with held_interrupts() as interrupts:
+                    self.end(interrupts)
+                    vars(self).clear()  # now: callbacks of what goes with it are Python code, too
+                    is_interrupted |= interrupts.taken()
+                    is_over = True
+            except KeyboardInterrupt:  # noqa: PERF203  before it was held, or after
+                is_interrupted = True
+        return iter(_thread.interrupt_main, None) if is_interrupted else iter(())
+
+    def end(self, interrupts: held_interrupts) -> None:
+        """Want no more batches, and wait for the thread; after Ctrl-C no longer than seconds."""
+        _endings.discard(self)
+        if self.process != os.getpid():
+            return  # a fork of it has no thread, but perhaps its lock
+        self.shelf.close()
+        if self.thread is threading.current_thread():
+            return
+        until = None
+        while self.thread.is_alive() and (until is None or time.monotonic() < until):
+            self.thread.join(_SLICE_S)
+            if interrupts.is_pending and until is None:
+                until = time.monotonic() + _PATIENCE_S
+        self.shelf.batches = None  # the loader's workers end in the thread that has started them
+
+
+_endings: set[_Ending] = set()
+
+
+@atexit.register
+def _end_all() -> None:
+    """End what is still being read; a loader that blocks for ever holds up Python's end briefly."""
+    until = time.monotonic() + _PATIENCE_S
+    left = [each for each in _endings if each.process == os.getpid()]
+    for each in left:
+        each.shelf.close()
+    for each in left:
+        each.thread.join(max(0.0, until - time.monotonic()))
+        if not each.thread.is_alive():
+            each.shelf.batches = None
 
 
 class _Shelf:
@@ -151,10 +235,3 @@ def _fill(shelf: _Shelf, device: DeviceLike) -> None:
         del batch
         shelf.put(_Batch(there))
         del there
-
-
-def _close(shelf: _Shelf, thread: threading.Thread) -> None:
-    shelf.close()
-    if thread is not threading.current_thread():
-        thread.join()
-        shelf.batches = None  # the loader's workers end in the thread that has started them

@@ -14,6 +14,8 @@ from unidev.hardware.facts import MemoryHolder, Process
 from unidev.support.wording import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import psutil
 
 _LIBRARIES = {
@@ -59,12 +61,21 @@ def largest_processes(count: int) -> list[MemoryHolder]:
     import psutil
 
     found = []
+    for process in own_processes():
+        with contextlib.suppress(psutil.Error):  # it has ended, or is hidden
+            found.append(MemoryHolder(process.pid, _name(process), process.memory_info().rss))
+    return sorted(found, key=lambda each: each.used_bytes or 0, reverse=True)[:count]
+
+
+def own_processes() -> Iterator[psutil.Process]:
+    """This user's processes."""
+    import psutil
+
     for pid in _pids():
         with contextlib.suppress(psutil.Error):  # it has ended, or is hidden
             process = psutil.Process(pid)
             if _is_own(process):
-                found.append(MemoryHolder(pid, _name(process), process.memory_info().rss))
-    return sorted(found, key=lambda each: each.used_bytes or 0, reverse=True)[:count]
+                yield process
 
 
 def _name(process: psutil.Process) -> str:

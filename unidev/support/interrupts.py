@@ -39,5 +39,15 @@ class held_interrupts:  # noqa: N801  used as a function, in a `with`
             self._is_pending = False
             self._handler(signal.SIGINT, sys._getframe())
 
+    @property
+    def is_pending(self) -> bool:
+        """Whether a Ctrl-C has come meanwhile."""
+        return self._is_pending
+
+    def taken(self) -> bool:
+        """Whether a Ctrl-C has come meanwhile, which is then raised neither here nor at the end."""
+        was_pending, self._is_pending = self._is_pending, False
+        return was_pending
+
     def _hold(self, *_: object) -> None:
         self._is_pending = True

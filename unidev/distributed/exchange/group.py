@@ -15,6 +15,7 @@ from unidev.distributed.exchange.exchanging import IN_PLACE, NEW_MEMORY, Exchang
 from unidev.distributed.exchange.membership import Membership
 from unidev.distributed.exchange.trees import Tree
 from unidev.distributed.messages.board import Mark
+from unidev.distributed.messages.channel import check_process
 from unidev.errors import InvalidDataError, UnsupportedDtypeError, UnsupportedOperation
 from unidev.models.placing import backend_of_model
 from unidev.parallel.arguments import checked_weights
@@ -47,7 +48,7 @@ def group() -> Group:
     Raises:
         UnsupportedOperation: torchrun has started this process, and the framework cannot join; or
             in another thread than the one that runs the function: the collectives
-            of all workers must come in one order.
+            of all workers must come in one order; or in a forked child of a worker.
 
     >>> import unidev
     >>> unidev.group().rank, unidev.group().size
@@ -56,7 +57,7 @@ def group() -> Group:
     global _group  # noqa: PLW0603  one for each process
     if _group is None:
         _group = Group(membership.current or _outside_a_run())
-    _group.check_thread()
+    _group.check_caller()
     return _group
 
 
@@ -138,7 +139,7 @@ class Group:
             UnsupportedOperation: ``in_place`` with immutable tensors.
             InvalidDataError: also if ``op``, ``weights`` or ``in_place`` are invalid.
         """
-        self.check_thread()  # also of a tree that holds nothing
+        self.check_caller()  # also of a tree that holds nothing
         into = IN_PLACE if flag("in_place", in_place) else NEW_MEMORY
         found: T = self.reduced(Tree(tree), op, weights, into)
         return found
@@ -147,7 +148,7 @@ class Group:
         self, given: Tree, op: str, weights: float | Sequence[float] | None, into: str
     ) -> Any:
         """As ``all_reduce``; ``into`` as of ``Exchange.all_reduce``."""
-        self.check_thread()
+        self.check_caller()
         if not isinstance(op, str) or op not in OPERATIONS:
             raise InvalidDataError(f"op must be one of {', '.join(OPERATIONS)}, not {shown(op)}.")
         factor, is_own = self._factor(op, weights)
@@ -166,7 +167,7 @@ class Group:
 
         The others give a tree of the same structure, whose values do not matter.
         """
-        self.check_thread()
+        self.check_caller()
         number = non_negative_integer(root, self.size - 1)
         if number is None:
             raise InvalidDataError(
@@ -182,7 +183,7 @@ class Group:
 
     def all_gather(self, tree: T) -> list[T]:
         """The trees of all workers, by rank, in new memory on this worker's device of ``tree``."""
-        self.check_thread()
+        self.check_caller()
         given = Tree(tree)
         found = call(
             given.backend, self._exchange.all_gather, given,
@@ -193,7 +194,7 @@ class Group:
 
     def barrier(self) -> None:
         """Return when all workers have called it."""
-        self.check_thread()
+        self.check_caller()
         self._exchange.barrier()
 
     def split_batch(self, batch: T) -> T:
@@ -224,7 +225,7 @@ class Group:
             OSError: the file cannot be written; on every worker. The last checkpoint is still
                 there.
         """
-        self.check_thread()
+        self.check_caller()
         number = non_negative_integer(step)
         if not number:
             raise InvalidDataError(f"step must be a positive integer, not {shown(step)}.")
@@ -245,7 +246,7 @@ class Group:
             CheckpointError: it is that of another model or optimizer, or damaged.
             UnsupportedOperation: the run has no ``checkpoints``.
         """
-        self.check_thread()
+        self.check_caller()
         folder, found = self._checkpoints(), model_of(model)
         step, files = self._exchange.by_the_first(
             "restore", "restore", lambda: checkpoints.newest(folder)
@@ -264,10 +265,12 @@ class Group:
             )
         return Path(self._own.checkpoints)
 
-    def check_thread(self) -> None:
-        """Raise UnsupportedOperation in another thread than the one that runs the function."""
-        is_other = threading.current_thread() is not self._own.thread
-        if is_other and self._own.channel is not None:
+    def check_caller(self) -> None:
+        """Raise UnsupportedOperation in another thread or process than runs the function."""
+        if self._own.channel is None:
+            return
+        check_process(self._own.process)
+        if threading.current_thread() is not self._own.thread:
             raise UnsupportedOperation(
                 "unidev.group() in this thread",
                 "only the thread that runs the function may use it: the collectives of all workers "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ class Membership:
     """Whether it joins before anything else, not at its first exchange."""
     thread: threading.Thread = field(default_factory=threading.current_thread)
     """The one in which the function runs."""
+    process: int = field(default_factory=os.getpid)
     is_importing_main: bool = False
 
 

@@ -22,6 +22,7 @@ from unidev.distributed.messages.frames import (
     Reader,
     write_all,
 )
+from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +46,7 @@ class Channel:
     """
 
     def __init__(self, up: int, down: int) -> None:
+        self.process = os.getpid()
         self.rank = 0
         """Known once the order has come."""
         self._up = up
@@ -100,10 +102,12 @@ class Channel:
         return body
 
     def _send(self, frame: Frame) -> None:
+        check_process(self.process)  # two that write would mix their messages
         with self._writing, suppress(BrokenPipeError):  # then the parent is gone: see `_read`
             write_all(self._up, frame)
 
     def _take(self, peer: int, tag: int) -> Frame:
+        check_process(self.process)  # the thread that reads is not in a fork
         with self._arrived:
             self._arrived.wait_for(lambda: (peer, tag) in self._frames)
             return self._frames.pop((peer, tag))
@@ -117,6 +121,15 @@ class Channel:
         os.killpg(0, signal.SIGKILL)
 
 
+def check_process(worker: int) -> None:
+    """Raise UnsupportedOperation in another process than ``worker``: in a fork of it."""
+    if os.getpid() != worker:
+        raise UnsupportedOperation(
+            "unidev.group() in a forked child of a worker",
+            "only the worker itself exchanges with the others",
+        )
+
+
 def _key(frame: Frame) -> tuple[int, int]:
     if frame.kind == DATA:
         return frame.peer, frame.tag
@@ -128,4 +141,4 @@ def _reply(number: int) -> int:
     return number + 16
 
 
-__all__ = ["EVERYBODY", "Channel"]
+__all__ = ["EVERYBODY", "Channel", "check_process"]

@@ -74,12 +74,16 @@ def run(  # noqa: PLR0913  each is an option of its own
 
     Raises:
         WorkerFailedError: a worker raised, was killed, ended, returned while others waited, or did
-            not come; the one that failed first. No worker is left.
+            not come; the one that failed first.
         InvalidDataError: an argument is invalid, or cannot be sent to a worker.
         NotATensorError: an argument holds a tensor or a model: pass ``to_numpy(x)``.
         DeviceNotFoundError: there are not as many GPUs.
         RunError: the system does not let as many processes, or their files, be opened.
         UnsupportedOperation: this is a worker already, or the launcher is not available here.
+
+    However it ends, also by SIGKILL, it leaves no worker and nothing that a worker has started:
+    processes in sessions of their own are found by the variable UNIDEV_RUN_MARKS, unless their
+    environment was cleared.
     """
     if membership.current is not None:
         raise UnsupportedOperation("unidev.run in a worker", _why_not_here(membership.current))

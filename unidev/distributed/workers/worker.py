@@ -52,10 +52,14 @@ def main() -> None:
             _join()
         _import_main(own, main)
         result = _result(own, order["call"])
-    except BaseException as error:  # noqa: BLE001  also Ctrl-C and sys.exit: the parent must hear it
+    except BaseException as error:  # also Ctrl-C and sys.exit: the parent must hear it
+        if os.getpid() != own.process:  # a fork that the function has made: only a child of it
+            raise
         sys.stdout.flush()
         channel.report(FAILED, pickle.dumps(_described(error)))
     else:
+        if os.getpid() != own.process:
+            return
         sys.stdout.flush()
         channel.report(RESULT, result)
     channel.wait_for_finish()  # of a failed worker, its end

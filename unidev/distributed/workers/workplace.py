@@ -26,6 +26,7 @@ from unidev.contract.launcher import (
 )
 from unidev.distributed.messages.board import Board, board_bytes
 from unidev.distributed.messages.frames import ORDER, PARENT, Reader, Writer, widen
+from unidev.distributed.workers.guarding import end_marked, new_mark, with_mark
 from unidev.errors import UnsupportedOperation
 from unidev.support.child_processes import end_group
 
@@ -59,7 +60,11 @@ class _Worker(NamedTuple):
 
 
 class Workplace:
-    """Worker processes on this host, each the leader of a session of its own."""
+    """Worker processes on this host, each the leader of a session of its own.
+
+    All that they start has a mark in its environment, by which it is found at the end; if this
+    process is killed, a guard beside it looks for the mark.
+    """
 
     def __init__(self) -> None:
         if sys.platform == "win32":
@@ -69,6 +74,8 @@ class Workplace:
         self._running: set[int] = set()
         self._seen: dict[int, Progress] = {}
         self._helpers: list[subprocess.Popen[bytes]] = []
+        self._mark = new_mark()
+        self._guard: subprocess.Popen[bytes] | None = None
         self._files: list[int] = []
         self._crashes: list[IO[bytes]] = []
         self._board: Board | None = None
@@ -83,14 +90,15 @@ class Workplace:
         with tempfile.TemporaryFile() as file:
             _reserve(file, board_bytes(len(jobs)))
             self._board = Board(file.fileno(), len(jobs))
-            self.start_helpers(helpers)
+            self.start_helpers(helpers)  # and the guard, before the first worker
             for place, job in enumerate(jobs):
                 self._start_worker(job, place, len(jobs), file.fileno())
 
     def start_helpers(self, helpers: Sequence[HelperProcess]) -> None:
         """Start processes beside the workers."""
+        self._guard = self._guard or _start_guard(self._mark)
         for helper in helpers:
-            self._helpers.append(_start_helper(helper))
+            self._helpers.append(_start_helper(helper, with_mark(self._mark)))
 
     def wake(self) -> None:
         """Let ``events`` return, which waits in another thread."""
@@ -148,6 +156,10 @@ class Workplace:
         """End all that was started here."""
         for process in [worker.process for worker in self._workers.values()] + self._helpers:
             end_group(process)
+        if self._guard is not None:
+            end_marked(self._mark)
+            self._guard.kill()
+            self._guard.communicate()
         for fd in self._files:
             os.close(fd)
         for crash in self._crashes:
@@ -167,7 +179,7 @@ class Workplace:
         try:
             process = subprocess.Popen(  # noqa: S603  our own interpreter
                 [*_python(program), *map(str, words)],
-                env={**os.environ, **job.environment},
+                env={**os.environ, **job.environment, **with_mark(self._mark)},
                 stdin=subprocess.DEVNULL,
                 stdout=out[1],
                 stderr=err[1],
@@ -315,11 +327,22 @@ def _reserve(file: IO[bytes], size: int) -> None:
     file.flush()
 
 
-def _start_helper(helper: HelperProcess) -> subprocess.Popen[bytes]:
+def _start_guard(mark: str) -> subprocess.Popen[bytes]:
+    program = "from unidev.distributed.workers.guarding import keep_guard; keep_guard()"
+    return subprocess.Popen(  # noqa: S603  our own interpreter
+        [*_python(program), str(os.getpid()), mark],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _start_helper(helper: HelperProcess, mark: dict[str, str]) -> subprocess.Popen[bytes]:
     program = "from unidev.distributed.workers.guarding import main; main()"
     return subprocess.Popen(  # noqa: S603  our own interpreter
         [*_python(program), str(os.getpid()), *helper.arguments],
-        env={**os.environ, **helper.environment},
+        env={**os.environ, **helper.environment, **mark},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         start_new_session=True,
