@@ -147,7 +147,7 @@ class Twins:
         finally:
             try:
                 self._swap_back(swapped)
-            except KeyboardInterrupt:  # it may have come before those were held
+            except BaseException:  # a signal may have come before they were held
                 self._swap_back(swapped)
                 raise
 
