@@ -104,3 +104,49 @@ def test_every_verb_is_told_once_and_is_asked_for(backend, tmp_path):
     assert models[-2 * tensors :] == [
         ["load_parameters", *reading], ["load_parameters", *writing],
     ] * tensors  # fmt: skip
+
+
+SEVERAL = textwrap.dedent(
+    """
+    import json, unidev
+    from unidev import nn
+
+    if unidev.active_backend().name == "numpy":
+        net = {"bias": unidev.zeros(2, device="gpu:0")}
+    else:
+        with unidev.gpu(0):
+            net = nn.sequential(nn.dense(2, 2), nn.batch_norm(2))
+    x = unidev.ones((4, 2), device="gpu:0")
+    with unidev.trace_transfers() as trace, unidev.transfer_guard("forbid"):
+        both = unidev.DataParallel(net, ["gpu:0", "gpu:1"])
+        if unidev.active_backend().name != "numpy":
+            both(x)
+        with both.replica(1):
+            pass
+    assert trace.count, "nothing was recorded"
+    assert all(each.is_explicit for each in trace.transfers)
+    print(json.dumps(sorted({each.operation for each in trace.transfers})))
+    with unidev.trace_transfers() as trace:
+        for _ in unidev.prefetch([(unidev.ones(2), unidev.ones(3), unidev.ones(1))] * 4, "gpu:0"):
+            pass
+    (line,) = trace.by_line()
+    print(json.dumps([line.count, line.calls("prefetch")]))
+    """
+)
+
+
+@pytest.mark.parametrize("backend", HERE)
+def test_several_devices_and_batches_ahead_move_what_they_were_given(backend):
+    """No transfer of ``DataParallel`` is one that the user never wrote; a batch is one call."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
+    done = subprocess.run(
+        [sys.executable, "-c", SEVERAL],
+        env={**own, "UNIDEV_BACKEND": backend, "UNIDEV_SIMULATE": "2"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    verbs, ahead = map(json.loads, done.stdout.splitlines()[-2:])
+    assert set(verbs) <= {"DataParallel", "split_batch", "gather"}
+    assert ahead == [12, 4]

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import unidev
+from unidev.tracing.advice import remedy
 from unidev.tracing.call_site import Line
 from unidev.tracing.trace import LineTotal, Transfer
 
@@ -73,6 +74,28 @@ def test_advice_is_about_what_was_done(two_gpus):
     assert "what does not change to gpu:1 once" in advice_of(lambda: unidev.copy_to(y, "gpu:1"))
     assert "compute on gpu:0, where the data is" in advice_of(lambda: unidev.copy_to(x, "gpu:1"))
     assert advice_of(lambda: unidev.copy_to(x, "gpu:1"), times=9) == ""  # too few
+
+
+def test_advice_about_an_index_or_a_mask_is_not_that_about_a_sum(two_gpus):
+    def moved(operation):
+        line = Line("train.py", 3, "step", "")
+        return Transfer(
+            operation, unidev.gpu(0), unidev.cpu(), 8, (), 1e-3, "MainThread", line, False, True,
+            0.0, call=next(calls),
+        )  # fmt: skip
+
+    def said(operation):
+        total = LineTotal(Line("train.py", 3, "step", ""))
+        for _ in range(10):
+            total.add(moved(operation))
+        return total.advice
+
+    calls = iter(range(1000))
+    for operation in ("Tensor.__getitem__", "torch.masked_select", "ndarray.__setitem__"):
+        assert "keep the shape (`where`)" in said(operation)
+        assert "keep the shape (`where`)" in remedy(moved(operation))
+    assert "keep the sum on gpu:0" in said("Tensor.item")
+    assert "keep the shape" not in remedy(moved("Tensor.item"))
 
 
 def test_advice_counts_the_calls_over_all_routes(two_gpus):

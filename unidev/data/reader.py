@@ -5,11 +5,14 @@ from __future__ import annotations
 import _thread
 import atexit
 import os
+import signal
 import threading
 import time
 import weakref
 from collections import deque
 from contextlib import ExitStack
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.data.uploads import Ahead, Uploads
@@ -108,17 +111,19 @@ class _Ending(weakref.ref[Reader]):
         return own
 
     def __iter__(self) -> Iterator[None]:
-        is_interrupted = is_over = False
+        signals: set[int] = set()
+        is_over = False
         while not is_over:
             try:
                 with held_interrupts() as interrupts:
                     self.end(interrupts)
                     vars(self).clear()  # now: callbacks of what goes with it are Python code, too
-                    is_interrupted |= interrupts.taken()
+                    signals |= interrupts.taken()
                     is_over = True
             except KeyboardInterrupt:  # noqa: PERF203  before it was held, or after
-                is_interrupted = True
-        return iter(_thread.interrupt_main, None) if is_interrupted else iter(())
+                signals.add(signal.SIGINT)
+        raised = [partial(_thread.interrupt_main, signal.Signals(each)) for each in signals]
+        return chain(*[iter(each, None) for each in raised])
 
     def end(self, interrupts: held_interrupts) -> None:
         """Want no more batches, and wait for the thread; after Ctrl-C no longer than seconds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unidev.calls.boundary import call
+from unidev.calls.boundary import call, verb
 from unidev.calls.transfers import of_tensor
 from unidev.tensors.creating import uploader
 from unidev.tensors.host_data import is_host_array, put_copies
@@ -49,7 +49,7 @@ class Uploads:
     def put(self, batch: Any) -> Ahead:
         """A copy of ``batch``, which may be overwritten as soon as this returns."""
         # In a tuple, since a batch may be a string, say, which is no tree.
-        (there,) = put_copies((batch,), self._device, self._copy)
+        (there,) = verb(OPERATION, put_copies, (batch,), self._device, self._copy)
         made, self._made = self._made, {}
         waits = []
         for device, tensors in made.items():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from unidev.calls.boundary import call
 from unidev.parallel.packing import reduce_to, unrecorded, write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
@@ -37,12 +39,11 @@ class Statistics:
         if not before:
             self._changes.append([])
             return
-        with unrecorded(self._backend):
-            use = self._backend.collectives
-            self._changes.append([
-                use.combine(after, use.scale(use.pack([x]), -1.0), "sum")
-                for x, after in zip(before, self._packed(), strict=True)
-            ])  # fmt: skip
+        use, after = self._backend.collectives, self._packed()
+        self._changes.append(self._computed(lambda: [
+            use.combine(new, use.scale(use.pack([old]), -1.0), "sum")
+            for old, new in zip(before, after, strict=True)
+        ]))  # fmt: skip
         self._before = self._before or before  # the first replica's
 
     def average(self, rows: Sequence[int], device: Device, operation: str) -> None:
@@ -62,17 +63,18 @@ class Statistics:
             return
         use = self._backend.collectives
         for group, before, change in zip(self._groups(), self._before, changes, strict=True):
-            with unrecorded(self._backend):
-                shapes = [tuple(x.shape) for x in group]
-                new = use.unpack(use.combine(before, change, "sum"), shapes)
-            write(self._backend, group, new)
+            shapes = [tuple(x.shape) for x in group]
+            total = self._computed(partial(use.combine, before, change, "sum"))
+            write(self._backend, group, self._computed(partial(use.unpack, total, shapes)))
 
     def _packed(self) -> list[Tensor]:
-        groups = self._groups()
-        if not groups:
-            return []
+        pack = self._backend.collectives.pack
+        return [self._computed(partial(pack, group)) for group in self._groups()]
+
+    def _computed(self, function: Callable[[], Any]) -> Any:
+        """Its result, without a record of autograd's, or of a trace: some backends read tensors."""
         with unrecorded(self._backend):
-            return [self._backend.collectives.pack(group) for group in groups]
+            return call(self._backend, function, doing="averaging running statistics")
 
     def _groups(self) -> list[list[Tensor]]:
         by_dtype: dict[Any, list[Tensor]] = {}

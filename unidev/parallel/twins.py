@@ -6,7 +6,8 @@ from contextlib import contextmanager
 from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unidev.calls.boundary import errors_of
+from unidev.calls.boundary import call
+from unidev.calls.transfers import of_model
 from unidev.errors import DeviceMismatchError
 from unidev.parallel.packing import copied_to, write
 from unidev.support.interrupts import held_interrupts
@@ -64,18 +65,28 @@ class Twins:
         self._make(State.of(model, backend))
 
     def _make(self, state: State) -> None:
-        with errors_of(self.backend, f"copying a {kind_of(self.model)} for several devices"):
-            models, others = self.backend.models, self.devices[1:]
-            self._compiled = list(models.compiled(self.model, None))
-            self._parts = [*models.parts(self.model, None), *self._compiled]
-            self._twins = [[models.twin(part, device) for part in self._parts] for device in others]
-            self._targets: list[list[Tensor]] = []
-            for index in range(1, len(self.devices)):
-                with self._swapped(index):
-                    found = State.of(self.model, self.backend).tensors
-                    self._targets.append([found[path] for path in state.tensors])
-                    self._reseed(index)
+        model, backend, others = self.model, self.backend, self.devices[1:]
+        call(
+            backend, self._copy, state,
+            doing=f"copying a {kind_of(model)} for several devices",
+            operation=OPERATION,
+            transfers=lambda: [
+                each for device in others for each in of_model(OPERATION, model, device, backend)
+            ],
+        )  # fmt: skip
         self._state = state
+
+    def _copy(self, state: State) -> None:
+        models, others = self.backend.models, self.devices[1:]
+        self._compiled = list(models.compiled(self.model, None))
+        self._parts = [*models.parts(self.model, None), *self._compiled]
+        self._twins = [[models.twin(part, device) for part in self._parts] for device in others]
+        self._targets: list[list[Tensor]] = []
+        for index in range(1, len(self.devices)):
+            with self._swapped(index):
+                found = State.of(self.model, self.backend).tensors
+                self._targets.append([found[path] for path in state.tensors])
+                self._reseed(index)
 
     def _reseed(self, index: int) -> None:
         models = self.backend.models
@@ -147,7 +158,7 @@ class Twins:
         finally:
             try:
                 self._swap_back(swapped)
-            except KeyboardInterrupt:  # it may have come before those were held
+            except BaseException:  # a signal may have come before they were held
                 self._swap_back(swapped)
                 raise
 

@@ -63,7 +63,10 @@ def convert(
     Returns:
         A tensor, or a container of the same structure and types. On shared memory, what is written
         through one is read through the other; each keeps the memory alive. NumPy's arrays on
-        memory that nothing may write to are read-only.
+        memory that nothing may write to are read-only. The memory keeps its place and size: from
+        then on PyTorch refuses ``x.resize_`` to more elements, as after ``x.numpy()``, and NumPy
+        ``x.resize`` while the result exists. PyTorch does not refuse it on a GPU, nor
+        ``x.share_memory_()``: the result must not be used after these.
 
     Raises:
         NotATensorError, ContainerError: as of ``copy_to``.

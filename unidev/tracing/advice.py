@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from unidev.contract.device import Device
     from unidev.contract.tracer import PlannedTransfer
     from unidev.tracing.trace import LineTotal, Transfer
 
@@ -21,6 +22,11 @@ _LOOPS = (
 )  # fmt: skip
 """The framework's own loops, Keras's, which a program cannot look into."""
 _MODULES = ("keras", "mx", "mxnet", "np", "npx", "numpy", "paddle", "tf", "torch")
+_INDEXING = frozenset({
+    "argwhere", "getitem", "masked_select", "nonzero", "repeat_interleave", "setitem", "unique",
+    "where",
+})  # fmt: skip
+"""Operations that read an index, or how many elements their result has."""
 _SHOWN = ("print", "repr", "str", "format")
 
 
@@ -45,6 +51,11 @@ def advice(total: LineTotal) -> str:
 def remedy(transfer: PlannedTransfer) -> str:
     """What to do about an implicit transfer."""
     source, target = transfer.source, transfer.target
+    if target.kind == "cpu" and _is_index(transfer):
+        return (
+            f"It reads an index, or the size of its result, from {source}. Index with Python's "
+            "integers, keep the shape (`where`), or do it outside the guard."
+        )
     if target.kind == "cpu":
         what = "it" if transfer.shape is None or _is_one_number(transfer.shape) else "the result"
         return (
@@ -71,23 +82,36 @@ def spoken(operation: str) -> str:
 
 def _remedy_of_many(first: Transfer) -> str:
     source, target = first.source, first.target
-    if target.kind != "cpu":
-        if source.kind == "cpu":
-            return (
-                f"move what does not change to {target} once, beforehand, and the rest in larger "
-                "pieces"
-            )
-        return f"compute on {source}, where the data is, and move only the result"
+    if target.kind == "cpu":
+        return _remedy_of_many_readings(first, source)
+    if source.kind == "cpu":
+        return (
+            f"move what does not change to {target} once, beforehand, and the rest in larger pieces"
+        )
+    return f"compute on {source}, where the data is, and move only the result"
+
+
+def _remedy_of_many_readings(first: Transfer, source: Device) -> str:
     name = first.operation.lower()
     if any(word in name for word in _SHOWN):
         return f"each waits for {source}: print less often, or collect there and print at the end"
     if "bool" in name:
         return f"each waits for {source}: decide there (`where`), or check every hundred steps"
+    if _is_index(first):
+        return (
+            f"each waits for {source}, for an index or the size of the result: index with Python's "
+            "integers, or keep the shape (`where`)"
+        )
     if _is_one_number(first.shape):
         return f"keep the sum on {source} and read it once"
     return (
         f"keep the results on {source} and read them once, or reduce them there and read the result"
     )
+
+
+def _is_index(transfer: PlannedTransfer | Transfer) -> bool:
+    name = transfer.operation.rpartition(".")[2].strip("_")
+    return name in _INDEXING and _is_one_number(transfer.shape)
 
 
 def _is_one_number(shape: tuple[int, ...] | None) -> bool:

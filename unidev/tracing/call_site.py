@@ -73,6 +73,8 @@ class CallSites:
         self._lines: dict[tuple[str, int, str], Line] = {}
         self.elsewhere: Line | None = None
         """The line of another thread that this one works for, where there is none in this one."""
+        self.verb_call: int | None = None
+        """The number of the verb that is at work, for what has no line in this thread."""
 
     def pass_over(self, backend: Backend) -> None:
         """Do not attribute transfers to lines in the framework of ``backend`` or in its plugin."""
@@ -91,9 +93,17 @@ class CallSites:
         called = None
         while not self.is_of_user(frame):
             if frame.f_back is None:  # no user frame: called by a framework's callback
-                return self.elsewhere or self.line_of(start), _Call().number
+                number = _Call().number if self.verb_call is None else self.verb_call
+                return self.elsewhere or self.line_of(start), number
             called, frame = frame, frame.f_back
         return self.line_of(frame), _number_of(called)
+
+    def begin_verb(self) -> None:
+        """Give the transfers without a line in this thread one number, until ``verb_call = None``.
+
+        In a thread of unidev's own no frame of the user's marks the call that they belong to.
+        """
+        self.verb_call = next(_numbers)
 
     def line_of(self, frame: FrameType) -> Line:
         """The line that ``frame`` runs."""

@@ -157,14 +157,18 @@ class Recorder:
             close(self)
             return function(*arguments)
         outer = self._verb
+        if outer is None:
+            self.lines.begin_verb()
         is_own = outer is None or outer == operation
-        begun = [self._begin(moved, is_explicit, True) for moved in transfers] if is_own else []
-        self._verb = operation if outer is None else outer
-        start = time.perf_counter()
         try:
+            begun = [self._begin(moved, is_explicit, True) for moved in transfers] if is_own else []
+            self._verb = operation if outer is None else outer
+            start = time.perf_counter()
             result = function(*arguments)
         finally:
             self._verb = outer
+            if outer is None:
+                self.lines.verb_call = None
         seconds = time.perf_counter() - start
         total = sum(each.transfer.nbytes for each in begun if each is not None)
         for each in begun:

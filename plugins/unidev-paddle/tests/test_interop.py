@@ -40,3 +40,13 @@ def test_a_simulated_gpu_is_read_through_the_host() -> None:
     assert y.tolist() == [[1, 2]]
     with pytest.raises(UnsupportedOperation, match="simulated"):
         unidev.convert(x, "numpy", copy=False)
+
+
+def test_shared_memory_is_kept_when_its_tensor_is_resized():
+    x = paddle.ones([1000]).cpu()
+    y = unidev.convert(x, "numpy", copy=False)
+    x.resize_([100_000], fill_zero=True)
+    assert x.shape == [100_000]
+    others = [paddle.zeros([1000]).cpu() for _ in range(50)]  # would be in its memory
+    assert y.sum() == 1000
+    assert all(other.data_ptr() != y.ctypes.data for other in others)

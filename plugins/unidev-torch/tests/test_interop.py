@@ -218,3 +218,47 @@ def test_a_trace_shows_only_what_crosses_devices() -> None:
     (found,) = trace.transfers
     assert (found.operation, found.nbytes) == ("convert", 24)
     assert (str(found.source), str(found.target)) == ("cpu:0", "gpu:1")
+
+
+RESIZED: dict[str, Callable[[torch.Tensor], object]] = {
+    "resize_": lambda x: x.resize_(1_000_000),
+    "a resize_ of its base": lambda x: x._base.resize_(1_000_000),  # type: ignore[union-attr]
+    "its storage": lambda x: x.untyped_storage().resize_(0),
+}
+REPLACED: dict[str, Callable[[torch.Tensor], object]] = {
+    "set_": lambda x: x.set_(torch.ones(2)),  # type: ignore[call-overload]
+    "data": lambda x: setattr(x, "data", torch.ones(2)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "bool", "complex64"])
+@pytest.mark.parametrize("resize", RESIZED.values(), ids=RESIZED)
+def test_shared_memory_is_not_resized(resize: Callable[[torch.Tensor], object], dtype: str) -> None:
+    x = torch.ones(1000, dtype=getattr(torch, dtype))[:]
+    shared = load_backend("torch").interop.export(x)  # NumPy has no bfloat16
+    address = x.data_ptr()
+    with pytest.raises(RuntimeError, match="not resizable"):
+        resize(x)
+    assert torch.from_dlpack(shared).data_ptr() == x.data_ptr() == address
+
+
+@pytest.mark.parametrize("replace", REPLACED.values(), ids=REPLACED)
+def test_shared_memory_is_kept_when_its_tensor_gets_another(
+    replace: Callable[[torch.Tensor], object],
+) -> None:
+    x = torch.ones(1000)
+    y = unidev.convert(x, "numpy", copy=False)
+    replace(x)
+    others = [torch.zeros(1000) for _ in range(50)]  # would be in its memory
+    assert y.sum() == 1000
+    assert all(other.data_ptr() != y.ctypes.data for other in others)
+
+
+def test_a_buffer_that_is_shared_stays_when_its_model_is_placed() -> None:
+    model = torch.nn.Module()
+    model.register_buffer("ones", torch.ones(1000))
+    y = unidev.convert(model.ones, "numpy", copy=False)
+    unidev.place(model, "gpu:1")
+    others = [torch.zeros(1000) for _ in range(50)]  # would be in its memory
+    assert y.sum() == 1000
+    assert all(other.data_ptr() != y.ctypes.data for other in others)

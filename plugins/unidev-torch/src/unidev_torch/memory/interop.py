@@ -20,7 +20,7 @@ class TorchInterop(Interop):
     """Strided tensors."""
 
     def export(self, x: torch.Tensor) -> Any:
-        """Detached, and as a plain tensor."""
+        """Detached, and as a plain tensor; on the CPU its storage keeps its size from then on."""
         tensors.check_memory(x)
         if x.layout is not torch.strided or x.is_nested or x.is_quantized:
             raise UnsupportedOperation(
@@ -31,14 +31,20 @@ class TorchInterop(Interop):
             if not tensors.has_memory(x):
                 reason = f"a {type(x).__name__} has no memory"
                 raise UnsupportedOperation("sharing a tensor", reason)
-            x = x.detach().as_subclass(torch.Tensor)
+            x = x.as_subclass(torch.Tensor)
         if x.is_conj() or x.is_neg():
             raise UnsupportedOperation(
                 "sharing a tensor",
                 "its conjugate or negative bit is set, so that other frameworks would read other "
                 "values; those of x.resolve_conj().resolve_neg() they can",
             )
-        return _OfCpu(x) if x.is_cpu else _of_accelerator(x)
+        # A capsule keeps its tensor, not the storage: `place`, ``x.set_`` and ``x.data = y`` give x
+        # another one and would free this (2.13). So the capsule has a tensor of its own.
+        x = x.detach()
+        if not x.is_cpu:
+            return _of_accelerator(x)
+        _keep_from_resizing(x)
+        return _OfCpu(x)
 
     def adopt(self, exported: Any, is_read_only: bool) -> torch.Tensor:  # noqa: ARG002  PyTorch has no read-only tensors
         """``torch.from_dlpack``; of the CPU's memory by the capsule, which needs no questions."""
@@ -51,6 +57,16 @@ class TorchInterop(Interop):
         tensors.check_memory(x)
         plain = x.detach().resolve_conj().resolve_neg()
         return plain.to("cpu", copy=True, memory_format=torch.contiguous_format)
+
+
+def _keep_from_resizing(x: torch.Tensor) -> None:
+    """Let PyTorch refuse to resize the storage of ``x``, whose memory that would free.
+
+    PyTorch has this for storages of the CPU only, and does it in ``numpy`` alone, of which no
+    element is needed: NumPy may not have the dtype.
+    """
+    if x.untyped_storage().resizable():
+        x.as_strided((0,), (1,)).view(torch.uint8).numpy()
 
 
 _from_capsule = torch._C._from_dlpack
