@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 ENDS_WITHIN_S = 120.0
 STARTS_WITHIN_S = 300.0
+LEAVES_NOTHING_WITHIN_S = 20.0
 _MARK = "UNIDEV_ATTACK"
 
 _PLACE = """
@@ -169,7 +170,11 @@ class _Attacked:
             self.takes_s = time.monotonic() - began
             if child.returncode and self.name != "doctor":  # which finds that there is no GPU
                 return self._finding(moments, f"undisturbed, it ended with {child.returncode}")
-        left = [process.info["cmdline"] for process in _marked(mark)]
+        until = time.monotonic() + LEAVES_NOTHING_WITHIN_S
+        while (left := [process.info["cmdline"] for process in _marked(mark)]) and (
+            time.monotonic() < until  # whatever ends a run's processes is one of them itself
+        ):
+            time.sleep(0.05)
         if left:
             return self._finding(moments, f"left behind: {left}")
         if child.returncode not in (0, 1, 2, 130, -signal.SIGINT):

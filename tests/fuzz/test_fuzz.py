@@ -102,6 +102,7 @@ def test_what_hangs_is_left_or_torn_is_found(
 ) -> None:
     monkeypatch.setattr(interruptions, "PROGRAMS", {"place": program})
     monkeypatch.setattr(interruptions, "ENDS_WITHIN_S", 1)
+    monkeypatch.setattr(interruptions, "LEAVES_NOTHING_WITHIN_S", 0)
     monkeypatch.setattr(
         interruptions, "STARTS_WITHIN_S", 60 if expected != "no end within 1 s" else 1
     )
