@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hardware_report import children
 from hardware_report.outcome import Findings, NotRunError, Outcome
 from hardware_report.setting import need
-from unidev.conformance.reports.report import counts, from_document, read_document
 from unidev.hardware.machine import read_machine
 from unidev.support.wording import count_text
 
 if TYPE_CHECKING:
     from hardware_report.setting import Setting
-    from unidev.conformance.reports.report import Report
+
+    Report = dict[str, Any]
 
 LIMIT_S = 1750.0
 _NEEDED = ("pytest", "hypothesis", "click", "rich")
@@ -91,7 +92,7 @@ def _conform(
         found.expect(False, f"unidev conform wrote no report: {ended.briefly}")
         return found.outcome()
     found.expect(ended.code == 0, f"unidev conform: {ended.how}")
-    report = from_document(read_document(file.read_text(encoding="utf-8")))
+    report = json.loads(file.read_text(encoding="utf-8"))
     if visible is not None:
         value, count = visible
         found.remark(f"with CUDA_VISIBLE_DEVICES={value!r}")
@@ -104,24 +105,29 @@ def _conform(
 
 
 def _show(found: Findings, report: Report) -> None:
-    for each in report.header.configurations:
-        results = counts(r for r in report.results if r.configuration == each.name)
-        devices = ", ".join(f"{d.device} ({d.name})" for d in each.devices)
-        said = ", ".join(f"{number} {kind}" for kind, number in results.items())
-        found.remark(f"{each.name}: {devices}: {said}")
-    bad = [each for each in report.results if each.result in _BAD]
+    footer = report["footer"]
+    for each in report["header"]["configurations"]:
+        devices = ", ".join(f"{d['device']} ({d['name']})" for d in each["devices"])
+        counts = footer["counts_by_configuration"][each["name"]]
+        said = ", ".join(f"{number} {kind}" for kind, number in counts.items())
+        found.remark(f"{each['name']}: {devices}: {said}")
+    bad = [each for each in report["results"] if each["result"] in _BAD]
     if bad:
         found.table(
             "Checks that do not pass",
             ("check", "devices", "result", "required", "message"),
-            [(r.check, ", ".join(r.devices), r.result, r.required, r.message) for r in bad],
+            [
+                (r["check"], ", ".join(r["devices"]), r["result"], r["required"], r["message"])
+                for r in bad
+            ],
         )
     found.keep(
-        suite_version=report.header.suite_version,
-        seconds=round(report.header.seconds, 1),
-        counts=counts(report.results),
+        suite_version=report["header"]["suite_version"],
+        seconds=round(report["header"]["seconds"], 1),
+        counts=footer["counts"],
     )
 
 
 def _devices(report: Report) -> list[str]:
-    return [each.device for one in report.header.configurations for each in one.devices]
+    configurations = report["header"]["configurations"]
+    return [each["device"] for one in configurations for each in one["devices"]]

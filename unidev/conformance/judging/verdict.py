@@ -1,8 +1,4 @@
-"""The conclusion from the results: whether the backend conforms, and if not, why.
-
-Used when a report is written, and again when one is verified, which detects a verdict that does
-not follow from the results.
-"""
+"""The conclusion from the results: whether the backend conforms, and if not, why."""
 
 from __future__ import annotations
 

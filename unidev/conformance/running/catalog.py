@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from unidev.conformance.events import CheckEntry
     from unidev.conformance.kit.workbench import Workbench
-    from unidev.conformance.running.events import CheckEntry
 
 PROFILES = ("tensor", "train", "multi", "interop")
 GROUPS = (
@@ -52,7 +52,7 @@ class Check:
 
     def entry(self) -> CheckEntry:
         """The check as it appears in the events and the report."""
-        from unidev.conformance.running.events import CheckEntry
+        from unidev.conformance.events import CheckEntry
 
         return CheckEntry(
             check=self.id,

@@ -25,7 +25,7 @@ from unidev.contract.backend import Unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from unidev.conformance.running.events import CheckEntry
+    from unidev.conformance.events import CheckEntry
     from unidev.contract.backend_spec import BackendSpec
     from unidev.support.child_processes import Interruption
 
