@@ -165,6 +165,7 @@ def test_a_backend_without_a_simulator_is_judged_without(unidev, tmp_path) -> No
     [
         (["conform"], 2, "which backend?"),
         (["conform", "numpy", "--simulate", "65"], 2, "0<=x<=64"),
+        (["conform", "numpy", "--profile", "hardware", "--simulate", "2"], 2, "judges real GPUs"),
         (["conform", "numpy", "--profile", "nope"], 2, "no profile 'nope'; choose from: tensor"),
         (["conform", "numpy", "--only", "copy.zero"], 2, "Did you mean copy.zero"),
         (["conform", "numpy", "--only", ","], 2, "names no check"),

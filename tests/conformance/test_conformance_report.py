@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -42,6 +43,21 @@ def test_no_checks_and_no_configurations_are_no_conformance() -> None:
     assert judge(Report(header=report().header, results=())).name == "incomplete"
     assert verdict("pass pass pass", checks=()) == "incomplete"
     assert verdict("pass pass pass", configurations=()) == "incomplete"
+
+
+def test_without_a_real_gpu_the_profile_about_them_has_no_verdict() -> None:
+    assert verdict("pass not-applicable unsupported") == "conforms"
+    found = judge(report("pass not-applicable unsupported", profile="hardware"))
+    assert (found.name, found.reasons) == (
+        "incomplete", ("the profile is about real GPUs, and the framework has none here",),
+    )  # fmt: skip
+    host = report().header.configurations[0]
+    card = dataclasses.replace(host.devices[0], device="gpu:0")
+    here = (dataclasses.replace(host, devices=(*host.devices, card)),)
+    some = dataclasses.replace(report().header, profile="hardware", configurations=here)
+    made = report()
+    results = tuple(each for each in made.results if each.configuration == "host")
+    assert judge(Report(header=some, results=results)).name == "conforms"
 
 
 def test_what_no_configuration_could_check_is_named() -> None:

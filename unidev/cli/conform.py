@@ -27,8 +27,9 @@ Judge backend NAME: does it keep unidev's promises, and above all, does it copy?
 
 The checks run in child processes, first on the host's own devices, then on 1 and on 4 simulated
 GPUs; with --simulate N, on the host's own devices and on N simulated GPUs (0: on the host's own
-only). pytest.ini and conftest.py in the current folder, and PYTEST_ADDOPTS, are ignored. A child
-that crashes or hangs counts as a result; the remaining checks still run.
+only). The profile hardware is about real GPUs: it has the host's own devices alone. pytest.ini and
+conftest.py in the current folder, and PYTEST_ADDOPTS, are ignored. A child that crashes or hangs
+counts as a result; the remaining checks still run.
 
 \b
 Exit codes:
@@ -43,6 +44,7 @@ Exit codes:
 Examples:
   unidev conform numpy
   unidev conform torch --simulate 4 --report report.json --markdown report.md
+  unidev conform torch --profile hardware
   unidev conform torch --only copy.values_bit_exact --simulate 0
   UNIDEV_PLUGINS=my_module python -m unidev conform my_backend     (a plugin that is not installed)
 """
