@@ -79,7 +79,7 @@ WITH_TORCH = "uv|virtualenv" if SAID_TO_UV else "virtualenv"
 def install(
     session: nox.Session,
     *names: str,
-    extras: str = "conformance,examples",
+    extras: str = "bench,conformance,examples",
     versions: Mapping[str, list[str]] = FRAMEWORKS,
     constraints: tuple[str, ...] = (),
 ) -> None:
@@ -91,7 +91,7 @@ def install(
     session.install("hatchling>=1.25", "editables", "pip")
     session.install(
         "--no-compile", "--no-build-isolation", "-e", f".[{extras}]", *plugins, *frameworks,
-        "pytest-timeout>=2.3", "pytest-xdist>=3.6", "markdown-it-py>=3",
+        "pytest-timeout>=2.3", "pytest-xdist>=3.6", "jsonschema>=4.20", "markdown-it-py>=3",
         "mypy>=1.13", "pyyaml>=6", "types-psutil", *constraints,
     )  # fmt: skip
 
@@ -136,7 +136,7 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def core(session: nox.Session) -> None:
     """The core, its conformance suite and NumPy's mutants, with no framework but NumPy."""
-    install(session, extras="conformance,examples,notebooks")
+    install(session, extras="bench,conformance,examples,notebooks")
     session.install("--no-compile", COSMIC_RAY)
     session.run(*IN_TWO, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
 
@@ -166,7 +166,7 @@ def newest(session: nox.Session) -> None:
     """The core's tests on the newest Python, where there is one."""
     if session.python is False:
         session.skip(f"left out: there is no python{NEWEST} on the PATH that runs")
-    install(session, extras="conformance,examples,notebooks")
+    install(session, extras="bench,conformance,examples,notebooks")
     session.run(*IN_TWO, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
 
 
@@ -178,7 +178,7 @@ def lowest(session: nox.Session) -> None:
     sys.path.append("tools")
     from lowest_versions import lowest_versions
 
-    extras = ["conformance", "examples", "notebooks"]
+    extras = ["bench", "conformance", "examples", "notebooks"]
     # Not in `create_tmp`: the tests' folders would be there, too, and a pytest of a test in
     # one would find the settings of the checkout above it.
     oldest = session.cache_dir / "oldest.txt"

@@ -37,10 +37,9 @@ def test_it_conforms(environment, tmp_path):
     report = tmp_path / "report.json"
     done = run(environment, tmp_path, "-m", "unidev", "conform", "minimal", "--report", report)
     assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(report.read_text())
-    assert "pass" in json.dumps(found)
-    verified = run(environment, tmp_path, "-m", "unidev", "conform", "--verify", report)
-    assert verified.returncode == 0, verified.stdout + verified.stderr
+    footer = json.loads(report.read_text())["footer"]
+    assert footer["verdict"] == "conforms"
+    assert footer["counts"]["pass"] > 50
 
 
 def test_it_is_chosen_by_name(environment, tmp_path):

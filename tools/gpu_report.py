@@ -1,6 +1,6 @@
 """What unidev does on this machine's GPUs: ``python tools/gpu_report.py OUT``.
 
-Needs unidev's dependencies, jsonschema and one framework; neither an installed unidev nor a
+Needs unidev's dependencies, pytest, hypothesis and one framework; neither an installed unidev nor a
 network. Each step runs in a process with a limit. OUT gets ``gpu-report.json`` and
 ``gpu-report.md`` after each step, and the next run with the same OUT continues where this one
 stopped. Exit code 0: every step passed, or gave the reason why it did not run; 1: a step failed; 2:
@@ -21,12 +21,11 @@ sys.path[:0] = [str(ROOT / "tools"), str(ROOT)]
 from hardware_report import document, hardware_page, running  # noqa: E402  needs the path above
 from hardware_report.listed import read_list  # noqa: E402
 from hardware_report.markdown import counted  # noqa: E402
-from hardware_report.outcome import PASS  # noqa: E402
 from hardware_report.plan import STEPS, steps_of  # noqa: E402
 
 from unidev.support.child_processes import noticing_interruption  # noqa: E402
 
-EXIT_CODES = {PASS: 0, "fail": 1, document.INCOMPLETE: 3}
+EXIT_CODES = {document.PASS: 0, "fail": 1, document.INCOMPLETE: 3}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -68,7 +67,9 @@ def main(words: list[str] | None = None) -> int:
     options = parser().parse_args(words)
     if options.list:
         for step in STEPS:
-            print(f"{step.name:32}{'' if step.is_in_short else '(not in --short) '}{step.title}")
+            print(
+                f"{step.name:32}{'' if step.short is not None else '(not in --short) '}{step.title}"
+            )
         return 0
     if options.page:
         hardware_page.write()

@@ -130,7 +130,7 @@ def test_neither_does_what_the_user_or_a_plugin_named(tmp_path) -> None:
     lines = (
         ["info", "--verbose"], ["info", "--json"], ["info", "--capabilities"], ["doctor", "--json"],
         ["doctor", "--backend", name], ["conform", name], ["conform", "numpy", "--only", name],
-        ["conform", "--verify", name], ["bench", "--backend", name], ["trace", f"{name}.py"],
+        ["bench", "--backend", name], ["trace", f"{name}.py"],
         ["trace", name], [name],
     )  # fmt: skip
     program = (

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-from unidev.conformance.running.events import (
+from unidev.conformance.events import (
     CheckEntry,
     DeviceEntry,
     End,

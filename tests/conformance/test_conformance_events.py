@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unidev.conformance.running.events import (
+from unidev.conformance.events import (
     Capability,
     CheckEntry,
     DeviceEntry,

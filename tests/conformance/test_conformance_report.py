@@ -1,4 +1,4 @@
-"""A report of the suite: its verdict, and that one which was edited is refused."""
+"""A report of the suite: its verdict, and its JSON."""
 
 from __future__ import annotations
 
@@ -6,25 +6,10 @@ import dataclasses
 import json
 
 import pytest
-from made_reports import CHECKS, NASTY, report
+from made_reports import NASTY, report
 
-from unidev.conformance.judging import verify as verify_module
 from unidev.conformance.judging.verdict import judge
-from unidev.conformance.judging.verify import verify
-from unidev.conformance.reports.report import (
-    RESULTS,
-    Report,
-    ReportError,
-    expected_footer,
-    from_document,
-    to_document,
-    to_json,
-)
-
-
-@pytest.fixture(autouse=True)
-def these_checks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verify_module, "expected_checks", lambda _profile: CHECKS)
+from unidev.conformance.reports.report import RESULTS, Report, to_json
 
 
 def verdict(kinds: str, **header) -> str:
@@ -60,200 +45,31 @@ def test_no_checks_and_no_configurations_are_no_conformance() -> None:
     assert verdict("pass pass pass", configurations=()) == "incomplete"
 
 
+def test_without_a_real_gpu_the_profile_about_them_has_no_verdict() -> None:
+    assert verdict("pass not-applicable unsupported") == "conforms"
+    found = judge(report("pass not-applicable unsupported", profile="hardware"))
+    assert (found.name, found.reasons) == (
+        "incomplete", ("the profile is about real GPUs, and the framework has none here",),
+    )  # fmt: skip
+    host = report().header.configurations[0]
+    card = dataclasses.replace(host.devices[0], device="gpu:0")
+    here = (dataclasses.replace(host, devices=(*host.devices, card)),)
+    some = dataclasses.replace(report().header, profile="hardware", configurations=here)
+    made = report()
+    results = tuple(each for each in made.results if each.configuration == "host")
+    assert judge(Report(header=some, results=results)).name == "conforms"
+
+
 def test_what_no_configuration_could_check_is_named() -> None:
     limits = judge(report("pass not-applicable pass")).limits
     assert "applicable in no configuration that was run: copy.gradient" in limits[0]
 
 
-def test_a_report_comes_back_as_it_was_written() -> None:
-    text = to_json(report(message=NASTY)).encode().decode()
-    assert to_json(verify(text)) == text
-
-
 @pytest.mark.parametrize("kind", RESULTS)
-def test_a_report_of_every_result_comes_back_as_it_was_written(kind) -> None:
-    text = to_json(report(f"pass {kind} pass", "why"))
-    assert to_json(verify(text)) == text
-
-
-def test_a_report_with_any_line_cut_out_is_refused() -> None:
-    whole = report("pass unsupported fail", "said\nthis")
-    # The devices that a check used, and what was measured, follow from nothing else.
-    results = [dataclasses.replace(each, devices=(), evidence={}) for each in whole.results]
-    places = [
-        dataclasses.replace(each, calibration={"result": "pass"})
-        for each in whole.header.configurations
-    ]
-    header = dataclasses.replace(whole.header, configurations=tuple(places))
-    text = to_json(Report(header=header, results=tuple(results)))
-    lines = text.splitlines(keepends=True)
-    for number in range(len(lines)):
-        with pytest.raises(ReportError) as refusal:
-            verify("".join(lines[:number] + lines[number + 1 :]))
-        assert len(str(refusal.value)) > 20
-
-
-def test_a_report_cut_short_anywhere_is_refused() -> None:
-    text = to_json(report()).rstrip()
-    for length in range(0, len(text), 37):
-        with pytest.raises(ReportError, match="JSON"):
-            verify(text[:length])
-
-
-def edited(change) -> str:
-    document = to_document(report("pass unsupported fail"))
-    change(document)
-    return json.dumps(document)
-
-
-def drop_result(document) -> None:
-    del document["results"][1]
-
-
-def drop_check(document) -> None:
-    del document["header"]["checks"][0]
-
-
-def make_optional(document) -> None:
-    document["results"][0]["required"] = False
-
-
-def turn_into_pass(document) -> None:
-    for each in document["results"]:
-        each["result"] = "pass"
-
-
-def change_verdict(document) -> None:
-    document["footer"]["verdict"] = "conforms"
-
-
-def swap_results(document) -> None:
-    document["results"].reverse()
-
-
-def relax_check(document) -> None:
-    document["header"]["checks"][0]["needs"] = ["probe.gradient"]
-
-
-def other_suite(document) -> None:
-    document["header"]["suite_version"] = "0"
-
-
-def invent_result(document) -> None:
-    document["results"][0]["result"] = "perfect"
-
-
-def add_field(document) -> None:
-    document["header"]["stars"] = 5
-
-
-def other_format(document) -> None:
-    document["format_version"] = 2
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (drop_result, "the results lacks copy.gradient on host"),
-        (drop_check, "the list of checks lacks smoke.probe_calibrated"),
-        (make_optional, "differs from the list of checks in smoke.probe_calibrated on host"),
-        (turn_into_pass, "the footer's counts"),
-        (change_verdict, "the footer's verdict"),
-        (swap_results, "in another order"),
-        (relax_check, "list of checks differs from the suite's in smoke.probe_calibrated"),
-        (other_suite, "version 0 of the suite"),
-        (invent_result, "'perfect' is not one of"),
-        (add_field, "'stars' was unexpected"),
-        (other_format, "its format is version 2"),
-    ],
-)
-def test_a_report_that_was_edited_is_refused(change, said) -> None:
-    with pytest.raises(ReportError) as refusal:
-        verify(edited(change))
-    assert said in str(refusal.value)
-
-
-def carry_a_failure(document) -> None:
-    document["results"][0]["message"] = "the copy shares memory"
-
-
-def declare_what_is_unsupported(document) -> None:
-    document["header"]["configurations"][1]["capabilities"]["probe.gradient"]["supported"] = True
-
-
-def pass_what_is_declined(document) -> None:
-    document["results"][1].update(result="pass", message="")
-
-
-def drop_calibration(document) -> None:
-    document["header"]["configurations"][0]["calibration"] = {}
-
-
-def other_calibration(document) -> None:
-    document["results"][0]["evidence"] = {"seen": 1}
-
-
-def drop_configuration(document) -> None:
-    document["header"]["configurations"].pop()
-    del document["results"][3:]
-
-
-def drop_host(document) -> None:
-    del document["header"]["configurations"][0]
-    del document["results"][:3]
-
-
-def misname_configuration(document) -> None:
-    document["header"]["configurations"][1]["simulated"] = 0
-
-
-def claim_both(document) -> None:
-    document["header"]["command"] = "unidev conform numpy"
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        (carry_a_failure, "on host passes, but has the message of a failure: the copy shares"),
-        (declare_what_is_unsupported, "on simulate-2 is unsupported, but the backend declares"),
-        (pass_what_is_declined, "on host passes, but needs probe.gradient, which is declared"),
-        (drop_calibration, "the calibration of host is not the result of smoke.probe_calibrated"),
-        (other_calibration, "the calibration of host is not the result of smoke.probe_calibrated"),
-        (drop_configuration, "the list of configurations lacks simulate-2"),
-        (drop_host, "the list of configurations lacks host"),
-        (misname_configuration, "differ from their numbers of simulated devices"),
-        (claim_both, "the list of configurations lacks simulate-1, simulate-4"),
-    ],
-)
-def test_a_report_is_recounted_even_if_its_footer_was_made_to_match(change, said) -> None:
-    document = to_document(report("pass unsupported pass"))
-    change(document)
-    document["footer"] = expected_footer(from_document(document))
-    with pytest.raises(ReportError) as refusal:
-        verify(json.dumps(document))
-    assert said in str(refusal.value)
-
-
-def test_a_backend_without_a_simulator_is_judged_on_the_host_alone() -> None:
-    document = to_document(report("pass unsupported pass"))
-    drop_configuration(document)
-    document["header"]["configurations"][0]["capabilities"]["simulator"]["supported"] = False
-    document["footer"] = expected_footer(from_document(document))
-    assert verify(json.dumps(document))
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "not JSON"),
-        ("[]", "not a report"),
-        ("{}", "required property"),
-        ('{"a": 1, "a": 1}', "occurs twice"),
-        ('{"a": NaN}', "NaN"),
-        ("[" * 100_000, "not JSON"),
-        ('{"format_version": "x"}', "format_version"),
-    ],
-)
-def test_what_is_no_report_is_refused_with_what_it_is(text, said) -> None:
-    with pytest.raises(ReportError, match=said):
-        verify(text)
+def test_the_footer_has_the_verdict_and_its_grounds(kind) -> None:
+    made = report(f"pass {kind} pass", NASTY)
+    document = json.loads(to_json(made).encode())
+    assert document["results"][1]["result"] == kind
+    assert document["footer"]["verdict"] == judge(made).name
+    assert document["footer"]["reasons"] == list(judge(made).reasons)
+    assert sum(document["footer"]["counts"].values()) == len(document["results"]) == 6

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from unidev.conformance.events import End, EventReader, Finish, Problem, Refused
 from unidev.conformance.judging.expectations import Expectation
 from unidev.conformance.judging.outcomes import (
     InconclusiveError,
@@ -19,12 +20,11 @@ from unidev.conformance.judging.outcomes import (
     outcome_of,
 )
 from unidev.conformance.running.catalog import Check, all_checks
-from unidev.conformance.running.events import End, EventReader, Finish, Problem, Refused
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from unidev.conformance.running.events import Event
+    from unidev.conformance.events import Event
 
 REQUIRED = Check("copy.one", "It proves.", "tensor", True, ())
 NEEDING = Check("copy.two", "It proves.", "tensor", True, ("probe.write",))

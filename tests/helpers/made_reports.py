@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from unidev.conformance.events import CheckEntry
 from unidev.conformance.reports.report import Configuration, Header, Report, Result
-from unidev.conformance.running.events import CHILD_RESULTS, CheckEntry
 from unidev.registry.description import Capability, DeviceEntry
 
 NASTY = "<script>alert('1')</script> | `x` *y* ~~~~ \x00 \ud800 & [z](javascript:alert)"
@@ -31,7 +31,7 @@ def result(check: CheckEntry, configuration: str, kind: str, message: str = "") 
 
 
 def report(kinds: str = "pass unsupported pass", message: str = "", **header) -> Report:
-    first, second, _ = kinds.split()
+    _, second, _ = kinds.split()
     configurations = tuple(
         Configuration(
             name=name,
@@ -45,7 +45,6 @@ def report(kinds: str = "pass unsupported pass", message: str = "", **header) ->
                     link="javascript:alert(1)",
                 ),
             },
-            calibration={"result": first, **EVIDENCE} if first in CHILD_RESULTS else {},
         )
         for name, simulated in (("host", 0), ("simulate-2", 2))
     )

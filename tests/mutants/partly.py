@@ -208,3 +208,31 @@ def missing_native_device_becomes_the_cpu(backend: Any) -> None:
         if isinstance(spec, str) and found and found[1] >= self.device_count(found[0]):
             return "cpu", 0
         return found
+
+
+@mutant("copy.disjoint_across_devices", "copy.from_a_view")
+def large_copies_have_a_bit_flipped(backend: Any) -> None:
+    """One bit of a staging buffer is stuck, which only copies that fill it show."""
+    import numpy as np
+
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        made = copy(self, x, device, non_blocking)
+        if made.size > 100_000:
+            made.view(np.ndarray).reshape(-1).view(np.uint8)[7] ^= 1
+        return made
+
+
+@mutant("queued.read_at_once")
+def queued_copies_empty_their_source(backend: Any) -> None:
+    """With ``non_blocking`` the memory of the source is handed on, not copied."""
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        made = copy(self, x, device, non_blocking)
+        if non_blocking and x.flags.writeable:
+            x[...] = 0
+        return made

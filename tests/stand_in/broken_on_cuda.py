@@ -52,3 +52,28 @@ def waiting_makes_contexts(backend: Any) -> None:
         "synchronize",
         lambda self, device: device.kind == "gpu" and torch.accelerator.synchronize(device.native),
     )
+
+
+@mutant("cards.contexts_of_work", plugin=TORCH, simulated_count=0, profile="hardware")
+def copies_pass_by_the_first_gpu(backend: Any) -> None:
+    """Pinned memory, or a stream, that is made on ``cuda:0`` for a copy to any GPU."""
+    import torch
+
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        if device.kind == "gpu":
+            torch.empty(1, device="cuda:0")
+        return copy(self, x, device, non_blocking)
+
+
+@mutant("cards.memory_is_the_drivers", plugin=TORCH, simulated_count=0, profile="hardware")
+def what_others_hold_is_free(backend: Any) -> None:
+    """Free memory is the total less this process's tensors."""
+    read = backend.memory
+
+    @replace(backend)
+    def memory(self: Any, device: Any) -> Any:
+        found = read(self, device)
+        return found._replace(free_bytes=found.total_bytes - found.used_bytes)

@@ -34,5 +34,5 @@ def test_each_step_of_the_short_report_passes_or_needs_kernels(tmp_path: Path) -
     assert report["stand_in"]
     text = (tmp_path / document.MARKDOWN_NAME).read_text(encoding="utf-8")
     assert "it shows nothing about hardware" in text
-    assert "| models.lstm | not run | 0 | needs kernels |" in text
+    assert "| conform.hardware | not run | 0 | needs kernels |" in text
     assert json.dumps(report["machines"]).count("Stand-in GPU") >= 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import signal
@@ -11,17 +10,18 @@ import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gpu_report
-import jsonschema
 import pytest
 from hardware_report import children, document, listed, running
-from hardware_report.outcome import FAIL, NOT_RUN, PASS, Findings
-from hardware_report.plan import STEPS, Step, steps_of
-from hardware_report.setting import ROOT
+from hardware_report.document import FAIL, NOT_RUN, PASS, ROOT, Outcome, judged
+from hardware_report.plan import STEPS, VISIBLE, Step, steps_of, visible
 
 from unidev.support.child_processes import Interruption
+
+if TYPE_CHECKING:
+    from hardware_report.reading import Left
 
 PASSES = "answer('pass')"
 FAILS = "answer('fail', 'it is wrong')"
@@ -32,10 +32,10 @@ STARTS_ANOTHER = (
 )
 PROGRAM = """
 import json, sys, os
-FOLDER, PIDS = {folder!r}, {pids!r}
+PIDS = {pids!r}
 def answer(verdict, reason=None, **facts):
     told = dict(verdict=verdict, reason=reason, remarks=[], tables=[], facts=facts)
-    with open(os.path.join(FOLDER, "outcome.json"), "w") as file:
+    with open("outcome.json", "w") as file:
         json.dump(told, file)
 with open({log!r}, "a") as file:
     file.write({name!r} + " ")
@@ -83,13 +83,22 @@ class Frame:
         running.run(report, orders, self.said.append)
         return log.read_text().split() if log.exists() else []
 
-    def command(self, step: Step, backend: str, folder: Path, *, is_short: bool) -> list[str]:
-        assert (backend, is_short) == ("torch", True)
+    def step(self, name: str) -> Step:
         program = PROGRAM.format(
-            folder=str(folder), log=str(self.folder / "log"), name=step.name,
-            pids=str(self.folder / "pids"), body=self.bodies[step.name],
+            log=str(self.folder / "log"), name=name, pids=str(self.folder / "pids"),
+            body=self.bodies[name],
         )  # fmt: skip
-        return [sys.executable, "-X", "faulthandler", "-c", program]
+        file = self.folder / f"{name}.py"
+        file.write_text(program)
+        return Step(name, f"About {name}", (str(file),), outcome_in, self.limit_s)
+
+
+def outcome_in(left: Left) -> Outcome:
+    """What the program has answered."""
+    answer = left.folder / "outcome.json"
+    if not answer.exists():
+        return judged([f"its process gave no answer: {left.ended.how}"])
+    return Outcome(**json.loads(answer.read_text()))
 
 
 @pytest.fixture
@@ -97,10 +106,7 @@ def frame(tmp_path, monkeypatch):
     def make(**bodies: str) -> Frame:
         facts = f"answer('pass', **{MACHINE!r})"
         made = Frame(tmp_path, {running.FACTS: facts, **bodies})
-        monkeypatch.setattr(running, "command", made.command)
-        monkeypatch.setattr(
-            running, "step_named", lambda name: Step(name, f"About {name}", "", made.limit_s)
-        )
+        monkeypatch.setattr(running, "step_named", made.step)
         return made
 
     return make
@@ -141,6 +147,7 @@ def test_a_report_in_which_nothing_passes_does_not_pass(frame) -> None:
     given.bodies[running.FACTS] = ABSENT
     report = given.new()
     given.run(report)
+    assert results(report)["a"] == (NOT_RUN, "needs 1 GPU of torch; there: none")
     assert report["verdict"] == FAIL
 
 
@@ -253,22 +260,16 @@ def test_the_report_of_something_else_is_not_continued(frame, name) -> None:
 
 def test_a_file_that_is_not_a_report_is_refused(tmp_path) -> None:
     file = tmp_path / "gpu-report.json"
-    for text in ("{", "{}", '{"format": "unidev-gpu-report", "version": 2}'):
+    for text in ("{", "{}", '{"format": "unidev-gpu-report", "version": 1}'):
         file.write_text(text)
         with pytest.raises(document.ReportError, match="is not a report of this version"):
             document.read(file)
 
 
-def test_the_schema_wants_a_reason_for_all_but_a_pass(frame) -> None:
-    given = frame(a=FAILS)
-    report = given.new()
-    given.run(report)
-    report["results"][1]["reason"] = None
-    with pytest.raises(jsonschema.ValidationError):
-        document.check(report)
-    report["results"][1].update(verdict="pass", reason="it is wrong")
-    with pytest.raises(jsonschema.ValidationError):
-        document.check(report)
+def test_all_but_a_pass_have_a_reason() -> None:
+    for verdict, reason in ((FAIL, None), (NOT_RUN, None), (PASS, "it is wrong")):
+        with pytest.raises(ValueError, match="have a reason"):
+            Outcome(verdict, reason)
 
 
 def test_the_digest_of_the_sources_changes_with_any_of_them(tmp_path, monkeypatch) -> None:
@@ -293,32 +294,51 @@ def test_output_names_no_place_of_this_machine(tmp_path) -> None:
     assert str(ROOT) not in ended.said
 
 
-# -- what a step finds -----------------------------------------------------------------------------
-
-
-def test_a_step_passes_if_it_expected_something_and_all_of_it_holds() -> None:
-    found = Findings()
-    assert found.outcome().reason == "the step judged nothing"
-    found = Findings()
-    assert found.expect(True, "one is wrong")
-    assert found.outcome().verdict == PASS
-    found = Findings()
-    found.expect(True, "one is wrong")
-    for number in range(40):
-        found.expect(False, f"{number} is wrong")
-    outcome = found.outcome()
-    assert (outcome.verdict, outcome.reason) == (FAIL, "0 is wrong (and 39 more)")
-    assert outcome.remarks[0] == "1 is wrong"
-    assert len(outcome.remarks) < 15
+def test_a_step_fails_for_its_first_problem_and_names_the_others() -> None:
+    assert judged([]) == Outcome(PASS)
+    found = judged(["one is wrong", "two is", "three is"])
+    assert (found.verdict, found.reason) == (FAIL, "one is wrong (and 2 more)")
+    assert found.remarks == ["two is", "three is"]
 
 
 # -- the plan --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
-def test_a_step_has_a_function_that_takes_its_options(step) -> None:
-    inspect.signature(step.function()).bind("a setting", **step.options)
+def test_a_step_runs_a_program_that_there_is(step) -> None:
+    words = step.command("torch", is_short=True)
     assert step.title
+    assert words[3] == "-m" or Path(words[3]).is_file()
+    assert not [word for word in words if "{" in word]
+
+
+def test_a_step_that_cannot_run_here_says_why(frame, monkeypatch) -> None:
+    given = frame(a=PASSES)
+    report = given.new()
+    given.run(report)
+    orders = running.Orders(given.out, set(), {}, 0.0, Interruption(), simulated=2)
+
+    def why(**changes: Any) -> str | None:
+        step = Step("a", "About a", ("-c", "pass"), outcome_in, **changes)
+        return running._unable(step, report, orders)
+
+    assert why(is_simulated_too=True) is None
+    assert why() == "simulated devices cannot show it"
+    assert (why(least=8) or "").startswith("needs 8 GPUs of torch; there: gpu:0 (NVIDIA H200")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert (why(needs=("sklearn", "click")) or "").startswith("needs scikit-learn click, which")
+    assert why(visible="uuid", is_simulated_too=True) is None
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert why(visible="uuid", is_simulated_too=True) == "CUDA_VISIBLE_DEVICES is set already"
+
+
+def test_variables_arrange_the_gpus() -> None:
+    machine = {**MACHINE, "devices": ["gpu:0", "gpu:1"]}
+    shown = {how: visible(how, machine) for how in VISIBLE}
+    assert shown == {
+        "empty": ("", 0), "index": ("1", 1), "reordered": ("1,0", 2), "uuid": ("GPU-1", 1),
+    }  # fmt: skip
+    assert visible("uuid", {**machine, "gpus": []}) is None
 
 
 def test_no_two_steps_have_one_name() -> None:
@@ -348,9 +368,9 @@ def test_every_example_and_every_benchmark_of_devices_is_a_step() -> None:
 
 def test_steps_that_a_stand_in_cannot_run_are_read_with_their_reasons(tmp_path) -> None:
     file = tmp_path / "steps"
-    file.write_text("# why\ncopies.to_gpu: needs kernels  # all\n\nbench.table: needs kernels\n")
-    assert listed.read_list(file, ["copies.to_gpu"]) == {"copies.to_gpu": "needs kernels"}
-    for text in ("copies.to_gpu", "copies.to_gpu:", "copies.to_mars: needs a rocket"):
+    file.write_text("# why\ndoctor.healthy: needs kernels  # all\n\nbench.table: needs kernels\n")
+    assert listed.read_list(file, ["doctor.healthy"]) == {"doctor.healthy": "needs kernels"}
+    for text in ("doctor.healthy", "doctor.healthy:", "doctor.mars: needs a rocket"):
         file.write_text(f"# one\n{text}\n")
         with pytest.raises(document.ReportError, match="line 2: not a step and a reason"):
             listed.read_list(file, [])
@@ -380,12 +400,15 @@ def command(tmp_path):
 
 
 def test_the_command_runs_where_unidev_is_not_installed(command, tmp_path) -> None:
-    words = ("out", "--backend", "numpy", "--short", "--only", "memory.peak")
+    words = ("out", "--backend", "numpy", "--short", "--only", "doctor.healthy")
     done = command(*words, "--commit", "0" * 40)
     assert done.returncode == 3, done.stderr
     report = json.loads((tmp_path / "out/gpu-report.json").read_text())
     reason = "needs 1 GPU of numpy; there: none"
-    assert results(report) == {"facts.machine": (NOT_RUN, reason), "memory.peak": (NOT_RUN, reason)}
+    assert results(report) == {
+        "facts.machine": (NOT_RUN, reason),
+        "doctor.healthy": (NOT_RUN, reason),
+    }
     assert done.stderr.splitlines()[-1].startswith("incomplete: 2 not run, ")
     assert command("out", "--backend", "torch", "--short").returncode == 2
     assert "other backend" in command("out", "--backend", "torch", "--short").stderr

@@ -6,7 +6,7 @@ import json
 
 import pytest
 from hardware_report import document, hardware_page
-from hardware_report.outcome import FAIL, NOT_RUN, PASS
+from hardware_report.document import FAIL, NOT_RUN, PASS
 from test_gpu_report_frame import MACHINE
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hardware_report.setting import ROOT
+from hardware_report.document import ROOT
 from unidev.support import child_processes
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""``gpu-report.json``: written after each step, checked by a schema, and read to resume."""
+"""``gpu-report.json``: written after each step, and read to resume."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ import datetime
 import hashlib
 import json
 import subprocess
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jsonschema  # type: ignore[import-untyped]
-
-from hardware_report.outcome import FAIL, PASS
-from hardware_report.setting import ROOT
 from unidev.support.atomic_file import write_whole
 from unidev.support.version import __version__
 
@@ -21,11 +18,14 @@ if TYPE_CHECKING:
 
     Report = dict[str, Any]
 
-FORMAT, VERSION = "unidev-gpu-report", 1
+ROOT = Path(__file__).parents[2]
+"""unidev's checkout."""
+FORMAT, VERSION = "unidev-gpu-report", 2
+PASS, FAIL, NOT_RUN = "pass", "fail", "not run"
+VERDICTS = (PASS, FAIL, NOT_RUN)
 JSON_NAME, MARKDOWN_NAME = "gpu-report.json", "gpu-report.md"
 INCOMPLETE = "incomplete"
 
-_SCHEMA = Path(__file__).with_name("schema.json")
 _SOURCES = ("unidev", "plugins", "tools", "examples", "benchmarks")
 _IDENTITY = ("format", "version", "backend", "short", "stand_in", "commit", "sources", "planned")
 """A report is resumed only where these are the same."""
@@ -33,6 +33,38 @@ _IDENTITY = ("format", "version", "backend", "short", "stand_in", "commit", "sou
 
 class ReportError(ValueError):
     """A file that is not a report, or is the report of something else."""
+
+
+@dataclass
+class Outcome:
+    """The verdict of a step, and what it is based on; plain values, for JSON."""
+
+    verdict: str
+    reason: str | None = None
+    """Why it fails or did not run; None for a pass."""
+    remarks: list[str] = field(default_factory=list)
+    tables: list[dict[str, Any]] = field(default_factory=list)
+    """Each has a ``title``, ``columns`` and ``rows``, whose cells are text."""
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (self.verdict == PASS) is not (self.reason is None):
+            raise ValueError(f"all but a pass have a reason: {self}")
+
+    def add_table(
+        self, title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]
+    ) -> None:
+        """Report a table."""
+        cells = [[str(cell) for cell in row] for row in rows]
+        self.tables.append({"title": title, "columns": list(columns), "rows": cells})
+
+
+def judged(problems: Sequence[str]) -> Outcome:
+    """A pass, or a failure for the first of these reasons, with the others as remarks."""
+    if not problems:
+        return Outcome(PASS)
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return Outcome(FAIL, f"{problems[0]}{more}", list(problems[1:]))
 
 
 def new_report(
@@ -82,24 +114,15 @@ def read(file: Path) -> Report:
     """The report in ``file``.
 
     Raises:
-        ReportError: it is not one, by the schema.
+        ReportError: it is not one of this version.
     """
     try:
         report: Report = json.loads(file.read_text(encoding="utf-8"))
-        check(report)
-    except (ValueError, jsonschema.ValidationError) as error:
+        if (report["format"], report["version"]) != (FORMAT, VERSION):
+            raise ReportError(f"{file} is not a report of this version")
+    except (ValueError, LookupError, TypeError) as error:
         raise ReportError(f"{file} is not a report of this version: {error}") from error
     return report
-
-
-def check(report: Report) -> None:
-    """Check the report by the schema.
-
-    Raises:
-        jsonschema.ValidationError: it does not follow the schema.
-    """
-    schema = json.loads(_SCHEMA.read_text(encoding="utf-8"))
-    jsonschema.Draft202012Validator(schema).validate(report)
 
 
 def record(report: Report, result: dict[str, Any]) -> None:
@@ -130,7 +153,6 @@ def left(report: Report) -> list[str]:
 
 def write(report: Report, folder: Path) -> None:
     """Write the JSON, completely or not at all."""
-    check(report)
     text = json.dumps(report, indent=1, ensure_ascii=False)
     write_whole(folder / JSON_NAME, text + "\n")
 

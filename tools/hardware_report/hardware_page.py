@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hardware_report.document import ReportError, read
+from hardware_report.document import PASS, ROOT, ReportError, read
 from hardware_report.markdown import counted, table, to_markdown
-from hardware_report.outcome import PASS
-from hardware_report.setting import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +26,8 @@ Nothing: no report of a real GPU has been committed. What unidev promises for GP
 frameworks' sources, from simulated devices, and from PyTorch's CUDA build on a stand-in for CUDA
 whose kernels do nothing.
 
-To add a report, on a machine with a GPU, unidev's dependencies, jsonschema and one framework:
+To add a report, on a machine with a GPU, unidev's dependencies, pytest, hypothesis and one
+framework:
 
 ```sh
 python tools/gpu_report.py out --backend torch      # continues where it stopped

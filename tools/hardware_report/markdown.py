@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from hardware_report.outcome import FAIL, NOT_RUN, PASS, VERDICTS
+from hardware_report.document import FAIL, NOT_RUN, PASS, VERDICTS
 from unidev.support.wording import bytes_text, one_line
 
 if TYPE_CHECKING:

@@ -1,134 +1,149 @@
-"""The steps, in the order in which they run: cheap and telling ones first."""
+"""The steps, in the order in which they run: cheap and telling ones first.
+
+Each is a program that a user runs, too, and a reader of what it leaves. What the profiles of
+``unidev conform`` prove on real GPUs has no step of its own: copies of any dtype, layout and route
+(``copy.*``, ``pinned.*``, ``queued.*``), memory (``statistics.*``, ``scarcity.*``), contexts
+(``contexts.*``, ``cards.*``), models (``placing.*``, ``training_sequences.*``, ``moving.*``).
+"""
 
 from __future__ import annotations
 
-import importlib
-from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hardware_report import reading
+from hardware_report.document import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from hardware_report.outcome import Outcome
+    from hardware_report.document import Outcome
+    from hardware_report.reading import Left
 
-NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+HARDWARE = "simulated devices cannot show it"
+_SHORT = "copy,pinned,queued,statistics,scarcity,contexts"
+"""Groups of the profile ``tensor`` that are about memory and the bus."""
+_LIST = "devices,smoke"
+"""Groups that show which devices there are."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step: a function of ``hardware_report.steps``, and how long it may take."""
+    """One step: a program, how long it may take, and how what it leaves is read."""
 
     name: str
     """``subject.what``; the subject is a heading of the report."""
     title: str
-    target: str
-    """``module:function``; the module is imported in the step's own process."""
-    limit_s: float = 120.0
-    options: Mapping[str, Any] = field(default_factory=lambda: NO_OPTIONS)
-    """Passed to the function."""
-    is_in_short: bool = True
-    """Whether it is part of the short report."""
+    words: tuple[str, ...]
+    """After the interpreter; ``{backend}`` is the framework's, ``report.json`` in its folder."""
+    read: Callable[[Left], Outcome]
+    limit_s: float = 660.0
+    least: int = 1
+    """How many GPUs it needs."""
+    needs: tuple[str, ...] = ()
+    """Modules without which it does not run."""
+    visible: str | None = None
+    """How ``CUDA_VISIBLE_DEVICES`` is set: one of ``VISIBLE``."""
+    short: tuple[str, ...] | None = ()
+    """Further words in the short report; None: it is not part of that."""
+    is_simulated_too: bool = False
+    """Whether it shows anything without real GPUs."""
 
-    def function(self) -> Callable[..., Outcome]:
-        """The function itself."""
-        module, _, name = self.target.partition(":")
-        found = getattr(importlib.import_module(f"hardware_report.steps.{module}"), name)
-        return cast("Callable[..., Outcome]", found)
+    def command(self, backend: str, *, is_short: bool) -> list[str]:
+        """The command line."""
+        words = [*self.words, *((self.short or ()) if is_short else ())]
+        return [sys.executable, "-X", "faulthandler", *(w.format(backend=backend) for w in words)]
 
 
-def _conform() -> Iterator[Step]:
-    for profile in ("tensor", "train", "multi", "interop"):
-        for how, title in (("real", "on the real GPUs"), ("simulated", "on two simulated GPUs")):
-            yield Step(
-                f"conform.{profile}_{how}",
-                f"The profile {profile} {title}",
-                f"conform:{how}",
-                1800.0,
-                {"profile": profile},
-                is_in_short=False,
-            )
-    for how, title in (
-        ("empty", "none"), ("index", "one, by its index"), ("reordered", "all, in reverse order"),
-        ("uuid", "one, by its UUID"),
-    ):  # fmt: skip
-        yield Step(
-            f"conform.visible_{how}",
-            f"The profile tensor where CUDA_VISIBLE_DEVICES shows {title}",
-            "conform:arranged",
-            1800.0,
-            {"how": how},
-        )
+VISIBLE = {
+    "empty": "none", "index": "one, by its index", "reordered": "all, in reverse order",
+    "uuid": "one, by its UUID",
+}  # fmt: skip
+
+
+def _conform(
+    name: str, title: str, *more: str, short: tuple[str, ...] | None = None, **given: object
+) -> Step:
+    words = ("-m", "unidev", "conform", "{backend}", "--report", "report.json", *more)
+    return Step(
+        f"conform.{name}", title, words, reading.conformance, 1800.0,
+        needs=("pytest", "hypothesis"), short=short, **given,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _suite() -> Iterator[Step]:
+    real: dict[str, tuple[str, ...] | None] = {
+        "tensor": ("--only", _SHORT), "train": ("--only", "placing,value_and_grad"),
+        "multi": None, "interop": None,
+    }  # fmt: skip
+    for profile, short in real.items():
+        chosen = ("--profile", profile, "--simulate")
+        title = f"The profile {profile}"
+        yield _conform(f"{profile}_real", f"{title} on the real GPUs", *chosen, "0", short=short)
+        yield _conform(
+            f"{profile}_simulated", f"{title} on two simulated GPUs", *chosen, "2",
+            is_simulated_too=True,
+        )  # fmt: skip
+    for how, what in VISIBLE.items():
+        yield _conform(
+            f"visible_{how}", f"The profile tensor where CUDA_VISIBLE_DEVICES shows {what}",
+            "--simulate", "0", short=("--only", _LIST), visible=how,
+            least=2 if how == "reordered" else 1,
+        )  # fmt: skip
 
 
 def _examples() -> Iterator[Step]:
+    plots = ("sklearn", "matplotlib")
     for name, needs, least in (
         ("use_gpu", (), 1),
         ("place_model", (), 1),
         ("logging_the_loss", (), 1),
         ("own_optimizer", (), 1),
-        ("train_digits", ("sklearn", "matplotlib"), 1),
+        ("train_digits", plots, 1),
         ("why_is_my_gpu_slow", (), 1),
         ("checkpoint_across", (), 1),
         ("model_parallel", (), 2),
-        ("multi_gpu", ("sklearn",), 2),
-        ("multi_gpu_from_scratch", ("sklearn",), 2),
-        ("many_machines", ("sklearn", "matplotlib"), 2),  # its workers, by default, on one machine
+        ("multi_gpu", plots[:1], 2),
+        ("multi_gpu_from_scratch", plots[:1], 2),
+        ("many_machines", plots, 2),  # its workers, by default, on one machine
     ):
-        title = f"The example {name}.py"
-        options = {"name": name, "needs": needs, "least": least}
-        yield Step(f"examples.{name}", title, "programs:example", 660.0, options)
+        yield Step(
+            f"examples.{name}", f"The example {name}.py", (str(ROOT / f"examples/{name}.py"),),
+            reading.example(name), needs=needs, least=least, is_simulated_too=True,
+        )  # fmt: skip
 
 
 def _benchmarks() -> Iterator[Step]:
-    for name, least in (
-        ("overhead", 1),
-        ("copies", 1),
-        ("batches", 1),
-        ("interop", 1),
-        ("models", 1),
-        ("parallel", 8),
-    ):
+    names = ("memcpy", "overhead", "copies", "batches", "interop", "models", "parallel")
+    for name in names:
+        file = str(ROOT / f"benchmarks/{name}.py")
         yield Step(
-            f"benchmarks.{name}",
-            f"benchmarks/{name}.py on gpu:0",
-            "programs:benchmark",
-            660.0,
-            {"name": name, "least": least},
-            is_in_short=False,
-        )
+            f"benchmarks.{name}", f"benchmarks/{name}.py on gpu:0",
+            (file, "--backend", "{backend}", "--device", "gpu:0"), reading.benchmark,
+            least=8 if name == "parallel" else 1, short=() if name == "memcpy" else None,
+        )  # fmt: skip
 
+
+EACH_S = 200
+"""For each device: with one GPU, a machine that is lent for ten minutes at a time can finish."""
 
 STEPS = (
     # Simulated devices are built in it, where there are none yet.
-    Step("facts.machine", "The machine, its driver and the framework", "facts:machine", 600.0),
-    Step("copies.to_gpu", "From the host to each GPU, of any layout, also pinned", "copies:to_gpu"),
-    Step("copies.to_host", "From each GPU to the host", "copies:to_host"),
-    Step("copies.within_gpu", "On each GPU, to new memory", "copies:within_gpu"),
-    Step("copies.between_gpus", "From each GPU to each other", "copies:between_gpus"),
-    Step("copies.views_on_gpu", "Of views of tensors on each GPU", "copies:views_on_gpu"),
-    Step("memory.counts", "Counts of memory, against the driver's", "memory:counts"),
-    Step("memory.peak", "Peak memory, also as the first use of a GPU", "memory:peak"),
-    Step("memory.lack", "A request for more memory than there is", "memory:lack"),
-    Step("contexts.calls", "The contexts that calls leave in a cold process", "contexts:of_calls",
-         600.0),
-    Step("models.own_net", "unidev's net, trained on each GPU", "models:own_net"),
-    *(
-        Step(f"models.{kind}", f"A model that moves while it trains: {what}", "models:torch_model",
-             options={"kind": kind})
-        for kind, what in (
-            ("adam", "AdamW"), ("adam_fused", "AdamW, fused"),
-            ("adam_capturable", "AdamW, capturable"), ("lstm", "LSTM"), ("tied", "tied weights"),
-            ("bf16", "bfloat16"),
-        )
-    ),
-    Step("trace.profiler", "Traced transfers, against the profiler's", "trace:against_profiler"),
-    Step("assert.reported", "An assertion that fails on the GPU, and which call reports it",
-         "device_assert:reported", 600.0),
+    Step("facts.machine", "The machine, its driver and the framework",
+         ("-m", "hardware_report.facts", "{backend}"), reading.machine, is_simulated_too=True),
+    Step("doctor.healthy", "unidev doctor: the framework sees every GPU that the driver sees",
+         ("-m", "unidev", "doctor", "--json", "--backend", "{backend}"), reading.diagnosis),
+    _conform("hardware", "The profile hardware: what only real GPUs show", "--profile", "hardware",
+             short=()),
     *_examples(),
-    Step("bench.cuda", "copy_to against cudaMemcpy", "bench:against_cuda", 300.0),
-    *_conform(),
-    Step("bench.table", "unidev bench", "bench:table", 3600.0, is_in_short=False),
+    Step("trace.example", "unidev trace of an example",
+         ("-m", "unidev", "trace", "--json", "report.json",
+          str(ROOT / "examples/why_is_my_gpu_slow.py")), reading.trace, is_simulated_too=True),
+    *_suite(),
+    Step("bench.table", "unidev bench",
+         ("-m", "unidev", "bench", "--backend", "{backend}", "--json", "--full", "--limit",
+          str(EACH_S)), reading.bench, 3600.0, short=None),
     *_benchmarks(),
 )  # fmt: skip
 
@@ -140,4 +155,20 @@ def step_named(name: str) -> Step:
 
 def steps_of(*, is_short: bool) -> list[Step]:
     """The steps of the complete or the short report."""
-    return [each for each in STEPS if each.is_in_short or not is_short]
+    return [each for each in STEPS if each.short is not None or not is_short]
+
+
+def visible(how: str, machine: Mapping[str, object]) -> tuple[str, int] | None:
+    """A value of ``CUDA_VISIBLE_DEVICES``, and how many GPUs it shows; None: there is no UUID."""
+    devices, gpus = machine["devices"], machine["gpus"]
+    assert isinstance(devices, list)
+    assert isinstance(gpus, list)
+    count = len(devices)
+    if how == "uuid":
+        undivided = (gpu["uuid"] for gpu in gpus if gpu["uuid"] and not gpu["mig_uuids"])
+        uuid = next(undivided, None)
+        return None if uuid is None else (uuid, 1)
+    return {
+        "empty": ("", 0), "index": (str(count - 1), 1),
+        "reordered": (",".join(map(str, reversed(range(count)))), count),
+    }[how]  # fmt: skip

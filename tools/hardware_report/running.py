@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import importlib.util
 import os
 import shutil
 import sys
@@ -14,23 +14,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hardware_report import children, document
-from hardware_report.child import ANSWER
+from hardware_report.document import FAIL, NOT_RUN, ROOT, Outcome
 from hardware_report.markdown import to_markdown
-from hardware_report.outcome import FAIL, NOT_RUN, PASS, Outcome
-from hardware_report.plan import step_named
-from hardware_report.setting import ROOT
+from hardware_report.plan import HARDWARE, step_named, visible
+from hardware_report.reading import Left
 from unidev.support.atomic_file import write_whole
+from unidev.support.wording import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
-    from hardware_report.children import Ended
     from hardware_report.document import Report
     from hardware_report.plan import Step
     from unidev.support.child_processes import Interruption
 
 FACTS = "facts.machine"
 """Runs each time, since a report may be resumed on another machine."""
+
+
+DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+"""Distributions whose modules have another name."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,13 @@ def run(report: Report, orders: Orders, say: Callable[[str], None]) -> None:
             return
         step = step_named(name)
         say(f"{name}: {step.title}")
-        result = _left_out(step, orders.left_out) or _run_step(step, report, orders)
+        reason = orders.left_out.get(name) or (
+            None if name == FACTS else _unable(step, report, orders)
+        )
+        if reason is None:
+            result = _run_step(step, report, orders)
+        else:
+            result = _result(step, Outcome(NOT_RUN, reason), 0.0, None, None)
         if result is None:
             say(f"{name}: cut short; it runs again next time")
             return
@@ -68,7 +77,7 @@ def run(report: Report, orders: Orders, say: Callable[[str], None]) -> None:
 
 
 def _keep(report: Report, result: dict[str, Any]) -> None:
-    if result["step"] == FACTS and result["verdict"] == PASS:
+    if result["step"] == FACTS and result["facts"].get("devices"):
         key = _key(result["facts"])
         report["machines"][key] = result["facts"]
         result["machine"], result["facts"] = key, {}
@@ -82,40 +91,57 @@ def _key(machine: Mapping[str, Any]) -> str:
     return f"{', '.join(cards)}; driver {machine['driver']}; {versions}"
 
 
-def _left_out(step: Step, left_out: Mapping[str, str]) -> dict[str, Any] | None:
-    if step.name not in left_out:
-        return None
-    return _result(step, Outcome(NOT_RUN, left_out[step.name]), 0.0, None, None)
+def _machine(report: Report) -> Mapping[str, Any]:
+    """The facts about this machine; without any, it has no GPU."""
+    of_facts = next((r for r in report["results"] if r["step"] == FACTS), {"machine": None})
+    found: Mapping[str, Any] = report["machines"].get(of_facts["machine"], {"devices": []})
+    return found
+
+
+def _unable(step: Step, report: Report, orders: Orders) -> str | None:
+    """Why the step cannot run here, if it cannot."""
+    machine = _machine(report)
+    missing = [each for each in step.needs if importlib.util.find_spec(each) is None]
+    if missing:
+        names = " ".join(DISTRIBUTIONS.get(each, each) for each in missing)
+        return f"needs {names}, which {sys.executable} does not have"
+    if len(machine["devices"]) < step.least:
+        there = ", ".join(machine["devices"]) or "none"
+        return f"needs {count_text(step.least, 'GPU')} of {report['backend']}; there: {there}"
+    if orders.simulated and not step.is_simulated_too:
+        return HARDWARE
+    if step.visible is not None and os.environ.get("CUDA_VISIBLE_DEVICES"):
+        return "CUDA_VISIBLE_DEVICES is set already"
+    has_no_uuid = step.visible is not None and visible(step.visible, machine) is None
+    return "the driver gives no UUID of an undivided GPU" if has_no_uuid else None
 
 
 def _run_step(step: Step, report: Report, orders: Orders) -> dict[str, Any] | None:
     """The result; None if the whole run's limit, not the step's own, cut it short."""
     rest_s = orders.end - time.monotonic()
-    limit_s = min(step.limit_s, rest_s)
+    machine = _machine(report)
+    shown = visible(step.visible, machine) if step.visible else None
+    value, gpus = shown or (None, len(machine["devices"]))
+    variables = environment(report["backend"], orders.simulated)
+    if value is not None:
+        variables["CUDA_VISIBLE_DEVICES"] = value
     folder = Path(tempfile.mkdtemp(prefix=f"unidev-{step.name}-"))
     try:
         ended = children.run(
-            command(step, report["backend"], folder, is_short=report["short"]),
-            limit_s,
+            step.command(report["backend"], is_short=report["short"]),
+            min(step.limit_s, rest_s),
             folder,
-            environment=environment(report["backend"], orders.simulated),
+            environment=variables,
             stop=orders.stop,
         )
         if ended.code is None and (orders.stop or rest_s < step.limit_s):
             return None
-        outcome = _outcome(folder, ended)
+        outcome = step.read(Left(ended, folder, gpus, value))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    facts = next((r for r in report["results"] if r["step"] == FACTS), {"machine": None})
+    of_facts = next((r for r in report["results"] if r["step"] == FACTS), {"machine": None})
     output = ended.said if outcome.verdict == FAIL else None
-    return _result(step, outcome, ended.seconds, facts["machine"], output)
-
-
-def _outcome(folder: Path, ended: Ended) -> Outcome:
-    answer = folder / ANSWER
-    if answer.exists():
-        return Outcome(**json.loads(answer.read_text(encoding="utf-8")))
-    return Outcome(FAIL, f"its process gave no answer: {ended.how}")
+    return _result(step, outcome, ended.seconds, of_facts["machine"], output)
 
 
 def _result(
@@ -131,12 +157,6 @@ def _result(
     }
 
 
-def command(step: Step, backend: str, folder: Path, *, is_short: bool) -> list[str]:
-    """The command line of the step's process."""
-    words = [sys.executable, "-X", "faulthandler", "-m", "hardware_report.child"]
-    return [*words, step.name, backend, str(folder), *(["--short"] if is_short else [])]
-
-
 def environment(backend: str, simulated: int) -> dict[str, str]:
     """Variables for children: this checkout, this backend, and the devices that are asked for.
 
@@ -149,6 +169,7 @@ def environment(backend: str, simulated: int) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([*map(str, places), *([given] if given else [])]),
         "UNIDEV_BACKEND": backend,
         "UNIDEV_SIMULATE": str(simulated),
+        "MPLBACKEND": "Agg",
     }
     installed = {point.name for point in entry_points(group="unidev")}
     if plugin.is_dir() and backend not in installed:

@@ -1,4 +1,4 @@
-"""``unidev conform``: judge a backend, or verify a report."""
+"""``unidev conform``: judge a backend."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.core import ParameterSource
 
 from unidev.cli.options import need, timeout
 from unidev.cli.output import console, say
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 INCOMPLETE = 3
 BACKEND_MISSING = 4
-_NEEDED = ("pytest", "hypothesis", "jinja2", "jsonschema")
+_NEEDED = ("pytest", "hypothesis")
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _HELP = """
@@ -28,27 +27,25 @@ Judge backend NAME: does it keep unidev's promises, and above all, does it copy?
 
 The checks run in child processes, first on the host's own devices, then on 1 and on 4 simulated
 GPUs; with --simulate N, on the host's own devices and on N simulated GPUs (0: on the host's own
-only). pytest.ini and conftest.py in the current folder, and PYTEST_ADDOPTS, are ignored. A child
-that crashes or hangs counts as a result; the remaining checks still run.
+only). The profile hardware is about real GPUs: it has the host's own devices alone. pytest.ini and
+conftest.py in the current folder, and PYTEST_ADDOPTS, are ignored. A child that crashes or hangs
+counts as a result; the remaining checks still run.
 
 \b
 Exit codes:
   0    the backend conforms (with --only: the selected checks pass)
   1    it does not: a check fails or raises an error, or a known failure passes
   2    wrong usage
-  3    incomplete: a check crashed, hung or was not run; or the report is incomplete or damaged
+  3    incomplete: a check crashed, hung or was not run
   4    there is no such backend, or it does not load
   130  interrupted by Ctrl-C; a requested report holds the results so far (143: by SIGTERM)
-
---verify runs nothing: it checks that a report is intact and that its verdict follows from its
-results, then exits like the run (a selection of checks counts as incomplete).
 
 \b
 Examples:
   unidev conform numpy
-  unidev conform torch --simulate 4 --report report.json --html report.html
+  unidev conform torch --simulate 4 --report report.json --markdown report.md
+  unidev conform torch --profile hardware
   unidev conform torch --only copy.values_bit_exact --simulate 0
-  unidev conform --verify report.json
   UNIDEV_PLUGINS=my_module python -m unidev conform my_backend     (a plugin that is not installed)
 """
 
@@ -67,15 +64,12 @@ Examples:
 )
 @click.option("--list", "is_list", is_flag=True, help="List the profile's checks; run nothing.")
 @click.option("--report", type=_FILE, metavar="FILE", help="Write the report as JSON.")
-@click.option("--html", type=_FILE, metavar="FILE", help="Write it as one HTML page.")
 @click.option("--markdown", type=_FILE, metavar="FILE", help="Write it as Markdown.")
 @click.option("--junit", type=_FILE, metavar="FILE", help="Write it as JUnit XML.")
-@click.option("--badge", type=_FILE, metavar="FILE", help="Write a badge (shields endpoint JSON).")
 @click.option(
     "--fail-fast", is_flag=True, help="End at the first failure that decides: it does not conform."
 )
 @timeout(120.0, "Seconds without progress after which a check is hung.")
-@click.option("--verify", type=_FILE, metavar="FILE", help="Verify a report; run nothing.")
 @click.option("-v", "--verbose", is_flag=True, help="Print all checks, including those that pass.")
 def command(  # noqa: PLR0913  one for each option
     *,
@@ -85,29 +79,21 @@ def command(  # noqa: PLR0913  one for each option
     only: str | None,
     is_list: bool,
     report: Path | None,
-    html: Path | None,
     markdown: Path | None,
     junit: Path | None,
-    badge: Path | None,
     fail_fast: bool,
     timeout_s: float,
-    verify: Path | None,
     verbose: bool,
 ) -> int:
-    """Judge a backend, list the checks or verify a report."""
+    """Judge a backend, or list the checks."""
     need(_NEEDED, "conformance", "the conformance suite needs")
     _need_profile(profile)
-    if verify is not None:
-        if name is not None:
-            raise click.UsageError("--verify reads a report: do not give a NAME.")
-        _need_alone("--verify")
-        return _verify(verify, verbose=verbose)
     if is_list:
         return _list(profile)
     if name is None:
         raise click.UsageError("which backend? Give its NAME; `unidev info` lists them.")
     selected = _selection(only, profile)
-    outputs = {"json": report, "html": html, "markdown": markdown, "junit": junit, "badge": badge}
+    outputs = {"json": report, "markdown": markdown, "junit": junit}
     for path in outputs.values():
         _need_folder(path)
     _need_different(outputs)
@@ -157,50 +143,11 @@ def _step(progress: Progress) -> str:
 
 
 def _renderer(kind: str) -> Callable[[Report], str]:
-    from unidev.conformance.reports.badge import to_badge
-    from unidev.conformance.reports.html import to_html
     from unidev.conformance.reports.junit import to_junit
     from unidev.conformance.reports.markdown import to_markdown
     from unidev.conformance.reports.report import to_json
 
-    return {
-        "json": to_json, "html": to_html, "markdown": to_markdown, "junit": to_junit,
-        "badge": to_badge,
-    }[kind]  # fmt: skip
-
-
-def _verify(path: Path, *, verbose: bool) -> int:
-    from unidev.conformance.judging.verdict import SELECTION_PASSES, judge
-    from unidev.conformance.judging.verify import verify
-    from unidev.conformance.reports.report import ReportError
-    from unidev.conformance.reports.terminal import print_report
-
-    if path.exists() and not path.is_file():  # reading a pipe without a writer would block
-        raise click.UsageError(f"{path} is not a regular file, so it cannot be a report.")
-    try:
-        report = verify(path.read_bytes().decode("utf-8"))
-    except OSError as error:
-        raise click.UsageError(f"{path} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        say(f"unidev: {path} is not a report: it is not UTF-8 text ({error}).", err=True)
-        return INCOMPLETE
-    except ReportError as error:
-        say(f"unidev: {path} is not an intact report:", err=True)
-        for line in str(error).splitlines():
-            say(f"  {line}", err=True)
-        return INCOMPLETE
-    if verbose:
-        print_report(report, console(), verbose=True)
-    verdict = judge(report)
-    say(f"{path}: intact. {_in_short(report)}")
-    return INCOMPLETE if verdict.name == SELECTION_PASSES else verdict.exit_code
-
-
-def _in_short(report: Report) -> str:
-    from unidev.conformance.judging.verdict import judge
-    from unidev.conformance.reports.render import VERDICTS, summary
-
-    return f"{report.header.backend}: {VERDICTS[judge(report).name]} ({summary(report)})"
+    return {"json": to_json, "markdown": to_markdown, "junit": to_junit}[kind]
 
 
 def _list(profile: str) -> int:
@@ -262,12 +209,3 @@ def _need_different(outputs: dict[str, Path | None]) -> None:
             other = options.setdefault(path.resolve(), option)
             if other != option:
                 raise click.UsageError(f"{other} and {option} name the same file, {path}.")
-
-
-def _need_alone(option: str) -> None:
-    context = click.get_current_context()
-    for parameter in context.command.params:
-        given = context.get_parameter_source(parameter.name or "")
-        is_idle = parameter.opts[0] not in (option, "-v") and given == ParameterSource.COMMANDLINE
-        if is_idle:
-            raise click.UsageError(f"{option} runs nothing: do not give {parameter.opts[0]}.")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         HelperProcess,
         Meeting,
     )
+    from unidev.contract.hardware_probe import HardwareProbe, RecordedCopy, Training
     from unidev.contract.hookspecs import hookimpl
     from unidev.contract.installation import Build, Installation, Wheel
     from unidev.contract.interop import Exported, Interop
@@ -44,13 +45,12 @@ if TYPE_CHECKING:
         "CONTRACT_VERSION", "Arrangement", "Array", "Autograd", "AutogradProbe", "Backend",
         "BackendSpec", "Build", "Collectives", "Contained", "CopyStream", "Device", "Ended",
         "Event", "Exported", "Extent", "Frame", "Functions", "GroupEngine", "GroupSetting",
-        "HelperProcess", "Installation", "Interop", "Job",
-        "Launcher", "LauncherSpec", "Layers", "Meeting", "Memory", "Model", "ModelProbe", "Models",
-        "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe", "Progress", "Recording",
-        "Simulator", "Stored", "Tensor", "Tracer", "TransferExample", "Unsupported", "Wheel",
-        "build_once",
-        "check_state", "driver_cuda_version", "fork_safe_lock", "found_in", "hookimpl", "kind_of",
-        "part", "unsupported",
+        "HardwareProbe", "HelperProcess", "Installation", "Interop", "Job", "Launcher",
+        "LauncherSpec", "Layers", "Meeting", "Memory", "Model", "ModelProbe", "Models", "Pair",
+        "Patches", "PeakCounter", "PlannedTransfer", "Probe", "Progress", "RecordedCopy",
+        "Recording", "Simulator", "Stored", "Tensor", "Tracer", "Training", "TransferExample",
+        "Unsupported", "Wheel", "build_once", "check_state", "driver_cuda_version",
+        "fork_safe_lock", "found_in", "hookimpl", "kind_of", "part", "unsupported",
     ]  # fmt: skip
 
 _NAMES = {
@@ -61,6 +61,7 @@ _NAMES = {
     "contract.copy_stream": "CopyStream",
     "contract.device": "Device",
     "contract.group_engine": "Arrangement GroupEngine GroupSetting HelperProcess Meeting",
+    "contract.hardware_probe": "HardwareProbe RecordedCopy Training",
     "contract.hookspecs": "hookimpl",
     "contract.installation": "Build Installation Wheel",
     "contract.interop": "Exported Interop",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend, Extent
     from unidev.contract.device import Device
+    from unidev.contract.hardware_probe import HardwareProbe
     from unidev.contract.layers import Array, Tensor
     from unidev.contract.tracer import PlannedTransfer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
@@ -181,6 +182,9 @@ class Probe(ABC):
     )
     """Inside ``with probe.side_stream(gpu):``, that GPU and a new stream of it are the current ones
     of this thread."""
+
+    hardware: HardwareProbe | None = None
+    """For the profile ``hardware``: witnesses and samples of real GPUs, a ``part``; or none."""
 
     # For the profile ``train``; see ``unidev/contract/training_probe.py``.
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _OURS, _SOUND = mutants_of(TORCH), sound_variants_of(TORCH)
 IN_WORKERS = [name for name, each in _OURS.items() if each.caught_by[0].startswith("workers.")]
 """What workers do is broken in their own processes, which load the mutant as a plugin."""
-UNSUPPORTED = frozenset({"placing.spread_is_refused"})
-"""PyTorch's probe has no such model; ``has_a_sharded_model`` gives it one."""
+UNSUPPORTED = frozenset({"placing.spread_is_refused", "moving.while_it_trains"})
+"""PyTorch's probe has no such model; ``has_a_sharded_model`` gives it one. No GPU here is real."""
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 import unidev
+from unidev_torch.probe.hardware import copies_in
 
 DEVICES = ("cpu", "gpu:1")
 
@@ -71,3 +74,18 @@ def test_allocated_bytes_are_torchs_own_count() -> None:
     before = probe.allocated_bytes(unidev.gpu(2))
     x = torch.empty(1000, device="sim:2")
     assert probe.allocated_bytes(unidev.gpu(2)) - before == x.nbytes
+
+
+def memcpy(name: str, size: int) -> dict[str, Any]:
+    return {"cat": "gpu_memcpy", "name": f"Memcpy {name}", "args": {"bytes": size, "stream": 7}}
+
+
+def test_records_of_the_profiler_are_copies_in_their_directions() -> None:
+    events = [
+        memcpy("HtoD (Pageable -> Device)", 4), memcpy("DtoH (Device -> Pageable)", 16),
+        memcpy("HtoD (Pinned -> Device)", 8), memcpy("DtoD (Device -> Device)", 32),
+        {"cat": "kernel", "name": "HtoD"}, {"name": "no category"},
+    ]  # fmt: skip
+    assert copies_in(events) == [
+        ("cpu", "gpu", 4), ("gpu", "cpu", 16), ("cpu", "gpu", 8), ("gpu", "gpu", 32),
+    ]  # fmt: skip

@@ -67,6 +67,56 @@ def memory_of_all_cards_is_used(backend: Any) -> None:
     replace_value(backend, "memory", memory)
 
 
+def put_driver_into(backend: Any, *, hidden: int = 0) -> None:
+    """Let ``memory`` come with a driver's count, of which ``hidden`` bytes are another process's.
+
+    The framework, whose count has them free, does not see that process.
+    """
+    from unidev.calls.driver_memory import DriverMemory
+
+    read = backend.memory
+
+    def memory(self: Any, device: Any) -> Any:
+        found = read(self, device)
+        used, free = found.used_bytes + hidden, found.free_bytes - hidden
+        return found.with_driver(DriverMemory(used, free, found.total_bytes, ()))
+
+    replace_value(backend, "memory", memory)
+
+
+@cards_mutant("cards.memory_is_the_drivers", profile="hardware")
+def memory_of_other_processes_is_free(backend: Any) -> None:
+    """Total less what this process uses: a card that another one fills seems empty."""
+    put_cards_into(backend)
+    put_driver_into(backend, hidden=2**26)
+
+
+@cards_mutant("cards.memory_is_the_drivers", profile="hardware")
+def free_and_used_are_more_than_there_are(backend: Any) -> None:
+    """Free memory is what the card had when the process began."""
+    put_cards_into(backend)
+    read = backend.memory
+
+    def memory(self: Any, device: Any) -> Any:
+        found = read(self, device)
+        return found._replace(free_bytes=found.total_bytes)
+
+    replace_value(backend, "memory", memory)
+
+
+@cards_mutant("cards.memory_is_the_drivers", profile="hardware")
+def memory_counts_whole_pools(backend: Any) -> None:
+    """A pool that doubles: each tensor of 64 MiB is counted as 128."""
+    cards = put_cards_into(backend)
+    read = backend.memory
+
+    def memory(self: Any, device: Any) -> Any:
+        used = 2 * cards.all[device.index].used if device.kind == "gpu" else 0
+        return read(self, device)._replace(used_bytes=used)
+
+    replace_value(backend, "memory", memory)
+
+
 def _break_peaks(backend: Any, **methods: Any) -> None:
     """Replace methods of the counter of peaks; each receives the cards first."""
     cards = put_cards_into(backend)
@@ -102,6 +152,12 @@ def peaks_restart_together(backend: Any) -> None:
             card.peak = card.used
 
     _break_peaks(backend, restart=restart)
+
+
+@cards_mutant("statistics.peak")
+def the_peak_is_what_is_left(backend: Any) -> None:
+    """Read at the end of the block: what was dropped in it is not seen."""
+    _break_peaks(backend, peak_bytes=lambda cards, device: cards.all[device.index].used)
 
 
 @cards_mutant("statistics.first_use")
@@ -152,6 +208,24 @@ def a_failed_allocation_stays_counted(backend: Any) -> None:
         card.used = CAPACITY
 
     _when_full(backend, keep)
+
+
+@cards_mutant("scarcity.every_verb")
+def what_does_not_fit_is_given_anyway(backend: Any) -> None:
+    """Managed memory: what a card has no room for is paged from the host."""
+    import numpy as np
+
+    from unidev.numpy_backend.simulated_array import SimulatedArray
+
+    put_cards_into(backend)
+    make = backend.empty
+
+    @replace(backend)
+    def empty(self: Any, shape: Any, dtype: Any, device: Any) -> Any:
+        try:
+            return make(self, shape, dtype, device)
+        except RuntimeError:
+            return SimulatedArray.place(np.empty(shape, dtype), device)
 
 
 @mutant("scarcity.every_verb")

@@ -97,3 +97,29 @@ def looking_spoils_a_fork(backend: Any) -> None:
         if asked and asked[0] != os.getpid():
             raise RuntimeError("CUDA error 3: initialization error")
         touch_first(self)
+
+
+@cards_mutant("cards.contexts_of_work", profile="hardware")
+def copies_pass_by_the_first_card(backend: Any) -> None:
+    """A copy to any card makes a context on ``gpu:0``, too: a pinned buffer made there."""
+    cards = put_cards_into(backend)
+    copy = backend.copy_to
+
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        if device.kind == "gpu":
+            cards.all[0].touch()
+        return copy(self, x, device, non_blocking)
+
+
+@cards_mutant("cards.contexts_of_work", profile="hardware")
+def the_name_of_a_card_makes_a_context(backend: Any) -> None:
+    """``cudaGetDeviceProperties`` for a name that NVML has without a context."""
+    cards = put_cards_into(backend)
+    name = backend.hardware_name
+
+    @replace(backend)
+    def hardware_name(self: Any, kind: str, index: int) -> str:
+        if kind == "gpu":
+            cards.all[index].touch()
+        return name(self, kind, index)

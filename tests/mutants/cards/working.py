@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mutants.cards.hardware import cards_mutant, put_cards_into
+from mutants.cards.memory import put_driver_into
 
 
 @cards_mutant(
@@ -33,3 +34,12 @@ def cards_side_by_side(backend: Any) -> None:
 def cards_that_take_models(backend: Any) -> None:
     """Nothing is broken: a model that does not fit stays whole where it was."""
     put_cards_into(backend)
+
+
+@cards_mutant(
+    "cards.contexts_of_work", "cards.memory_is_the_drivers", result="pass", profile="hardware"
+)  # fmt: skip
+def cards_with_a_driver(backend: Any) -> None:
+    """Nothing is broken: cards whose driver counts their memory, too."""
+    put_cards_into(backend)
+    put_driver_into(backend)

@@ -1,14 +1,12 @@
-"""The conclusion from the results: whether the backend conforms, and if not, why.
-
-Used when a report is written, and again when one is verified, which detects a verdict that does
-not follow from the results.
-"""
+"""The conclusion from the results: whether the backend conforms, and if not, why."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from unidev.conformance import HARDWARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,6 +102,10 @@ def _missing(report: Report) -> Iterator[str]:
         if each.result in _MISSING:
             yield f"{each.check} on {each.configuration}: {each.result}"
     yield from _nowhere_applicable(report)
+    devices = [each for one in report.header.configurations for each in one.devices]
+    is_seen = any(each.device.startswith("gpu") and not each.simulated for each in devices)
+    if report.header.profile == HARDWARE and devices and not is_seen:
+        yield "the profile is about real GPUs, and the framework has none here"
 
 
 def _nowhere_applicable(report: Report) -> Iterator[str]:

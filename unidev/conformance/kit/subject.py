@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import unidev
 from unidev.conformance import SUITE_VERSION
-from unidev.conformance.running.events import Session
+from unidev.conformance.events import Session
 from unidev.contract.backend import Unsupported
 from unidev.errors import SimulationError, UnidevError
 from unidev.registry.description import DeviceEntry, capabilities, device_entries

@@ -1,6 +1,6 @@
-"""The report: what was run, on what, the results, and a footer that reveals a truncated one.
+"""The report: what was run, on what, the results, and a footer with the verdict.
 
-Everything else (terminal, Markdown, HTML, JUnit, badge) is made from this, never from the run.
+Everything else (terminal, Markdown, JUnit) is made from this, never from the run.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
-from unidev.conformance.running.events import CHILD_RESULTS, CheckEntry, plain, rebuilt
+from unidev.conformance.events import CHILD_RESULTS, CheckEntry, plain
+from unidev.conformance.judging.verdict import judge
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,8 +34,6 @@ class Configuration:
     simulated: int
     devices: tuple[DeviceEntry, ...] = ()
     capabilities: Mapping[str, Capability] = field(default_factory=dict)
-    calibration: Mapping[str, Any] = field(default_factory=dict)
-    """Result and evidence of the check that the probe distinguishes "same" from "different"."""
     problems: tuple[str, ...] = ()
     """Problems that fail the run and belong to no check, such as an expired expectation."""
     interruptions: tuple[str, ...] = ()
@@ -108,10 +107,6 @@ class Report:
         return None
 
 
-class ReportError(ValueError):
-    """Text that is not a report, or was changed since it was written."""
-
-
 def counts(results: Iterable[Result]) -> dict[str, int]:
     """The number of results of each kind; kinds that did not occur are left out."""
     found = Counter(each.result for each in results)
@@ -120,74 +115,25 @@ def counts(results: Iterable[Result]) -> dict[str, int]:
 
 def to_json(report: Report) -> str:
     """The report as text, one value per line."""
-    document = to_document(report)
+    document = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        **plain(report),
+        "footer": _footer(report),
+    }
     return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
 
 
-def to_document(report: Report) -> dict[str, Any]:
-    """The report as plain values, the footer included."""
-    body = plain(report)
-    return {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        **body,
-        "footer": expected_footer(report),
-    }
-
-
-def expected_footer(report: Report) -> dict[str, Any]:
-    """What the footer of this report must contain."""
-    from unidev.conformance.judging.verdict import judge
-
+def _footer(report: Report) -> dict[str, Any]:
     verdict = judge(report)
     by_configuration = {
         each.name: counts(r for r in report.results if r.configuration == each.name)
         for each in report.header.configurations
     }
     return {
-        "checks": len(report.header.checks),
-        "configurations": len(report.header.configurations),
-        "results": len(report.results),
         "counts": counts(report.results),
         "counts_by_configuration": by_configuration,
         "verdict": verdict.name,
         "reasons": list(verdict.reasons),
         "limits": list(verdict.limits),
     }
-
-
-def read_document(text: str) -> dict[str, Any]:
-    """The plain values of a report's text, not yet checked.
-
-    Raises:
-        ReportError: it is not a JSON object; says where parsing fails.
-    """
-    try:
-        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-    except ReportError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise ReportError(f"it is not JSON, so it was truncated or changed: {error}") from error
-    if not isinstance(document, dict):
-        raise ReportError("it is JSON, but not a report: an object is needed.")
-    return document
-
-
-def from_document(document: Mapping[str, Any]) -> Report:
-    """The report from plain values that match the schema."""
-    header = dict(document["header"])
-    header["configurations"] = [rebuilt(Configuration, each) for each in header["configurations"]]
-    results = tuple(rebuilt(Result, each) for each in document["results"])
-    return Report(header=rebuilt(Header, header), results=results)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
-        raise ReportError(f"{', '.join(names)} occurs twice in one place: it was changed.")
-    return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ReportError(f"{name} is not a number that a report can hold: it was changed.")

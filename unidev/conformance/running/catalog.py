@@ -9,20 +9,23 @@ import pkgutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from unidev.conformance import HARDWARE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from unidev.conformance.events import CheckEntry
     from unidev.conformance.kit.workbench import Workbench
-    from unidev.conformance.running.events import CheckEntry
 
-PROFILES = ("tensor", "train", "multi", "interop")
+PROFILES = ("tensor", "train", "multi", "interop", HARDWARE)
 GROUPS = (
     "smoke", "devices", "create", "copy", "as_in_device", "containers", "host_data", "errors",
     "values", "sequences", "threads", "prefetch", "memory", "statistics", "many", "pinned",
     "queued", "current", "contexts", "scarcity", "tracer", "gradients", "value_and_grad", "models",
     "placing", "failures", "footprint", "nested", "layers", "functional", "checkpoints", "damage",
     "training_sequences", "splitting", "replicating", "packing", "reducing", "data_parallel",
-    "spreading", "workers", "converting",
+    "spreading", "workers", "converting", "cards", "kernels", "bus",
+    "moving",
 )  # fmt: skip
 """The order in which they run: a faulty probe is found before it is used to judge anything."""
 
@@ -52,7 +55,7 @@ class Check:
 
     def entry(self) -> CheckEntry:
         """The check as it appears in the events and the report."""
-        from unidev.conformance.running.events import CheckEntry
+        from unidev.conformance.events import CheckEntry
 
         return CheckEntry(
             check=self.id,

@@ -12,14 +12,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unidev.conformance.running.events import EventReader, Finish, Session
+from unidev.conformance.events import EventReader, Finish, Session
 from unidev.support import child_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from unidev.conformance.running.events import Event
+    from unidev.conformance.events import Event
 
 CHECKS_PACKAGE = "unidev.conformance.checks"
 PLUGIN = "unidev_pytest"

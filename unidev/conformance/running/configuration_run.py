@@ -6,19 +6,18 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from unidev.conformance.events import End, Finish, Problem, Refused, Session, Start
 from unidev.conformance.judging.verdict import WRONG
 from unidev.conformance.reports.report import Configuration
 from unidev.conformance.running.child import Child, Ending, Order
-from unidev.conformance.running.events import End, Finish, Problem, Refused, Session, Start
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from unidev.conformance.running.events import Event
+    from unidev.conformance.events import Event
     from unidev.support.child_processes import Interruption
 
-CALIBRATION = "smoke.probe_calibrated"
 FAIL_FAST = "at the first failure, because of --fail-fast"
 
 
@@ -94,15 +93,11 @@ class ConfigurationRun:
 
     def described(self) -> Configuration:
         """The configuration, for the report."""
-        calibrated = self.ends.get(CALIBRATION)
         return Configuration(
             name=self.name,
             simulated=self.simulated,
             devices=self.session.devices if self.session else (),
             capabilities=self.session.capabilities if self.session else {},
-            calibration=(
-                {"result": calibrated.result, **calibrated.evidence} if calibrated else {}
-            ),
             problems=tuple(self.problems),
             interruptions=tuple(self.interruptions),
             remarks=tuple(self.remarks),

@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unidev.conformance import HARDWARE
 from unidev.conformance.reports.report import Header, Report, Result
 from unidev.conformance.running.catalog import PROFILES
 from unidev.conformance.running.configuration_run import (
@@ -25,7 +26,7 @@ from unidev.contract.backend import Unsupported
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from unidev.conformance.running.events import CheckEntry
+    from unidev.conformance.events import CheckEntry
     from unidev.contract.backend_spec import BackendSpec
     from unidev.support.child_processes import Interruption
 
@@ -95,8 +96,13 @@ def configurations(plan: Plan) -> tuple[list[int], list[str]]:
 
     Raises:
         BackendMissingError: the backend or its framework is not installed.
+        UsageError: simulated devices are requested of a profile that is about real ones.
     """
     spec = _spec(plan.backend)
+    if plan.profile == HARDWARE:
+        if plan.simulate:
+            raise UsageError("the profile hardware judges real GPUs: leave out --simulate")
+        return [0], ["judged only on the host's own devices: the profile is about real GPUs"]
     wanted = DEFAULT_SIMULATED if plan.simulate is None else (plan.simulate,)
     counts = [0, *(count for count in wanted if count)]
     if isinstance(spec.simulator, Unsupported):

@@ -14,6 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from unidev.conformance.events import (
+    End,
+    Event,
+    EventWriter,
+    Finish,
+    Problem,
+    Refused,
+    Start,
+)
 from unidev.conformance.judging.expectations import (
     Configuration,
     ExpectationError,
@@ -31,15 +40,6 @@ from unidev.conformance.running.catalog import (
     all_checks,
     check_of,
     every_check,
-)
-from unidev.conformance.running.events import (
-    End,
-    Event,
-    EventWriter,
-    Finish,
-    Problem,
-    Refused,
-    Start,
 )
 from unidev.registry.versions import framework_version
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
 
-@check(required=True, also_in=("train", "multi", "interop"))
+@check(required=True, also_in=("train", "multi", "interop", "hardware"))
 def test_probe_calibrated(bench: Workbench) -> None:
     """The probe reports "same" for a view, "different" for live tensors, and reads correctly."""
     for device in bench.devices:

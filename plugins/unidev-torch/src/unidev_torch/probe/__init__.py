@@ -21,6 +21,7 @@ class TorchProbe(Probe):
 
     autograd = part("unidev_torch.probe.autograd:TorchAutogradProbe")
     models = part("unidev_torch.probe.models:TorchModelProbe")
+    hardware = part("unidev_torch.probe.hardware:TorchHardwareProbe")
     side_stream = part("unidev_torch.probe:side_stream_of")
 
     def make(self, array: Array, device: Device) -> torch.Tensor:

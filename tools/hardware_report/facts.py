@@ -1,14 +1,16 @@
-"""What the machine, its driver and the framework are."""
+"""What the machine, its driver and the framework are: ``python -m hardware_report.facts NAME``."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import platform
+import sys
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-from hardware_report.outcome import Findings, Outcome
+import unidev
 from unidev.contract.backend import Unsupported
 from unidev.hardware.gpu_state import read_states
 from unidev.hardware.machine import read_machine
@@ -17,7 +19,6 @@ from unidev.registry.versions import framework_version
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from hardware_report.setting import Setting
     from unidev.contract.backend import Backend
     from unidev.hardware.facts import Gpu
 
@@ -31,33 +32,33 @@ _DISTRIBUTIONS = (
 )  # fmt: skip
 
 
-def machine(setting: Setting) -> Outcome:
-    """Facts about all GPUs; expects the framework to see one."""
-    found = Findings()
-    backend = setting.backend
-    gpus = setting.gpus()
+def facts(name: str) -> dict[str, Any]:
+    """Facts about the machine, all GPUs and the framework; ``problems`` are cards that fail."""
+    unidev.set_backend(name)
+    backend = unidev.active_backend()
+    gpus = [each for each in unidev.list_devices() if each.kind == "gpu"]
     read = read_machine(os.environ)
     driver = read.driver("cuda")
-    found.expect(bool(gpus), "the framework sees no GPU")
-    for each in driver.unreadable:
-        found.expect(False, f"GPU {each.index} does not answer its driver: {each.message}")
     states = {each.index: dataclasses.asdict(each) for each in read_states()}
-    found.keep(
-        python=platform.python_version(),
-        platform=platform.platform(),
-        cores=os.cpu_count() or 1,
-        framework=backend.spec.framework,
-        framework_version=framework_version(backend),
-        built_for=_built_for(backend),
-        driver=driver.version,
-        cuda_version=driver.cuda_version,
-        devices=[f"{each} ({each.name}, {each.native_name})" for each in gpus],
-        gpus=[_gpu(each, states.get(each.index, {})) for each in read.gpus],
-        environment=relevant(os.environ),
-        distributions=dict(_versions()),
-        settings=_settings(backend),
-    )
-    return found.outcome()
+    return {
+        "problems": [
+            f"GPU {each.index} does not answer its driver: {each.message}"
+            for each in driver.unreadable
+        ],
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count() or 1,
+        "framework": backend.spec.framework,
+        "framework_version": framework_version(backend),
+        "built_for": _built_for(backend),
+        "driver": driver.version,
+        "cuda_version": driver.cuda_version,
+        "devices": [f"{each} ({each.name}, {each.native_name})" for each in gpus],
+        "gpus": [_gpu(each, states.get(each.index, {})) for each in read.gpus],
+        "environment": relevant(os.environ),
+        "distributions": dict(_versions()),
+        "settings": _settings(backend),
+    }
 
 
 def _gpu(gpu: Gpu, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,3 +103,7 @@ def _versions() -> list[tuple[str, str]]:
             found.append((name, each.version))
             break
     return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(facts(sys.argv[1])))

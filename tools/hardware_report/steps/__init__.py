@@ -1,1 +1,0 @@
-"""One module for each subject; ``hardware_report/plan.py`` lists the steps."""

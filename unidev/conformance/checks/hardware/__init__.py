@@ -1,0 +1,1 @@
+"""The checks of the profile ``hardware``: what simulated GPUs cannot show."""
