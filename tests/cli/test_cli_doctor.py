@@ -266,6 +266,71 @@ def test_an_interruption_ends_every_child(tmp_path, plugin) -> None:
         os.kill(int(pids.read_text()), 0)
 
 
+NVML = """
+import os, threading
+
+class NVMLError(Exception):
+    value = 0
+
+NVML_ERROR_LIBRARY_NOT_FOUND = NVML_ERROR_DRIVER_NOT_LOADED = NVML_ERROR_NO_PERMISSION = 1
+NVML_ERROR_LIB_RM_VERSION_MISMATCH = NVML_ERROR_GPU_IS_LOST = NVML_ERROR_RESET_REQUIRED = 1
+
+def nvmlInit():
+    {init}
+
+def nvmlShutdown():
+    pass
+
+def nvmlSystemGetCudaDriverVersion_v2():
+    return 12080
+
+def nvmlDeviceGetCount():
+    return 64_000
+
+def nvmlDeviceGetHandleByIndex(index):
+    raise NVMLError("each of them takes its time")
+"""
+
+
+@pytest.mark.parametrize(
+    ("init", "words"),
+    [
+        ("threading.Event().wait()", "no answer within 10 s"),
+        ("os._exit(3)", "the process that queried it ended with exit code 3"),
+        ("os.abort()", "the process that queried it was killed by SIGABRT"),
+        ("print('{garbage')", "it reports 64000 GPUs"),
+    ],
+)
+def test_a_driver_that_hangs_ends_the_process_or_counts_wrongly_is_a_finding(
+    doctor, plugin, tmp_path, init, words
+) -> None:
+    (tmp_path / "pynvml.py").write_text(NVML.format(init=init))
+    asking = "import unidev.contract; print('CUDA', unidev.contract.driver_cuda_version())"
+    done = doctor("--json", UNIDEV_PLUGINS=plugin(build=asking))
+    assert done.returncode == 1, done.stderr
+    document = json.loads(done.stdout)
+    Draft202012Validator(SCHEMA).validate(document)
+    (found,) = [each for each in document["findings"] if each["cause"] == "driver-fails"]
+    assert found["title"] == "NVIDIA's driver does not answer."
+    assert found["evidence"][0] == f"NVML: {words}"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_does_not_wait_for_a_driver_that_hangs(tmp_path, plugin, number) -> None:
+    begun = tmp_path / "begun"
+    init = f"open({str(begun)!r}, 'w').close(); threading.Event().wait()"
+    (tmp_path / "pynvml.py").write_text(NVML.format(init=init))
+    parent = subprocess.Popen(
+        [sys.executable, "-m", "unidev", "doctor", "--backend", "strange", "--timeout", "3600"],
+        cwd=tmp_path, stderr=subprocess.DEVNULL,
+        env={**os.environ, "UNIDEV_PLUGINS": plugin()},
+    )  # fmt: skip
+    while not begun.exists():
+        time.sleep(0.05)
+    parent.send_signal(number)
+    assert parent.wait(120) == 128 + number
+
+
 def test_a_pipe_gets_plain_text_and_whole_lines(doctor, plugin) -> None:
     done = doctor(UNIDEV_PLUGINS=plugin())
     assert "\x1b" not in done.stdout

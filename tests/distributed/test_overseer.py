@@ -58,8 +58,9 @@ def test_without_a_stopped_one_the_first_that_waits_is_shown_with_its_stack() ->
 
 
 def test_a_broken_collective_is_the_stopped_ones_though_it_had_come_to_all() -> None:
-    described = {"error": "CollectiveError: deadline", "traceback": "", "is_consequence": True}
-    broken = Frame(FAILED, PARENT, 0, pickle.dumps({**described, "code": None}))
+    what = "raised CollectiveError: deadline"
+    described = {"what": what, "traceback": "", "is_consequence": True}
+    broken = Frame(FAILED, PARENT, 0, pickle.dumps(described))
     error = blamed(*progress((3, 2), (3, 3)), Event(MESSAGE, 0, broken), stopped=1)
     assert error.rank == 1
     assert "held up a collective that broke off: worker 0 raised CollectiveError" in str(error)

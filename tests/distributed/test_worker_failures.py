@@ -70,6 +70,47 @@ def test_the_workers_own_traceback_is_in_the_error() -> None:
     assert "in _crash" in failure("crashes", 1).traceback
 
 
+@pytest.mark.parametrize(
+    ("how", "words", "inside"),
+    [
+        (
+            "unprintable",
+            "raised UnprintableError: <its str() raised OSError>",
+            "_raise_unprintable",
+        ),
+        ("stubborn exit", "called sys.exit(<run_samples.Stubborn>)", "in failing"),
+        ("unpicklable exit", "called sys.exit(<_thread.lock>)", "in failing"),
+        ("stdout closed", "raised KeyError: 'the key that is not there'", "in _raise"),
+        ("stdout replaced", "raised KeyError: 'the key that is not there'", "in _raise"),
+        ("no stdout", "raised KeyError: 'the key that is not there'", "in _raise"),
+    ],
+)
+def test_an_error_arrives_whatever_it_and_stdout_are(how: str, words: str, inside: str) -> None:
+    error = failure(how, 1)
+    assert words in str(error)
+    assert inside in error.traceback
+
+
+@pytest.mark.parametrize("stdout", [None, 3])
+def test_a_result_arrives_though_stdout_is_none(stdout: object) -> None:
+    assert unidev.run(run_samples.with_stdout, stdout, workers=2, backend="numpy") == [1, 1]
+
+
+def test_a_result_that_cannot_be_unpickled_is_named_with_its_worker() -> None:
+    with pytest.raises(unidev.InvalidDataError) as caught:
+        unidev.run(run_samples.stubborn_result, workers=2, backend="numpy")
+    assert "the result of worker 1 cannot be unpickled" in str(caught.value)
+    assert "invalid literal for int()" in str(caught.value)
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_bytes_that_are_no_message_are_the_failure_of_their_worker() -> None:
+    with pytest.raises(unidev.WorkerFailedError) as caught:
+        unidev.run(run_samples.writing_to_the_pipe_of_its_messages, workers=2, backend="numpy")
+    assert caught.value.rank == 1
+    assert "wrote to the pipe of its messages what is not one" in str(caught.value)
+
+
 def test_one_that_does_not_come_is_named_with_its_stack() -> None:
     error = failure("late", 2, timeout=2)
     assert "did not come to all_reduce (its collective number 4)" in str(error)

@@ -126,6 +126,32 @@ def _thread() -> None:
     _raise()
 
 
+class Stubborn:
+    """Pickles, and raises when it is unpickled."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return int, ("not a number",)
+
+
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        raise OSError("no words")
+
+
+def _raise_unprintable() -> None:
+    raise UnprintableError
+
+
+def _raise_with_stdout(stdout: Any) -> None:
+    sys.stdout = stdout
+    _raise()
+
+
+def _raise_with_stdout_closed() -> None:
+    sys.stdout.close()
+    _raise()
+
+
 _FAILURES = {
     "raises": _raise,
     "crashes": _crash,
@@ -135,6 +161,12 @@ _FAILURES = {
     "exits": lambda: os._exit(7),
     "sys.exit": lambda: sys.exit("enough"),
     "early": lambda: None,
+    "unprintable": _raise_unprintable,
+    "stubborn exit": lambda: sys.exit(Stubborn()),  # type: ignore[arg-type]
+    "unpicklable exit": lambda: sys.exit(threading.Lock()),  # type: ignore[arg-type]
+    "stdout closed": _raise_with_stdout_closed,
+    "stdout replaced": lambda: _raise_with_stdout(object()),
+    "no stdout": lambda: _raise_with_stdout(None),
     "thread": _thread,
 }
 
@@ -194,6 +226,25 @@ def tensor_result() -> Any:
 
 def unpicklable_result() -> Any:
     return threading.Lock()
+
+
+def stubborn_result() -> Any:
+    return Stubborn() if unidev.group().rank == 1 else 0
+
+
+def with_stdout(stdout: Any) -> int:
+    sys.stdout = stdout
+    return 1
+
+
+def writing_to_the_pipe_of_its_messages() -> None:
+    from unidev.distributed.exchange import membership
+
+    assert membership.current is not None
+    if membership.current.rank == 1:
+        os.write(membership.current.channel._up, b"printed by a library" * 3)  # type: ignore
+        time.sleep(3600)
+    unidev.group().barrier()
 
 
 def of_a_fork(how: str) -> str:

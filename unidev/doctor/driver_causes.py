@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.hardware_causes import has_gpu
 from unidev.doctor.remedies import CONTAINER_PAGES, DRIVER_PAGES, install_driver, start_container
-from unidev.hardware.facts import FAILS, MAKERS, MISMATCH, NO_LIBRARY, NO_PERMISSION, NOT_ASKED
+from unidev.hardware.facts import (
+    FAILS,
+    MAKERS,
+    MISMATCH,
+    NO_ANSWER,
+    NO_LIBRARY,
+    NO_PERMISSION,
+    NOT_ASKED,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,6 +47,10 @@ def driver(case: Case) -> Iterator[Finding]:
                 or _no_kernel_driver(machine, accelerator)
                 or _nvidia_library(machine, accelerator)
             )
+        if found is not None:
+            yield found
+    if not has_gpu(machine, "cuda") and machine.driver("cuda").state in (FAILS, NO_ANSWER):
+        found = _nvidia_library(machine, "cuda")  # it is there, though there is no GPU for it
         if found is not None:
             yield found
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from unidev.doctor.facts import Case
 from unidev.doctor.frameworks import ask_frameworks
+from unidev.hardware.driver_process import driver_process
 from unidev.hardware.machine import read_machine
 from unidev.hardware.processes import this_process
 from unidev.registry.discovery import plugin_points
@@ -29,9 +29,8 @@ def examine(
     Raises:
         UnknownBackendError: there is no ``backend``, or its framework is not installed.
     """
-    with ThreadPoolExecutor(1) as pool:
-        # NVIDIA's driver may take seconds to wake up; importing the frameworks takes as long.
-        machine = pool.submit(read_machine, environment, wait_s=timeout_s)
+    # NVIDIA's driver may take seconds to wake up; importing the frameworks takes as long.
+    with driver_process() as driver:
         frameworks = ask_frameworks(backend, timeout_s, stop)
         if backend is not None and not frameworks and not stop:
             there = ", ".join(sorted(point.name for point in plugin_points()))
@@ -39,4 +38,5 @@ def examine(
                 f"there is no backend {backend!r} whose framework is installed; plugins: {there}. "
                 "Run `unidev info` to see what is missing."
             )
-        return Case(machine.result(), frameworks, this_process())
+        nvidia = driver.answer(timeout_s, stop)
+    return Case(read_machine(environment, nvidia=nvidia), frameworks, this_process())

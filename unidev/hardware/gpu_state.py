@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unidev.hardware.nvml import ask_driver, text
+from unidev.hardware.nvml import MOST_GPUS, ask_driver, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,8 @@ def driver_version(nvml: Any = None) -> str | None:
 
 
 def _states(nvml: Any) -> tuple[GpuState, ...]:
-    found = (_state(nvml, index) for index in range(nvml.nvmlDeviceGetCount()))
+    count = min(nvml.nvmlDeviceGetCount(), MOST_GPUS)
+    found = (_state(nvml, index) for index in range(count))
     return tuple(each for each in found if each is not None)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unidev.hardware.facts import FAILS, VENDORS, WORKS, DeviceFile, Driver, Gpu, Machine, PciDevice
-from unidev.hardware.nvml import ask_in_time, ask_nvml, import_nvml
+from unidev.hardware.nvml import WAIT_S, ask_in_time, ask_nvml, import_nvml
 from unidev.hardware.processes import describe_process
 
 if TYPE_CHECKING:
@@ -30,15 +30,18 @@ _DEVICE_FILES = ("nvidia*", "kfd", "dri/renderD*", "dxg")
 def read_machine(
     environment: Mapping[str, str],
     *,
-    wait_s: float = 60.0,
+    nvidia: Driver | None = None,
+    wait_s: float = WAIT_S,
     root: Path = _ROOT,
     system: str | None = None,
 ) -> Machine:
     """Read everything, from the files under ``root`` and from NVIDIA's driver.
 
-    ``wait_s`` limits how long that driver may take.
+    ``nvidia`` is what that driver has reported already; else it may take ``wait_s``.
     """
     system = platform.system() if system is None else system
+    if nvidia is None:
+        nvidia = ask_in_time(lambda: ask_nvml(import_nvml(), describe_process), wait_s)
     on_bus = _pci(root)
     return Machine(
         system=system,
@@ -49,7 +52,7 @@ def read_machine(
         gpus_on_bus=on_bus,
         nvidia_kernel=_nvidia_kernel(root),
         device_files=_device_files(root),
-        drivers=tuple(_drivers(root, on_bus, system, wait_s)),
+        drivers=(nvidia, *_other_drivers(root, on_bus, system)),
         environment=relevant(environment),
     )
 
@@ -59,8 +62,8 @@ def relevant(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: environment[name] for name in VARIABLES if name in environment}
 
 
-def _drivers(root: Path, on_bus: tuple[PciDevice, ...], system: str, wait_s: float) -> list[Driver]:
-    drivers = [ask_in_time(lambda: ask_nvml(import_nvml(), describe_process), wait_s)]
+def _other_drivers(root: Path, on_bus: tuple[PciDevice, ...], system: str) -> list[Driver]:
+    drivers = []
     if any(each.accelerator == "rocm" for each in on_bus) or (root / "sys/class/kfd").exists():
         drivers.append(_amd(root))
     if any(each.accelerator == "xpu" for each in on_bus):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from concurrent import futures
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     DescribeProcess = Callable[[int], tuple[str | None, tuple[str, ...]]]
     """Returns the name of a process, and the frameworks that it has loaded."""
+
+WAIT_S = 10.0
+"""After which a driver does not answer."""
+MOST_GPUS = 1024
+"""A driver that reports more is wrong: to describe them would take minutes."""
 
 _STATES = {
     "NVML_ERROR_LIBRARY_NOT_FOUND": NO_LIBRARY,
@@ -61,11 +67,18 @@ def import_nvml() -> Any:
 def ask_driver(question: Callable[[Any], T], nvml: Any = None) -> T | None:
     """``question(nvml)`` of NVIDIA's driver, or None if there is none, or it has no answer.
 
-    ``nvml`` is the module ``pynvml``, by default the installed one.
+    ``nvml`` is the module ``pynvml``, by default the installed one. A driver that hangs is waited
+    for ``WAIT_S`` seconds.
     """
     nvml = import_nvml() if nvml is None else nvml
     if nvml is None:
         return None
+    with contextlib.suppress(futures.TimeoutError):
+        return _within(WAIT_S, lambda: _answer(question, nvml))
+    return None
+
+
+def _answer(question: Callable[[Any], T], nvml: Any) -> T | None:
     try:
         nvml.nvmlInit()
     except nvml.NVMLError:
@@ -81,19 +94,27 @@ def ask_driver(question: Callable[[Any], T], nvml: Any = None) -> T | None:
 
 def ask_in_time(ask: Callable[[], Driver], wait_s: float) -> Driver:
     """``ask()``, or ``NO_ANSWER`` after ``wait_s``: a driver that lost its card may hang."""
-    answers: list[Driver] = []
+    try:
+        return _within(wait_s, ask)
+    except futures.TimeoutError:  # the builtin from Python 3.11 on
+        return Driver("cuda", NO_ANSWER, f"no answer within {wait_s:g} s")
+    except Exception as error:  # noqa: BLE001  the module is third-party, and may be another one
+        return Driver("cuda", FAILS, f"nvidia-ml-py raised {type(error).__name__}: {error}")
+
+
+def _within(wait_s: float, ask: Callable[[], T]) -> T:
+    """``ask()`` in a thread that is left to itself after ``wait_s``, with TimeoutError."""
+    future = futures.Future[Any]()
 
     def answer() -> None:
         try:
-            answers.append(ask())
-        except Exception as error:  # noqa: BLE001  the module is third-party, and may be another one
-            reason = f"nvidia-ml-py raised {type(error).__name__}: {error}"
-            answers.append(Driver("cuda", FAILS, reason))
+            future.set_result(ask())
+        except BaseException as error:  # noqa: BLE001  raised where it is waited for
+            future.set_exception(error)
 
-    thread = Thread(target=answer, daemon=True)
-    thread.start()
-    thread.join(wait_s)
-    return answers[0] if answers else Driver("cuda", NO_ANSWER, f"no answer within {wait_s:g} s")
+    Thread(target=answer, daemon=True).start()
+    found: T = future.result(wait_s)
+    return found
 
 
 def ask_nvml(nvml: Any, describe: DescribeProcess) -> Driver:
@@ -105,7 +126,11 @@ def ask_nvml(nvml: Any, describe: DescribeProcess) -> Driver:
     except nvml.NVMLError as error:
         return Driver("cuda", _state(nvml, error, _STATES), str(error))
     try:
-        found = list(_gpus(nvml, describe))
+        count = nvml.nvmlDeviceGetCount()
+        if count > MOST_GPUS:
+            return Driver("cuda", FAILS, f"it reports {count} GPUs")
+        # Each GPU by itself: one that is lost, or that this process may not use, hides no other.
+        found = [_gpu_or_why_not(nvml, index, describe) for index in range(count)]
         return Driver(
             "cuda",
             WORKS,
@@ -132,12 +157,6 @@ def cuda_version(nvml: Any) -> tuple[int, int]:
     """The newest CUDA version that the driver supports, such as ``(12, 4)``."""
     number = nvml.nvmlSystemGetCudaDriverVersion_v2()  # 12040 for 12.4
     return number // 1000, number % 1000 // 10
-
-
-def _gpus(nvml: Any, describe: DescribeProcess) -> Iterator[Gpu | UnreadableGpu]:
-    """Each GPU by itself: one that is lost, or that this process may not use, hides no other."""
-    for index in range(nvml.nvmlDeviceGetCount()):
-        yield _gpu_or_why_not(nvml, index, describe)
 
 
 def _gpu_or_why_not(nvml: Any, index: int, describe: DescribeProcess) -> Gpu | UnreadableGpu:

@@ -21,6 +21,12 @@ EVERYBODY = -2
 
 _HEADER = struct.Struct("<Biqq")
 _PIPE_BYTES = 1 << 20
+_MOST_BYTES = 1 << 40
+"""Of a body; a larger number is not the length of one."""
+
+
+class GarbledError(Exception):
+    """A pipe gives bytes that are not a message."""
 
 
 class Reader:
@@ -36,7 +42,11 @@ class Reader:
         self._left = memoryview(target)
 
     def read(self) -> Iterator[Frame] | None:
-        """The frames that one read completes, or None at the end of the pipe."""
+        """The frames that one read completes, or None at the end of the pipe.
+
+        Raises:
+            GarbledError: at the frame that is none; then this pipe is at its end.
+        """
         count = os.readv(self._pipe, [self._left])
         if count == 0:
             return None
@@ -46,8 +56,11 @@ class Reader:
     def _completed(self) -> Iterator[Frame]:
         while not self._left:
             if self._header is None:
-                self._header = _HEADER.unpack(self._target)
-                self._start(bytearray(self._header[3]))
+                kind, peer, tag, count = _HEADER.unpack(self._target)
+                if not (ORDER <= kind <= FINISH and 0 <= count <= _MOST_BYTES):
+                    raise GarbledError
+                self._header = kind, peer, tag, count
+                self._start(bytearray(count))
                 continue
             kind, peer, tag, _ = self._header
             body = self._target

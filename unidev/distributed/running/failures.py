@@ -29,12 +29,8 @@ class Failure(NamedTuple):
 
 def raised(rank: int, described: dict[str, object]) -> Failure:
     """The failure of a worker that reported an error."""
-    code = described["code"]
-    what = f"raised {described['error']}"
-    if code is not None:
-        what = f"called sys.exit({code!r})"
     degree = CONSEQUENCE if described["is_consequence"] else CAUSE
-    return Failure(degree, rank, what, str(described["traceback"]))
+    return Failure(degree, rank, str(described["what"]), str(described["traceback"]))
 
 
 def ended(rank: int, code: int, stack: str, *, is_inside: bool) -> Failure:

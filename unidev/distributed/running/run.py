@@ -75,7 +75,8 @@ def run(  # noqa: PLR0913  each is an option of its own
     Raises:
         WorkerFailedError: a worker raised, was killed, ended, returned while others waited, or did
             not come; the one that failed first.
-        InvalidDataError: an argument is invalid, or cannot be sent to a worker.
+        InvalidDataError: an argument is invalid, or cannot be sent to a worker; or a result cannot
+            be unpickled here.
         NotATensorError: an argument holds a tensor or a model: pass ``to_numpy(x)``.
         DeviceNotFoundError: there are not as many GPUs.
         RunError: the system does not let as many processes, or their files, be opened.
@@ -121,10 +122,19 @@ def run(  # noqa: PLR0913  each is an option of its own
                 raise
             say(f"{str(error).splitlines()[0]} Trying again ({attempt + 1} of {attempts - 1}).")
         else:
-            return [pickle.loads(result) for result in results]  # noqa: S301  our workers'
+            return [_unpacked(result, rank) for rank, result in enumerate(results)]
         finally:
             workers_of.end()
     raise AssertionError
+
+
+def _unpacked(result: bytes, rank: int) -> Any:
+    try:
+        return pickle.loads(result)  # noqa: S301  our workers'
+    except Exception as error:  # objects' own code runs
+        raise InvalidDataError(
+            f"the result of worker {rank} cannot be unpickled: {type(error).__name__}: {error}"
+        ) from error
 
 
 @contextmanager

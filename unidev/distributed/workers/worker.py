@@ -8,6 +8,7 @@ import os
 import pickle
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from unidev.distributed.messages.channel import Channel
 from unidev.distributed.messages.frames import FAILED, RESULT
 from unidev.distributed.workers.guarding import end_with_parent
 from unidev.registry.loading import load_backend
+from unidev.support.wording import shown
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -55,12 +57,12 @@ def main() -> None:
     except BaseException as error:  # also Ctrl-C and sys.exit: the parent must hear it
         if os.getpid() != own.process:  # a fork that the function has made: only a child of it
             raise
-        sys.stdout.flush()
+        _flush()
         channel.report(FAILED, pickle.dumps(_described(error)))
     else:
         if os.getpid() != own.process:
             return
-        sys.stdout.flush()
+        _flush()
         channel.report(RESULT, result)
     channel.wait_for_finish()  # of a failed worker, its end
     from unidev.distributed.exchange import group
@@ -117,15 +119,30 @@ def _result(own: Membership, call: bytes) -> bytes:
     return packed(function(*arguments), f"the result of worker {own.rank}")
 
 
+def _flush() -> None:
+    with suppress(Exception):  # the function may have closed or replaced it
+        sys.stdout.flush()
+
+
 def _described(error: BaseException) -> dict[str, Any]:
-    """An error for the parent, which need not be able to import its class."""
+    """An error for the parent, as text: its class may be unknown there, its objects not travel."""
     lines = "".join(traceback.format_exception(type(error), error, _of_the_call(error)))
     return {
-        "error": f"{type(error).__name__}: {error}"[:_LONGEST].rstrip(": "),
+        "what": _what(error)[:_LONGEST].rstrip(": "),
         "traceback": lines[-_LONGEST:],
         "is_consequence": is_consequence(error),
-        "code": error.code if isinstance(error, SystemExit) else None,
     }
+
+
+def _what(error: BaseException) -> str:
+    if isinstance(error, SystemExit) and error.code is not None:
+        is_plain = type(error.code) in (int, str)
+        return f"called sys.exit({repr(error.code) if is_plain else shown(error.code)})"
+    try:
+        text = str(error)
+    except Exception as another:  # noqa: BLE001  the user's own code
+        text = f"<its str() raised {type(another).__name__}>"
+    return f"raised {type(error).__name__}: {text}"
 
 
 def _of_the_call(error: BaseException) -> TracebackType | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import selectors
 import signal
 import struct
@@ -25,7 +26,15 @@ from unidev.contract.launcher import (
     Progress,
 )
 from unidev.distributed.messages.board import Board, board_bytes
-from unidev.distributed.messages.frames import ORDER, PARENT, Reader, Writer, widen
+from unidev.distributed.messages.frames import (
+    FAILED,
+    ORDER,
+    PARENT,
+    GarbledError,
+    Reader,
+    Writer,
+    widen,
+)
 from unidev.distributed.workers.guarding import end_marked, new_mark, with_mark
 from unidev.errors import UnsupportedOperation
 from unidev.support.child_processes import end_group
@@ -46,6 +55,12 @@ _READ_BYTES = 4096
 _STACK_BYTES = 16 * 1024
 FILES = 5
 """That stay open here for each worker: ends of four pipes, and where ``faulthandler`` writes."""
+_GARBLED = {
+    "what": "wrote to the pipe of its messages what is not one: its function, or a library, writes "
+    "to a file that it has not opened",
+    "traceback": "",
+    "is_consequence": False,
+}
 _MOST_READS = 1000
 """Of the messages of a worker that has ended."""
 
@@ -266,8 +281,13 @@ class _Messages:
 
     def read(self) -> list[Event] | None:
         """The messages that one read completes; None at the end."""
-        frames = self._reader.read()
-        return None if frames is None else [Event(MESSAGE, self.rank, frame) for frame in frames]
+        try:
+            frames = self._reader.read()
+            if frames is None:
+                return None
+            return [Event(MESSAGE, self.rank, frame) for frame in frames]
+        except GarbledError:
+            return [Event(MESSAGE, self.rank, Frame(FAILED, PARENT, 0, pickle.dumps(_GARBLED)))]
 
     def reads_left(self) -> int:
         """How often to read at most once the worker has ended."""

@@ -1,0 +1,81 @@
+"""NVIDIA's driver, queried in a process of its own: it may hang, crash, or end its process."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unidev.hardware.facts import FAILS, NO_ANSWER, Driver
+from unidev.hardware.nvml import WAIT_S, ask_in_time, ask_nvml, import_nvml
+from unidev.hardware.processes import describe_process
+from unidev.support.atomic_file import write_whole
+from unidev.support.child_processes import describe_exit, end_group, import_path, start
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+
+    from unidev.support.child_processes import Interruption
+
+_LOOK_S = 0.02
+
+
+class DriverProcess:
+    """The process that queries the driver, at work while its caller does something else."""
+
+    def __init__(self, process: subprocess.Popen[bytes], file: Path) -> None:
+        self._process = process
+        self._file = file
+
+    def answer(self, timeout_s: float, stop: Interruption) -> Driver:
+        """What the driver reports; ``NO_ANSWER`` once ``stop`` is set.
+
+        The process itself waits ``WAIT_S``; ``timeout_s`` is for one that does not even start.
+        """
+        until = time.monotonic() + timeout_s
+        while not stop and self._process.poll() is None and time.monotonic() < until:
+            time.sleep(_LOOK_S)
+        if self._file.exists():
+            found: Driver = pickle.loads(self._file.read_bytes())  # noqa: S301  our own process's
+            return found
+        if self._process.returncode is None:
+            return Driver("cuda", NO_ANSWER, f"no answer within {timeout_s:g} s")
+        how = describe_exit(self._process.returncode)
+        how = f"was {how}" if self._process.returncode < 0 else f"ended with {how}"
+        return Driver("cuda", FAILS, f"the process that queried it {how}")
+
+
+@contextmanager
+def driver_process() -> Iterator[DriverProcess]:
+    """A process that has begun to query the driver; has ended after the block."""
+    with tempfile.TemporaryDirectory(prefix="unidev-driver-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        file = folder / "answer"
+        process = start(
+            [sys.executable, "-m", __name__, str(file)],
+            environment={
+                **os.environ, "PYTHONPATH": import_path(os.environ.get("PYTHONPATH", ""))
+            },
+            folder=folder, out=folder / "out", err=folder / "err",
+        )  # fmt: skip
+        try:
+            yield DriverProcess(process, file)
+        finally:
+            end_group(process)
+
+
+def main(file: str) -> None:
+    """Query the driver, and write the answer to ``file``."""
+    driver = ask_in_time(lambda: ask_nvml(import_nvml(), describe_process), WAIT_S)
+    write_whole(file, pickle.dumps(driver))
+    os._exit(0)  # a driver that hangs may do so at Python's end as well
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
