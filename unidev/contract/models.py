@@ -10,7 +10,7 @@ from unidev.contract.optional import optional
 from unidev.support.interrupts import held_interrupts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
@@ -155,6 +155,22 @@ class Models(ABC):
             UnsupportedOperation: the framework cannot copy such a model; states why.
         """
         return copy.deepcopy(model)
+
+    def namespaces(self, model: Model) -> Iterable[dict[str, Any]]:  # noqa: ARG002
+        """Dictionaries by which ``model`` and its layers refer to tensors, and what is beside them.
+
+        A model may bind them anew while it computes: ``self.count = self.count + 1``. By these,
+        ``DataParallel`` undoes what replicas other than the first have bound. The default has none,
+        which suits frameworks whose models keep the same tensors.
+        """
+        return ()
+
+    def adapt(self, model: Model, device: Device) -> None:  # noqa: B027
+        """Let ``model``, a replica on ``device`` for now, find there what is not in ``parts``.
+
+        A PyTorch Lightning module, for example, remembers its device. Must change nothing but what
+        ``namespaces`` hold. The default does nothing.
+        """
 
     def compiled(self, model: Model, known: Sequence[Part] | None) -> Sequence[Part]:  # noqa: ARG002
         """Parts that appear while a model computes: what is compiled for the memory that it has.

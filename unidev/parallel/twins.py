@@ -14,7 +14,7 @@ from unidev.support.interrupts import held_interrupts
 from unidev.support.wording import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
@@ -55,6 +55,20 @@ class State(NamedTuple):
         )
 
 
+class Bindings:
+    """What dictionaries hold, to be restored."""
+
+    def __init__(self, namespaces: Iterable[dict[str, Any]]) -> None:
+        self._held = [(each, each.copy()) for each in namespaces]
+
+    def restore(self) -> None:
+        """Give each dictionary its entries back, and take out those that are new."""
+        for namespace, entries in self._held:
+            for name in namespace.keys() - entries.keys():
+                del namespace[name]
+            namespace.update(entries)
+
+
 class Twins:
     """The twins of a model, which itself is on ``devices[0]``."""
 
@@ -62,7 +76,12 @@ class Twins:
         self.model = model
         self.backend = backend
         self.devices = devices
+        self._bound = self._bindings()
+        """What the model's names refer to at the beginning of a step."""
         self._make(State.of(model, backend))
+
+    def _bindings(self) -> Bindings:
+        return Bindings(self.backend.models.namespaces(self.model))
 
     def _make(self, state: State) -> None:
         model, backend, others = self.model, self.backend, self.devices[1:]
@@ -102,6 +121,7 @@ class Twins:
         try:
             yield
         except BaseException:
+            self._bound.restore()
             if buffers:
                 write(self.backend, buffers, kept)
             raise
@@ -128,6 +148,7 @@ class Twins:
         state = State.of(self.model, self.backend)
         if not state.is_like(self._state):
             self._make(state)
+        self._bound = self._bindings()
         sources = list(state.tensors.values())
         return [(), *copied_to(self.backend, sources, self.devices[1:count], OPERATION)]
 
@@ -137,9 +158,16 @@ class Twins:
         if index == 0:
             yield self.model
             return
-        with self._swapped(index):
-            write(self.backend, self._targets[index - 1], values)
-            yield self.model
+        first = self._bindings()
+        try:
+            self._bound.restore()  # what the first replica has bound anew is on its device
+            with self._swapped(index):
+                write(self.backend, self._targets[index - 1], values)
+                self.backend.models.adapt(self.model, self.devices[index])
+                yield self.model
+        finally:
+            self._bound.restore()
+            first.restore()
 
     @contextmanager
     def _swapped(self, index: int) -> Iterator[None]:

@@ -97,6 +97,8 @@ def checked_number(value: Any, dtype: str | None) -> Any:
         is_complex = isinstance(number, (complex, np.complexfloating))
         parts = (number.real, number.imag) if is_complex else (number,)
         fits = (kind == "c" or not is_complex) and all(_holds(part, largest) for part in parts)
+        if fits and isinstance(number, int) and abs(number) >= 2**63:
+            number = float(number)  # some frameworks read any int as one of 64 bits
     else:
         fits = isinstance(number, bool) or number in (0, 1)
     if not fits:

@@ -88,3 +88,24 @@ def test_a_copy_of_what_to_static_wraps_would_be_wrong_and_is_refused():
         unidev.replicate(model, THREE)
     first, _ = unidev.replicate(made(), THREE[:2])
     assert [x.tolist() for x in arrays(first)] == [x.tolist() for x in arrays(model)]
+
+
+def test_weight_norm_trains_as_on_one_device():
+    """It binds the weight that it computes anew in each forward."""
+
+    def normed():
+        paddle.seed(1)
+        inner = paddle.nn.utils.weight_norm(paddle.nn.Linear(4, 8))
+        return paddle.nn.Sequential(inner, paddle.nn.Linear(8, 2))
+
+    x, y = batch()
+    several = unidev.DataParallel(normed(), THREE)
+    alone = unidev.place(normed(), "gpu:0")
+    for net in (several, alone):
+        for _ in range(3):
+            _, gradients = unidev.value_and_grad(squares)(net, x, y)
+            unidev.sgd(net, gradients, 0.1)
+    for found, expected in zip(arrays(several.model), arrays(alone), strict=True):
+        assert np.allclose(found, expected, atol=1e-5)
+    assert unidev.device_of(several.model[0].weight) is unidev.gpu(0)
+    unidev.spread(several.model, ["gpu:0", "gpu:1"])

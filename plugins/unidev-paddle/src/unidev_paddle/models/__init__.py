@@ -113,6 +113,11 @@ class PaddleModels(Models):
                 )
         return super().copy(model)
 
+    def namespaces(self, model: Layer) -> Iterator[dict[str, Any]]:
+        """Of each layer the attributes, the parameters and the buffers: weight_norm binds one."""
+        for _, layer in unique_layers(model, "", set()):
+            yield from (layer.__dict__, layer._parameters, layer._buffers)
+
     def statistics(self, model: Layer) -> Mapping[str, Tensor]:
         """The running statistics of every batch norm."""
         return statistics_of(model)

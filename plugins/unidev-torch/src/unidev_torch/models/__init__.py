@@ -15,7 +15,7 @@ from unidev_torch.models import swap as memory
 from unidev_torch.models import tree as modules
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from unidev.contract import Array, Device
 
@@ -84,6 +84,19 @@ class TorchModels(Models):
         """Let modules that override ``_apply`` move what is not registered with them."""
         modules.move_what_else(model, device.native)
         return optimizer
+
+    # -- several devices ---------------------------------------------------------------------------
+
+    def namespaces(self, model: torch.nn.Module) -> Iterable[dict[str, Any]]:
+        """Of each module the attributes, the parameters and the buffers."""
+        for _, module in modules.modules_of(model):
+            for found in (module.__dict__, module._parameters, module._buffers):
+                if isinstance(found, dict):  # not those of a ScriptModule
+                    yield found
+
+    def adapt(self, model: torch.nn.Module, device: Device) -> None:
+        """As in ``finish``, without RNNs, whose flat weights are among the twins."""
+        modules.move_what_else(model, device.native, also_rnns=False)
 
     # -- checkpoints -------------------------------------------------------------------------------
 

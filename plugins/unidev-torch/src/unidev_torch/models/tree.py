@@ -243,7 +243,7 @@ def _check_tensor(name: str, x: torch.Tensor) -> None:
         )
 
 
-def move_what_else(model: torch.nn.Module, native: torch.device) -> None:
+def move_what_else(model: torch.nn.Module, native: torch.device, *, also_rnns: bool = True) -> None:
     """Call the ``_apply`` and ``to`` of modules that override them, for what they keep beside.
 
     ``Module.to`` reaches ``_apply`` the same way: tensors in lists, say, and the flat weights of
@@ -253,6 +253,8 @@ def move_what_else(model: torch.nn.Module, native: torch.device) -> None:
     modules = [module for _, module in modules_of(model)]
     classes: set[type[torch.nn.Module]] = {type(module) for module in modules}
     overriding = {cls for cls in classes if cls._apply is not _APPLY}
+    if not also_rnns:
+        overriding = {cls for cls in overriding if not issubclass(cls, torch.nn.RNNBase)}
     own = [module for module in modules if type(module) in overriding] if overriding else []
     asked = list(_with_own_to(model)) if any(cls.to is not _TO for cls in classes) else []
     if not own and not asked:
