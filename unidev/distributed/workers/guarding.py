@@ -78,12 +78,21 @@ def keep_guard() -> None:
     """``keep_guard PARENT MARK``: wait for the end of the parent, then kill what has its mark.
 
     A worker cannot: the system kills it with its parent, before it can end what it has started.
-    Stdin is a pipe from the parent, whose end is noticed at once; its number, since a fork of the
-    parent may hold that pipe open.
+    Stdin is a pipe from the parent, which says there that no guard is needed any more; the end of
+    the pipe is noticed at once. The parent is looked for, too: a fork of it may hold the pipe open.
     """
+    import psutil
+
     parent, mark = sys.argv[1:]
-    while os.getppid() == int(parent) and not select.select([0], [], [], _LOOK_S)[0]:
-        pass
+    if os.fork():  # Ray kills the children of an actor that ends, and this one is to survive it
+        os._exit(0)
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(int(parent))
+        while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+            if select.select([0], [], [], _LOOK_S)[0]:
+                if os.read(0, 1):
+                    return
+                break
     end_marked(mark)
 
 

@@ -173,8 +173,8 @@ class Workplace:
             end_group(process)
         if self._guard is not None:
             end_marked(self._mark)
-            self._guard.kill()
-            self._guard.communicate()
+            with suppress(OSError):  # it was killed
+                self._guard.communicate(b".")
         for fd in self._files:
             os.close(fd)
         for crash in self._crashes:
