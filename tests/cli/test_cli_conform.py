@@ -196,7 +196,8 @@ def test_a_backend_without_a_simulator_is_judged_without(unidev, tmp_path) -> No
         (["conform", "--verify", "r.json", "--html", "r.html"], 2, "do not give --html"),
         (["conform", "--verify", "."], 2, "is a directory"),
         (["conform", "nope"], 4, "there is no backend 'nope'; there are: numpy"),
-        (["confrom"], 2, "No such command"),
+        (["confrom"], 2, "No such command 'confrom'. Did you mean 'conform'?"),
+        (["trace", "-"], 2, "A program on standard input is /dev/stdin."),
     ],
 )
 def test_wrong_usage_is_a_clean_line_on_stderr(unidev, words, code, said) -> None:
