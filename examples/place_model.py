@@ -51,7 +51,7 @@ try:
     print("the net and X are on the same device")
 except unidev.DeviceMismatchError as error:
     found = {name.partition(".")[0]: str(device) for name, device in error.devices.items()}
-    print("net(X) is refused:", found)
+    print("check_same_device(net, X):", found)
 
 # Move X to the net, or the net to X.
 show("net(X), with X moved to the net,", net(unidev.as_in_device(X, unidev.device_of(net))))

@@ -36,12 +36,13 @@ Y = unidev.rand((2, 3), device=unidev.try_gpu(1))
 show("X", X)
 show("Y", Y)
 
-# X and Y are on different devices, so nothing should compute with both of them.
+# X and Y are on different devices. PyTorch and NumPy raise an error for X + Y there; TensorFlow,
+# Paddle and MXNet move one of them unseen. check_same_device is the same error on all.
 try:
     unidev.check_same_device(X=X, Y=Y)
     print("X and Y are on the same device")
 except unidev.DeviceMismatchError as error:
-    print("X + Y is refused:", error)
+    print("check_same_device(X, Y):", error)
 
 # Copy X to the device of Y. Then they can be added, and the sum is on that device too.
 Z = unidev.copy_to(X, unidev.try_gpu(1))

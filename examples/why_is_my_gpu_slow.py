@@ -34,7 +34,7 @@ def explanation(question, report):
     """Explain the timings, and what slows a GPU down, even if it is fast here."""
     why = f"{question.why}. {question.advice}"
     if len(report.trials) == 1:
-        return f"What slows a GPU down: {why}"
+        return f"No GPU was measured here. What may slow one down: {why}"
     if report.is_too_close:
         return f"The difference does not matter here. In general: {why}"
     if report.device.kind == "cpu":

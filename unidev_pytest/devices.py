@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 _VARIABLE = "UNIDEV_SIMULATE"
 _MOST = 64
 _BACKEND, _GPUS = "unidev_backend", "unidev_gpus"
-_SOURCE = pytest.StashKey[str]()
-"""What gave the number of simulated GPUs."""
+_SOURCE = pytest.StashKey[tuple[str, int]]()
+"""What gave the number of simulated GPUs, and that number."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -54,14 +54,18 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     if count is None:
         return
     _check_nothing_is_loaded(count, source)
-    early_config.stash[_SOURCE] = source
+    early_config.stash[_SOURCE] = source, count
     before = os.environ.get(_VARIABLE)
     os.environ[_VARIABLE] = str(count)  # processes that tests start inherit it
     early_config.add_cleanup(lambda: _restore(before))
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Check the names of backends, if any are given: a misspelt one is an error, not a skip."""
+    """Check the names of backends, if any are given: a misspelt one is an error, not a skip.
+
+    Check too that no ``conftest.py`` has changed the number of simulated GPUs.
+    """
+    _check_number(config)
     given = config.getoption("unidev_backend")
     if given is None or is_for_suite(config):
         return
@@ -75,8 +79,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Say that GPUs are simulated, and why."""
-    source = config.stash.get(_SOURCE, None)
-    return None if source is None else f"unidev: {_VARIABLE}={os.environ[_VARIABLE]} by {source}"
+    source, count = config.stash.get(_SOURCE, ("", 0))
+    return f"unidev: {_VARIABLE}={count} by {source}" if source else None
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Check the number of simulated GPUs again: the files of tests are imported now."""
+    _check_number(session.config)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -190,6 +199,17 @@ def _check_nothing_is_loaded(count: int, source: str) -> None:
                 f"by another plugin or the program that started pytest: set {_VARIABLE}={count} in "
                 "the environment."
             )
+
+
+def _check_number(config: pytest.Config) -> None:
+    source, count = config.stash.get(_SOURCE, ("", 0))
+    now = os.environ.get(_VARIABLE, "")
+    if source and now.strip() != str(count):
+        raise pytest.UsageError(
+            f"{source} is {count}, but {_VARIABLE} has become {now or 'unset'} since, by "
+            "unidev.simulate or os.environ in a conftest.py, a test's file or another plugin: "
+            "remove that, or pass the same number."
+        )
 
 
 def _restore(before: str | None) -> None:

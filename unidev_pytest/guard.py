@@ -9,12 +9,14 @@ The guard is imported when a test uses one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import TracebackType
 
     from unidev.tracing.transfer_guard import transfer_guard as guard_type
 
@@ -56,3 +58,30 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         guard = guarded("forbid")
     with guard:
         yield
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
+    """Let a transfer that was stopped show the test's own lines; ``--full-trace`` shows all."""
+    errors = sys.modules.get("unidev.errors")  # else no guard has raised
+    found = call.excinfo
+    if (
+        found is not None
+        and errors is not None
+        and isinstance(found.value, errors.TransferForbiddenError)
+        and not item.config.getoption("fulltrace", False)
+    ):
+        last: TracebackType | None = None
+        entry: TracebackType | None = found.tb
+        while entry is not None:
+            last = last if _is_unidevs(entry.tb_frame.f_globals) else entry
+            entry = entry.tb_next
+        if last is not None:
+            last.tb_next = None
+    yield
+
+
+def _is_unidevs(namespace: dict[str, Any]) -> bool:
+    """Whether these are the globals of unidev or of a plugin of its."""
+    name = str(namespace.get("__name__", "")).partition(".")[0]
+    return name == "unidev" or name.startswith("unidev_")

@@ -175,7 +175,8 @@ def test_a_backend_without_a_simulator_is_judged_without(unidev, tmp_path) -> No
         (["conform", "numpy", "--timeout", "nan"], 2, "not a finite number of seconds"),
         (["conform", "numpy", "--report", "r", "--junit", "./r"], 2, "--junit name the same file"),
         (["conform", "nope"], 4, "there is no backend 'nope'; there are: numpy"),
-        (["confrom"], 2, "No such command"),
+        (["confrom"], 2, "No such command 'confrom'. Did you mean 'conform'?"),
+        (["trace", "-"], 2, "A program on standard input is /dev/stdin."),
     ],
 )
 def test_wrong_usage_is_a_clean_line_on_stderr(unidev, words, code, said) -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from unidev.cli.capability_table import to_markdown
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -192,6 +194,20 @@ def test_the_capability_table_is_read_off_the_backends(unidev, tmp_path) -> None
     assert "4. nobody \\| counts (<https://example.org/why>)" in lines
     simulated = next(line for line in lines if line.startswith("| simulated GPUs"))
     assert simulated.endswith("| yes | no (1) |")
+
+
+def test_what_needs_a_gpu_is_not_called_missing() -> None:
+    def lacking(reason: str) -> dict[str, object]:
+        return {"supported": False, "reason": reason, "link": None}
+
+    capabilities = {"pinned": lacking("it needs a GPU: none here"), "peaks": lacking("never")}
+    plugin = {"state": "works", "backend": "strange", "capabilities": capabilities}
+    lines = to_markdown({"plugins": [plugin]}).splitlines()
+    (pinned,) = [line for line in lines if line.startswith("| `pin`")]
+    (peak,) = [line for line in lines if line.startswith("| `track_memory(device)`")]
+    assert pinned.endswith("| needs a GPU (1) |")
+    assert peak.endswith("| no (2) |")
+    assert "1. it needs a GPU: none here" in lines
 
 
 def test_every_optional_ability_of_the_contract_is_in_the_table(unidev) -> None:

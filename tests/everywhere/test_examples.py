@@ -52,7 +52,9 @@ def test_use_gpu_falls_back_to_the_cpu_where_there_is_no_gpu(backend, run):
 def test_use_gpu_runs_with_one_gpu(backend, run):
     lines = run("use_gpu", backend=backend, count=1).stdout.splitlines()
     assert lines[:3] == ["GPUs: 1", "try_gpu(): gpu:0", "try_gpu(10): cpu:0"]
-    assert any(line.startswith("X + Y is refused: ") and "Y: cpu:0" in line for line in lines)
+    assert any(
+        line.startswith("check_same_device(X, Y): ") and "Y: cpu:0" in line for line in lines
+    )
     assert lines[-2:] == ["copy_to(Z) shares memory with Z: False", "as_in_device(Z) is Z: True"]
 
 
@@ -73,7 +75,7 @@ def test_place_model_prints_the_same_numbers_where_there_is_no_gpu(backend, run)
 @pytest.mark.parametrize("backend", HERE)
 def test_place_model_with_one_gpu_refuses_what_is_on_the_cpu(backend, run):
     done = run("place_model", backend=backend, count=1)
-    assert "net(X) is refused: {'net': 'gpu:0', 'X': 'cpu:0'}\n" in done.stdout
+    assert "check_same_device(net, X): {'net': 'gpu:0', 'X': 'cpu:0'}\n" in done.stdout
     assert done.stdout.splitlines()[-1] == "placed again, it has the same memory: True"
 
 

@@ -44,7 +44,7 @@ def test_each_question_is_asked_measured_and_explained(backend: str, tmp_path: P
     measured = len(QUESTIONS) - len(refused)
     tables = [line for line in lines if line.startswith("cpu:0  ")]
     assert len(tables) == measured
-    told = ("What slows a GPU down", "It does not matter", "The GPU is ")
+    told = ("No GPU was measured here.", "It does not matter", "The GPU is ")
     assert len([line for line in lines if line.startswith(told)]) == measured
     assert max(map(len, lines)) < 130
 
@@ -62,7 +62,7 @@ def test_a_simulated_gpu_is_never_reported_as_a_speed(backend: str, tmp_path: Pa
     [((1.0, 5.0), "The GPU is slower here: it. Pays."),
      ((5.0, 1.0), "The GPU is faster here. When it is not: it. Pays."),
      ((1.0, 1.0), "The difference does not matter here. In general: it. Pays."),
-     ((1.0,), "What slows a GPU down: it. Pays.")],
+     ((1.0,), "No GPU was measured here. What may slow one down: it. Pays.")],
 )  # fmt: skip
 def test_the_explanation_follows_from_the_timings(two_gpus, monkeypatch, seconds, told) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES))

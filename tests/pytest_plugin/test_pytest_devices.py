@@ -103,6 +103,18 @@ def test_a_backend_that_is_loaded_too_early_is_refused(pytester, run, count) -> 
     run("-p", "early", "--unidev-simulate", "2").assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize("file", ["conftest", "test_other"])
+@pytest.mark.parametrize(
+    "line", ["import unidev; unidev.simulate(3)", "import os; os.environ['UNIDEV_SIMULATE'] = '3'"]
+)
+def test_a_number_that_a_file_of_the_tests_changes_is_refused(pytester, run, file, line) -> None:
+    pytester.makepyfile(**{file: line, "test_own": "def test_x(): pass"})
+    result = run("--unidev-simulate", "2")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "--unidev-simulate is 2, but UNIDEV_SIMULATE has become 3 since" in said(result)
+    run("--unidev-simulate", "3").assert_outcomes(passed=1)
+
+
 # -- other people's tests --------------------------------------------------------------------------
 
 UNRELATED = """

@@ -203,3 +203,31 @@ def test_gpus_belong_to_the_backend_whichever_fixture_comes_first(
     )
     options = ("--unidev-backend", "own", "--unidev-simulate", "1")
     run(*options, UNIDEV_BACKEND="numpy").assert_outcomes(passed=1)
+
+
+def test_a_stopped_transfer_shows_the_tests_own_lines(pytester, run) -> None:
+    pytester.makepyfile(
+        test_own="""
+        import pytest, unidev
+
+        def read(x):
+            return unidev.to_numpy(x)
+
+        @pytest.mark.transfer_guard("forbid")
+        def test_x():
+            read(unidev.ones(3, device="gpu:0"))
+
+        def test_y():
+            with unidev.transfer_guard("forbid"):
+                unidev.ones(3, device="gpu:0")[0].item()
+        """
+    )
+    options = ("--unidev-simulate", "1")
+    result = run(*options, UNIDEV_BACKEND="numpy")
+    result.assert_outcomes(failed=2)
+    text = said(result)
+    assert ">       return unidev.to_numpy(x)".replace(" ", "") in text.replace(" ", "")
+    assert "test_own.py:4: TransferForbiddenError" in text
+    assert "recorder.py" not in text
+    assert "own_call" not in text
+    assert "recorder.py" in said(run(*options, "--full-trace", UNIDEV_BACKEND="numpy"))

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _OF_LINKS = ":/?#[]@!$&'()*+,;=%"
 """What a link may have, besides letters and digits."""
 
+NEEDS_A_GPU = "it needs a GPU"
+"""How reasons begin that are the machine's, not the backend's."""
 BEGIN, END = "<!-- capabilities -->", "<!-- /capabilities -->"
 
 
@@ -30,7 +32,7 @@ def working(document: Answer) -> list[Answer]:
 
 
 def to_markdown(document: Answer) -> str:
-    """The table; a "no" has its reason in a numbered note below."""
+    """The table; a "no", and a "needs a GPU", has its reason in a numbered note below."""
     plugins = working(document)
     notes: list[str] = []
     lines = [
@@ -69,8 +71,9 @@ def _cell(capability: Answer | None, notes: list[str]) -> str:
         return "?"  # it has no probe that could report it
     if capability["supported"]:
         return "yes"
+    word = "needs a GPU" if (capability["reason"] or "").startswith(NEEDS_A_GPU) else "no"
     link = f" (<{quote(capability['link'], safe=_OF_LINKS)}>)" if capability["link"] else ""
     note = f"{cell(capability['reason'] or 'no reason given')}{link}"
     if note not in notes:
         notes.append(note)
-    return f"no ({notes.index(note) + 1})"
+    return f"{word} ({notes.index(note) + 1})"

@@ -72,6 +72,8 @@ def command(  # noqa: PLR0913  an argument for each option
         *package, name = program.split(".")
         is_name = all(map(str.isidentifier, (*package, name))) and name != "py"
         hint = f" To run a module, use `-m {program}`." if is_name else ""
+        if program == "-":
+            hint = " A program on standard input is /dev/stdin."
         raise click.UsageError(f"there is no file {program!r}.{hint}")
     if not is_module and os.path.isdir(program) and not _has_main(program):
         raise click.UsageError(f"{program!r} is a folder without a __main__.py.")

@@ -35,7 +35,7 @@ def memory_of(backend: Backend) -> Any:
 def pinning_of(backend: Backend) -> Any:
     """Copies to MXNet's pinned context, if there is a GPU to pin for."""
     if backend.simulated_count or not backend.device_count("gpu"):
-        return unsupported("MXNet pins memory only in a build for CUDA, on a machine with a GPU")
+        return unsupported("it needs a GPU: MXNet pins memory only in a build for CUDA")
     pinned = mx.cpu_pinned()
     return lambda x: x if x.ctx == pinned else x.copyto(pinned)
 

@@ -96,5 +96,5 @@ class PaddlePeaks(PeakCounter):
 def pinning_of(backend: Backend) -> Any:
     """``Tensor.pin_memory``, if there is a GPU to pin for."""
     if backend.simulated_count or not backend.device_count("gpu"):
-        return unsupported("Paddle pins memory only in a build for CUDA, on a machine with a GPU")
+        return unsupported("it needs a GPU: Paddle pins memory only in a build for CUDA")
     return lambda x: x if x.place.is_cuda_pinned_place() else x.clone().pin_memory()

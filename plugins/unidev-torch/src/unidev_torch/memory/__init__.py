@@ -38,14 +38,16 @@ class TorchPeaks(PeakCounter):
 def peaks_of(backend: Backend) -> Any:
     """The counters, if torch's accelerator has any."""
     if not backend.device_count("gpu"):
-        return unsupported("torch counts the memory of an accelerator, and there is none", _LINK)
+        reason = "it needs a GPU: torch counts the memory of an accelerator, and there is none"
+        return unsupported(reason, _LINK)
     return TorchPeaks(backend)
 
 
 def pinning_of(backend: Backend) -> Any:
     """Pinned memory, if there is an accelerator to pin for, or a simulated one."""
     if not backend.device_count("gpu"):
-        return unsupported("torch pins memory only for an accelerator, and there is none", _LINK)
+        reason = "it needs a GPU: torch pins memory only for an accelerator, and there is none"
+        return unsupported(reason, _LINK)
     return _pinned
 
 
