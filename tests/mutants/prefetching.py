@@ -74,8 +74,8 @@ def thread_left_behind(backend: Any) -> None:
     """After ``break`` the thread waits for ever for room."""
     from unidev.data import reader
 
-    @replace(reader)
-    def _close(shelf: Any, thread: Any) -> None: ...
+    @replace(reader._Ending)
+    def end(self: Any, interrupts: Any) -> None: ...
 
 
 @torch_mutant("prefetch.autograd_mode", profile="tensor")

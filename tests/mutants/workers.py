@@ -149,6 +149,9 @@ def a_stopped_worker_is_left(backend: Any) -> None:
     def end_group(process: Any) -> None:
         process.terminate()
 
+    @replace(workplace)
+    def end_marked(mark: str) -> None: ...
+
 
 @multi_mutant("workers.checkpoints")
 def checkpoints_are_written_where_they_are_read(backend: Any) -> None:

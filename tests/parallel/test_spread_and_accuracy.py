@@ -120,7 +120,7 @@ def test_without_autograd_there_are_no_gradients() -> None:
 @pytest.mark.parametrize("wrong", ["residual", "sequential"])
 def test_a_handle_is_not_a_layer(wrong: str) -> None:
     parallel = unidev.DataParallel(net(), ["gpu:0"])
-    with pytest.raises(unidev.NotAModelError, match="pass its `model`"):
+    with pytest.raises(unidev.NotAModelError, match="Pass its `model`"):
         getattr(nn, wrong)(parallel)
     with pytest.raises(unidev.InvalidDataError, match=r"pairs \(X, y\), not"):
         unidev.evaluate_accuracy(net(), batch())

@@ -96,7 +96,7 @@ def test_bad_input(net: unidev.DataParallel) -> None:
         parallel(net.model, THREE)
     with pytest.raises(unidev.InvalidDataError, match='"mean" or "sum"'):
         parallel(made(), THREE, reduction="max")
-    with pytest.raises(unidev.NotAModelError, match="pass its `model`"):
+    with pytest.raises(unidev.NotAModelError, match="Pass its `model`"):
         unidev.place(net, "cpu")
     with pytest.raises(unidev.NotATensorError, match="model"):
         unidev.copy_to(net, "cpu")  # type: ignore[type-var]

@@ -24,7 +24,7 @@ class NativeScope:
     def __init__(self, device: torch.device) -> None:
         self.follows_tasks = asyncio._get_running_loop() is not None
         """Torch's modes are the thread's. Outside of tasks, its own is quicker, and it compiles."""
-        self._mode = (_OfTask if self.follows_tasks else DeviceContext)(device)  # type: ignore[no-untyped-call]
+        self._mode = (_OfTask if self.follows_tasks else DeviceContext)(device)
 
     def __enter__(self) -> None:
         mode_stacks.push_call_mode(self._mode)
@@ -41,7 +41,7 @@ class _OfTask(DeviceContext):
     """Leaves calls of other tasks, which it gets as well, as they are."""
 
     @property
-    def device(self) -> torch.device:  # type: ignore[override]
+    def device(self) -> torch.device:
         """Read by ``torch.get_default_device``, from the innermost mode: this task's default."""
         own = _of_task.get()
         for mode in reversed(mode_stacks.call_modes()):
