@@ -89,7 +89,7 @@ class _LazyGroup(click.Group):
         except click.UsageError as error:
             near = get_close_matches(args[0], _COMMANDS, 1)
             if near and "Did you mean" not in error.message:
-                error.message += f" Did you mean {near[0]!r}?"
+                error.message += f" Did you mean {near[0]!r}?"  # type: ignore[misc]
             raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
