@@ -10,7 +10,7 @@ from unidev.contract.optional import optional
 from unidev.support.interrupts import held_interrupts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
@@ -207,6 +207,14 @@ class Models(ABC):
         first; ``(out, in, height, width)`` for a convolution), ``bias``, ``running_mean`` and
         ``running_var``, prefixed with the position in ``sequential``: ``0.weight``.
         """
+
+    def bare_names(self, names: Collection[str]) -> Mapping[str, str]:
+        """Each name of a checkpoint by what it would be without the framework's wrappers.
+
+        A file of a wrapped model then fits the bare one, and the other way round: PyTorch's
+        ``module.`` and ``_orig_mod.``. Without such wrappers, the names themselves.
+        """
+        return {name: name for name in names}
 
     def read(self, x: Tensor) -> Array:
         """The values of ``x`` as a NumPy array on the host; bfloat16 as its bits, in uint16.

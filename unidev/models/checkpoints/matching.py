@@ -157,6 +157,8 @@ def fitted(
     """
     names = {name: file.entries[first] for name, first in file.ties.items()} | file.entries
     wanted = {name for slot in slots for name in slot.names}
+    if names.keys() != wanted:
+        names = _renamed(names, wanted, backend)
     unknown = [name for name in names if name not in wanted]
     entries, problems = [], []
     for slot in slots:
@@ -167,6 +169,15 @@ def fitted(
     if problems:
         raise misfit(problems, file, backend, model)
     return entries
+
+
+def _renamed(names: Mapping[str, Entry], wanted: set[str], backend: Backend) -> dict[str, Entry]:
+    """``names`` as in the model, where they differ only by what wrappers put before or between."""
+    theirs, own = backend.models.bare_names(names), backend.models.bare_names(wanted)
+    of_model = {bare: name for name, bare in own.items()}
+    if len({*theirs.values()}) < len(theirs) or len(of_model) < len(own):
+        return dict(names)
+    return {of_model.get(bare, name): names[name] for name, bare in theirs.items()}
 
 
 def misfit(

@@ -66,7 +66,8 @@ def load_parameters(
 
     Parameter objects keep their identity and their memory, so existing optimizers still train them.
     The model may be on any device, and the file may come from any device and framework: only the
-    names, shapes and dtypes must match, with no name missing or left over. Tied parameters stay
+    names, shapes and dtypes must match, with no name missing or left over. Names match too if only
+    a wrapper makes them differ (``module.`` and ``_orig_mod.`` on PyTorch). Tied parameters stay
     tied. Everything, including the file's content, is checked before the model is changed. If
     writing then fails or is interrupted, the old values are restored; until then the host holds a
     copy of them. The file is read one tensor at a time.

@@ -15,7 +15,7 @@ from unidev_torch.models import swap as memory
 from unidev_torch.models import tree as modules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from unidev.contract import Array, Device
 
@@ -119,6 +119,17 @@ class TorchModels(Models):
                     "parameter or buffer of the model (get_extra_state, or a hook): use torch.save",
                 )
         return {name: Stored(x) for name, x in state.items()}
+
+    def bare_names(self, names: Collection[str]) -> Mapping[str, str]:
+        """Without ``_orig_mod.`` of ``torch.compile`` anywhere, and ``module.`` before them all.
+
+        That is of ``DataParallel`` and ``DistributedDataParallel``; one that is not before all
+        names is a module's own.
+        """
+        compiled = {name: name.replace("_orig_mod.", "") for name in names}
+        if not all(bare.startswith("module.") for bare in compiled.values()):
+            return compiled
+        return {name: bare.removeprefix("module.") for name, bare in compiled.items()}
 
     def read(self, x: torch.Tensor) -> Array:
         """The tensor's own memory, if that is on the CPU."""
