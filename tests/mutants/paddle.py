@@ -166,11 +166,15 @@ def copies_of_sparse_tensors_share_indices(backend: Any) -> None:
 
     from unidev_paddle import copying
 
-    @in_place_of(copying.copied_sparse)
+    sound = copying.copied_sparse
+
+    @in_place_of(sound)
     def copied_sparse(x: Any, copy: Any) -> Any:
         make = paddle._C_ops.sparse_sparse_coo_tensor
         if x.is_sparse_coo():
             return make(copy(x.values()), x.indices(), x.shape)
+        if not x.is_sparse_csr():  # rows of gradients, which are refused
+            return sound(x, copy)
         parts = (x.crows(), x.cols(), copy(x.values()))
         return paddle.base.core.eager.sparse_csr_tensor(*parts, x.shape, True)
 
