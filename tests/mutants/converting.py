@@ -138,12 +138,14 @@ def the_source_is_freed_early(backend: Any) -> None:
 @_mutant("trees")
 def one_tensor_becomes_two(backend: Any) -> None:
     """A tensor that occurs twice is converted twice: accelerate's ``send_to_device``."""
-    from unidev.tensors import converting
+    from unidev.tensors import containers
 
-    mapped = converting.map_tensors
+    mapped = containers.map_tensors
 
-    @replace(converting)
+    @replace(containers)
     def map_tensors(function: Any, tree: Any) -> Any:
+        if not isinstance(tree, dict):
+            return mapped(function, tree)
         return {
             key: mapped(function, item) if key in ("x", "again") else item
             for key, item in tree.items()

@@ -13,7 +13,7 @@ _OTHER_KINDS = "copy.strings_ragged_sparse"
 @torch_mutant("containers.named_and_registered_containers", profile="tensor")
 def the_order_of_packed_sequences_stays(_: Any) -> None:
     """Of a packed sequence only the data move: without ``enforce_sorted`` it has indices, too."""
-    from unidev_torch import backend as module
+    from unidev_torch import containers as module
 
     def apart(packed: Any) -> Any:
         return (packed.data,), (type(packed), packed.batch_sizes, *packed[2:])
