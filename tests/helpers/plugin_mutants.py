@@ -41,11 +41,14 @@ class Judge:
 
     def __init__(self, backend: str, top: Path) -> None:
         self._top, self._output = top, top / "output.txt"
+        self.has_judged = False
+        """Whether any was a mutant: a worker of pytest-xdist may get sound variants alone."""
         self._child = _start(backend, self._output)
 
     def __call__(self, name: str) -> Told:
         """What was told of that mutant; with one that hangs, or ends the child, it is over."""
         assert self._child.poll() is None, "the child ended with an earlier mutant"
+        self.has_judged |= name in MUTANTS
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         print(json.dumps([str(self._top / name), name]), file=self._child.stdin, flush=True)
@@ -78,6 +81,8 @@ def judging(backend: str, top: Path, *, unsupported: frozenset[str]) -> Iterator
         judge("sound")
     finally:
         judge.end()
+    if not judge.has_judged:
+        return
     found = [told_in(folder) for folder in (top / "sound").iterdir()]
     assert found
     for told in found:
