@@ -208,6 +208,28 @@ def test_a_default_of_the_thread_is_refused_inside_another_tasks_block(
     assert not stack.scopes
 
 
+def test_a_default_of_the_thread_is_refused_also_inside_a_block_without_one(
+    two_gpus: None, monkeypatch
+) -> None:
+    monkeypatch.setattr(type(unidev.active_backend()), "native_scope", staticmethod(Native))
+
+    def first():
+        with unidev.gpu(0):
+            yield
+            yield
+
+    def second():
+        yield
+        with (
+            unidev.use_backend("numpy"),
+            pytest.raises(unidev.ScopeError, match="inside another task's"),
+        ):
+            unidev.gpu(1).__enter__()
+
+    in_turns(first, second)
+    assert Native.current == "none"
+
+
 def test_a_block_that_ends_inside_a_tasks_that_it_made_ends_and_says_so(
     two_gpus: None, monkeypatch
 ) -> None:

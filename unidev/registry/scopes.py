@@ -85,7 +85,7 @@ class Scope:
         self._line = frame.f_lineno
         entered, own = _thread.entered, stack.scopes
         if self.native_scope is not None:
-            if entered and entered[-1] not in own:
+            if entered:
                 self._refuse_another_tasks(entered, own)
             self.enter_native()
         entered.append(self)
@@ -121,6 +121,8 @@ class Scope:
 
     def _refuse_another_tasks(self, entered: list[Scope], own: tuple[Scope, ...]) -> None:
         for other in reversed(entered):
+            if other in own and other.native is not None:
+                return  # it is inside of what was entered before it
             if other.backend == self.backend and other.is_of_thread and other not in own:
                 raise ScopeError(
                     f"`with {shown(self.owner)}:`, at {self}, would be entered inside another "
