@@ -6,6 +6,7 @@ import re
 import threading
 
 import pytest
+from turns import in_turns
 
 import unidev
 from unidev.registry.scopes import Scope, innermost_device, leave_scope, stack
@@ -125,22 +126,6 @@ def test_the_frameworks_scope_is_entered_first_and_left_last(two_gpus: None) -> 
 
 def here() -> str:
     return str(unidev.device_of(unidev.zeros(1)))
-
-
-def in_turns(*functions):
-    """Run tasks of these generators in one loop, a step of each in turn; the results of each."""
-
-    async def task(function, seen):
-        for result in function():
-            seen.append(result)
-            await asyncio.sleep(0)
-
-    async def main():
-        seen = [[] for _ in functions]
-        await asyncio.gather(*map(task, functions, seen))
-        return seen
-
-    return asyncio.run(main())
 
 
 def test_each_task_is_inside_its_own_blocks(two_gpus: None) -> None:

@@ -121,15 +121,16 @@ class Scope:
 
     def _refuse_another_tasks(self, entered: list[Scope], own: tuple[Scope, ...]) -> None:
         for other in reversed(entered):
-            if other in own and other.native is not None:
-                return  # it is inside of what was entered before it
-            if other.backend == self.backend and other.is_of_thread and other not in own:
-                raise ScopeError(
-                    f"`with {shown(self.owner)}:`, at {self}, would be entered inside another "
-                    f"task's `with {shown(other.owner)}:`, at {other}, which has not ended: "
-                    f"{self.backend} has one default device for all tasks of a thread. Enter it in "
-                    "one task at a time, without an `await` in its block, or pass device=."
-                )
+            if other.backend != self.backend or not other.is_of_thread:
+                continue
+            if other in own:
+                return  # the innermost: what was entered before it does not count here
+            raise ScopeError(
+                f"`with {shown(self.owner)}:`, at {self}, would be entered inside another "
+                f"task's `with {shown(other.owner)}:`, at {other}, which has not ended: "
+                f"{self.backend} has one default device for all tasks of a thread. Enter it in "
+                "one task at a time, without an `await` in its block, or pass device=."
+            )
 
     def __str__(self) -> str:
         return f"{self._code.co_filename}:{self._line}"

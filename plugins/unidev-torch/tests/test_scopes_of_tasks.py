@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import asyncio
-
 import torch
+from turns import in_turns
 
 import unidev
 from unidev_torch import mode_stacks
@@ -12,20 +11,6 @@ def default() -> tuple[str, str]:
     made = str(torch.zeros(1).device)
     assert str(torch.get_default_device()) == made
     return made, str(unidev.device_of(unidev.zeros(1)))
-
-
-def in_turns(*functions):
-    async def task(function, seen):
-        for result in function():
-            seen.append(result)
-            await asyncio.sleep(0)
-
-    async def main():
-        seen = [[] for _ in functions]
-        await asyncio.gather(*map(task, functions, seen))
-        return seen
-
-    return asyncio.run(main())
 
 
 def inside(device):
