@@ -259,6 +259,12 @@ def test_a_folder_that_is_not_there_is_wrong_usage_before_the_program_runs(
     assert "nowhere/a.json: there is no folder 'nowhere'" in done.stderr
 
 
+def test_a_name_that_cannot_be_written_is_wrong_usage_before_the_program_runs(program, tmp_path):
+    done = trace("--json", "a" * 300, program, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "cannot be written: File name too long" in done.stderr
+
+
 def test_a_program_that_is_not_there_is_wrong_usage(tmp_path):
     done = trace("nowhere.py", cwd=tmp_path)
     assert done.returncode == 2

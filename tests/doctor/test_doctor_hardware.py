@@ -286,7 +286,7 @@ def test_simulated_gpus_are_said_to_be_none_after_what_is_missing() -> None:
 def test_a_number_of_simulated_gpus_that_is_none_is_said_first(value) -> None:
     (first,) = found(with_environment(WORKING, UNIDEV_SIMULATE=value), torch(2))
     assert (first.cause, first.is_blocking) == ("simulated", True)
-    assert f"must be an integer from 1 to 64, not '{value}'" in everything(first)
+    assert f"must be an integer from 0 to 64, not '{value}'" in everything(first)
     assert "unset UNIDEV_SIMULATE" in everything(first)
 
 

@@ -27,7 +27,7 @@ def test_a_variable_out_of_range_is_an_error_and_no_fallback(
     nothing_loaded, monkeypatch, text: str
 ) -> None:
     monkeypatch.setenv("UNIDEV_SIMULATE", text)
-    with pytest.raises(unidev.SimulationError, match=r"UNIDEV_SIMULATE: .* from 1 to 64, not '"):
+    with pytest.raises(unidev.SimulationError, match=r"UNIDEV_SIMULATE: .* from 0 to 64, not '"):
         unidev.cpu()
 
 

@@ -10,7 +10,7 @@ from typing import IO
 
 import pytest
 
-from unidev.support.atomic_file import SUFFIX, replacing, write_whole
+from unidev.support.atomic_file import SUFFIX, check_writable, replacing, write_whole
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="permissions, links and devices are POSIX's")
 
@@ -239,3 +239,13 @@ def test_a_folder_that_is_not_there_is_an_error_about_the_path_that_was_given(
         write(path, b"new")
     assert caught.value.filename == os.path.realpath(path)
     assert SUFFIX not in str(caught.value)
+
+
+def test_a_file_is_tried_and_stays_as_it_is(tmp_path: Path) -> None:
+    write(tmp_path / "file", b"old")
+    check_writable(tmp_path / "file")
+    check_writable(tmp_path / "new")
+    check_writable(os.devnull)
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("file", b"old")]
+    with pytest.raises(FileNotFoundError):
+        check_writable(tmp_path / "no" / "file")

@@ -45,7 +45,7 @@ def to_html(bench: Bench, findings: list[str]) -> str:
     return page
 
 
-NAME = "bench"
+FILES = ("bench.txt", "bench.json", "bench.html", "bench.png")
 
 
 def to_json(bench: Bench, findings: list[str]) -> str:
@@ -56,12 +56,8 @@ def to_json(bench: Bench, findings: list[str]) -> str:
 
 def contents(bench: Bench, findings: list[str], table: str) -> dict[str, bytes]:
     """The name and content of each file."""
-    return {
-        f"{NAME}.txt": table.encode(),
-        f"{NAME}.json": to_json(bench, findings).encode(),
-        f"{NAME}.html": to_html(bench, findings).encode(),
-        f"{NAME}.png": to_png(bench),
-    }
+    made = (table, to_json(bench, findings), to_html(bench, findings))
+    return dict(zip(FILES, [*map(str.encode, made), to_png(bench)], strict=True))
 
 
 def write(folder: Path, made: dict[str, bytes]) -> Interruption:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unidev.cli.options import need
+from unidev.cli.options import need, need_writable
 from unidev.cli.output import console, say
 
 if TYPE_CHECKING:
@@ -81,10 +81,14 @@ def _check(folder: Path) -> None:
     """Check that the files can be written, before minutes are spent on measuring."""
     also = ". --json without --output does not need them."
     need(_NEEDED, "bench", "the page and the picture need", also)
+    from unidev.bench.files import FILES
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.UsageError(f"--output {folder}: {error.strerror}.") from error
+    for name in FILES:
+        need_writable(folder / name)
 
 
 def _select(name: str | None) -> Backend:

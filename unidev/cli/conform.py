@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unidev.cli.options import need, timeout
+from unidev.cli.options import need, need_writable, timeout
 from unidev.cli.output import console, say
 
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ def command(  # noqa: PLR0913  one for each option
         raise click.UsageError("which backend? Give its NAME; `unidev info` lists them.")
     selected = _selection(only, profile)
     outputs = {"json": report, "markdown": markdown, "junit": junit}
-    for path in outputs.values():
-        _need_folder(path)
+    for path in filter(None, outputs.values()):
+        need_writable(path)
     _need_different(outputs)
 
     from unidev.conformance.running.runner import BackendMissingError, Plan, UsageError
@@ -193,12 +193,6 @@ def _need_profile(profile: str) -> None:
         raise click.UsageError(
             f"there is no profile {profile!r}; choose from: {', '.join(PROFILES)}"
         )
-
-
-def _need_folder(path: Path | None) -> None:
-    # Before the run, not after minutes of it.
-    if path is not None and not path.absolute().parent.is_dir():
-        raise click.UsageError(f"the folder of {path} does not exist.")
 
 
 def _need_different(outputs: dict[str, Path | None]) -> None:

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from unidev.support.atomic_file import check_writable
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
@@ -37,3 +40,13 @@ def need(distributions: tuple[str, ...], extra: str, who: str, also: str = "") -
             f"{who} {', '.join(missing)}. In unidev's repository, run: "
             f"pip install '.[{extra}]'{also}"
         )
+
+
+def need_writable(file: Path) -> None:
+    """Refuse a file that cannot be written: before the run, not after minutes of it."""
+    if not file.absolute().parent.is_dir():
+        raise click.UsageError(f"{file}: there is no folder {str(file.parent)!r}.")
+    try:
+        check_writable(file)
+    except OSError as error:
+        raise click.UsageError(f"{file} cannot be written: {error.strerror}.") from error

@@ -13,6 +13,7 @@ from zipfile import is_zipfile
 import click
 
 from unidev.cli import programs
+from unidev.cli.options import need_writable
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -77,7 +78,8 @@ def command(  # noqa: PLR0913  an argument for each option
         raise click.UsageError(f"there is no file {program!r}.{hint}")
     if not is_module and os.path.isdir(program) and not _has_main(program):
         raise click.UsageError(f"{program!r} is a folder without a __main__.py.")
-    _check_folders(json_file, chrome_file)
+    for file in filter(None, (json_file, chrome_file)):
+        need_writable(Path(file))
     folder, stderr = Path.cwd(), sys.stderr  # the program may change both
     process = os.getpid()
     with trace_transfers(limit=limit) as trace:
@@ -96,13 +98,6 @@ def command(  # noqa: PLR0913  an argument for each option
 
 def _has_main(folder: str) -> bool:
     return any(os.path.isfile(os.path.join(folder, f"__main__.{end}")) for end in ("py", "pyc"))
-
-
-def _check_folders(*files: str | None) -> None:
-    """Check the folders first, before hours are spent on a trace that cannot be written."""
-    for file in files:
-        if file is not None and not Path(file).parent.is_dir():
-            raise click.UsageError(f"{file}: there is no folder {str(Path(file).parent)!r}.")
 
 
 def _say(text: str, stream: TextIO | None) -> None:

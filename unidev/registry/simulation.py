@@ -29,13 +29,13 @@ def count_in(value: str) -> int:
     text = value.strip() or "0"
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else -1
     if not 0 <= number <= MOST:
-        raise SimulationError(f"{VARIABLE}: " + out_of_range(shown(text)))
+        raise SimulationError(f"{VARIABLE}: " + out_of_range(shown(text), least=0))
     return number
 
 
-def out_of_range(given: str) -> str:
+def out_of_range(given: str, *, least: int = 1) -> str:
     """The message about a number of simulated GPUs that cannot be."""
     return (
-        f"the number of simulated GPUs must be an integer from 1 to {MOST}, not {given}. "
+        f"the number of simulated GPUs must be an integer from {least} to {MOST}, not {given}. "
         f"Example: {VARIABLE}=2."
     )

@@ -65,9 +65,30 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes | Iterable[st
         OSError: as ``open(path, "wb")`` does.
     """
     pieces = (content,) if isinstance(content, (str, bytes)) else content
-    is_special = os.path.exists(path) and not os.path.isfile(path)  # such as /dev/stdout
-    with _naming(os.fspath(path)), open(path, "wb") if is_special else replacing(path) as file:
+    with (
+        _naming(os.fspath(path)),
+        open(path, "wb") if _is_special(path) else replacing(path) as file,
+    ):
         file.writelines(map(_encoded, pieces))
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Try, before long work, what ``write_whole`` will do with its result; the file stays as it is.
+
+    Raises:
+        OSError: as ``open(path, "wb")`` does.
+    """
+    if not _is_special(path):
+        with contextlib.suppress(_TriedError), replacing(path):
+            raise _TriedError
+
+
+class _TriedError(Exception):
+    """Ends ``replacing`` before it replaces."""
+
+
+def _is_special(path: str | os.PathLike[str]) -> bool:
+    return os.path.exists(path) and not os.path.isfile(path)  # such as /dev/stdout
 
 
 def _encoded(text: str | bytes) -> bytes:
