@@ -195,16 +195,28 @@ def test_workers_need_not_the_folder_in_which_run_was_called(tmp_path: Path) -> 
     assert run_elsewhere(tmp_path, "abs, -3") == ["[3, 3]"]
 
 
+OF_NO_FILE = """
+import unidev
+def f(): pass
+try:
+    unidev.run(f, backend="numpy")
+except unidev.InvalidDataError as error:
+    print(error)
+"""
+
+
 def test_a_function_of_an_interactive_session_is_refused(run_python: RunPython) -> None:
-    program = """
-        import unidev
-        def f(): pass
-        try:
-            unidev.run(f, backend="numpy")
-        except unidev.InvalidDataError as error:
-            print(error)
-    """
-    assert "put it into a file" in run_python(program)
+    assert "put it into a file" in run_python(OF_NO_FILE)
+
+
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+def test_a_function_of_a_program_on_standard_input_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "program.py").write_text(OF_NO_FILE)
+    with (tmp_path / "program.py").open() as program:
+        done = subprocess.run(
+            [sys.executable, name], stdin=program, capture_output=True, text=True, check=False
+        )
+    assert "put it into a file" in done.stdout, done.stderr
 
 
 def local() -> Any:

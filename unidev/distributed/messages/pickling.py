@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import pickle
 import sys
 from typing import Any
@@ -67,8 +68,8 @@ def packed_call(function: Any, arguments: tuple[Any, ...]) -> bytes:
     call = packed(function, "the function"), packed(arguments, "the arguments")
     if any(_MAIN in part for part in call) and not _main_can_be_imported():
         raise InvalidDataError(
-            f"{_name_of(function)} is defined in an interactive session or with `python -c`, where "
-            "the workers cannot import it: put it into a file."
+            f"{_name_of(function)} is defined in an interactive session, with `python -c` or in a "
+            "program on standard input, where the workers cannot import it: put it into a file."
         )
     return pickle.dumps(call)
 
@@ -88,9 +89,10 @@ def preparation(call: bytes) -> dict[str, Any]:
 
 def _main_can_be_imported() -> bool:
     main = sys.modules["__main__"]
-    return (
-        getattr(main, "__spec__", None) is not None or getattr(main, "__file__", None) is not None
-    )
+    if getattr(main, "__spec__", None) is not None:
+        return True
+    file = getattr(main, "__file__", None) or ""
+    return os.path.isfile(file) and not file.startswith("/dev/")  # no pipe, such as standard input
 
 
 def _check_importable(function: Any) -> None:
