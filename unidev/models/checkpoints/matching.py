@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend, Extent
     from unidev.contract.models import Stored
-    from unidev.models.checkpoints.reading import CheckpointFile
+    from unidev.models.checkpoints.shards import Checkpoint
 
     Array = np.ndarray[Any, Any]
 
@@ -147,9 +147,7 @@ def _by_values(slots: Sequence[Slot], backend: Backend) -> Iterable[list[Slot]]:
 # -- from a file -----------------------------------------------------------------------------------
 
 
-def fitted(
-    slots: Sequence[Slot], file: CheckpointFile, backend: Backend, model: Any
-) -> list[Entry]:
+def fitted(slots: Sequence[Slot], file: Checkpoint, backend: Backend, model: Any) -> list[Entry]:
     """The entry of ``file`` for each slot.
 
     Raises:
@@ -181,7 +179,7 @@ def _renamed(names: Mapping[str, Entry], wanted: set[str], backend: Backend) -> 
 
 
 def misfit(
-    problems: Sequence[str], file: CheckpointFile, backend: Backend, model: Any
+    problems: Sequence[str], file: Checkpoint, backend: Backend, model: Any
 ) -> CheckpointError:
     """The error for an intact file that does not match the model."""
     problems = [one_line(problem) for problem in problems]
@@ -199,7 +197,7 @@ def misfit(
 
 
 def _problems(
-    slot: Slot, found: Mapping[Entry, str], unknown: Sequence[str], file: CheckpointFile
+    slot: Slot, found: Mapping[Entry, str], unknown: Sequence[str], file: Checkpoint
 ) -> list[str]:
     name, wanted = " = ".join(slot.names), slot.entry
     if not found:
@@ -226,7 +224,7 @@ def model_layout(slot: Slot, values: Array) -> Array:
 def check_written(
     slots: Sequence[Slot],
     entries: Sequence[Entry],
-    file: CheckpointFile,
+    file: Checkpoint,
     backend: Backend,
     model: Any,
 ) -> None:

@@ -26,7 +26,7 @@ from unidev.models.checkpoints.format import (
 from unidev.support.wording import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy as np
 
@@ -109,7 +109,7 @@ class CheckpointFile:
 
     def damaged(self, problem: str) -> CheckpointError:
         """The error for a file that cannot be trusted."""
-        return _unusable(self.path, problem)
+        return unusable(self.path, problem)
 
     def _bytes(self, offset: int, size: int) -> bytes:
         self._file.seek(offset)
@@ -144,21 +144,31 @@ class CheckpointFile:
         return {name: first for first, names in recorded.items() for name in names}
 
     def _parsed(self, text: str, what: str) -> dict[str, Any]:
-        def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-            found = dict(pairs)
-            if len(found) < len(pairs):
-                raise self.damaged(f"a name occurs twice in its {what}")
-            return found
+        return parsed(text, what, self.damaged)
 
-        try:
-            found = json.loads(text, object_pairs_hook=unique)
-        except (ValueError, RecursionError) as error:
-            if isinstance(error, CheckpointError):
-                raise
-            raise self.damaged(f"its {what} cannot be read ({error})") from error
-        if not isinstance(found, dict):
-            raise self.damaged(f"its {what} is not an object")
+
+def parsed(text: str, what: str, damaged: Callable[[str], CheckpointError]) -> dict[str, Any]:
+    """A JSON object; ``what`` of the file it is goes into the error.
+
+    Raises:
+        CheckpointError: it is not JSON, not an object, or has a name twice.
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            raise damaged(f"a name occurs twice in its {what}")
         return found
+
+    try:
+        found = json.loads(text, object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, CheckpointError):
+            raise
+        raise damaged(f"its {what} cannot be read ({error})") from error
+    if not isinstance(found, dict):
+        raise damaged(f"its {what} is not an object")
+    return found
 
 
 @contextlib.contextmanager
@@ -172,12 +182,12 @@ def opened_checkpoint(path: str) -> Iterator[CheckpointFile]:
     while True:
         with open(path, "rb", opener=_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise _unusable(path, "it is a device, a pipe or a socket, not a file")
+                raise unusable(path, "it is a device, a pipe or a socket, not a file")
             try:
                 validate(path)
             except SafetensorError as error:
                 problem = f"it is not a safetensors file, or is truncated or damaged ({error})"
-                raise _unusable(path, problem) from error
+                raise unusable(path, problem) from error
             if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 yield CheckpointFile(file, path)
                 return
@@ -187,7 +197,8 @@ def _without_waiting(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # else a pipe waits for a writer
 
 
-def _unusable(path: str, problem: str) -> CheckpointError:
+def unusable(path: str, problem: str) -> CheckpointError:
+    """The error for a file that cannot be trusted."""
     problem = one_line(problem)
     message = f"{path!r} cannot be loaded: {problem}. Nothing was changed."
     return CheckpointError(message, problems=[problem])

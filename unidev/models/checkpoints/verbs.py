@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from unidev.devices.finding import DeviceLike
     from unidev.models.checkpoints.format import Entry
     from unidev.models.checkpoints.matching import Slot
-    from unidev.models.checkpoints.reading import CheckpointFile
+    from unidev.models.checkpoints.shards import Checkpoint
 
     Array = np.ndarray[Any, Any]
 
@@ -74,7 +74,8 @@ def load_parameters(
 
     Args:
         model: as for ``place``.
-        path: a file written by ``save_parameters``, or any other safetensors file that matches.
+        path: a file written by ``save_parameters``, or any other safetensors file that matches; or
+            the index of several, ``model.safetensors.index.json``, as Hugging Face writes it.
         device: where to ``place`` the model, once the file is known to match; None: leave it where
             it is.
 
@@ -162,11 +163,11 @@ def _save(model: Any, path: str, backend: Backend) -> None:
 
 def _load(model: Any, path: str, backend: Backend, target: Any) -> None:
     from unidev.models.checkpoints.matching import fitted, slots_of
-    from unidev.models.checkpoints.reading import opened_checkpoint
+    from unidev.models.checkpoints.shards import opened
     from unidev.support.progress import progress
 
     with (
-        opened_checkpoint(path) as file,
+        opened(path) as file,
         progress(f"loading {bytes_text(file.nbytes)} from {path}"),
     ):
         file.check()
@@ -182,7 +183,7 @@ def _load(model: Any, path: str, backend: Backend, target: Any) -> None:
 def _write(
     slots: Sequence[Slot],
     entries: Sequence[Entry],
-    file: CheckpointFile,
+    file: Checkpoint,
     backend: Backend,
     model: Any,
 ) -> None:
