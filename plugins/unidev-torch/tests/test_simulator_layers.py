@@ -40,6 +40,7 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "instance norm": (lambda: nn.InstanceNorm1d(3, track_running_stats=True), (2, 3, 5)),
     "layer norm": (lambda: nn.LayerNorm(3), (2, 3)),
     "group norm": (lambda: nn.GroupNorm(2, 4), (2, 4, 3)),
+    "group norm of pictures": (lambda: nn.GroupNorm(2, 4), (2, 4, 3, 5)),
     "average pooling": (lambda: nn.AvgPool2d(2), (2, 3, 4, 4)),
 }
 
@@ -51,13 +52,20 @@ def first(output: object) -> torch.Tensor:
     return output
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_a_layer_agrees_with_the_cpu(name: str) -> None:
+PICTURES = [name for name, (_, shape) in LAYERS.items() if len(shape) == 4]
+
+
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [(name, torch.contiguous_format) for name in LAYERS]
+    + [(name, torch.channels_last) for name in PICTURES],
+)
+def test_a_layer_agrees_with_the_cpu(name: str, order: torch.memory_format) -> None:
     make, shape = LAYERS[name]
     torch.manual_seed(0)
     on_cpu = make()
     on_sim = copy.deepcopy(on_cpu).to(SIM)
-    x = torch.randn(shape)
+    x = torch.randn(shape).contiguous(memory_format=order)
     y = x.to(SIM).requires_grad_()
     x.requires_grad_()
     expected, found = first(on_cpu(x)), first(on_sim(y))

@@ -120,6 +120,9 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&fallback>());
   m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&fallback>());
 
+  // For other devices torch has a formula that views its input, which channels-last does not allow.
+  m.impl("native_group_norm", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+
   m.impl("histc", &unidev_sim::histc);
   m.impl("native_batch_norm", &unidev_sim::native_batch_norm);
   m.impl("native_dropout", &unidev_sim::native_dropout);
