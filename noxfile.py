@@ -277,7 +277,8 @@ LIBRARIES = (
 """Those whose objects stand in batches; the other sessions have stand-ins of the same shape."""
 
 
-@nox.session(default=False, venv_backend=WITH_TORCH)
+# Asked for by a variable, not by its name: named sessions do not run beside others.
+@nox.session(default="WITH_LIBRARIES" in os.environ, venv_backend=WITH_TORCH)
 def libraries(session: nox.Session) -> None:
     """Objects of other libraries in batches of PyTorch tensors, and PyTorch in workers of Ray."""
     install(session, "torch", extras="conformance,distributed")

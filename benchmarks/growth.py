@@ -1,6 +1,6 @@
 """How verbs grow with the number of tensors: a straight line keeps the time of each tensor.
 
-``python benchmarks/growth.py``, on NumPy with two simulated GPUs.
+``python benchmarks/growth.py``, on the backend in UNIDEV_BACKEND, with two simulated GPUs.
 Prints microseconds of CPU a tensor, for trees of 100, 1,000 and 10,000 small tensors.
 """
 
@@ -44,11 +44,21 @@ def traced(tree: dict[str, Any]) -> str:
     return str(trace)
 
 
+def train(net: Any, x: Any) -> None:
+    """A step on two devices; the layers grow deeper, so their work is a straight line as well."""
+    step = unidev.value_and_grad(lambda net, x: net(x).sum())
+    _, gradients = step(net, x)
+    unidev.sgd(net, gradients, lr=0.0)
+
+
 def steps(count: int, folder: Path) -> dict[str, Callable[[], Any]]:
     """What is measured, for a tree of ``count`` tensors."""
     tree = {f"layer.{number}.weight": unidev.ones((2, 3)) for number in range(count)}
     pair = [unidev.copy_to(tree, device) for device in ("gpu:0", "gpu:1")]
     file = folder / f"{count}.safetensors"
+    net = unidev.nn.sequential(*(unidev.nn.dense(2, 2, bias=False) for _ in range(count)))
+    parallel = unidev.DataParallel(unidev.place(net, "gpu:0"), ["gpu:0", "gpu:1"])
+    x = unidev.ones((4, 2), device="gpu:0")
     return {
         "copy_to": lambda: unidev.copy_to(tree, "gpu:0"),
         "check_same_device": lambda: unidev.check_same_device(tree=tree),
@@ -60,13 +70,14 @@ def steps(count: int, folder: Path) -> dict[str, Callable[[], Any]]:
         "load_parameters": lambda: unidev.load_parameters(tree, file),
         "prefetch of 3 batches": lambda: list(unidev.prefetch([tree] * 3, "gpu:0")),
         "trace_transfers": partial(traced, tree),
+        "value_and_grad and sgd": partial(train, net, x),
+        "the same in DataParallel": partial(train, parallel, x),
     }
 
 
 def main() -> int:
     """Print the table; 1 if something grows faster than a straight line."""
     unidev.simulate(2)
-    unidev.set_backend("numpy")
     with tempfile.TemporaryDirectory() as folder:
         found = [
             {what: microseconds(use) / count for what, use in steps(count, Path(folder)).items()}
