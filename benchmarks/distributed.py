@@ -21,7 +21,7 @@ from measure import Row
 from table import main
 
 import unidev
-from unidev.contract import Meeting
+from unidev.contract import Rendezvous
 from unidev.distributed.launchers.processes import free_ports
 from unidev.registry.discovery import backend_spec
 from unidev.registry.loading import group_setting
@@ -44,9 +44,9 @@ BY_HAND = """
 import pickle, sys
 import unidev
 from unidev.registry.loading import load_backend
-rank, backend, meeting = pickle.load(sys.stdin.buffer)
+rank, backend, rendezvous = pickle.load(sys.stdin.buffer)
 engine = load_backend(backend).group_engine
-engine.join(rank, meeting, unidev.cpu())
+engine.join(rank, rendezvous, unidev.cpu())
 engine.all_reduce(unidev.ones(1), "sum")
 engine.leave()
 """
@@ -90,8 +90,8 @@ def _seconds_by_hand(backend: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         ((*helpers_at, first), (second,)) = free_ports([setting.helper_ports + 1, 1])
         hosts = ("127.0.0.1",) * 2
-        meeting = Meeting(hosts, (first, second), tuple(helpers_at), Path(folder), 60.0)
-        plan = setting.prepare(meeting)
+        rendezvous = Rendezvous(hosts, (first, second), tuple(helpers_at), Path(folder), 60.0)
+        plan = setting.prepare(rendezvous)
         helpers = [
             subprocess.Popen(
                 [sys.executable, *each.arguments], env={**os.environ, **each.environment}
@@ -107,7 +107,7 @@ def _seconds_by_hand(backend: str) -> float:
                 stderr=subprocess.DEVNULL,
             )
             assert worker.stdin is not None
-            worker.stdin.write(pickle.dumps((rank, backend, meeting)))
+            worker.stdin.write(pickle.dumps((rank, backend, rendezvous)))
             worker.stdin.close()
             workers.append(worker)
         codes = [worker.wait() for worker in workers]

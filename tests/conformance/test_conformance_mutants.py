@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import mutants
 import pytest
-from conformance_children import Job, Told, mutant_job, run_all
+from conformance_children import ChildResult, Job, mutant_job, run_all
 from mutants import IDLE, MUTANTS, SOUND
 from mutants.mutant import NUMPY, PLUGINS, in_place_of, replace, replace_value, restore
 
@@ -44,7 +44,7 @@ TENSOR = {check.id for check in all_checks()}
 NOT_IN_NUMPY = {*CONDITIONAL, "errors.deleted_tensor", "values.memory_that_is_cut_short"}
 
 
-def judged(name: str, mutant: Mutant, folder: Path) -> Told:
+def judged(name: str, mutant: Mutant, folder: Path) -> ChildResult:
     job = mutant_job(name, mutant.caught_by, mutant.simulated_count, profile=mutant.profile)
     return run_all({name: job}, folder)[name]
 
@@ -88,7 +88,7 @@ def test_a_mutant_that_breaks_the_process_is_told_by_the_parent(
 
 
 @pytest.fixture(scope="module")
-def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
+def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ChildResult]:
     orders = {
         str(count): Order(backend="numpy", profile="tensor", simulated=count)
         for count in REFERENCE_COUNTS
@@ -97,7 +97,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
     return run_all(jobs, tmp_path_factory.mktemp("reference"))
 
 
-def test_the_reference_passes_all(reference: dict[str, Told]) -> None:
+def test_the_reference_passes_all(reference: dict[str, ChildResult]) -> None:
     checks = {check.id for check in all_checks()}
     for each in reference.values():
         assert set(each.results) == checks, each.output[-3000:]
@@ -110,7 +110,7 @@ def test_the_reference_passes_all(reference: dict[str, Told]) -> None:
 
 
 def test_the_reference_passes_each_required_check_in_some_configuration(
-    reference: dict[str, Told],
+    reference: dict[str, ChildResult],
 ) -> None:
     passed = {
         check for each in reference.values() for check, how in each.results.items() if how == "pass"
@@ -118,7 +118,7 @@ def test_the_reference_passes_each_required_check_in_some_configuration(
     assert reference["4"].required - passed == (CONDITIONAL | ON_HARDWARE) & TENSOR
 
 
-def test_only_what_numpy_lacks_is_unsupported(reference: dict[str, Told]) -> None:
+def test_only_what_numpy_lacks_is_unsupported(reference: dict[str, ChildResult]) -> None:
     found = {
         check
         for each in reference.values()

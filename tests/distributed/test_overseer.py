@@ -11,7 +11,7 @@ import pytest
 import unidev
 from unidev.contract.launcher import MESSAGE, PROGRESS, Event, Frame, Progress
 from unidev.distributed.messages.frames import FAILED, PARENT
-from unidev.distributed.running.overseer import Overseer
+from unidev.distributed.running.supervisor import Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +28,7 @@ def blamed(*news: Event, stopped: int | None) -> unidev.WorkerFailedError:
         send=lambda rank, frame: None,
     )
     with pytest.raises(unidev.WorkerFailedError) as caught:
-        Overseer(launcher, timeout_s=0.1).results()
+        Supervisor(launcher, timeout_s=0.1).results()
     return caught.value
 
 

@@ -15,7 +15,7 @@ import run_samples
 from marked_processes import LIMIT_S, all_gone, marked
 
 import unidev
-from unidev.distributed.running import overseer
+from unidev.distributed.running import supervisor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,7 +144,7 @@ def test_a_child_that_prints_without_end_holds_up_nothing() -> None:
 def test_one_that_returns_and_does_not_exit_is_reported(
     what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(overseer, "_EXIT_S", 1.0)
+    monkeypatch.setattr(supervisor, "_EXIT_S", 1.0)
     run = getattr(run_samples, f"with_{what}_that_stays")
     assert unidev.run(run, workers=2, backend="numpy") == [0, 1]
     said = capsys.readouterr().err

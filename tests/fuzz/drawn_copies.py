@@ -36,7 +36,7 @@ def bits(dtype: str, shape: tuple[int, ...], draw: random.Random) -> Array:
     return (raw & 1 if dtype == "bool" else raw).view(dtype).reshape(shape)
 
 
-def shape_of(draw: random.Random) -> tuple[int, ...]:
+def drawn_shape(draw: random.Random) -> tuple[int, ...]:
     """Up to four axes; sometimes one long one."""
     if draw.random() < 0.1:
         return (draw.choice(LARGE),)
@@ -54,7 +54,7 @@ def wrong(number: int, seed: int, backend: Backend) -> Iterator[str]:
     devices = unidev.list_devices()
     dtype = draw.choice([name for name in backend.dtypes if name != "bfloat16"])
     source, target = draw.choice(devices), draw.choice(devices)
-    values = bits(dtype, shape_of(draw), draw)
+    values = bits(dtype, drawn_shape(draw), draw)
     x = backend.probe.make(np.ascontiguousarray(values).reshape(values.shape), source)
     x, values, layout = _laid_out(x, values, draw, backend)
     verb = draw.choice(VERBS)

@@ -57,7 +57,7 @@ class Job:
 
 
 @dataclass
-class Told:
+class ChildResult:
     """What a child told."""
 
     results: dict[str, str] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class Told:
         return f"{check}: {self.results.get(check, 'not run')}: {said}"
 
 
-def run_all(jobs: Mapping[str, Job], folder: Path) -> dict[str, Told]:
+def run_all(jobs: Mapping[str, Job], folder: Path) -> dict[str, ChildResult]:
     """Run each job in a process and a folder of its own, as many at once as there are cores."""
     context, waiting = children(), list(jobs)
     running: dict[str, tuple[BaseProcess, float]] = {}
@@ -88,7 +88,7 @@ def run_all(jobs: Mapping[str, Job], folder: Path) -> dict[str, Told]:
                 process.join()
             if not process.is_alive():
                 del running[name]
-    return {name: told_in(folder / name) for name in jobs}
+    return {name: result_in(folder / name) for name in jobs}
 
 
 def mutant_job(
@@ -144,10 +144,10 @@ def arguments(order: Order, folder: Path) -> list[str]:
     return [*words, "--tb=native"]  # pytest's own takes as long as a check does
 
 
-def told_in(folder: Path) -> Told:
+def result_in(folder: Path) -> ChildResult:
     """What the child told that ran in ``folder``."""
     output = folder / "output.txt"
-    told = Told(output=output.read_text(errors="replace") if output.exists() else "")
+    told = ChildResult(output=output.read_text(errors="replace") if output.exists() else "")
     for event in EventReader(folder / "events.jsonl").read():
         if isinstance(event, Session):
             told.required = {each.check for each in event.checks if each.required}

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract import Arrangement, Meeting
+from unidev.contract import Arrangement, Rendezvous
 from unidev.contract.optional import Unsupported, import_named
 from unidev.registry.discovery import backend_specs
 
@@ -89,14 +89,14 @@ def started(
     ports = _free_ports(size + (0 if setting is None else setting.helper_ports))
     common = folder / "common"
     common.mkdir()
-    meeting = Meeting(
+    rendezvous = Rendezvous(
         hosts=(LOOPBACK,) * size,
         ports=tuple(ports[:size]),
         helper_ports=tuple(ports[size:]),
         folder=common if has_folder else None,
         timeout_s=timeout_s,
     )
-    plan = Arrangement(({},) * size) if setting is None else setting.prepare(meeting)
+    plan = Arrangement(({},) * size) if setting is None else setting.prepare(rendezvous)
     outer = {**os.environ, "UNIDEV_BACKEND": backend, **environment}
     run = EngineRun(folder, [], [])
     try:
@@ -109,8 +109,8 @@ def started(
         for rank in range(size):
             order = {
                 "backend": backend, "task": task, "rank": rank, "device": device,
-                "hosts": meeting.hosts, "ports": meeting.ports,
-                "helper_ports": meeting.helper_ports, "timeout_s": timeout_s,
+                "hosts": rendezvous.hosts, "ports": rendezvous.ports,
+                "helper_ports": rendezvous.helper_ports, "timeout_s": timeout_s,
                 "folder": str(common) if has_folder else None,
                 "answer": str(folder / f"answer{rank}"),
             }  # fmt: skip

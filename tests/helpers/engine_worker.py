@@ -56,7 +56,7 @@ def main() -> None:
         answers.with_suffix(".new").write_text(json.dumps(found))
         answers.with_suffix(".new").replace(answers)
 
-    meeting = unidev.contract.Meeting(
+    rendezvous = unidev.contract.Rendezvous(
         hosts=tuple(order["hosts"]),
         ports=tuple(order["ports"]),
         helper_ports=tuple(order["helper_ports"]),
@@ -66,9 +66,9 @@ def main() -> None:
     backend = load_backend(order["backend"])
     device = unidev.as_device(order["device"])
     engine = backend.group_engine
-    engine.join(order["rank"], meeting, device)
+    engine.join(order["rank"], rendezvous, device)
     go = answers.with_name("go")
-    worker = Worker(backend, engine, device, order["rank"], meeting.size, answer, go)
+    worker = Worker(backend, engine, device, order["rank"], rendezvous.size, answer, go)
     found = TASKS[order["task"]](worker)
     if found is not None:
         answer(found)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from conformance_children import Told, told_in
+from conformance_children import ChildResult, result_in
 from mutants import MUTANTS, SOUND
 
 from unidev.conformance.running.child import environment
@@ -45,7 +45,7 @@ class Judge:
         """Whether any was a mutant: a worker of pytest-xdist may get sound variants alone."""
         self._child = _start(backend, self._output)
 
-    def __call__(self, name: str) -> Told:
+    def __call__(self, name: str) -> ChildResult:
         """What was told of that mutant; with one that hangs, or ends the child, it is over."""
         assert self._child.poll() is None, "the child ended with an earlier mutant"
         self.has_judged |= name in MUTANTS
@@ -57,7 +57,7 @@ class Judge:
         answer = self._child.stdout.readline()
         limit.cancel()
         assert answer == f"{name}\n", self._output.read_text(errors="replace")[-5000:]
-        return told_in(self._top / name)
+        return result_in(self._top / name)
 
     def _give_up(self) -> None:
         ask_for_traceback(self._child)
@@ -83,7 +83,7 @@ def judging(backend: str, top: Path, *, unsupported: frozenset[str]) -> Iterator
         judge.end()
     if not judge.has_judged:
         return
-    found = [told_in(folder) for folder in (top / "sound").iterdir()]
+    found = [result_in(folder) for folder in (top / "sound").iterdir()]
     assert found
     for told in found:
         assert told.results, told.output

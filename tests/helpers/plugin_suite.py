@@ -9,7 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from conformance_children import arguments, told_in
+from conformance_children import arguments, result_in
 from warm_programs import SUITE, run_fresh, run_program
 
 from unidev.conformance.running.child import Order, environment
@@ -66,4 +66,4 @@ def judge(
         run_fresh(words, environment=own, folder=folder / "cwd")
     else:
         run_program(words, backend=instead_of, also=SUITE, environment=own, folder=folder / "cwd")
-    return told_in(folder).results
+    return result_in(folder).results

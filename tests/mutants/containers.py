@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def _change_trees(change: Callable[[Any], Any]) -> None:
     """Let ``change`` see each container of what was mapped, the inner ones first."""
-    from unidev.tensors.containers import map_tensors
+    from unidev.tensors.containers import replace_tensors
 
     def walk(tree: Any) -> Any:
         if isinstance(tree, dict):
@@ -23,9 +23,9 @@ def _change_trees(change: Callable[[Any], Any]) -> None:
             tree = type(tree)(walk(value) for value in tree)
         return change(tree)
 
-    @in_place_of(map_tensors)
+    @in_place_of(replace_tensors)
     def mapped(function: Any, tree: Any, **how: Any) -> Any:
-        moved = map_tensors(function, tree, **how)
+        moved = replace_tensors(function, tree, **how)
         return moved if moved is tree else walk(moved)
 
 
@@ -38,11 +38,11 @@ def tuples_become_lists(backend: Any) -> None:
 @mutant("containers.dict_list_tuple")
 def only_the_first_level_moves(backend: Any) -> None:
     """What is nested deeper stays behind: ``{k: v.to(d) for k, v in batch.items()}``."""
-    from unidev.tensors.containers import map_tensors
+    from unidev.tensors.containers import replace_tensors
 
-    @in_place_of(map_tensors)
+    @in_place_of(replace_tensors)
     def mapped(function: Any, tree: Any, **how: Any) -> Any:
-        moved = map_tensors(function, tree, **how)
+        moved = replace_tensors(function, tree, **how)
         if type(tree) is not dict:
             return moved
         return {key: tree[key] if type(tree[key]) in (dict, list, tuple) else value
@@ -71,7 +71,7 @@ def ordered_dict_becomes_dict(backend: Any) -> None:
 def dataclass_skipped(backend: Any) -> None:
     """Its tensors stay where they are, and nothing is said: accelerate's ``send_to_device``."""
     from unidev.tensors import containers
-    from unidev.tensors.containers import map_tensors
+    from unidev.tensors.containers import replace_tensors
 
     way_into = containers.Opened._way_into
 
@@ -88,24 +88,24 @@ def dataclass_skipped(backend: Any) -> None:
     def _way_into(self: Any, position: int, leaf: object, kind: str) -> Any:
         return None if is_dataclass(leaf) else way_into(self, position, leaf, kind)
 
-    @in_place_of(map_tensors)
+    @in_place_of(replace_tensors)
     def mapped(function: Any, tree: Any, **how: Any) -> Any:
-        return tree if is_dataclass(tree) else map_tensors(function, tree, **how)
+        return tree if is_dataclass(tree) else replace_tensors(function, tree, **how)
 
 
 @mutant("containers.shared_leaf_stays_shared", "sequences.of_tensors")
 def shared_leaf_duplicated(backend: Any) -> None:
     """A tensor that stands twice becomes two: tied weights after accelerate's transfer."""
-    from unidev.tensors.containers import _flatten, map_tensors
+    from unidev.tensors.containers import _flatten, replace_tensors
 
-    @in_place_of(map_tensors)
+    @in_place_of(replace_tensors)
     def mapped(function: Any, tree: Any, **how: Any) -> Any:
         import optree
 
         leaves, structure = _flatten(tree)
         # Each leaf in a list of its own, so that none is seen twice.
         return optree.tree_unflatten(
-            structure, [map_tensors(function, [x], **how)[0] for x in leaves]
+            structure, [replace_tensors(function, [x], **how)[0] for x in leaves]
         )
 
 
@@ -114,13 +114,13 @@ def numbers_become_tensors(backend: Any) -> None:
     """A label that was a number becomes a tensor: torch's ``default_convert``, ``tf.nest``."""
     import numpy as np
 
-    from unidev.tensors.containers import _flatten, map_tensors
+    from unidev.tensors.containers import _flatten, replace_tensors
 
-    @in_place_of(map_tensors)
+    @in_place_of(replace_tensors)
     def mapped(function: Any, tree: Any, **how: Any) -> Any:
         import optree
 
-        leaves, structure = _flatten(map_tensors(function, tree, **how))
+        leaves, structure = _flatten(replace_tensors(function, tree, **how))
         made = [np.asarray(x) if type(x) in (int, float) else x for x in leaves]
         return optree.tree_unflatten(structure, made)
 
@@ -147,12 +147,12 @@ def cycles_end_in_recursion_error(backend: Any) -> None:
 def cycles_are_left_alone(backend: Any) -> None:
     """A container in itself is passed through, tensors and all, as if it held none."""
     from unidev.errors import CircularContainerError
-    from unidev.tensors.containers import map_tensors
+    from unidev.tensors.containers import replace_tensors
 
-    @in_place_of(map_tensors)
+    @in_place_of(replace_tensors)
     def mapped(function: Any, tree: Any, **how: Any) -> Any:
         try:
-            return map_tensors(function, tree, **how)
+            return replace_tensors(function, tree, **how)
         except CircularContainerError:
             return tree
 

@@ -140,10 +140,10 @@ def one_tensor_becomes_two(backend: Any) -> None:
     """A tensor that occurs twice is converted twice: accelerate's ``send_to_device``."""
     from unidev.tensors import containers
 
-    mapped = containers.map_tensors
+    mapped = containers.replace_tensors
 
     @replace(containers)
-    def map_tensors(function: Any, tree: Any) -> Any:
+    def replace_tensors(function: Any, tree: Any) -> Any:
         if not isinstance(tree, dict):
             return mapped(function, tree)
         return {

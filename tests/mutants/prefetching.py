@@ -16,10 +16,10 @@ def batches_out_of_order(backend: Any) -> None:
     """Each second batch comes before the first: workers that hand in whatever is ready."""
     from unidev.data import reader
 
-    put_next = reader._Shelf.put
+    put_next = reader._Queue.put
     held: list[Any] = []
 
-    @replace(reader._Shelf)
+    @replace(reader._Queue)
     def put(self: Any, found: Any) -> None:
         if isinstance(found, reader._Batch) and not held:
             held.append(found)
@@ -62,9 +62,9 @@ def loader_errors_end_the_batches(backend: Any) -> None:
     """An error in the thread ends the iteration as if there were no more batches."""
     from unidev.data import reader
 
-    put_next = reader._Shelf.put
+    put_next = reader._Queue.put
 
-    @replace(reader._Shelf)
+    @replace(reader._Queue)
     def put(self: Any, found: Any) -> None:
         put_next(self, reader._End() if isinstance(found, reader._Failure) else found)
 

@@ -133,16 +133,16 @@ def unsupported_dtype_becomes_float32(backend: Any) -> None:
 def half_moved_on_error(backend: Any) -> None:
     """Leaves are replaced in the caller's own container until one fails: ``Module.to``."""
     from unidev.registry.loading import backend_of_type
-    from unidev.tensors.containers import map_tensors
+    from unidev.tensors.containers import replace_tensors
 
-    @in_place_of(map_tensors)
+    @in_place_of(replace_tensors)
     def mapped(function: Any, tree: Any, **how: Any) -> Any:
         items = tree.items() if type(tree) is dict else enumerate(tree)
         for key, value in list(items) if type(tree) in (dict, list) else ():
             owner = backend_of_type(type(value))
             if owner is not None:
                 tree[key] = function(value, owner)
-        return map_tensors(function, tree, **how)
+        return replace_tensors(function, tree, **how)
 
 
 @mutant("errors.state_unchanged_after_error")

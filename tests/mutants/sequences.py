@@ -262,11 +262,11 @@ def the_way_back_is_remembered(backend: Any) -> None:
 @mutant(TENSORS)
 def containers_share_a_memo(backend: Any) -> None:
     """What one container's copy has copied, the next one's finds: ``deepcopy``'s memo, kept."""
-    from unidev.tensors.containers import map_tensors
+    from unidev.tensors.containers import replace_tensors
 
     kept = KeptOf()
 
-    @in_place_of(map_tensors)
+    @in_place_of(replace_tensors)
     def mapped(function: Any, tree: Any, **how: Any) -> Any:
         def once(x: Any, backend: Any) -> Any:
             made = function(x, backend)
@@ -280,7 +280,7 @@ def containers_share_a_memo(backend: Any) -> None:
                 return made
             return found.view()
 
-        return map_tensors(once, tree, **how)
+        return replace_tensors(once, tree, **how)
 
 
 @torch_mutant(TENSORS, profile="tensor")

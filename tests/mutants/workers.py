@@ -96,11 +96,11 @@ def structures_are_not_compared(backend: Any) -> None:
 @multi_mutant("workers.killed", "workers.raising")
 def the_survivor_is_blamed(backend: Any) -> None:
     """The error is that of a worker that waited for the one that failed."""
-    from unidev.distributed.running.overseer import Overseer
+    from unidev.distributed.running.supervisor import Supervisor
 
-    sound = Overseer._fail
+    sound = Supervisor._fail
 
-    @replace(Overseer)
+    @replace(Supervisor)
     def _fail(self: Any, failure: Any) -> None:
         sound(self, failure._replace(rank=(failure.rank + 1) % len(self._progress)))
 
@@ -119,11 +119,11 @@ def the_workers_traceback_is_lost(backend: Any) -> None:
 def a_return_is_no_failure(backend: Any) -> None:
     """Whoever has returned is done, and the others are what does not get on."""
     _in_haste()
-    from unidev.distributed.running.overseer import Overseer
+    from unidev.distributed.running.supervisor import Supervisor
 
-    sound = Overseer._take
+    sound = Supervisor._take
 
-    @replace(Overseer)
+    @replace(Supervisor)
     def _take(self: Any, events: list[Event]) -> None:
         sound(self, events)
         for rank in self._results:
@@ -134,22 +134,22 @@ def a_return_is_no_failure(backend: Any) -> None:
 def a_stopped_worker_is_only_late(backend: Any) -> None:
     """Nothing says why it did not come."""
     _in_haste()
-    from unidev.distributed.workers.workplace import Workplace
+    from unidev.distributed.workers.worker_host import WorkerHost
 
-    replace_value(Workplace, "is_stopped", lambda self, rank: False)
+    replace_value(WorkerHost, "is_stopped", lambda self, rank: False)
 
 
 @multi_mutant("workers.stopped")
 def a_stopped_worker_is_left(backend: Any) -> None:
     """Workers are asked to end by SIGTERM, which a stopped one does not get: multiprocessing's."""
     _in_haste()
-    from unidev.distributed.workers import workplace
+    from unidev.distributed.workers import worker_host
 
-    @replace(workplace)
+    @replace(worker_host)
     def end_group(process: Any) -> None:
         process.terminate()
 
-    @replace(workplace)
+    @replace(worker_host)
     def end_marked(mark: str) -> None: ...
 
 

@@ -8,7 +8,7 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 import unidev
-from unidev.registry.inquiry import ask_all
+from unidev.registry.queries import ask_all
 
 if TYPE_CHECKING:
     from unidev.support.child_processes import Interruption

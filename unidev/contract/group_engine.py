@@ -20,7 +20,7 @@ _FLOATING = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
 @dataclass(frozen=True)
-class Meeting:
+class Rendezvous:
     """What a launcher knows before it starts the workers of a run."""
 
     hosts: tuple[str, ...]
@@ -75,7 +75,7 @@ class GroupSetting(ABC):
     """What the engine listens on beyond loopback, for the user, or None."""
 
     @abstractmethod
-    def prepare(self, meeting: Meeting) -> Arrangement:
+    def prepare(self, rendezvous: Rendezvous) -> Arrangement:
         """Variables for each worker, and processes beside them. Starts and opens nothing."""
 
 
@@ -110,7 +110,7 @@ class GroupEngine(ABC):
     joins_by_environment: bool = False
     """Whether ``join`` needs no more than RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
 
-    Then it also joins what torchrun has started; ``Meeting.folder`` is None there.
+    Then it also joins what torchrun has started; ``Rendezvous.folder`` is None there.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -124,7 +124,7 @@ class GroupEngine(ABC):
         """
 
     @abstractmethod
-    def join(self, rank: int, meeting: Meeting, device: Device) -> None:
+    def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
         """Join the others; called once, with the variables of ``Arrangement`` set."""
 
     @abstractmethod

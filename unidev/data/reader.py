@@ -20,7 +20,7 @@ from unidev.errors import UnsupportedOperation
 from unidev.registry.loading import backend_of_namespace, loaded_backends
 from unidev.registry.scopes import inherited
 from unidev.support.interrupts import held_interrupts
-from unidev.tracing.lending import Loan
+from unidev.tracing.inheritance import InheritedTraces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -47,18 +47,18 @@ class _End(NamedTuple):
 class Reader:
     """An iterator over batches that a thread of its own has brought to the device.
 
-    The thread knows only the ``_Shelf``, so this object goes when the loop that uses it ends, and
+    The thread knows only the ``_Queue``, so this object goes when the loop that uses it ends, and
     the thread with it.
     """
 
     def __init__(self, batches: Iterable[Any], device: DeviceLike, depth: int) -> None:
-        shelf = _Shelf(_iterator_of(batches), depth)
+        queue = _Queue(_iterator_of(batches), depth)
         thread = threading.Thread(
-            target=_read, args=(shelf, device, _Surroundings()), name="unidev-prefetch", daemon=True
+            target=_read, args=(queue, device, _Context()), name="unidev-prefetch", daemon=True
         )
-        self._shelf = shelf
+        self._queue = queue
         self._process = os.getpid()
-        self._ending = _Ending.of(self, shelf, thread)
+        self._ending = _Ending.of(self, queue, thread)
         with held_interrupts():
             thread.start()
 
@@ -72,7 +72,7 @@ class Reader:
                 "the thread that reads is in the parent alone: begin the iteration after the fork",
             )
         try:
-            found = self._shelf.take()
+            found = self._queue.take()
         except BaseException:  # Ctrl-C, while it waits
             self.close()
             raise
@@ -95,18 +95,18 @@ class Reader:
 class _Ending(weakref.ref[Reader]):
     """Ends the thread of a ``Reader`` that is no longer used."""
 
-    shelf: _Shelf
+    queue: _Queue
     thread: threading.Thread
     process: int
 
     @classmethod
-    def of(cls, reader: Reader, shelf: _Shelf, thread: threading.Thread) -> _Ending:
+    def of(cls, reader: Reader, queue: _Queue, thread: threading.Thread) -> _Ending:
         """For one reader; is kept until its end, since its callback would go with it."""
         # Python ignores what is raised in a callback, such as a Ctrl-C that has waited for the
         # thread. So the callback is C's: it iterates, by `__iter__`, and the first Python code in
         # which the Ctrl-C can be raised is that after the loop.
         own = cls(reader, deque[None](maxlen=0).extend)
-        own.shelf, own.thread, own.process = shelf, thread, os.getpid()
+        own.queue, own.thread, own.process = queue, thread, os.getpid()
         _endings.add(own)
         return own
 
@@ -130,7 +130,7 @@ class _Ending(weakref.ref[Reader]):
         _endings.discard(self)
         if self.process != os.getpid():
             return  # a fork of it has no thread, but perhaps its lock
-        self.shelf.close()
+        self.queue.close()
         if self.thread is threading.current_thread():
             return
         until = None
@@ -138,7 +138,7 @@ class _Ending(weakref.ref[Reader]):
             self.thread.join(_SLICE_S)
             if interrupts.is_pending and until is None:
                 until = time.monotonic() + _PATIENCE_S
-        self.shelf.batches = None  # the loader's workers end in the thread that has started them
+        self.queue.batches = None  # the loader's workers end in the thread that has started them
 
 
 _endings: set[_Ending] = set()
@@ -150,14 +150,14 @@ def _end_all() -> None:
     until = time.monotonic() + _PATIENCE_S
     left = [each for each in _endings if each.process == os.getpid()]
     for each in left:
-        each.shelf.close()
+        each.queue.close()
     for each in left:
         each.thread.join(max(0.0, until - time.monotonic()))
         if not each.thread.is_alive():
-            each.shelf.batches = None
+            each.queue.batches = None
 
 
-class _Shelf:
+class _Queue:
     """Batches that wait for their use, at most ``depth``, counting the one that is being made."""
 
     def __init__(self, batches: Iterator[Any], depth: int) -> None:
@@ -199,12 +199,12 @@ class _Shelf:
             self._changed.notify_all()
 
 
-class _Surroundings:
+class _Context:
     """What the thread that iterates has: the frameworks' settings, its scopes, traces, guards."""
 
     def __init__(self) -> None:
         settings = [each.thread_settings() for each in loaded_backends.values()]
-        self._parts = [*settings, inherited(), Loan()]
+        self._parts = [*settings, inherited(), InheritedTraces()]
 
     def enter(self, stack: ExitStack) -> None:
         """Have them in this thread, too."""
@@ -217,26 +217,26 @@ def _iterator_of(batches: Iterable[Any]) -> Iterator[Any]:
     return iter(batches) if backend is None else backend.batch_iterator(batches)
 
 
-def _read(shelf: _Shelf, device: DeviceLike, surroundings: _Surroundings) -> None:
+def _read(queue: _Queue, device: DeviceLike, context: _Context) -> None:
     with ExitStack() as stack:
         try:
-            surroundings.enter(stack)
-            _fill(shelf, device)
+            context.enter(stack)
+            _fill(queue, device)
         except BaseException as error:  # noqa: BLE001  the loader's, raised where it is iterated
-            shelf.put(_Failure(error))
+            queue.put(_Failure(error))
 
 
-def _fill(shelf: _Shelf, device: DeviceLike) -> None:
-    batches = shelf.batches
+def _fill(queue: _Queue, device: DeviceLike) -> None:
+    batches = queue.batches
     assert batches is not None
     uploads = Uploads(device)
-    while shelf.wait_for_room():
+    while queue.wait_for_room():
         try:
             batch = next(batches)
         except StopIteration:
-            shelf.put(_End())
+            queue.put(_End())
             return
         there = uploads.put(batch)
         del batch
-        shelf.put(_Batch(there))
+        queue.put(_Batch(there))
         del there

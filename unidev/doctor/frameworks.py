@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from unidev.contract.installation import Build, Wheel
 from unidev.doctor.facts import Framework
 from unidev.registry.discovery import EMBEDDED, plugin_points
-from unidev.registry.inquiry import ask_plugins
+from unidev.registry.queries import ask_plugins
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

@@ -19,7 +19,7 @@ from unidev.support.numbers import real_number
 from unidev.support.wording import kind_of, shown
 from unidev.tensors.checks import check_memory
 from unidev.tensors.classify import MODEL, Handle, classify, model_of, shape_of
-from unidev.tensors.containers import map_tensors, named_tensors, tensors_of
+from unidev.tensors.containers import named_tensors, replace_tensors, tensors_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -85,11 +85,11 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
         given = {key: backend.autograd.leaf(x) for key, x in unique.items()}
         for x in unique.values():  # after `leaf`, so that a framework's own error comes first
             _check_differentiable(x, backend)
-        first = map_tensors(lambda x, _: given[id(x)], parameters)
+        first = replace_tensors(lambda x, _: given[id(x)], parameters)
         leaves = list(given.values())
         loss, found = _gradients(backend, leaves, function, first, *arguments, **options)
         by_id = dict(zip(given, found, strict=True))
-        return loss, map_tensors(lambda x, _: by_id[id(x)], parameters)
+        return loss, replace_tensors(lambda x, _: by_id[id(x)], parameters)
 
     return evaluate  # type: ignore[return-value]  # of which parameters, `function` checks
 
@@ -131,7 +131,7 @@ def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
     xs, found = map(list, zip(*pairs.values(), strict=True))
     new = _descend(backend, xs, found, float(rate))
     by_id = dict(zip(unique, new, strict=True))
-    return map_tensors(lambda x, _: by_id[id(x)], parameters)
+    return replace_tensors(lambda x, _: by_id[id(x)], parameters)
 
 
 def no_grad() -> AbstractContextManager[Any]:

@@ -8,7 +8,7 @@ from unidev.parallel.arguments import checked_devices, one_backend
 from unidev.parallel.packing import copied, copied_to, unrecorded
 from unidev.tensors.checks import check_same_device
 from unidev.tensors.classify import is_model
-from unidev.tensors.containers import Opened, map_tensors
+from unidev.tensors.containers import Opened, replace_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,7 +56,7 @@ def replicate(tree_or_model: T, devices: Sequence[DeviceLike], /) -> list[T]:
     backend = one_backend(Opened(tree_or_model).tensors, "the container")
     targets = checked_devices(devices, backend)
     with unrecorded(backend):
-        return [map_tensors(_copier(device), tree_or_model) for device in targets]
+        return [replace_tensors(_copier(device), tree_or_model) for device in targets]
 
 
 def broadcast(tree: T, devices: Sequence[DeviceLike], /) -> list[T]:

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 _LEAF = optree.treespec_leaf(none_is_leaf=True, namespace=NAMESPACE)
 
 
-def map_tensors(
+def replace_tensors(
     function: Callable[[Any, Backend], Any], tree: T, *, own_to: OwnTo = "refused"
 ) -> T:
     """``tree`` with ``function(tensor, backend)`` in place of each tensor in it.
@@ -86,7 +86,7 @@ def map_tensors(
 def tensors_of(tree: object) -> list[tuple[Any, Backend]]:
     """Each tensor of ``tree`` with its backend, in order; one that occurs twice is listed twice.
 
-    Raises the same errors as ``map_tensors``.
+    Raises the same errors as ``replace_tensors``.
     """
     return Opened(tree).tensors
 
@@ -112,7 +112,7 @@ def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]
 
 
 class Opened:
-    """A tree taken apart; making one raises the same errors as ``map_tensors``.
+    """A tree taken apart; making one raises the same errors as ``replace_tensors``.
 
     Models are found where they are taken; so is what else ``is_array``, with None for a backend.
     Then NumPy's arrays in an object that is not registered are an error beside any framework's
@@ -245,7 +245,7 @@ class Opened:
         return self._structure, *(position for position, *_ in self.found)
 
     def mapped(self, function: Callable[[Any, Any], Any]) -> Any:
-        """As ``map_tensors``."""
+        """As ``replace_tensors``."""
         leaves = list(self._leaves)
         done: dict[int, Any] = {}
         changed = False

@@ -161,9 +161,9 @@ def _converted(x: Any, backend: str, device: DeviceLike | None, copy: object) ->
     source = backend_of_type(type(x))
     if source is not None:
         return one(x, source)
-    from unidev.tensors.containers import map_tensors  # imports optree: not for one tensor
+    from unidev.tensors.containers import replace_tensors  # imports optree: not for one tensor
 
-    return map_tensors(one, x)
+    return replace_tensors(one, x)
 
 
 def _place(device: DeviceLike, target: Backend) -> Device:

@@ -178,7 +178,7 @@ def map_tensors(function: Callable[[Any], Any], tree: T) -> T:
     """
     if not callable(function):
         raise InvalidDataError(f"map_tensors needs a function, not {shown(function)}.")
-    return containers.map_tensors(lambda x, _: function(x), tree)
+    return containers.replace_tensors(lambda x, _: function(x), tree)
 
 
 def _owner(found: Sequence[tuple[Any, Backend | None]]) -> Backend | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from unidev.calls.boundary import call
 from unidev.contract.backend import Unsupported
 from unidev.errors import UnsupportedOperation
-from unidev.tensors.containers import map_tensors
+from unidev.tensors.containers import replace_tensors
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def pin(tree: T, /) -> T:
         if device.kind == "gpu":
             data = unidev.pin(data)
     """
-    return map_tensors(_pinned, tree)
+    return replace_tensors(_pinned, tree)
 
 
 def _pinned(x: Any, backend: Backend) -> Any:

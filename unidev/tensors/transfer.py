@@ -132,7 +132,7 @@ def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T
     backend = backend_of_type(type(x))
     if backend is not None:
         return transfer(x, device, backend, non_blocking)  # type: ignore[no-any-return]
-    from unidev.tensors.containers import map_tensors  # imports optree: not for one tensor
+    from unidev.tensors.containers import replace_tensors  # imports optree: not for one tensor
 
     seen: Backend | None = None
 
@@ -148,7 +148,7 @@ def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T
         seen = backend
         return transfer(tensor, device, backend, non_blocking)
 
-    found = map_tensors(one, x, own_to="copied" if transfer is _copy else "moved")
+    found = replace_tensors(one, x, own_to="copied" if transfer is _copy else "moved")
     if seen is None:
         as_device(device)  # `x` holds no tensor, so the device has not been checked yet
     return found

@@ -13,7 +13,7 @@ from mxnet.gluon import nn
 import unidev
 from unidev import UnsupportedOperation
 from unidev_mxnet.models import optimizers as trainers
-from unidev_mxnet.models import swap as memory
+from unidev_mxnet.models import swap
 
 GPU1 = mx.cpu(2)  # as it is simulated
 
@@ -39,7 +39,7 @@ def test_a_handle_takes_along_context_gradient_freshness_and_autograds_mark():
     y, slope = x.copyto(mx.cpu(1)), x.grad.copyto(mx.cpu(1))
     autograd.mark_variables([y], [slope])
     y._fresh_grad = x._fresh_grad
-    memory.exchange_arrays(x, y)
+    swap.exchange_arrays(x, y)
     assert (x.ctx, y.ctx) == (mx.cpu(1), mx.cpu())
     assert x._fresh_grad == 1
     assert x.grad.ctx == mx.cpu(1)
@@ -54,7 +54,7 @@ def test_a_handle_takes_along_context_gradient_freshness_and_autograds_mark():
 
 
 @pytest.mark.parametrize(
-    "exchange", [memory.exchange_arrays, memory.exchange_parameters, trainers.exchange_trainers]
+    "exchange", [swap.exchange_arrays, swap.exchange_parameters, trainers.exchange_trainers]
 )
 def test_python_lets_no_interrupt_into_an_exchange(exchange):
     """Handlers of signals run in calls and when jumping back (Python 3.11 and later)."""

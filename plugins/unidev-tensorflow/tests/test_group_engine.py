@@ -41,9 +41,9 @@ def test_it_cannot_join_once_the_runtime_has_started(python: Python) -> None:
     done = python("""
 import unidev
 x = unidev.ones(3)
-meeting = unidev.contract.Meeting(("127.0.0.1",) * 2, (1, 2), (), None, 5.0)
+rendezvous = unidev.contract.Rendezvous(("127.0.0.1",) * 2, (1, 2), (), None, 5.0)
 try:
-    unidev.active_backend().group_engine.join(0, meeting, unidev.cpu())
+    unidev.active_backend().group_engine.join(0, rendezvous, unidev.cpu())
 except unidev.UnsupportedOperation as error:
     assert "before the first tensor" in str(error), error
     assert (x + 1).numpy().tolist() == [2, 2, 2]

@@ -12,7 +12,7 @@ from parallel_training import THREE, batch, squares
 from torch import nn
 
 import unidev
-from unidev_torch.models import swap as memory
+from unidev_torch.models import swap
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
@@ -38,12 +38,12 @@ def test_a_step_that_raises_leaves_all_as_it_was(at: int) -> None:
 
 
 def test_interrupted_or_failing_at_any_swap_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_TOGETHER", 1)  # else there would be one part
+    monkeypatch.setattr(swap, "_TOGETHER", 1)  # else there would be one part
     x, y = batch(3)
     net = unidev.DataParallel(made(), THREE)
     models = unidev.active_backend().models
     before = bits(net.model)
-    swap = models.swap
+    sound = models.swap
     total = 0
     for stop in range(1, 18):  # there are 4 parts, swapped 4 times
         calls = 0
@@ -53,7 +53,7 @@ def test_interrupted_or_failing_at_any_swap_it_is_whole(monkeypatch: pytest.Monk
             calls += 1
             if calls == stop:
                 signal.raise_signal(signal.SIGINT)
-            swap(part, twin)
+            sound(part, twin)
 
         models.swap = interrupted  # type: ignore[method-assign]
         try:

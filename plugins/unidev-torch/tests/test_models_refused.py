@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 import unidev
 from unidev_torch import tensors
-from unidev_torch.models import swap as memory
+from unidev_torch.models import swap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,22 +142,22 @@ def test_a_script_moves() -> None:
 
 
 def test_memory_that_runs_out_half_way_leaves_everything_where_it_was(monkeypatch) -> None:
-    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(2 * memory._TOGETHER)))
+    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(2 * swap._TOGETHER)))
     before = {name: (x.data_ptr(), x.device) for name, x in model.named_parameters()}
-    twins: list[memory.Part] = []
-    twin_of, covered, copies = memory.twin_of, tensors.is_covered, []
+    twins: list[swap.Part] = []
+    twin_of, covered, copies = swap.twin_of, tensors.is_covered, []
 
-    def kept(*arguments: Any, **options: Any) -> memory.Part:
+    def kept(*arguments: Any, **options: Any) -> swap.Part:
         twins.append(twin_of(*arguments, **options))
         return twins[-1]
 
     def fails(x: torch.Tensor) -> bool:  # asked before each copy: in the middle of a part
         copies.append(x)
-        if len(copies) > 2.5 * memory._TOGETHER:
+        if len(copies) > 2.5 * swap._TOGETHER:
             raise torch.OutOfMemoryError("sim:1 is out of memory")
         return covered(x)
 
-    monkeypatch.setattr(memory, "twin_of", kept)
+    monkeypatch.setattr(swap, "twin_of", kept)
     monkeypatch.setattr(tensors, "is_covered", fails)
     gc.collect()  # of other tests, lest it goes meanwhile
     used = torch.sim.memory_allocated(1)
@@ -172,7 +172,7 @@ def test_memory_that_runs_out_half_way_leaves_everything_where_it_was(monkeypatc
 def test_ctrl_c_between_two_tensors_of_one_storage_puts_both_back(monkeypatch) -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     model[1].weight.data = model[0].weight.data
-    give = memory._give
+    give = swap._give
     calls: list[int] = []
 
     def interrupted(xs: list[torch.Tensor], new: list[torch.Tensor]) -> None:
@@ -182,7 +182,7 @@ def test_ctrl_c_between_two_tensors_of_one_storage_puts_both_back(monkeypatch) -
             raise KeyboardInterrupt
         give(xs, new)
 
-    monkeypatch.setattr(memory, "_give", interrupted)
+    monkeypatch.setattr(swap, "_give", interrupted)
     before = {name: x.data_ptr() for name, x in model.named_parameters()}
     with pytest.raises(KeyboardInterrupt):
         unidev.place(model, "gpu:1")

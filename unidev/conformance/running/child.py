@@ -103,16 +103,16 @@ class Child:
 
     def watch(
         self,
-        heed: Callable[[Event | None], None],
+        on_event: Callable[[Event | None], None],
         *,
         timeout_s: float,
         should_stop: Callable[[], bool],
     ) -> Ending:
-        """Pass every event to ``heed`` until the child has ended or must be ended.
+        """Pass every event to ``on_event`` until the child has ended or must be ended.
 
-        ``heed`` receives None from time to time while there are no events, to show progress.
+        ``on_event`` receives None from time to time while there are no events, to show progress.
         """
-        self._heed, self._timeout_s = heed, timeout_s
+        self._on_event, self._timeout_s = on_event, timeout_s
         self._began = self._heard = time.monotonic()
         self._has_begun = self._has_finished = False
         self._printed = 0
@@ -137,7 +137,7 @@ class Child:
                 child_processes.ask_for_traceback(self._process)
                 self._listen()
                 return "timed-out"
-            self._heed(None)
+            self._on_event(None)
             time.sleep(_LOOK_S)
 
     def _listen(self) -> None:
@@ -145,7 +145,7 @@ class Child:
             self._heard = time.monotonic()
             self._has_begun = self._has_begun or isinstance(event, Session)
             self._has_finished = self._has_finished or isinstance(event, Finish)
-            self._heed(event)
+            self._on_event(event)
 
     def _is_late(self) -> bool:
         now = time.monotonic()

@@ -138,7 +138,7 @@ class ConformanceSession:
 
     def _begin(self, catalogue: list[Check]) -> None:
         backend, today = self.backend, datetime.datetime.now(tz=datetime.timezone.utc).date()
-        self._tell(described(backend, self._profile, catalogue))
+        self._send(described(backend, self._profile, catalogue))
         checks = {each.id: each for each in catalogue}
         here = Configuration(backend.simulated_count, framework_version(backend))
         try:
@@ -149,10 +149,10 @@ class ConformanceSession:
         except ExpectationError as error:
             self._problems = [str(error)]
         for problem in self._problems:
-            self._tell(Problem(message=problem))
+            self._send(Problem(message=problem))
 
     def _refuse(self, kind: str, message: str) -> None:
-        self._tell(Refused(refusal=kind, message=message))
+        self._send(Refused(refusal=kind, message=message))
         raise pytest.UsageError(message)
 
     # -- a check ----------------------------------------------------------------------------------
@@ -167,12 +167,12 @@ class ConformanceSession:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
         """Report that it begins, and how it ended."""
-        self._tell(Start(check=_id(item)))
+        self._send(Start(check=_id(item)))
         began = time.perf_counter()
         result = yield
         outcome = item.stash.get(_OUTCOME, Outcome("error", "pytest ended it without a result"))
         bench = item.stash.get(_BENCH, None)
-        self._tell(
+        self._send(
             End(
                 check=_id(item),
                 result=outcome.result,
@@ -224,7 +224,7 @@ class ConformanceSession:
         codes = pytest.ExitCode
         ended = (codes.OK, codes.TESTS_FAILED, codes.NO_TESTS_COLLECTED)
         if exitstatus in ended and not session.shouldstop:
-            self._tell(Finish())
+            self._send(Finish())
         if self._writer is not None:
             self._writer.close()
             self._writer = None
@@ -246,7 +246,7 @@ class ConformanceSession:
         for problem in self._problems:
             terminalreporter.write_line(f"problem: {problem}", red=True)
 
-    def _tell(self, event: Event) -> None:
+    def _send(self, event: Event) -> None:
         if self._writer is not None:
             self._writer.write(event)
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from unidev.contract.backend import Unsupported
-from unidev.distributed.exchange.host_engine import HostEngine, LonelyEngine
+from unidev.distributed.exchange.host_engine import HostEngine, SingleWorkerEngine
 from unidev.distributed.exchange.plans import Plan, Stage, stages_of, weight_like
 from unidev.distributed.exchange.reducing import all_reduced, reduced
 from unidev.distributed.exchange.transport import (
@@ -187,7 +187,7 @@ class Exchange:
     def _made(self, backend: Backend) -> list[GroupEngine]:
         own = self._own
         if own.channel is None:
-            return [LonelyEngine(backend)]
+            return [SingleWorkerEngine(backend)]
         if not isinstance(own.channel, Channel):  # not a run of ours: nothing else is there
             return [backend.group_engine]
         host = HostEngine(backend, own.channel, own.rank, own.size)
@@ -201,7 +201,7 @@ class Exchange:
             )
         engine = backend.group_engine
         own.mark.doing(_JOINING)
-        self._run(backend, engine.join, own.rank, own.meeting, self._device())
+        self._run(backend, engine.join, own.rank, own.rendezvous, self._device())
         self._joined.append(engine)
         return [engine, host]
 

@@ -306,7 +306,7 @@ def _outside_a_run() -> Membership:
     if torchrun.is_started_by_another():
         return torchrun.joined()
     return Membership(
-        rank=0, size=1, place=0, gpus=0, backend="", meeting=None, timeout_s=0.0,
+        rank=0, size=1, place=0, gpus=0, backend="", rendezvous=None, timeout_s=0.0,
         checkpoints=None, attempt=0, channel=None, mark=Mark.alone(),
     )  # fmt: skip
 

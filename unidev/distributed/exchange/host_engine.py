@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
-    from unidev.contract.group_engine import Meeting
+    from unidev.contract.group_engine import Rendezvous
     from unidev.distributed.messages.channel import Channel
 
     Tensor = Any
@@ -46,7 +46,7 @@ class HostEngine(GroupEngine):
         self._rank = rank
         self._size = size
 
-    def join(self, rank: int, meeting: Meeting, device: Device) -> None:
+    def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
         """The channel is there already."""
 
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:
@@ -104,13 +104,13 @@ class HostEngine(GroupEngine):
         return self.backend.from_numpy(array, like.dtype, self.backend.device_of(like))
 
 
-class LonelyEngine(GroupEngine):
+class SingleWorkerEngine(GroupEngine):
     """A group of one: what it has is the result."""
 
     carries = _ALL
     gathered = MappingProxyType({})
 
-    def join(self, rank: int, meeting: Meeting, device: Device) -> None:
+    def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
         """There is no other."""
 
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:  # noqa: ARG002  of one

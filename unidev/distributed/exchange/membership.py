@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from unidev.contract.group_engine import Meeting
+    from unidev.contract.group_engine import Rendezvous
     from unidev.distributed.messages.board import Mark
     from unidev.distributed.messages.channel import Link
 
@@ -25,7 +25,7 @@ class Membership:
     """How many GPUs it has for itself; they are numbered from ``place * gpus``."""
     backend: str
     """Its name; "" is the active one."""
-    meeting: Meeting | None
+    rendezvous: Rendezvous | None
     timeout_s: float
     checkpoints: str | None
     attempt: int

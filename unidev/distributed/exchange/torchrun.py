@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.contract.backend import Unsupported
-from unidev.contract.group_engine import Meeting
+from unidev.contract.group_engine import Rendezvous
 from unidev.distributed.exchange.membership import Membership
 from unidev.distributed.messages.board import Mark
 from unidev.distributed.messages.comparing import difference
@@ -60,16 +60,18 @@ def joined() -> Membership:
     here = _number("LOCAL_WORLD_SIZE", 1, otherwise=1)
     gpus = int(backend.device_count("gpu") >= here)
     device = backend.device("gpu", place) if gpus else backend.cpu
-    meeting = Meeting((os.environ["MASTER_ADDR"],) * size, (port,) * size, (), None, _TIMEOUT_S)
+    rendezvous = Rendezvous(
+        (os.environ["MASTER_ADDR"],) * size, (port,) * size, (), None, _TIMEOUT_S
+    )
     with progress(
         f"waiting for the other {count_text(size - 1, 'worker')} that torchrun has started, by "
-        f"WORLD_SIZE={size} at {meeting.hosts[0]}:{port}; without torchrun, unset "
+        f"WORLD_SIZE={size} at {rendezvous.hosts[0]}:{port}; without torchrun, unset "
         f"{', '.join(_VARIABLES)}"
     ):
-        engine.join(rank, meeting, device)
+        engine.join(rank, rendezvous, device)
     atexit.register(engine.leave)
     return Membership(
-        rank=rank, size=size, place=place, gpus=gpus, backend=backend.name, meeting=meeting,
+        rank=rank, size=size, place=place, gpus=gpus, backend=backend.name, rendezvous=rendezvous,
         timeout_s=_TIMEOUT_S, checkpoints=None, attempt=0,
         channel=EngineLink(backend, engine, device, rank, size), mark=Mark.alone(),
     )  # fmt: skip

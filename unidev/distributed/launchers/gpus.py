@@ -29,7 +29,7 @@ def _count_in_a_child(name: str) -> int:
     if not (machine.gpus or machine.gpus_on_bus or machine.device_files):
         return 0
     from unidev.registry.discovery import plugin_points
-    from unidev.registry.inquiry import ask_plugins
+    from unidev.registry.queries import ask_plugins
     from unidev.support.child_processes import noticing_interruption
 
     points = [point for point in plugin_points() if point.name == name]

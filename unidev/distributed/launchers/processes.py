@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from unidev.contract.launcher import Launcher
 from unidev.distributed.launchers.gpus import gpu_count
+from unidev.distributed.launchers.printing import say
 from unidev.distributed.launchers.run_folders import RUN, own_folder
-from unidev.distributed.launchers.saying import say
-from unidev.distributed.workers.workplace import Workplace
+from unidev.distributed.workers.worker_host import WorkerHost
 from unidev.errors import DeviceNotFoundError
 from unidev.support.wording import count_text
 
@@ -31,7 +31,7 @@ class Processes(Launcher):
         self._gpus = gpus
         self._scope = ExitStack()
         self._folder: str | None = None
-        self._place = Workplace()
+        self._place = WorkerHost()
 
     def gpus_per_worker(self, backend: str) -> int:
         """As requested; or one, if each worker can have its own."""

@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.launcher import ENDED, Ended, Event, Launcher
+from unidev.distributed.launchers.printing import say
 from unidev.distributed.launchers.ray_place import RayPlace
 from unidev.distributed.launchers.run_folders import RAY, own_folder
-from unidev.distributed.launchers.saying import say
 from unidev.errors import DeviceNotFoundError, InvalidDataError, UnsupportedOperation
 from unidev.registry.simulation import simulated_count
 from unidev.support.wording import count_text, shown

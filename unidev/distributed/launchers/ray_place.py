@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from unidev.distributed.launchers.processes import free_ports
-from unidev.distributed.workers.workplace import Workplace
+from unidev.distributed.workers.worker_host import WorkerHost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ class RayPlace:
     """
 
     def __init__(self) -> None:
-        self._place = Workplace()
+        self._place = WorkerHost()
         self._waiting: deque[tuple[int, Frame]] = deque()
         self._using = threading.Lock()
         self._is_over = False

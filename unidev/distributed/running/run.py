@@ -10,14 +10,14 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.group_engine import Arrangement, Meeting
+from unidev.contract.group_engine import Arrangement, Rendezvous
 from unidev.contract.launcher import Job
 from unidev.distributed.exchange import membership
 from unidev.distributed.launchers.finding import launcher_class
-from unidev.distributed.launchers.saying import say
+from unidev.distributed.launchers.printing import say
 from unidev.distributed.messages.pickling import packed_call, preparation
-from unidev.distributed.running.overseer import Overseer
-from unidev.distributed.workers.workplace import FILES
+from unidev.distributed.running.supervisor import Supervisor
+from unidev.distributed.workers.worker_host import FILES
 from unidev.errors import InvalidDataError, RunError, UnsupportedOperation, WorkerFailedError
 from unidev.registry.discovery import backend_spec
 from unidev.registry.loading import group_setting
@@ -116,7 +116,7 @@ def run(  # noqa: PLR0913  each is an option of its own
         try:
             with _limits_named():
                 _start(workers_of, call, {**order, "attempt": attempt})
-            results = Overseer(workers_of, timeout_s).results()
+            results = Supervisor(workers_of, timeout_s).results()
         except WorkerFailedError as error:
             if attempt + 1 == attempts:
                 raise
@@ -177,12 +177,12 @@ def _start(launcher: Launcher, call: bytes, order: Mapping[str, Any]) -> None:
     backend = order["backend"]
     gpus = launcher.gpus_per_worker(backend)
     setting = group_setting(backend_spec(backend))
-    meeting, arrangement = _arranged(launcher, setting, order["timeout_s"])
+    rendezvous, arrangement = _arranged(launcher, setting, order["timeout_s"])
     prepared = preparation(call)
     jobs = []
     for rank in range(len(launcher.hosts)):
         own = {
-            **order, "rank": rank, "gpus": gpus, "meeting": meeting,
+            **order, "rank": rank, "gpus": gpus, "rendezvous": rendezvous,
             "joins_first": setting is not None and setting.joins_first,
         }  # fmt: skip
         message = pickle.dumps({"membership": own, "call": call, "preparation": prepared})
@@ -201,7 +201,7 @@ def _folder(checkpoints: str | os.PathLike[str] | None) -> str | None:
 
 def _arranged(
     launcher: Launcher, setting: GroupSetting | None, timeout_s: float
-) -> tuple[Meeting, Arrangement]:
+) -> tuple[Rendezvous, Arrangement]:
     """Where the workers meet; ports are looked for only if the framework's engine needs some."""
     size = len(launcher.hosts)
     helper_ports = 0 if setting is None else setting.helper_ports
@@ -209,7 +209,7 @@ def _arranged(
     counts[0] += helper_ports
     ports = launcher.free_ports(counts)
     folder = None if setting is None else launcher.shared_folder()
-    meeting = Meeting(
+    rendezvous = Rendezvous(
         launcher.hosts,
         tuple(own[0] if own else 0 for own in ports),
         tuple(ports[0][1:]),
@@ -217,10 +217,10 @@ def _arranged(
         timeout_s,
     )
     if setting is None:
-        return meeting, Arrangement(({},) * size)
+        return rendezvous, Arrangement(({},) * size)
     if setting.listens is not None:
         say(f"while the workers run, {setting.listens}.")
-    return meeting, setting.prepare(meeting)
+    return rendezvous, setting.prepare(rendezvous)
 
 
 def _integer(value: object, name: str, least: int) -> int:

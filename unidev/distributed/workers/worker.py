@@ -30,7 +30,7 @@ _UNIDEV = str(Path(__file__).parents[2]) + os.sep
 
 
 def main() -> None:
-    """The life of a worker; the arguments are numbers that ``Workplace`` passes."""
+    """The life of a worker; the arguments are numbers that ``WorkerHost`` passes."""
     parent, down, up, board, crash, place, count = map(int, sys.argv[1:])
     end_with_parent(parent)
     for file in (down, up, board, crash):

@@ -111,6 +111,6 @@ def test_deleted_tensors_do_not_train(bench: Workbench, device: Device) -> None:
     for call in (unidev.value_and_grad(lambda x: x), unidev.nn.functional.relu):
         bench.expect(unidev.DeletedTensorError, call, x)
     ones = bench.make(np.ones(tuple(x.shape), "float32"), device)
-    for parameters, slopes in ((x, ones), (ones, x)):
-        bench.expect(unidev.DeletedTensorError, unidev.sgd, parameters, slopes, lr=1)
+    for parameters, gradients in ((x, ones), (ones, x)):
+        bench.expect(unidev.DeletedTensorError, unidev.sgd, parameters, gradients, lr=1)
     bench.evidence.add("refused", f"on {device}")

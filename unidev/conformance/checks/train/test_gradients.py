@@ -127,8 +127,8 @@ def test_through_slices(bench: Workbench, source: Device, target: Device) -> Non
             copied = unidev.copy_to(y, target)
             return times(copied, copied)
 
-        (slope,) = gradients(bench, function, (x,), (source,), where)
-        check_gradient(bench, slope, expected, source, where)
+        (gradient,) = gradients(bench, function, (x,), (source,), where)
+        check_gradient(bench, gradient, expected, source, where)
 
 
 _SLICES: dict[str, Callable[[Any], Any]] = {
@@ -261,16 +261,16 @@ def test_detach_cuts(bench: Workbench, source: Device, target: Device) -> None:
 def test_accumulate(bench: Workbench, source: Device) -> None:
     """A source of several copies gets the sum of the gradients through each."""
     x = wholes(2, 3)
-    for meeting in bench.devices:
+    for rendezvous in bench.devices:
 
-        def function(x: Any, meeting: Device = meeting) -> Any:
-            found = unidev.as_in_device(x, meeting)
+        def function(x: Any, rendezvous: Device = rendezvous) -> Any:
+            found = unidev.as_in_device(x, rendezvous)
             for device in bench.devices:
                 copied = unidev.copy_to(x, device)
-                found = plus(found, unidev.as_in_device(plus(copied, copied), meeting))
+                found = plus(found, unidev.as_in_device(plus(copied, copied), rendezvous))
             return found
 
-        where = f"from {source} to every device, met on {meeting}"
+        where = f"from {source} to every device, met on {rendezvous}"
         (grad,) = gradients(bench, function, (x,), (source,), where)
         expected = np.full_like(x, 1 + 2 * len(bench.devices))
         check_gradient(bench, grad, expected, source, where)

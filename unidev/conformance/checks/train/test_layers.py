@@ -256,14 +256,14 @@ def _check_residual(
     bench.oracle.check_bytes(x, ROWS.tobytes(), f"{where}: its input")
     if not has_weights or isinstance(bench.backend.autograd, Unsupported):
         return
-    (slope,) = neural.grads(lambda weight: expected(weight) ** 2, [has["weight"]])
+    (gradient,) = neural.grads(lambda weight: expected(weight) ** 2, [has["weight"]])
     _, grads = bench.works(unidev.value_and_grad(_sum_of_squares), block, x)
     stored = bench.backend.models.stored(dense)["weight"]
     (own,) = (n for n, p in unidev.parameters(block).items()
         if unidev.shares_memory(p, stored.tensor))  # fmt: skip
     found = unidev.to_numpy(grads[own])
     found = found if stored.axes is None else found.transpose(stored.axes)
-    off = float(abs(found - slope).max() / max(1.0, abs(slope).max()))
+    off = float(abs(found - gradient).max() / max(1.0, abs(gradient).max()))
     assert off < 1e-2, f"{where}: the gradient of the weight is off by {off:g}"
 
 

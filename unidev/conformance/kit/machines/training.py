@@ -88,10 +88,10 @@ def outputs(w, x):
 
 def stepped(w, rows):
     x, hidden = inputs(rows), inputs(rows) @ w["0.weight"].T + w["0.bias"]
-    slope = 2 * (outputs(w, x) - targets(rows)) / (rows * 2)
-    before = (slope @ w["2.weight"]) * (hidden > 0)
+    gradient = 2 * (outputs(w, x) - targets(rows)) / (rows * 2)
+    before = (gradient @ w["2.weight"]) * (hidden > 0)
     grads = {"0.weight": before.T @ x, "0.bias": before.sum(0),
-             "2.weight": slope.T @ np.maximum(hidden, 0), "2.bias": slope.sum(0)}
+             "2.weight": gradient.T @ np.maximum(hidden, 0), "2.bias": gradient.sum(0)}
     return {n: w[n] - 0.125 * grads[n] for n in w}
 """
 

@@ -88,8 +88,10 @@ def after_gradients(bench: Workbench, device: Device, call: Callable[[], Tensor]
     """``call()``, once ``value_and_grad`` has returned here, and has passed on an error."""
     values = wholes(2, 3)
     x = bench.make(values, device)
-    _, slope = bench.works(unidev.value_and_grad(_squares), x)
-    check_gradient(bench, slope, 2 * values, device, f"value_and_grad inside no_grad, on {device}")
+    _, gradient = bench.works(unidev.value_and_grad(_squares), x)
+    check_gradient(
+        bench, gradient, 2 * values, device, f"value_and_grad inside no_grad, on {device}"
+    )
     with contextlib.suppress(ZeroDivisionError):
         unidev.value_and_grad(_raising)(x)
     return call()

@@ -15,7 +15,7 @@ from unidev_mxnet.native_calls import numpy_shapes, reshaped
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.contract import Device, Meeting
+    from unidev.contract import Device, Rendezvous
 
     Tensor = Any
 
@@ -48,10 +48,10 @@ class MxnetEngine(GroupEngine):
         }
     )  # fmt: skip
 
-    def join(self, rank: int, meeting: Meeting, device: Device) -> None:  # noqa: ARG002
+    def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:  # noqa: ARG002
         """Create the kvstore; the ranks that MXNet gives it are not those of the run."""
-        self._rank, self._size = rank, meeting.size
-        added = {"float32"} if meeting.size == 2 else set[str]()
+        self._rank, self._size = rank, rendezvous.size
+        added = {"float32"} if rendezvous.size == 2 else set[str]()
         self.gathered = {"sum": _NUMBERS - added, "min": _NUMBERS, "max": _NUMBERS}
         self._known: set[str] = set()
         self._store = mx.kv.create("dist_sync")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unidev.contract import Arrangement, GroupSetting, HelperProcess, Meeting
+from unidev.contract import Arrangement, GroupSetting, HelperProcess, Rendezvous
 
 _PROGRAM = "import numpy; numpy.bool = numpy.bool_; import mxnet"
 """MXNet reads its role when it is imported, serves, and ends the process. It needs the name that
@@ -14,12 +14,12 @@ class MxnetSetting(GroupSetting):
 
     helper_ports = 1
 
-    def prepare(self, meeting: Meeting) -> Arrangement:
+    def prepare(self, rendezvous: Rendezvous) -> Arrangement:
         """The scheduler has the helpers' port; the others' are MXNet's choice."""
         shared = {
-            "DMLC_PS_ROOT_URI": meeting.hosts[0],
-            "DMLC_PS_ROOT_PORT": str(meeting.helper_ports[0]),
-            "DMLC_NUM_WORKER": str(meeting.size),
+            "DMLC_PS_ROOT_URI": rendezvous.hosts[0],
+            "DMLC_PS_ROOT_PORT": str(rendezvous.helper_ports[0]),
+            "DMLC_NUM_WORKER": str(rendezvous.size),
             "DMLC_NUM_SERVER": "1",
         }
 
@@ -28,10 +28,10 @@ class MxnetSetting(GroupSetting):
             return {**shared, "DMLC_ROLE": role, "DMLC_NODE_HOST": host}
 
         return Arrangement(
-            environment=tuple(variables("worker", host) for host in meeting.hosts),
+            environment=tuple(variables("worker", host) for host in rendezvous.hosts),
             helpers=tuple(
                 HelperProcess(
-                    f"MXNet's {role}", ("-c", _PROGRAM), variables(role, meeting.hosts[0])
+                    f"MXNet's {role}", ("-c", _PROGRAM), variables(role, rendezvous.hosts[0])
                 )
                 for role in ("scheduler", "server")
             ),

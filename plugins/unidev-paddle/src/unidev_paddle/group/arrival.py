@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from unidev_paddle.framework import core
 
 if TYPE_CHECKING:
-    from unidev.contract import Meeting
+    from unidev.contract import Rendezvous
 
 _KEY = "unidev/arrived"
 _BYTES = 8
@@ -29,14 +29,14 @@ class Arrivals:
     late.
     """
 
-    def __init__(self, rank: int, meeting: Meeting) -> None:
-        self._size = meeting.size
-        self._timeout_s = meeting.timeout_s
+    def __init__(self, rank: int, rendezvous: Rendezvous) -> None:
+        self._size = rendezvous.size
+        self._timeout_s = rendezvous.timeout_s
         self._number = 0
-        if meeting.folder is None:
+        if rendezvous.folder is None:
             self._counts: _InStore | _InFile = _InStore()
         else:
-            self._counts = _InFile(rank, meeting.size, meeting.folder / "arrivals")
+            self._counts = _InFile(rank, rendezvous.size, rendezvous.folder / "arrivals")
 
     def await_all(self) -> None:
         """Return once all workers have come to this exchange.
@@ -94,15 +94,15 @@ class _InStore:
         return int(self._store.add(_KEY, 0))
 
 
-def wait_for_listener(meeting: Meeting) -> None:
+def wait_for_listener(rendezvous: Rendezvous) -> None:
     """Wait until the store of rank 0 listens: else Paddle waits for 3 seconds before it retries.
 
     Where this cannot be looked up, on another host or platform, returns at once.
     """
-    if meeting.folder is None or sys.platform != "linux":
+    if rendezvous.folder is None or sys.platform != "linux":
         return
-    end = time.monotonic() + meeting.timeout_s
-    while not _listens(meeting.ports[0]) and time.monotonic() < end:
+    end = time.monotonic() + rendezvous.timeout_s
+    while not _listens(rendezvous.ports[0]) and time.monotonic() < end:
         time.sleep(0.005)
 
 

@@ -14,7 +14,7 @@ from unidev_paddle.importing import environment
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.contract import Device, Meeting
+    from unidev.contract import Device, Rendezvous
 
     Tensor = Any
 
@@ -50,7 +50,7 @@ class PaddleEngine(GroupEngine):
         """Paddle's default place: optimizers, among others, leave their results there."""
         paddle.base.framework._set_expected_place(device.native)
 
-    def join(self, rank: int, meeting: Meeting, device: Device) -> None:
+    def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
         """``init_parallel_env``.
 
         Raises:
@@ -62,19 +62,19 @@ class PaddleEngine(GroupEngine):
             )
         uses_gpu = device.kind == "gpu" and core.is_compiled_with_cuda()
         self.on_host = device.kind == "gpu" and not uses_gpu
-        self._size = meeting.size
+        self._size = rendezvous.size
         variables = {"PADDLE_DISTRI_BACKEND": "nccl" if uses_gpu else "gloo"}
         if uses_gpu:
             variables["FLAGS_selected_gpus"] = str(device.index)
         if rank:
-            wait_for_listener(meeting)
+            wait_for_listener(rendezvous)
         before = paddle.base.framework._current_expected_place_()
         try:
             with environment(variables):
                 self._group = distributed.init_parallel_env().process_group
         finally:
             paddle.base.framework._set_expected_place(before)
-        self._arrivals = None if uses_gpu else Arrivals(rank, meeting)
+        self._arrivals = None if uses_gpu else Arrivals(rank, rendezvous)
         self._here = device.native if uses_gpu else self.backend.cpu.native
 
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from unidev.contract import Arrangement, GroupSetting, Meeting
+from unidev.contract import Arrangement, GroupSetting, Rendezvous
 
 _LOG_LEVEL = "GLOG_minloglevel"
 
@@ -15,18 +15,18 @@ class PaddleSetting(GroupSetting):
 
     listens = "the store of Paddle's rank 0 listens on all interfaces of its host"
 
-    def prepare(self, meeting: Meeting) -> Arrangement:
+    def prepare(self, rendezvous: Rendezvous) -> Arrangement:
         """Rank 0 has the store, on its port."""
-        places = zip(meeting.hosts, meeting.ports, strict=True)
+        places = zip(rendezvous.hosts, rendezvous.ports, strict=True)
         endpoints = [f"{host}:{port}" for host, port in places]
         shared = {
             "PADDLE_MASTER": endpoints[0],
-            "PADDLE_TRAINERS_NUM": str(meeting.size),
+            "PADDLE_TRAINERS_NUM": str(rendezvous.size),
             "PADDLE_TRAINER_ENDPOINTS": ",".join(endpoints),
             # Paddle's libraries log each connection.
             _LOG_LEVEL: os.environ.get(_LOG_LEVEL, "2"),
         }
-        if meeting.folder is not None:
+        if rendezvous.folder is not None:
             # Else gloo listens on the address that the host's name resolves to.
             shared["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
         return Arrangement(

@@ -74,7 +74,7 @@ class Sight:
         source = self.device_of(x)
         if source is None or source is self._cpu:
             return NOTHING
-        shape = shape_of(x) if nbytes is None else ()
+        shape = traced_shape(x) if nbytes is None else ()
         size = nbytes_of(x) if nbytes is None else nbytes
         return (PlannedTransfer(called(operation), source, self._cpu, size, shape),)
 
@@ -83,7 +83,7 @@ class Sight:
         source = self.device_of(x)
         if source is None or target is None or source is target:
             return NOTHING
-        return (PlannedTransfer(called(operation), source, target, nbytes_of(x), shape_of(x)),)
+        return (PlannedTransfer(called(operation), source, target, nbytes_of(x), traced_shape(x)),)
 
     def fill(
         self, nbytes: int, shape: Sequence[int], target: Device | None, operation: str
@@ -103,7 +103,7 @@ class Sight:
         places = [(x, self.device_of(x)) for x in operands.tensors]
         target = self._target(operands, places)
         moved = [
-            PlannedTransfer(named, source, target, nbytes_of(x), shape_of(x))
+            PlannedTransfer(named, source, target, nbytes_of(x), traced_shape(x))
             for x, source in places
             if source is not None and target is not None and source is not target
         ]
@@ -160,6 +160,6 @@ def nbytes_of(x: Any) -> int:
     return int(math.prod(x.shape)) * int(x.element_size())
 
 
-def shape_of(x: Any) -> tuple[int, ...]:
+def traced_shape(x: Any) -> tuple[int, ...]:
     """The shape; for a ``DenseTensor`` it is a method."""
     return tuple(int(length) for length in (x.shape() if callable(x.shape) else x.shape))

@@ -16,7 +16,7 @@ from unidev_tensorflow.models.swap import native_variable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.contract import Device, Meeting
+    from unidev.contract import Device, Rendezvous
 
     Tensor = Any
 
@@ -58,7 +58,7 @@ class TensorFlowEngine(GroupEngine):
         }
     )  # fmt: skip
 
-    def join(self, rank: int, meeting: Meeting, device: Device) -> None:
+    def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
         """Configure TensorFlow's runtime, which then starts as one task of a cluster.
 
         Raises:
@@ -73,13 +73,13 @@ class TensorFlowEngine(GroupEngine):
             )
         self.on_host = self.backend.simulated_count > 0
         self._device = self.backend.cpu if self.on_host else device
-        self._rank, self._size = rank, meeting.size
+        self._rank, self._size = rank, rendezvous.size
         self._keys: dict[Any, int] = {}
         self._always: dict[str, Any] = {
-            "group_size": meeting.size, "group_key": 1, "communication_hint": "auto",
-            "timeout_seconds": float(meeting.timeout_s),
+            "group_size": rendezvous.size, "group_key": 1, "communication_hint": "auto",
+            "timeout_seconds": float(rendezvous.timeout_s),
         }  # fmt: skip
-        places = zip(meeting.hosts, meeting.ports, strict=True)
+        places = zip(rendezvous.hosts, rendezvous.ports, strict=True)
         workers = {"worker": [f"{host}:{port}" for host, port in places]}
         runtime.configure_collective_ops(
             collective_leader="/job:worker/replica:0/task:0",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from unidev.contract import Arrangement, GroupSetting, Meeting
+from unidev.contract import Arrangement, GroupSetting, Rendezvous
 
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 
@@ -15,7 +15,7 @@ class TensorFlowSetting(GroupSetting):
     joins_first = True
     listens = "each worker's TensorFlow server listens on all interfaces of its host"
 
-    def prepare(self, meeting: Meeting) -> Arrangement:
-        """The engine reads the addresses from ``meeting``; TensorFlow logs each connection."""
+    def prepare(self, rendezvous: Rendezvous) -> Arrangement:
+        """The engine reads the addresses from ``rendezvous``; TensorFlow logs each connection."""
         quiet = {_LOG_LEVEL: os.environ.get(_LOG_LEVEL, "1")}
-        return Arrangement((quiet,) * meeting.size)
+        return Arrangement((quiet,) * rendezvous.size)

@@ -16,7 +16,7 @@ from unidev.errors import UnsupportedOperation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.contract import Device, Meeting
+    from unidev.contract import Device, Rendezvous
 
 _SUMMED = frozenset(
     {"int8", "uint8", "int32", "int64", "uint64", "float32", "float64", "complex64", "complex128"}
@@ -39,7 +39,7 @@ class TorchEngine(GroupEngine):
 
     joins_by_environment = True
 
-    def join(self, rank: int, meeting: Meeting, device: Device) -> None:
+    def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
         """``init_process_group``, unless the program has called it, as under torchrun.
 
         Raises:
@@ -51,23 +51,25 @@ class TorchEngine(GroupEngine):
         names = _engines_for(device, self.backend.simulated_count > 0)
         self.on_host = device.kind == "gpu" and len(names) == 1
         self._here = self.backend.cpu.native if self.on_host else device.native
-        self._size = meeting.size
+        self._size = rendezvous.size
         self._is_ours = not dist.is_initialized()
         if self._is_ours:
             dist.init_process_group(
                 ",".join(f"{kind}:{name}" for kind, name in names.items()),
                 init_method=(
-                    "env://" if meeting.folder is None else (meeting.folder / "torch").as_uri()
+                    "env://"
+                    if rendezvous.folder is None
+                    else (rendezvous.folder / "torch").as_uri()
                 ),
                 rank=rank,
-                world_size=meeting.size,
-                timeout=timedelta(seconds=meeting.timeout_s),
+                world_size=rendezvous.size,
+                timeout=timedelta(seconds=rendezvous.timeout_s),
             )
-        elif (dist.get_rank(), dist.get_world_size()) != (rank, meeting.size):
+        elif (dist.get_rank(), dist.get_world_size()) != (rank, rendezvous.size):
             raise UnsupportedOperation(
                 "joining a group",
                 f"torch.distributed is rank {dist.get_rank()} of {dist.get_world_size()} in this "
-                f"process already, not rank {rank} of {meeting.size}",
+                f"process already, not rank {rank} of {rendezvous.size}",
             )
         group = dist.group.WORLD
         assert group is not None

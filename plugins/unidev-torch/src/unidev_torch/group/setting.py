@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from unidev.contract import Arrangement, GroupSetting, Meeting
+from unidev.contract import Arrangement, GroupSetting, Rendezvous
 
 
 class TorchSetting(GroupSetting):
@@ -14,17 +14,17 @@ class TorchSetting(GroupSetting):
     that the host's name resolves to, and rank 0 with its store.
     """
 
-    def prepare(self, meeting: Meeting) -> Arrangement:
+    def prepare(self, rendezvous: Rendezvous) -> Arrangement:
         """Torchrun's variables, which a program may also read."""
         shared = {
-            "MASTER_ADDR": meeting.hosts[0],
-            "MASTER_PORT": str(meeting.ports[0]),
-            "WORLD_SIZE": str(meeting.size),
+            "MASTER_ADDR": rendezvous.hosts[0],
+            "MASTER_PORT": str(rendezvous.ports[0]),
+            "WORLD_SIZE": str(rendezvous.size),
         }
-        if meeting.folder is not None:
+        if rendezvous.folder is not None:
             # Else both listen on the address that the host's name resolves to.
             loopback = "lo" if sys.platform == "linux" else "lo0"
             shared |= {"GLOO_SOCKET_IFNAME": loopback, "NCCL_SOCKET_IFNAME": loopback}
         return Arrangement(
-            tuple({**shared, "RANK": str(rank)} for rank in range(meeting.size)),
+            tuple({**shared, "RANK": str(rank)} for rank in range(rendezvous.size)),
         )

@@ -10,14 +10,13 @@ import torch
 
 from unidev.contract import Models, Stored
 from unidev.errors import UnsupportedOperation
-from unidev_torch.models import optimizer_state, optimizers
-from unidev_torch.models import swap as memory
-from unidev_torch.models import tree as modules
+from unidev_torch.models import optimizer_state, optimizers, swap, tree
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from unidev.contract import Array, Device
+    from unidev_torch.models.swap import Part
 
 
 class TorchModels(Models):
@@ -27,10 +26,10 @@ class TorchModels(Models):
 
     def parameters(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:
         """In the order and with the names of ``named_parameters``."""
-        modules.check_module(model)
-        named = modules.named_parameters(model)
+        tree.check_module(model)
+        named = tree.named_parameters(model)
         if not {torch.nn.Parameter}.issuperset(map(type, named.values())) and any(
-            isinstance(x, modules.LAZY) for x in named.values()
+            isinstance(x, tree.LAZY) for x in named.values()
         ):
             _refuse_lazy(model, "the parameters")
         return named
@@ -41,62 +40,62 @@ class TorchModels(Models):
 
     def tensors(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:
         """Includes the parameters of lazy modules, whose device is known already."""
-        modules.check_module(model)
-        return dict(modules.named_tensors(model))
+        tree.check_module(model)
+        return dict(tree.named_tensors(model))
 
     def statistics(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:
         """The buffers of batch norms and the like."""
-        modules.check_module(model)
-        return modules.named_buffers(model, self.statistics_names)
+        tree.check_module(model)
+        return tree.named_buffers(model, self.statistics_names)
 
     # -- moving it ---------------------------------------------------------------------------------
 
-    def parts(self, model: torch.nn.Module, optimizer: Any) -> Sequence[memory.Part]:
+    def parts(self, model: torch.nn.Module, optimizer: Any) -> Sequence[Part]:
         """One part for each storage, in the order of the modules; the optimizer's come last."""
-        modules.check_module(model)
-        found = modules.modules_of(model)
-        modules.check_modules(found)
-        named = modules.tensors_in(found)
-        modules.check_tensors(named)
+        tree.check_module(model)
+        found = tree.modules_of(model)
+        tree.check_modules(found)
+        named = tree.tensors_in(found)
+        tree.check_tensors(named)
         if optimizer is not None:
             named.extend(optimizers.named_tensors(optimizer, model))
-        return memory.parts_of(named)
+        return swap.parts_of(named)
 
-    def twin(self, part: memory.Part, device: Device) -> memory.Part:
+    def twin(self, part: Part, device: Device) -> Part:
         """The same values, with the same strides where they are dense."""
         is_simulated = self.backend.simulated_count > 0
-        return memory.twin_of(part, device.native, is_simulated=is_simulated)
+        return swap.twin_of(part, device.native, is_simulated=is_simulated)
 
-    def swap(self, part: memory.Part, twin: memory.Part) -> None:
+    def swap(self, part: Part, twin: Part) -> None:
         """Exchanges ``x.data``, as ``Module.to`` does."""
-        memory.swap(part, twin)
+        swap.swap(part, twin)
 
-    def is_on(self, part: memory.Part, device: Device) -> bool:
+    def is_on(self, part: Part, device: Device) -> bool:
         """Whether all tensors that share this memory are on ``device``."""
-        return memory.is_on(part, device.native)
+        return swap.is_on(part, device.native)
 
     def is_placed(self, model: torch.nn.Module, device: Device) -> bool:
         """False if in doubt: ``parts`` then looks closer."""
-        modules.check_module(model)
-        return modules.is_on(model, device.native)
+        tree.check_module(model)
+        return tree.is_on(model, device.native)
 
     def finish(self, model: torch.nn.Module, optimizer: Any, device: Device) -> Any:
         """Let modules that override ``_apply`` move what is not registered with them."""
-        modules.move_what_else(model, device.native)
+        tree.move_what_else(model, device.native)
         return optimizer
 
     # -- several devices ---------------------------------------------------------------------------
 
     def namespaces(self, model: torch.nn.Module) -> Iterable[dict[str, Any]]:
         """Of each module the attributes, the parameters and the buffers."""
-        for _, module in modules.modules_of(model):
+        for _, module in tree.modules_of(model):
             for found in (module.__dict__, module._parameters, module._buffers):
                 if isinstance(found, dict):  # not those of a ScriptModule
                     yield found
 
     def adapt(self, model: torch.nn.Module, device: Device) -> None:
         """As in ``finish``, without RNNs, whose flat weights are among the twins."""
-        modules.move_what_else(model, device.native, also_rnns=False)
+        tree.move_what_else(model, device.native, also_rnns=False)
 
     # -- checkpoints -------------------------------------------------------------------------------
 
@@ -106,10 +105,10 @@ class TorchModels(Models):
         Raises:
             UnsupportedOperation: an item is not a tensor of the model that could be written to.
         """
-        modules.check_module(model)
-        if modules.lazy_name(model) is not None:
+        tree.check_module(model)
+        if tree.lazy_name(model) is not None:
             _refuse_lazy(model, "a checkpoint")
-        own = {id(x) for _, x in modules.named_tensors(model)}
+        own = {id(x) for _, x in tree.named_tensors(model)}
         state = model.state_dict(keep_vars=True)
         for name, x in state.items():
             if id(x) not in own:
@@ -170,5 +169,5 @@ class TorchModels(Models):
 def _refuse_lazy(model: torch.nn.Module, what: str) -> None:
     raise UnsupportedOperation(
         f"{what} of this {type(model).__name__}",
-        f"{modules.lazy_name(model)!r} has no shape yet: call the model with a batch once",
+        f"{tree.lazy_name(model)!r} has no shape yet: call the model with a batch once",
     )

@@ -9,7 +9,7 @@ from torch import nn
 
 from unidev.contract import Layers
 from unidev_torch import tensors
-from unidev_torch.models import tree as modules
+from unidev_torch.models import tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -95,12 +95,12 @@ class TorchLayers(Layers):
 
     def set_mode(self, model: nn.Module, is_training: bool) -> None:
         """``Module.train``."""
-        modules.check_module(model)
+        tree.check_module(model)
         model.train(is_training)
 
     def modes(self, model: nn.Module) -> Iterable[tuple[nn.Module, bool]]:
         """The mode of every module."""
-        modules.check_module(model)
+        tree.check_module(model)
         return [(module, module.training) for module in model.modules()]
 
     def sequence(self, model: nn.Module) -> Sequence[nn.Module]:

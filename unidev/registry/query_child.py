@@ -1,6 +1,6 @@
 """The child process of ``unidev info`` and ``unidev doctor``: writes one answer to a file.
 
-``python -m unidev.registry.answering overview FILE`` lists the plugins and the selected backend;
+``python -m unidev.registry.query_child overview FILE`` lists the plugins and the selected backend;
 ``… plugin FILE SOURCE`` loads one plugin and its framework; ``… installation FILE SOURCE`` reports
 what that framework was built for. A file, because a framework may print anything to stdout.
 """

@@ -31,7 +31,7 @@ _EXIT_LIMIT_S = 5.0
 
 
 @dataclass
-class _Inquiry:
+class _Query:
     """One child process that is being queried."""
 
     name: str
@@ -69,14 +69,14 @@ def ask_all(timeout_s: float, stop: Interruption) -> tuple[Answer, list[Answer]]
     """The overview, and the answer of each plugin, in order."""
     points = list(plugin_points())
     with tempfile.TemporaryDirectory(prefix="unidev-info-", ignore_cleanup_errors=True) as top:
-        inquiries: list[_Inquiry] = []
+        queries: list[_Query] = []
         try:
-            inquiries.append(_start("overview", Path(top) / "overview", ["overview"], {}))
+            queries.append(_start("overview", Path(top) / "overview", ["overview"], {}))
             for number, point in enumerate(points):
-                inquiries.append(_start_plugin(point, points, Path(top) / str(number)))
-            _wait(inquiries, timeout_s, stop)
+                queries.append(_start_plugin(point, points, Path(top) / str(number)))
+            _wait(queries, timeout_s, stop)
         finally:
-            answers = [each.answer(timeout_s) for each in inquiries]
+            answers = [each.answer(timeout_s) for each in queries]
     overview, *rest = answers
     return overview, [
         {**_unasked(point), **answer} for point, answer in zip(points, rest, strict=True)
@@ -93,16 +93,16 @@ def ask_plugins(
     """Each plugin's answer to one kind of question, with what it printed, in order."""
     every = list(plugin_points())
     with tempfile.TemporaryDirectory(prefix="unidev-asks-", ignore_cleanup_errors=True) as top:
-        inquiries: list[_Inquiry] = []
+        queries: list[_Query] = []
         try:
             for number, point in enumerate(points):
                 folder = Path(top) / str(number)
-                inquiries.append(_start_plugin(point, every, folder, kind, environment))
-            _wait(inquiries, timeout_s, stop)
+                queries.append(_start_plugin(point, every, folder, kind, environment))
+            _wait(queries, timeout_s, stop)
         finally:
-            answers = [each.answer(timeout_s) for each in inquiries]
+            answers = [each.answer(timeout_s) for each in queries]
         printed = [
-            child_processes.tail(each.folder / "err", each.folder / "out") for each in inquiries
+            child_processes.tail(each.folder / "err", each.folder / "out") for each in queries
         ]
     return [
         {**_unasked(point), **answer, "said": lines}
@@ -116,7 +116,7 @@ def _start_plugin(
     folder: Path,
     kind: str = "plugin",
     environment: Mapping[str, str] = MappingProxyType({}),
-) -> _Inquiry:
+) -> _Query:
     # The others are disabled there, so one that crashes on import does not affect them.
     others = {each.name for each in points} - {point.name, EMBEDDED}
     given = os.environ.get("UNIDEV_DISABLED_PLUGINS", "")
@@ -129,10 +129,10 @@ def _start_plugin(
     )
 
 
-def _start(name: str, folder: Path, question: list[str], environment: dict[str, str]) -> _Inquiry:
+def _start(name: str, folder: Path, question: list[str], environment: dict[str, str]) -> _Query:
     folder.mkdir()
     kind, *rest = question
-    words = [sys.executable, "-X", "faulthandler", "-m", "unidev.registry.answering", kind]
+    words = [sys.executable, "-X", "faulthandler", "-m", "unidev.registry.query_child", kind]
     process = child_processes.start(
         [*words, str(folder / "answer.json"), *rest],
         environment={
@@ -144,12 +144,12 @@ def _start(name: str, folder: Path, question: list[str], environment: dict[str, 
         out=folder / "out",
         err=folder / "err",
     )
-    return _Inquiry(name, folder, process)
+    return _Query(name, folder, process)
 
 
-def _wait(inquiries: list[_Inquiry], timeout_s: float, stop: Interruption) -> None:
+def _wait(queries: list[_Query], timeout_s: float, stop: Interruption) -> None:
     began = time.monotonic()
-    waiting = inquiries
+    waiting = queries
     with progress("asking the plugins") as step:
         while waiting and not stop and time.monotonic() - began < timeout_s:
             step(f"asking {', '.join(each.name for each in waiting)}")

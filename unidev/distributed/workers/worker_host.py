@@ -74,7 +74,7 @@ class _Worker(NamedTuple):
     """Where ``faulthandler`` writes."""
 
 
-class Workplace:
+class WorkerHost:
     """Worker processes on this host, each the leader of a session of its own.
 
     All that they start has a mark in its environment, by which it is found at the end; if this
@@ -94,11 +94,11 @@ class Workplace:
         self._files: list[int] = []
         self._crashes: list[IO[bytes]] = []
         self._board: Board | None = None
-        bell, self._alarm = os.pipe()
-        os.set_blocking(self._alarm, False)
-        self._files += [bell, self._alarm]
-        self._bell = _Bell(bell)
-        self._selector.register(bell, selectors.EVENT_READ, self._bell)
+        wakeup, self._wakeup_end = os.pipe()
+        os.set_blocking(self._wakeup_end, False)
+        self._files += [wakeup, self._wakeup_end]
+        self._wakeup = _Wakeup(wakeup)
+        self._selector.register(wakeup, selectors.EVENT_READ, self._wakeup)
 
     def start(self, jobs: Sequence[Job], helpers: Sequence[HelperProcess]) -> None:
         """Start the helpers, then the workers, and send each its order."""
@@ -117,7 +117,7 @@ class Workplace:
 
     def wake(self) -> None:
         """Let ``events`` return, which waits in another thread."""
-        os.write(self._alarm, b"\0")
+        os.write(self._wakeup_end, b"\0")
 
     def send(self, rank: int, frame: Frame) -> None:
         """Queue a message."""
@@ -135,7 +135,7 @@ class Workplace:
             is_writing = any(worker.writer for worker in self._running_workers())
             wait_s = min(_TICK_S, max(0.0, until - time.monotonic()))
             for key, _ in self._selector.select(0.001 if is_writing else wait_s):
-                source: _Messages | _Lines | _Bell = key.data
+                source: _Messages | _Lines | _Wakeup = key.data
                 events = source.read()
                 if events is None:
                     self._selector.unregister(key.fd)
@@ -145,7 +145,7 @@ class Workplace:
                     found += events
             found += self._ends()
             found += self._news()
-            if time.monotonic() >= until or self._bell.has_rung():
+            if time.monotonic() >= until or self._wakeup.was_written():
                 break
         return found
 
@@ -251,24 +251,24 @@ class Workplace:
                 yield Event(PROGRESS, worker.rank, now)
 
 
-class _Bell:
-    """Rung by another thread."""
+class _Wakeup:
+    """A pipe by which another thread wakes the one that waits."""
 
     rank = -1
 
     def __init__(self, pipe: int) -> None:
         self._pipe = pipe
-        self._is_rung = False
+        self._is_written = False
 
     def read(self) -> list[Event]:
-        """Note that it has rung."""
+        """Note that it was written to."""
         os.read(self._pipe, _READ_BYTES)
-        self._is_rung = True
+        self._is_written = True
         return []
 
-    def has_rung(self) -> bool:
-        """Whether it has rung since the last question."""
-        is_rung, self._is_rung = self._is_rung, False
+    def was_written(self) -> bool:
+        """Whether it was written to since the last question."""
+        is_rung, self._is_written = self._is_written, False
         return is_rung
 
 

@@ -1,4 +1,4 @@
-"""``Loan``: the open traces and guards of a thread, lent to another one that works for it."""
+"""``InheritedTraces``: the open traces and guards of a thread, for another that works for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from unidev.tracing.recorder import Recorder
 
 
-class Loan:
+class InheritedTraces:
     """Made in one thread; in a ``with`` in another, that thread records for the first.
 
     What moves there without a line of the user's counts for the line that made the loan. It ends
@@ -18,19 +18,19 @@ class Loan:
     """
 
     def __init__(self) -> None:
-        self._lender = thread.recorder
+        self._parent = thread.recorder
         self._own: Recorder | None = None
-        if self._lender is not None:
-            self._line = self._lender.lines.here()[0]
+        if self._parent is not None:
+            self._line = self._parent.lines.here()[0]
 
     def __enter__(self) -> None:
-        if self._lender is None:
+        if self._parent is None:
             return
         from unidev.tracing.recorder import join
 
         own = self._own = join()
         own.lines.elsewhere = self._line
-        own.traces, own.guards = self._lender.traces, self._lender.guards
+        own.traces, own.guards = self._parent.traces, self._parent.guards
 
     def __exit__(self, *_exc_info: object) -> None:
         from unidev.tracing.recorder import close

@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.launcher import ENDED, MESSAGE, OUTPUT, PROGRESS, Event, Frame, Progress
-from unidev.distributed.launchers.saying import say, show
+from unidev.distributed.launchers.printing import say, show
 from unidev.distributed.messages.board import OPERATIONS
 from unidev.distributed.messages.comparing import Comparisons
 from unidev.distributed.messages.frames import (
@@ -38,7 +38,7 @@ _EXIT_S = 10.0
 """How long workers may take to exit once all have returned."""
 
 
-class Overseer:
+class Supervisor:
     """One run, from the first message to the last."""
 
     def __init__(self, launcher: Launcher, timeout_s: float) -> None:
@@ -217,8 +217,8 @@ class Overseer:
 
 
 _HANDLERS = {
-    MESSAGE: Overseer._message,
-    OUTPUT: Overseer._printed,
-    PROGRESS: Overseer._moved,
-    ENDED: Overseer._gone,
+    MESSAGE: Supervisor._message,
+    OUTPUT: Supervisor._printed,
+    PROGRESS: Supervisor._moved,
+    ENDED: Supervisor._gone,
 }
