@@ -244,7 +244,7 @@ def test_the_environment_of_a_child_is_neutral(monkeypatch, tmp_path) -> None:
     assert "PYTHONOPTIMIZE" not in kept
     assert kept["HOME"] == "/home"
     assert kept["HYPOTHESIS_STORAGE_DIRECTORY"] == str(tmp_path / "notes")
-    assert str(tmp_path / "rel") in kept["PYTHONPATH"].split(os.pathsep)
+    assert kept["PYTHONPATH"] == "rel"  # made absolute as the child starts
 
 
 @pytest.mark.parametrize("chosen", [None, "0.3"])
@@ -254,14 +254,14 @@ def test_children_share_a_gpu_as_the_backend_says_or_the_user(
     class Started(Exception):
         pass
 
-    def start(_command: object, *, environment: dict[str, str], **_places: object) -> None:
+    def start(*_: object, environment: dict[str, str], **_logs: object) -> None:
         raise Started(environment.get("FRAMEWORK_FRACTION"))
 
     spec = dataclasses.replace(
         numpy_plugin.unidev_register_backend(), sharing={"FRAMEWORK_FRACTION": "0.1"}
     )
     monkeypatch.setattr(plugins, "backend_spec", lambda _name: spec)
-    monkeypatch.setattr(child_processes, "start", start)
+    monkeypatch.setattr(child_processes, "ChildProcess", start)
     if chosen:
         monkeypatch.setenv("FRAMEWORK_FRACTION", chosen)
     order = child.Order(backend="numpy", profile="tensor", simulated=0)

@@ -13,8 +13,8 @@ import filelock
 import pytest
 
 import unidev
-from unidev.support import child_processes
 from unidev.support.build_cache import build_once, cache_folder
+from unidev.support.child_processes import ChildProcess
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="users and permissions are POSIX's")
 
@@ -252,20 +252,15 @@ def test_waiting_for_another_process_and_building_are_reported(
 
 
 def test_children_in_another_folder_use_the_same_cache(tmp_path: Path, monkeypatch) -> None:
-    (tmp_path / "child").mkdir()
     monkeypatch.chdir(tmp_path)
     program = "from unidev.support.build_cache import cache_folder; print(cache_folder())"
-    out, err = tmp_path / "out", tmp_path / "err"
     for named in ("relative", "~/cache"):
         monkeypatch.setenv("UNIDEV_CACHE", named)
-        path = child_processes.import_path(os.environ.get("PYTHONPATH", ""))
-        out.write_text("")
-        child = child_processes.start(
-            [sys.executable, "-c", program], environment={**os.environ, "PYTHONPATH": path},
-            folder=tmp_path / "child", out=out, err=err,
-        )  # fmt: skip
-        assert child.wait(300) == 0, err.read_text()
-        assert out.read_text().strip() == str(cache_folder())
+        command = [sys.executable, "-c", program]
+        with ChildProcess(command, tmp_path / "child", environment=os.environ) as child:
+            assert child.wait(300)
+            assert child.exit_code == 0, child.err
+        assert child.out.strip() == str(cache_folder())
 
 
 def test_the_cache_is_the_platforms_unless_the_variable_says_where(monkeypatch) -> None:

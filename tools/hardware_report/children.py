@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hardware_report.document import ROOT
-from unidev.support import child_processes
+from unidev.support.child_processes import ChildProcess, describe_exit
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Mapping, Sequence
 
     from unidev.support.child_processes import Interruption
 
-_LOOK_S = 0.05
 _MOST_LINES = 60
 
 
@@ -71,47 +69,12 @@ def run(
     stop: Interruption | None = None,
 ) -> Ended:
     """Run ``command`` in ``folder``, which also gets its output as ``out.txt`` and ``err.txt``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    out, err = folder / "out.txt", folder / "err.txt"
-    for file in (out, err):
-        file.unlink(missing_ok=True)
-    began = time.monotonic()
-    process = child_processes.start(
-        command,
-        environment={**os.environ, **(environment or {})},
-        folder=folder,
-        out=out,
-        err=err,
-    )
-    how = _wait(process, began + limit_s, limit_s, stop)
-    child_processes.end_group(process)
-    code = None if how else process.returncode
-    return Ended(
-        code,
-        how or child_processes.describe_exit(process.returncode),
-        _text(out),
-        _text(err),
-        time.monotonic() - began,
-    )
-
-
-def _wait(
-    process: subprocess.Popen[bytes], end: float, limit_s: float, stop: Interruption | None
-) -> str | None:
-    """None once it has ended by itself; otherwise why it is not waited for any longer."""
-    try:
-        while process.poll() is None:
-            if stop:
-                return "interrupted"
-            if time.monotonic() > end:
-                child_processes.ask_for_traceback(process)
-                return f"no result within {limit_s:.0f} s"
-            time.sleep(_LOOK_S)
-    except BaseException:
-        child_processes.end_group(process)
-        raise
-    return None
-
-
-def _text(file: Path) -> str:
-    return file.read_text(encoding="utf-8", errors="replace")
+    with ChildProcess(command, folder, environment={**os.environ, **(environment or {})}) as child:
+        has_ended = child.wait(limit_s, stop)
+        if not has_ended and not stop:
+            child.ask_for_traceback()
+    how = describe_exit(child.exit_code)
+    if not has_ended:
+        how = "interrupted" if stop else f"no result within {limit_s:.0f} s"
+    seconds = time.monotonic() - child.began
+    return Ended(child.exit_code if has_ended else None, how, child.out, child.err, seconds)

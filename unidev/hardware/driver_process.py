@@ -6,7 +6,6 @@ import os
 import pickle
 import sys
 import tempfile
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,22 +14,19 @@ from unidev.hardware.facts import FAILS, NO_ANSWER, Driver
 from unidev.hardware.nvml import WAIT_S, ask_in_time, ask_nvml, import_nvml
 from unidev.hardware.processes import describe_process
 from unidev.support.atomic_file import write_whole
-from unidev.support.child_processes import describe_exit, end_group, import_path, start
+from unidev.support.child_processes import ChildProcess, describe_exit
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator
 
     from unidev.support.child_processes import Interruption
-
-_LOOK_S = 0.02
 
 
 class DriverProcess:
     """The process that queries the driver, at work while its caller does something else."""
 
-    def __init__(self, process: subprocess.Popen[bytes], file: Path) -> None:
-        self._process = process
+    def __init__(self, child: ChildProcess, file: Path) -> None:
+        self._child = child
         self._file = file
 
     def answer(self, timeout_s: float, stop: Interruption) -> Driver:
@@ -38,16 +34,14 @@ class DriverProcess:
 
         The process itself waits ``WAIT_S``; ``timeout_s`` is for one that does not even start.
         """
-        until = time.monotonic() + timeout_s
-        while not stop and self._process.poll() is None and time.monotonic() < until:
-            time.sleep(_LOOK_S)
+        has_ended = self._child.wait(timeout_s, stop)
         if self._file.exists():
             found: Driver = pickle.loads(self._file.read_bytes())  # noqa: S301  our own process's
             return found
-        if self._process.returncode is None:
+        if not has_ended:
             return Driver("cuda", NO_ANSWER, f"no answer within {timeout_s:g} s")
-        how = describe_exit(self._process.returncode)
-        how = f"was {how}" if self._process.returncode < 0 else f"ended with {how}"
+        how = describe_exit(self._child.exit_code)
+        how = f"was {how}" if self._child.exit_code < 0 else f"ended with {how}"
         return Driver("cuda", FAILS, f"the process that queried it {how}")
 
 
@@ -55,19 +49,10 @@ class DriverProcess:
 def driver_process() -> Iterator[DriverProcess]:
     """A process that has begun to query the driver; has ended after the block."""
     with tempfile.TemporaryDirectory(prefix="unidev-driver-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        file = folder / "answer"
-        process = start(
-            [sys.executable, "-m", __name__, str(file)],
-            environment={
-                **os.environ, "PYTHONPATH": import_path(os.environ.get("PYTHONPATH", ""))
-            },
-            folder=folder, out=folder / "out", err=folder / "err",
-        )  # fmt: skip
-        try:
-            yield DriverProcess(process, file)
-        finally:
-            end_group(process)
+        file = Path(name) / "answer"
+        command = [sys.executable, "-m", __name__, str(file)]
+        with ChildProcess(command, Path(name), environment=os.environ) as child:
+            yield DriverProcess(child, file)
 
 
 def main(file: str) -> None:

@@ -7,17 +7,15 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from unidev.registry.discovery import EMBEDDED, plugin_points
-from unidev.support import child_processes
+from unidev.support.child_processes import LOOK_S, ChildProcess, describe_exit
 from unidev.support.progress import progress
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Mapping, Sequence
     from importlib.metadata import EntryPoint
 
@@ -25,26 +23,25 @@ if TYPE_CHECKING:
 
     Answer = dict[str, Any]
 
-_LOOK_S = 0.02
 _EXIT_LIMIT_S = 5.0
 """How long a process may take to end after it has answered."""
 
 
-@dataclass
 class _Query:
     """One child process that is being queried."""
 
-    name: str
-    folder: Path
-    process: subprocess.Popen[bytes]
-    answered: float | None = None
-
-    @property
-    def file(self) -> Path:
-        return self.folder / "answer.json"
+    def __init__(self, name: str, folder: Path, words: list[str], also: Mapping[str, str]) -> None:
+        self.name = name
+        self.file = folder / "answer.json"
+        self.answered: float | None = None
+        kind, *rest = words
+        command = [sys.executable, "-X", "faulthandler", "-m", "unidev.registry.query_child", kind]
+        self.child = ChildProcess(
+            [*command, str(self.file), *rest], folder, environment={**os.environ, **also}
+        )
 
     def is_over(self) -> bool:
-        if self.process.poll() is not None:
+        if not self.child.is_running():
             return True
         if self.answered is None and self.file.exists():
             self.answered = time.monotonic()
@@ -52,16 +49,16 @@ class _Query:
 
     def answer(self, timeout_s: float) -> Answer:
         """Its answer; if it gave none, how it ended."""
-        was_alive = self.process.poll() is None
-        child_processes.end_group(self.process)
+        was_alive = self.child.is_running()
+        self.child.end()
         if self.file.exists():
             found: Answer = json.loads(self.file.read_text(encoding="utf-8"))
             return found
-        lines = child_processes.tail(self.folder / "err", self.folder / "out")
+        lines = self.child.tail()
         if was_alive:
             how = f"no answer within {timeout_s:g} s"
             return {"state": "hangs", "problem": f"{how}; see --timeout", "traceback": lines}
-        how = child_processes.describe_exit(self.process.returncode)
+        how = describe_exit(self.child.exit_code)
         return {"state": "crashes", "problem": f"its process ended: {how}", "traceback": lines}
 
 
@@ -71,7 +68,7 @@ def ask_all(timeout_s: float, stop: Interruption) -> tuple[Answer, list[Answer]]
     with tempfile.TemporaryDirectory(prefix="unidev-info-", ignore_cleanup_errors=True) as top:
         queries: list[_Query] = []
         try:
-            queries.append(_start("overview", Path(top) / "overview", ["overview"], {}))
+            queries.append(_Query("overview", Path(top) / "overview", ["overview"], {}))
             for number, point in enumerate(points):
                 queries.append(_start_plugin(point, points, Path(top) / str(number)))
             _wait(queries, timeout_s, stop)
@@ -101,9 +98,7 @@ def ask_plugins(
             _wait(queries, timeout_s, stop)
         finally:
             answers = [each.answer(timeout_s) for each in queries]
-        printed = [
-            child_processes.tail(each.folder / "err", each.folder / "out") for each in queries
-        ]
+        printed = [each.child.tail() for each in queries]
     return [
         {**_unasked(point), **answer, "said": lines}
         for point, answer, lines in zip(points, answers, printed, strict=True)
@@ -121,30 +116,12 @@ def _start_plugin(
     others = {each.name for each in points} - {point.name, EMBEDDED}
     given = os.environ.get("UNIDEV_DISABLED_PLUGINS", "")
     disabled = ",".join([given, *sorted(others)])
-    return _start(
+    return _Query(
         point.name,
         folder,
         [kind, point.value],
         {**environment, "UNIDEV_DISABLED_PLUGINS": disabled},
     )
-
-
-def _start(name: str, folder: Path, question: list[str], environment: dict[str, str]) -> _Query:
-    folder.mkdir()
-    kind, *rest = question
-    words = [sys.executable, "-X", "faulthandler", "-m", "unidev.registry.query_child", kind]
-    process = child_processes.start(
-        [*words, str(folder / "answer.json"), *rest],
-        environment={
-            **os.environ,
-            "PYTHONPATH": child_processes.import_path(os.environ.get("PYTHONPATH", "")),
-            **environment,
-        },
-        folder=folder,
-        out=folder / "out",
-        err=folder / "err",
-    )
-    return _Query(name, folder, process)
 
 
 def _wait(queries: list[_Query], timeout_s: float, stop: Interruption) -> None:
@@ -153,7 +130,7 @@ def _wait(queries: list[_Query], timeout_s: float, stop: Interruption) -> None:
     with progress("asking the plugins") as step:
         while waiting and not stop and time.monotonic() - began < timeout_s:
             step(f"asking {', '.join(each.name for each in waiting)}")
-            time.sleep(_LOOK_S)
+            time.sleep(LOOK_S)
             waiting = [each for each in waiting if not each.is_over()]
 
 

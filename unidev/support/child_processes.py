@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,11 @@ from unidev.support.wording import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from typing_extensions import Self
+
 TAIL_LINES = 12
+LOOK_S = 0.02
+"""Seconds between two looks at a child."""
 _TAIL_BYTES = 64 * 1024
 _FATAL = "Fatal Python error"
 
@@ -60,31 +65,97 @@ def noticing_interruption() -> Iterator[Interruption]:
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
 
-def start(
-    command: Sequence[str], *, environment: Mapping[str, str], folder: Path, out: Path, err: Path
-) -> subprocess.Popen[bytes]:
-    """Start ``command`` in ``folder`` as the leader of a new group; its output goes to files.
+class ChildProcess:
+    """A child, the leader of a new group; as a context manager, it has ended after the block.
 
-    Not to pipes: a grandchild that keeps a pipe open would make us wait for its end.
+    Its output goes to files, not to pipes: a grandchild that keeps a pipe open would make us wait
+    for its end.
     """
-    options: dict[str, Any] = {}
-    if sys.platform == "win32":
-        options["creationflags"] = subprocess.CREATE_NEW_PROCESS_GROUP
-    else:
-        options["start_new_session"] = True
-    variables = dict(environment)
-    if variables.get("UNIDEV_CACHE"):  # which may be relative to this process's folder
-        variables["UNIDEV_CACHE"] = str(Path(variables["UNIDEV_CACHE"]).expanduser().absolute())
-    with out.open("ab") as stdout, err.open("ab") as stderr:
-        return subprocess.Popen(  # noqa: S603  our own interpreter, and a list of arguments
-            list(command),
-            cwd=folder,
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            **options,
-        )
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        *,
+        environment: Mapping[str, str],
+        logs: Path | None = None,
+    ) -> None:
+        """Start ``command`` in ``folder``, which is made; its output goes there, or to ``logs``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        options: dict[str, Any] = {}
+        if sys.platform == "win32":
+            options["creationflags"] = subprocess.CREATE_NEW_PROCESS_GROUP
+        else:
+            options["start_new_session"] = True
+        variables = dict(environment)
+        variables["PYTHONPATH"] = import_path(variables.get("PYTHONPATH", ""))
+        if variables.get("UNIDEV_CACHE"):  # which may be relative to this process's folder
+            variables["UNIDEV_CACHE"] = str(Path(variables["UNIDEV_CACHE"]).expanduser().absolute())
+        self._out, self._err = ((logs or folder) / name for name in ("out.txt", "err.txt"))
+        self.began = time.monotonic()
+        with self._out.open("wb") as stdout, self._err.open("wb") as stderr:
+            self._process = subprocess.Popen(  # noqa: S603  a list of arguments
+                list(command),
+                cwd=folder,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                **options,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def is_running(self) -> bool:
+        """Whether it has not ended by itself, and was not ended."""
+        return self._process.poll() is None
+
+    def wait(self, limit_s: float, stop: Interruption | None = None) -> bool:
+        """Wait until it has ended; False at the limit, and once ``stop`` is set."""
+        until = time.monotonic() + limit_s
+        while self.is_running():
+            if stop or time.monotonic() > until:
+                return False
+            time.sleep(LOOK_S)
+        return True
+
+    def end(self) -> None:
+        """End it, if it is still running, and every process that it started."""
+        end_group(self._process)
+
+    def ask_for_traceback(self) -> None:
+        """Make a hanging child print its traceback, if its faulthandler is on; also ends it."""
+        ask_for_traceback(self._process)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a child that has ended; below zero, the signal that killed it."""
+        code = self._process.poll()
+        assert code is not None
+        return code
+
+    @property
+    def out(self) -> str:
+        """All that it has printed on stdout."""
+        return self._out.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def err(self) -> str:
+        """All that it has printed on stderr."""
+        return self._err.read_text(encoding="utf-8", errors="replace")
+
+    @property
+    def err_size(self) -> int:
+        """The number of bytes that it has printed on stderr."""
+        return self._err.stat().st_size
+
+    def tail(self, lines: int = TAIL_LINES) -> str:
+        """The last lines of stderr, or else of stdout, or Python's report of its fatal error."""
+        return tail(self._err, self._out, lines=lines)
 
 
 def import_path(given: str) -> str:

@@ -28,7 +28,6 @@ START_LIMIT_S = 900.0
 """The maximum time until a child's first event: a simulator may be built then."""
 EXIT_LIMIT_S = 15.0
 """The maximum time for a child to end after its last event."""
-_LOOK_S = 0.02
 _OURS = "unidev: "
 """How lines of unidev's own progress begin."""
 
@@ -77,27 +76,24 @@ class Child:
         empty.mkdir(parents=True)
         ini = folder / "neutral.ini"
         ini.write_text(_INI, encoding="utf-8")
-        self._out, self._err = folder / "stdout.txt", folder / "stderr.txt"
         self._said: str | None = None
         self._said_at = 0
         events = folder / "events.jsonl"
         self._reader = EventReader(events)
-        self._process = child_processes.start(
+        given = {**sharing(order.backend), **os.environ}
+        self._process = child_processes.ChildProcess(
             command(order, ini=ini, root=empty, events=events),
-            environment=environment(
-                order.simulated, {**sharing(order.backend), **os.environ}, folder
-            ),
-            folder=empty,
-            out=self._out,
-            err=self._err,
+            empty,
+            environment=environment(order.simulated, given, folder),
+            logs=folder,
         )
 
     def said(self) -> str | None:
         """The last line of unidev's own progress on the child's stderr, such as of a build."""
-        size = self._err.stat().st_size
+        size = self._process.err_size
         if size != self._said_at:
             self._said_at = size
-            line = child_processes.tail(self._err, lines=1)
+            line = self._process.tail(lines=1)
             self._said = line[len(_OURS) :] if line.startswith(_OURS) else None
         return self._said
 
@@ -119,13 +115,13 @@ class Child:
         try:
             how = self._until_end(should_stop)
         finally:
-            child_processes.end_group(self._process)
-        lines = child_processes.tail(self._err, self._out)
-        return Ending(how=how, exit_code=self._process.returncode, last_lines=lines)
+            self._process.end()
+        lines = self._process.tail()
+        return Ending(how=how, exit_code=self._process.exit_code, last_lines=lines)
 
     def _until_end(self, should_stop: Callable[[], bool]) -> str:
         while True:
-            has_ended = self._process.poll() is not None  # first: its output is then complete
+            has_ended = not self._process.is_running()  # first: its output is then complete
             self._listen()
             if has_ended:
                 return "finished" if self._has_finished else "died"
@@ -134,11 +130,11 @@ class Child:
             if self._is_late():
                 if self._has_finished:
                     return "finished"
-                child_processes.ask_for_traceback(self._process)
+                self._process.ask_for_traceback()
                 self._listen()
                 return "timed-out"
             self._on_event(None)
-            time.sleep(_LOOK_S)
+            time.sleep(child_processes.LOOK_S)
 
     def _listen(self) -> None:
         for event in self._reader.read():
@@ -153,7 +149,7 @@ class Child:
             return now - self._heard > min(EXIT_LIMIT_S, self._timeout_s)
         if not self._has_begun:
             # A simulator that is being built prints to stderr every two seconds: a sign of life.
-            size = self._err.stat().st_size
+            size = self._process.err_size
             if size != self._printed:
                 self._printed, self._heard = size, now
             if now - self._began > max(START_LIMIT_S, self._timeout_s):
@@ -203,5 +199,4 @@ def environment(simulated: int, given: Mapping[str, str], folder: Path) -> dict[
     kept["PYTHONFAULTHANDLER"] = "1"
     kept["HYPOTHESIS_STORAGE_DIRECTORY"] = str(folder / "notes")
     kept["UNIDEV_SIMULATE"] = str(simulated)
-    kept["PYTHONPATH"] = child_processes.import_path(given.get("PYTHONPATH", ""))
     return kept

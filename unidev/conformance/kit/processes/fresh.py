@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from unidev.conformance.judging.outcomes import InconclusiveError, NotApplicableError
+from unidev.support.child_processes import ChildProcess, describe_exit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -57,21 +59,20 @@ def run_fresh(
     environment = {**os.environ, "UNIDEV_BACKEND": backend, **variables}
     # Whatever this process can import, such as a backend beside the tests, the child can, too.
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    try:
-        done = subprocess.run(  # noqa: S603  our own interpreter and code
-            [sys.executable, "-c", _PRELUDE + code, *arguments],
-            env=environment, capture_output=True, text=True, errors="replace",
-            timeout=TIMEOUT_S, check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired as error:
-        raise AssertionError(f"a fresh interpreter gave no answer in {TIMEOUT_S} s") from error
-    answers = [line for line in done.stdout.splitlines() if line.startswith(_MARK)]
-    if done.returncode or not answers:
-        raise AssertionError(
-            f"a fresh interpreter ended with status {done.returncode} and "
-            f"{'an' if answers else 'no'} answer: {done.stderr[-1500:].strip()}"
-        )
-    return json.loads(answers[-1].removeprefix(_MARK))
+    command = [sys.executable, "-c", _PRELUDE + code, *arguments]
+    with (
+        tempfile.TemporaryDirectory(prefix="unidev-fresh-", ignore_cleanup_errors=True) as folder,
+        ChildProcess(command, Path(folder), environment=environment) as child,
+    ):
+        if not child.wait(TIMEOUT_S):
+            raise AssertionError(f"a fresh interpreter gave no answer in {TIMEOUT_S} s")
+        answers = [line for line in child.out.splitlines() if line.startswith(_MARK)]
+        if child.exit_code or not answers:
+            raise AssertionError(
+                f"a fresh interpreter ended with {describe_exit(child.exit_code)} and "
+                f"{'an' if answers else 'no'} answer: {child.err[-1500:].strip()}"
+            )
+        return json.loads(answers[-1].removeprefix(_MARK))
 
 
 def check_fresh(
