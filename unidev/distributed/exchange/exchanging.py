@@ -18,7 +18,7 @@ from unidev.distributed.exchange.transport import (
     write_back,
 )
 from unidev.distributed.exchange.trees import Tree, signature
-from unidev.distributed.messages.board import OPERATIONS
+from unidev.distributed.messages.board import JOINING, OPERATIONS
 from unidev.distributed.messages.channel import Channel
 from unidev.errors import BackendMismatchError, CollectiveError, InvalidDataError, UnidevError
 from unidev.parallel.packing import kinds_of, unrecorded
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 NEW_MEMORY, IN_PLACE, ANYWHERE = "new memory", "in place", "anywhere"
 """Where the results of ``all_reduce`` may be."""
 _NUMBERS = {name: number for number, name in enumerate(OPERATIONS)}
-_JOINING = _NUMBERS["joining the group"]
 
 
 class Exchange:
@@ -117,8 +116,8 @@ class Exchange:
 
     def join(self, backend: Backend) -> None:
         """Join the engine for the tensors of ``backend``; a collective."""
-        number = self._own.mark.enter(_JOINING, 0, is_exchanging=False)
-        self._compare(number, OPERATIONS[_JOINING], [])
+        number = self._own.mark.enter(JOINING, 0, is_exchanging=False)
+        self._compare(number, OPERATIONS[JOINING], [])
         self._of(backend)
         self._own.mark.leave()
 
@@ -200,8 +199,10 @@ class Exchange:
                 backend=backend.name,
             )
         engine = backend.group_engine
-        own.mark.doing(_JOINING)
+        collective = own.mark.operation
+        own.mark.doing(JOINING)
         self._run(backend, engine.join, own.rank, own.rendezvous, self._device())
+        own.mark.doing(collective)
         self._joined.append(engine)
         return [engine, host]
 

@@ -18,6 +18,7 @@ OPERATIONS = (
     "checkpoint", "restore",
 )  # fmt: skip
 """What a worker may wait in, by number."""
+JOINING = OPERATIONS.index("joining the group")
 _FIELDS = len(Progress._fields)
 _BYTES = 8
 
@@ -72,6 +73,7 @@ class Mark:
 
     def doing(self, operation: int) -> None:
         """Note what a part of the collective is."""
+        self.operation = operation
         self._cells[self._start + 2] = operation
 
     def exchange(self) -> None:

@@ -69,5 +69,19 @@ def error_of(failure: Failure, host: str, output: Sequence[str]) -> WorkerFailed
     )
 
 
+def not_joined(failure: Failure) -> WorkerFailedError:
+    """The error if workers broke off joining their group, though all of them run and came to it."""
+    return WorkerFailedError(
+        f"the workers could not join their group, though all of them came: worker {failure.rank} "
+        f"{failure.what.rstrip('.')}. Perhaps another program connected to a port that the "
+        f"framework had opened for them: run again.\n{_indented(failure.traceback)}",
+        rank=-1,
+        host="",
+        traceback=failure.traceback,
+        signal=None,
+        output=[],
+    )
+
+
 def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.rstrip().splitlines())

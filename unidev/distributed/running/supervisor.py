@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.contract.launcher import ENDED, MESSAGE, OUTPUT, PROGRESS, Event, Frame, Progress
 from unidev.distributed.launchers.printing import say, show
-from unidev.distributed.messages.board import OPERATIONS
+from unidev.distributed.messages.board import JOINING, OPERATIONS
 from unidev.distributed.messages.comparing import Comparisons
 from unidev.distributed.messages.frames import (
     COMPARE,
@@ -209,6 +209,8 @@ class Supervisor:
             missed = "did not come to a collective that broke off"
             if behind is None:
                 behind, missed = self._stopped(found.rank), "held up a collective that broke off"
+                if behind == found.rank and self._progress[found.rank].operation == JOINING:
+                    return failures.not_joined(found)
             if behind != found.rank:
                 found = self._looked_at(behind, f"{missed}: worker {found.rank} {found.what}")
         return failures.error_of(

@@ -10,6 +10,7 @@ import pytest
 
 import unidev
 from unidev.contract.launcher import MESSAGE, PROGRESS, Event, Frame, Progress
+from unidev.distributed.messages.board import JOINING
 from unidev.distributed.messages.frames import FAILED, PARENT
 from unidev.distributed.running.supervisor import Supervisor
 
@@ -32,11 +33,16 @@ def blamed(*news: Event, stopped: int | None) -> unidev.WorkerFailedError:
     return caught.value
 
 
-def progress(*entered_and_left: tuple[int, int]) -> Sequence[Event]:
+def progress(*entered_and_left: tuple[int, int], operation: int = 2) -> Sequence[Event]:
     return [
-        Event(PROGRESS, rank, Progress(entered, left))
+        Event(PROGRESS, rank, Progress(entered, left, operation))
         for rank, (entered, left) in enumerate(entered_and_left)
     ]
+
+
+def broken(rank: int, what: str) -> Event:
+    described = {"what": what, "traceback": "", "is_consequence": True}
+    return Event(MESSAGE, rank, Frame(FAILED, PARENT, 0, pickle.dumps(described)))
 
 
 def test_one_that_is_out_and_stopped_is_named_not_the_one_that_waits_for_its_engine() -> None:
@@ -58,9 +64,23 @@ def test_without_a_stopped_one_the_first_that_waits_is_shown_with_its_stack() ->
 
 
 def test_a_broken_collective_is_the_stopped_ones_though_it_had_come_to_all() -> None:
-    what = "raised CollectiveError: deadline"
-    described = {"what": what, "traceback": "", "is_consequence": True}
-    broken = Frame(FAILED, PARENT, 0, pickle.dumps(described))
-    error = blamed(*progress((3, 2), (3, 3)), Event(MESSAGE, 0, broken), stopped=1)
+    news = broken(0, "raised CollectiveError: deadline")
+    error = blamed(*progress((3, 2), (3, 3)), news, stopped=1)
     assert error.rank == 1
     assert "held up a collective that broke off: worker 0 raised CollectiveError" in str(error)
+
+
+def test_none_is_blamed_if_all_run_and_their_engines_could_not_join() -> None:
+    joining = progress((1, 0), (1, 0), operation=JOINING)
+    refused = [broken(rank, "raised CollectiveError: refused") for rank in (1, 0)]
+    error = blamed(*joining, *refused, stopped=None)
+    assert (error.rank, error.host) == (-1, "")
+    assert str(error).startswith("the workers could not join their group, though all of them came")
+    assert "worker 1 raised CollectiveError: refused. Perhaps another program" in str(error)
+
+
+@pytest.mark.parametrize(("entered", "stopped"), [(0, None), (1, 1)])
+def test_one_that_does_not_come_to_joining_or_is_stopped_is_blamed(entered, stopped) -> None:
+    joining = progress((1, 0), (entered, 0), operation=JOINING)
+    error = blamed(*joining, broken(0, "raised CollectiveError: refused"), stopped=stopped)
+    assert error.rank == 1
