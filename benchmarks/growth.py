@@ -52,7 +52,7 @@ def train(net: Any, x: Any) -> None:
 
 
 def steps(count: int, folder: Path) -> dict[str, Callable[[], Any]]:
-    """What is measured, for a tree of ``count`` tensors."""
+    """The measured operations by name, on a tree or a net of ``count`` tensors or layers."""
     tree = {f"layer.{number}.weight": unidev.ones((2, 3)) for number in range(count)}
     pair = [unidev.copy_to(tree, device) for device in ("gpu:0", "gpu:1")]
     file = folder / f"{count}.safetensors"

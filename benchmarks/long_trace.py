@@ -1,4 +1,4 @@
-"""What a long trace costs: a million transfers, their totals, table and files.
+"""The cost of a long trace: a million transfers, their totals, table and files.
 
 ``python benchmarks/long_trace.py [COUNT]``, on NumPy with a simulated GPU. Prints the time of a
 transfer, the memory that the trace has taken, and the time and size of its files; fails above

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TRACED_S = 25e-6
-"""What an operation may take longer in a trace."""
+"""The most time that a trace may add to one operation."""
 STAY_AT_MOST = {"torch": 0.8, "paddle": 0.15, "mxnet": 1.1, "tensorflow": 0.02}
 
 

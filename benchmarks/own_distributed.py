@@ -1,4 +1,4 @@
-"""What each of two workers measures: unidev's exchanges against the framework's own.
+"""The measurements of each of two workers: unidev's exchanges against the framework's own.
 
 Workers import this module. Both sides run the same number of times in the same order everywhere, so
 the counts are fixed.

@@ -1,4 +1,4 @@
-"""What unidev does on this machine's GPUs: ``python tools/gpu_report.py OUT``.
+"""Report on unidev on this machine's GPUs: ``python tools/gpu_report.py OUT``.
 
 Needs unidev's dependencies, pytest, hypothesis and one framework; neither an installed unidev nor a
 network. Each step runs in a process with a limit. OUT gets ``gpu-report.json`` and

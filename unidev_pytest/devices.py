@@ -28,7 +28,7 @@ _VARIABLE = "UNIDEV_SIMULATE"
 _MOST = 64
 _BACKEND, _GPUS = "unidev_backend", "unidev_gpus"
 _SOURCE = pytest.StashKey[tuple[str, int]]()
-"""What gave the number of simulated GPUs, and that number."""
+"""The source of the number of simulated GPUs, and that number."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,4 +1,4 @@
-"""What the machine, its driver and the framework are: ``python -m hardware_report.facts NAME``."""
+"""Facts about the machine, its driver and a framework: ``python -m hardware_report.facts NAME``."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _BAD = ("fail", "error", "crash", "timeout", "xpass", "not-run")
 
 
 class Left(NamedTuple):
-    """What the program of a step leaves."""
+    """The end of a step's program, its folder, and the GPUs that it had."""
 
     ended: Ended
     folder: Path
@@ -44,7 +44,7 @@ def machine(left: Left) -> Outcome:
 
 
 def diagnosis(left: Left) -> Outcome:
-    """What keeps the framework from a GPU, if anything does."""
+    """Reasons from ``unidev doctor`` why the framework cannot use a GPU, if any."""
     try:
         found = json.loads(left.ended.out)["findings"]
     except ValueError:

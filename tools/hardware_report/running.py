@@ -38,7 +38,7 @@ DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
 @dataclass(frozen=True)
 class Orders:
-    """What to run, where the files go, and what stops the run before all steps are done."""
+    """The steps to run, the folder of the files, and the limits that end the run early."""
 
     folder: Path
     chosen: Container[str]

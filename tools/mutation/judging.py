@@ -52,7 +52,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a run of the sound suite showed."""
+    """Measurements of the suite without a fault: its seconds, and its reach."""
 
     seconds: float
     reach: Reach

@@ -31,7 +31,7 @@ class Trial:
 
 @dataclass(frozen=True, kw_only=True)
 class DeviceReport:
-    """What ``fastest_device`` found."""
+    """The result of ``fastest_device``: the timings of each device, and their ranking."""
 
     trials: tuple[Trial, ...]
     """One for each device, in order; at least one."""

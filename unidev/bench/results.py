@@ -65,7 +65,7 @@ class DeviceRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class GpuRecord:
-    """What affected the speed of a GPU of NVIDIA's before and after the measurements."""
+    """Clocks, power and the like of one of NVIDIA's GPUs, before and after the measurements."""
 
     before: GpuState
     after: GpuState | None

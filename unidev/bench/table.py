@@ -94,7 +94,7 @@ def rows(bench: Bench, subject: str) -> list[Row]:
 
 
 def heading(bench: Bench) -> list[str]:
-    """What was measured, where and when."""
+    """The lines above the tables: backend, machine, date, devices, and the circumstances."""
     devices = ", ".join(
         f"{each.device} (simulated, left out)" if each.is_simulated
         else f"{each.device} ({each.name})"

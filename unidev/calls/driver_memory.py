@@ -37,7 +37,7 @@ def with_driver(memory: Memory, device: Device, backend: Backend) -> Memory:
 
 
 def driver_memory(device: Device, backend: Backend) -> DriverMemory | None:
-    """What NVIDIA's driver reports for a real GPU; None if it is not NVIDIA's, or unknown."""
+    """The memory that NVIDIA's driver reports; None for other devices, and where unknown."""
     gpu = driver_gpu(device, backend)
     return None if gpu is None else memory_of(gpu)
 

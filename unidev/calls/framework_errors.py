@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Making = tuple[tuple[int, ...], object]
     Doing = tuple[str] | tuple[str, Device] | tuple[str, Device, Making]
-    """What was being done, on which device, and the shape and dtype of the new tensor."""
+    """The work in progress, its device, and the shape and dtype of the new tensor."""
 
 _EXHAUSTED = (
     "out of memory",  # CUDA, ROCm, Metal and XPU
@@ -24,7 +24,7 @@ _EXHAUSTED = (
     "alloc failed", "resource allocation failed",  # cuBLAS, cuDNN, cuSOLVER
     "device allocation failed", "host allocation failed",  # cuDNN 9
 )  # fmt: skip
-"""What the frameworks and their libraries write; each backend may add its own words."""
+"""Parts of the frameworks' and their libraries' messages; each backend may add its own."""
 
 
 def framework_error(

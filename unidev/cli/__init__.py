@@ -149,7 +149,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _refused(error: OSError) -> str:
-    """What the system refuses, such as a temporary folder on a full disk."""
+    """The system's refusal in one line, such as a full disk or a deleted folder."""
     said = error.strerror or str(error)
     if error.filename is not None:
         return f"{error.filename}: {said}"

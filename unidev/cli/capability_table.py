@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Answer = dict[str, Any]
 
 _OF_LINKS = ":/?#[]@!$&'()*+,;=%"
-"""What a link may have, besides letters and digits."""
+"""Characters that a link may contain, besides letters and digits."""
 
 NEEDS_A_GPU = "it needs a GPU"
 """How reasons begin that are the machine's, not the backend's."""

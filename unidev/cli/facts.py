@@ -28,7 +28,7 @@ VARIABLES = {
     ),
     "UNIDEV_RUN_MARKS": "set in workers: all that they start is found by it, and ends with the run",
 }
-"""What each means, for ``unidev info`` and the documentation; each is read once, when needed."""
+"""Variables and meanings, for ``unidev info`` and the docs; each is read once, when needed."""
 
 _FOREIGN = "unidev"
 """The PyPI distribution of this name is an unrelated project; ours is ``unidev-core``."""

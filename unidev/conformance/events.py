@@ -53,7 +53,7 @@ class CheckEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """What is about to be judged."""
+    """The beginning of a run: its backend, devices, profile and checks."""
 
     event: ClassVar[str] = "session"
     suite_version: str

@@ -81,7 +81,7 @@ class Backend(ABC):
     )  # fmt: skip
     """The exceptions that the framework raises when it fails."""
     out_of_memory_words: tuple[str, ...] = ()
-    """What the framework's messages say if memory runs out, besides the words of CUDA and the like.
+    """Words of the framework's out-of-memory messages, besides those of CUDA and the like.
 
     Parts of a message, in which case, spaces and underscores do not count.
     """
@@ -269,10 +269,10 @@ class Backend(ABC):
         return None
 
     def batch_iterator(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """What ``prefetch`` reads a loader of the framework's by: by default, ``iter(batches)``.
+        """The iterator by which ``prefetch`` reads a loader of the framework's.
 
-        Called in the thread that iterates. What it returns is asked for batches in another thread,
-        beside the framework's work, which the loader's end must not disturb.
+        By default, ``iter(batches)``. Called in the thread that iterates. The batches are read in
+        another thread, beside the framework's work, which the loader's end must not disturb.
         """
         return iter(batches)
 
@@ -285,10 +285,10 @@ class Backend(ABC):
         return index
 
     def thread_settings(self) -> AbstractContextManager[Any]:
-        """What a thread that works for this one enters as a ``with``, once.
+        """A context manager that a thread working for this one enters, once.
 
-        Made in this thread: for what the framework keeps for each thread, such as whether autograd
-        records. By default, nothing.
+        Made in this thread, to carry over the framework's settings per thread, such as whether
+        autograd records. By default, it does nothing.
         """
         return contextlib.nullcontext()
 
@@ -299,7 +299,7 @@ class Backend(ABC):
         "the backend has no probe for the conformance suite",
         contains="unidev.contract.probe:Probe",
     )
-    """What the conformance suite needs: ``unidev/contract/probe.py``. A part, like those below."""
+    """The conformance suite's ``Probe``: ``unidev/contract/probe.py``. A part, like those below."""
 
     native_scope: Callable[[Device], AbstractContextManager[Any]] = optional(
         "`with device:` applies to the framework's own new tensors",

@@ -34,7 +34,7 @@ class Simulator(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class BackendSpec:
-    """What a plugin registers. Creating one must not import the framework."""
+    """A plugin's registration of a backend. Creating one must not import the framework."""
 
     name: str
     """The backend's name in ``UNIDEV_BACKEND`` and ``use_backend``, such as ``torch``."""
@@ -57,7 +57,7 @@ class BackendSpec:
     group_setting: str | Callable[[], GroupSetting] = unsupported(  # noqa: RUF009  immutable
         "the backend's workers need nothing from the launcher"
     )
-    """What the engine between processes needs from the launcher, as ``simulator`` is given.
+    """Requirements of the engine between processes on the launcher, given as ``simulator`` is.
 
     Must not import the framework.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Collectives(ABC):
-    """What it takes to reduce tensors over several devices of one process.
+    """Reductions of tensors over several devices of one process.
 
     unidev has checked the arguments, leaves out empty tensors, and calls all but ``rows`` and
     ``concatenate`` where autograd does not record. The tensors of one call are on one device,

@@ -21,7 +21,7 @@ _FLOATING = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """What a launcher knows before it starts the workers of a run."""
+    """Hosts, ports, folder and time limit of a run, known before its workers start."""
 
     hosts: tuple[str, ...]
     """The address of each worker's host, by rank: ``127.0.0.1`` for all of them on one machine."""
@@ -62,7 +62,7 @@ class Arrangement:
 
 
 class GroupSetting(ABC):
-    """What a framework's engine needs from the launcher; named by ``BackendSpec.group_setting``.
+    """Requirements of a framework's engine on the launcher; named by ``BackendSpec.group_setting``.
 
     It is used in the launcher's process: its module must not import the framework.
     """
@@ -72,7 +72,7 @@ class GroupSetting(ABC):
     joins_first: bool = False
     """Whether a worker must join before the framework computes anything, even at import."""
     listens: str | None = None
-    """What the engine listens on beyond loopback, for the user, or None."""
+    """A sentence for the user about the engine's listener beyond loopback; None: there is none."""
 
     @abstractmethod
     def prepare(self, rendezvous: Rendezvous) -> Arrangement:

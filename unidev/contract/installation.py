@@ -28,7 +28,7 @@ class Wheel(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Build:
-    """What the installed build of a framework was built for."""
+    """The installed build of a framework: its accelerator and libraries; other available builds."""
 
     accelerator: str | None
     """``cuda``, ``rocm``, ``xpu`` or ``mps``; None: for the CPU only."""
@@ -54,7 +54,7 @@ class Installation(ABC):
 
     @abstractmethod
     def build(self) -> Build:
-        """What it was built for.
+        """The installed build: its accelerator and libraries, and other available builds.
 
         Creates no context and initialises no driver: error messages use it too, in the user's
         process.

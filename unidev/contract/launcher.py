@@ -48,7 +48,7 @@ class Ended(NamedTuple):
     code: int
     """Its exit code; of a signal, the negative number."""
     stack: str
-    """What ``faulthandler`` has written, if it crashed."""
+    """The output of ``faulthandler``, if the process crashed."""
 
 
 class Event(NamedTuple):
@@ -68,12 +68,12 @@ class Job(NamedTuple):
     environment: Mapping[str, str]
     """Variables that differ from those of the process that called ``run``."""
     order: bytes
-    """What it is sent first."""
+    """The body of the first message to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LauncherSpec:
-    """What a launcher plugin registers."""
+    """A plugin's registration of a launcher."""
 
     name: str
     """For ``run(launcher=…)`` and ``unidev launch --launcher``."""
@@ -125,7 +125,7 @@ class Launcher(ABC):
 
     @abstractmethod
     def events(self, timeout_s: float) -> Sequence[Event]:
-        """What has happened since the last call; waits up to ``timeout_s`` for the first."""
+        """The events since the last call; waits up to ``timeout_s`` for the first."""
 
     @abstractmethod
     def is_stopped(self, rank: int) -> bool:

@@ -33,7 +33,7 @@ class Memory(NamedTuple):
 
     @property
     def reserved_bytes(self) -> int | None:
-        """What the framework's allocator holds, in tensors and in reserve; None: not reported.
+        """Bytes held by the framework's allocator, in tensors and in reserve; None: not reported.
 
         Part of it can be used again for tensors, although ``free_bytes`` does not include it.
         """
@@ -74,7 +74,7 @@ class DetailedMemory(Memory):
 
     @property
     def reserved_bytes(self) -> int | None:
-        """What the framework's allocator holds."""
+        """Bytes held by the framework's allocator, in tensors and in reserve."""
         return self._reserved_bytes
 
     @property

@@ -144,7 +144,7 @@ class Models(ABC):
     # -- several devices ---------------------------------------------------------------------------
 
     statistics_names = frozenset({"running_mean", "running_var"})
-    """What the last words of the paths of running statistics are."""
+    """Names of running statistics: the last words of their paths."""
 
     def copy(self, model: Model) -> Model:
         """Another model of the same values, ties, flags and mode, which shares no memory with it.
@@ -200,7 +200,7 @@ class Models(ABC):
 
     @abstractmethod
     def stored(self, model: Model) -> Mapping[str, Stored]:
-        """What a checkpoint holds: parameters, and the buffers that the framework itself saves.
+        """The content of a checkpoint: parameters, and the buffers that the framework itself saves.
 
         Names are the same each time such a model is built; a tied parameter is listed under each of
         its names. Layers made by ``unidev.nn`` use portable names and layouts: ``weight`` (outputs

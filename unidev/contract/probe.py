@@ -32,7 +32,7 @@ class TransferExample(NamedTuple):
 
 
 class Probe(ABC):
-    """What only the conformance suite needs from a backend, through the framework's *own* calls.
+    """Access to a backend for the conformance suite alone, through the framework's *own* calls.
 
     It must not use the backend's methods (except where a default does), because the suite judges
     them by it. The suite calibrates it before each run, which exposes a probe that misreports.

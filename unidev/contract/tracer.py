@@ -26,7 +26,7 @@ class PlannedTransfer(NamedTuple):
     """Bytes that go from one device to another."""
 
     operation: str
-    """What a user would call it: ``Tensor.item``, ``asnumpy``, ``add of mixed operands``."""
+    """Its name for users: ``Tensor.item``, ``asnumpy``, ``add of mixed operands``."""
     source: Device
     target: Device
     """Values read into Python or NumPy go to ``cpu:0``."""

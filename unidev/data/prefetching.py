@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Prefetched:
-    """What ``prefetch`` returns: each iteration reads the batches anew, with a thread of its own.
+    """The iterable of ``prefetch``: each iteration reads the batches anew, in a thread of its own.
 
     Attributes:
         batches: what was passed to ``prefetch``.
@@ -40,7 +40,7 @@ class Prefetched:
 
 
 class _Sized(Prefetched):
-    """Of batches that have a length, for progress bars."""
+    """The iterable for batches that have a length, for progress bars."""
 
     batches: Any
 

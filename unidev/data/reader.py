@@ -200,14 +200,14 @@ class _Queue:
 
 
 class _Context:
-    """What the thread that iterates has: the frameworks' settings, its scopes, traces, guards."""
+    """The iterating thread's context: the frameworks' settings, its scopes, traces and guards."""
 
     def __init__(self) -> None:
         settings = [each.thread_settings() for each in loaded_backends.values()]
         self._parts = [*settings, inherited(), InheritedTraces()]
 
     def enter(self, stack: ExitStack) -> None:
-        """Have them in this thread, too."""
+        """Enter them in this thread, too."""
         for part in self._parts:
             stack.enter_context(part)
 

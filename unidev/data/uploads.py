@@ -48,7 +48,7 @@ class Uploads:
 
     def put(self, batch: Any) -> Ahead:
         """A copy of ``batch``, which may be overwritten as soon as this returns."""
-        # In a tuple, since a batch may be a string, say, which is no tree.
+        # In a tuple, since a batch may be a string, say, which is not a tree.
         (there,) = verb(OPERATION, put_copies, (batch,), self._device, self._copy)
         made, self._made = self._made, {}
         waits = []

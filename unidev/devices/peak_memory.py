@@ -21,7 +21,7 @@ _open: list[PeakMemory] = []
 
 
 class PeakMemory:
-    """What ``track_memory`` returns: bytes of the framework's tensors on one device."""
+    """The tracker of ``track_memory``: bytes of the framework's tensors on one device."""
 
     def __init__(self, device: Device, backend: Backend) -> None:
         self.device = device

@@ -61,7 +61,7 @@ def _finding(machine: Machine, hiding: Hiding, accelerator: str) -> Finding:
         (*values, *there),
         tuple(remedies),
         LINKS[accelerator],
-        # Schedulers choose GPUs for each of their jobs, which is no mistake.
+        # Schedulers choose GPUs for each of their jobs, which is not a mistake.
         is_blocking=hiding.how != SUBSET,
     )
 

@@ -96,7 +96,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Remedy:
-    """What to do, and the exact command where there is one."""
+    """A way to fix a cause, with the exact command where there is one."""
 
     text: str
     command: str | None = None

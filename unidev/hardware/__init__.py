@@ -1,1 +1,1 @@
-"""What the machine and its drivers report, without any framework."""
+"""Facts about the machine and its drivers, without any framework."""

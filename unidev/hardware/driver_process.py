@@ -30,7 +30,7 @@ class DriverProcess:
         self._file = file
 
     def answer(self, timeout_s: float, stop: Interruption) -> Driver:
-        """What the driver reports; ``NO_ANSWER`` once ``stop`` is set.
+        """The driver's report; ``NO_ANSWER`` once ``stop`` is set.
 
         The process itself waits ``WAIT_S``; ``timeout_s`` is for one that does not even start.
         """

@@ -98,7 +98,7 @@ class UnreadableGpu:
 
 @dataclass(frozen=True)
 class Driver:
-    """What the driver of one vendor's GPUs reports."""
+    """The driver of one vendor's GPUs: its state, its versions, and the GPUs that it reports."""
 
     accelerator: str
     state: str
@@ -114,7 +114,7 @@ class Driver:
 
 @dataclass(frozen=True)
 class Machine:
-    """What the machine reports without any framework."""
+    """Facts about the machine, without any framework: system, bus, drivers, variables."""
 
     system: str = "Linux"
     distribution: str | None = None
@@ -138,7 +138,7 @@ class Machine:
         return tuple(gpu for driver in self.drivers for gpu in driver.gpus)
 
     def driver(self, accelerator: str) -> Driver:
-        """What is known about that driver."""
+        """The facts about that driver; ``NOT_ASKED`` if it was not queried."""
         for driver in self.drivers:
             if driver.accelerator == accelerator:
                 return driver

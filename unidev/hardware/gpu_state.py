@@ -1,4 +1,4 @@
-"""What affects how fast a GPU is: clocks, power, ECC and the like, from NVIDIA's driver."""
+"""The state that a GPU's speed depends on: clocks, power, ECC and the like, by NVIDIA's driver."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _within(wait_s: float, ask: Callable[[], T]) -> T:
 
 
 def ask_nvml(nvml: Any, describe: DescribeProcess) -> Driver:
-    """What the driver reports; ``nvml`` is the module, or None if it is not installed."""
+    """The driver's report; ``nvml`` is the module, or None if it is not installed."""
     if nvml is None:
         return Driver("cuda", NOT_ASKED, "nvidia-ml-py is not installed")
     try:

@@ -88,7 +88,7 @@ def applied(environment: Mapping[str, str], accelerator: str) -> list[str]:
 def _listed(
     variable: str, value: str, gpus: Mapping[int, Gpu] | None, count: int | None
 ) -> tuple[Hiding | None, list[int]]:
-    """What a list of indexes or UUIDs hides, and the indexes that it chooses.
+    """The hiding by a list of indexes or UUIDs, or None; and the indexes that it chooses.
 
     Reading stops at the first invalid entry. A GPU that is listed twice hides all, as PyTorch reads
     it too (``torch.cuda._parse_visible_devices``); Level Zero and ROCR count it once.
@@ -167,7 +167,7 @@ def _is_named(gpu: Gpu, entry: str) -> bool:
 
 
 def _selector(variable: str, value: str) -> Hiding | None:
-    """What oneAPI's selector hides: ``backend:devices;…``, with ``!`` before exclusions.
+    """The hiding by oneAPI's selector, or None: ``backend:devices;…``; ``!`` before exclusions.
 
     https://github.com/intel/llvm/blob/sycl/sycl/doc/EnvironmentVariables.md
     """

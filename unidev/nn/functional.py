@@ -167,7 +167,7 @@ def _doing(name: str, tensors: dict[str, Tensor]) -> str:
 def _check_together(tensors: dict[str, Tensor]) -> None:
     try:
         devices = {device_getters[type(x)](x) for x in tensors.values() if x is not None}
-    except KeyError:  # one of them is no tensor
+    except KeyError:  # one of them is not a tensor
         for x in _given(tensors).values():
             backend_of_tensor(x)
         raise

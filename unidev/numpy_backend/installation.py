@@ -1,4 +1,4 @@
-"""What NumPy was built for: the CPU only."""
+"""The installed NumPy, which is built for the CPU only."""
 
 from __future__ import annotations
 

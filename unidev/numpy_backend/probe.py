@@ -1,4 +1,4 @@
-"""What the conformance suite needs from NumPy, through NumPy's own calls."""
+"""NumPy's ``Probe`` for the conformance suite, through NumPy's own calls."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ LARGE_BYTES = 4 << 20
 
 
 class Kind(NamedTuple):
-    """What tensors at the same place must have in common."""
+    """The shape and dtype that tensors at the same place must have in common."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -69,7 +69,7 @@ def reduce_to(  # noqa: PLR0913  what, where and how, and how it is reported
     *,
     operation: str = "all_reduce",
 ) -> list[Tensor]:
-    """What stands at the same place in each list, reduced in order, in new memory on ``device``.
+    """Reduce the tensors at the same place of the lists, in order, in new memory on ``device``.
 
     ``weights``, one for each list, are those of a mean. The lists hold tensors of the same shapes
     and dtypes, each on one device.

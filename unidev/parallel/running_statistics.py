@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Statistics:
-    """What a forward adds to the running statistics of each replica.
+    """The changes that a forward makes to the running statistics of each replica.
 
     Their mean is added, not that of the statistics themselves: those that did not change keep their
     bits.
@@ -54,7 +54,7 @@ class Statistics:
             )
 
     def changes(self) -> list[Tensor]:
-        """What the last replica's forward has added: a flat tensor for each dtype."""
+        """The changes by the last replica's forward: a flat tensor for each dtype."""
         return self._changes[-1]
 
     def add(self, changes: Sequence[Tensor]) -> None:

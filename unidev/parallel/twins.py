@@ -27,7 +27,7 @@ OPERATION = "DataParallel"
 
 
 class State(NamedTuple):
-    """What a model consists of, as it is now."""
+    """The current parameters and buffers of a model, and their forms."""
 
     tensors: dict[str, Tensor]
     """Parameters and buffers, each once, by path, without gradients and random states."""
@@ -56,7 +56,7 @@ class State(NamedTuple):
 
 
 class Bindings:
-    """What dictionaries hold, to be restored."""
+    """The entries of dictionaries, to be restored."""
 
     def __init__(self, namespaces: Iterable[dict[str, Any]]) -> None:
         self._held = [(each, each.copy()) for each in namespaces]
@@ -77,7 +77,7 @@ class Twins:
         self.backend = backend
         self.devices = devices
         self._bound = self._bindings()
-        """What the model's names refer to at the beginning of a step."""
+        """The bindings of the model's names at the beginning of a step."""
         self._make(State.of(model, backend))
 
     def _bindings(self) -> Bindings:

@@ -1,4 +1,4 @@
-"""What a backend reports about itself: its devices and its capabilities."""
+"""A backend's description of itself: its devices and its capabilities."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COUNT = "probe.allocated_bytes"
 
 @functools.cache
 def abilities() -> dict[str, str]:
-    """What a backend may decline, by its name, with a label for readers."""
+    """Abilities that a backend may decline: by name, a label for readers."""
     return {"simulator": "simulated GPUs", **abilities_of(Backend)}
 
 

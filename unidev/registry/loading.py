@@ -194,7 +194,7 @@ def load_class(spec: BackendSpec) -> type[Backend]:
 
 
 def group_setting(spec: BackendSpec) -> GroupSetting | None:
-    """What the engine of that backend needs from a launcher; None if it needs nothing.
+    """The requirements of that backend's engine on a launcher; None if there are none.
 
     Does not import its framework.
 

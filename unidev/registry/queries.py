@@ -135,7 +135,7 @@ def _wait(queries: list[_Query], timeout_s: float, stop: Interruption) -> None:
 
 
 def _unasked(point: EntryPoint) -> Answer:
-    """What is known about a plugin without importing it."""
+    """The facts about a plugin that are known without importing it."""
     return {
         "plugin": point.name,
         "source": point.value,

@@ -54,7 +54,7 @@ def ask_plugin(source: str) -> Answer:
 
 
 def ask_installation(source: str) -> Answer:
-    """What the framework of one plugin was built for, and how many GPUs it can use."""
+    """The build of one plugin's framework, and the number of GPUs that it can use."""
     return _asked(source, _ask_installation)
 
 

@@ -106,7 +106,7 @@ class use_backend:  # noqa: N801  reads as the verb that it is
 
 
 def backend_choice() -> Choice:
-    """What ``active_backend`` would select, and why; imports no framework.
+    """The backend that ``active_backend`` would select, and why; imports no framework.
 
     Raises:
         AmbiguousBackendError: several frameworks are candidates.

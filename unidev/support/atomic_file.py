@@ -92,7 +92,7 @@ def _is_special(path: str | os.PathLike[str]) -> bool:
 
 
 def _encoded(text: str | bytes) -> bytes:
-    # A file name that is no text has surrogates, which UTF-8 lacks; JSON escapes them like this.
+    # A file name that is not text has surrogates, which UTF-8 lacks; JSON escapes them like this.
     return text.encode(errors="backslashreplace") if isinstance(text, str) else text
 
 

@@ -148,7 +148,7 @@ def _checksum(path: Path) -> str:
 
 
 def _own(path: Path) -> bytes:
-    """The content of a file that is no link, and that only this user can have written."""
+    """The content of a file that is not a link, and that only this user can have written."""
     with open(path, "rb", opener=_opener) as file:
         found = os.fstat(file.fileno())
         if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & 0o022):

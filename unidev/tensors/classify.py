@@ -38,7 +38,7 @@ PLAIN: set[type] = {int, float, complex, bool, str, bytes, type(None), Device}
 
 values_of: weakref.WeakKeyDictionary[type, Callable[[Any], Iterable[Any]]]
 values_of = weakref.WeakKeyDictionary()
-"""What objects of a class hold, for a quick look: of classes that need no registration."""
+"""Quick functions that list an object's values, by class: of classes without registration."""
 
 ITEMS: dict[type, Callable[[Any], Iterator[Any]]] = {
     cls: cls.__iter__ for cls in (list, tuple, set, frozenset, deque)

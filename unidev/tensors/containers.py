@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     Found = list[tuple[int, Any, Any]]
     """Positions of leaves, with what is there and its backend."""
     OwnTo = Literal["refused", "looked into", "moved", "copied"]
-    """What is done with an object that has its own ``to``: only transfers may call that."""
+    """The treatment of an object that has its own ``to``: only transfers may call that."""
 
 _LEAF = optree.treespec_leaf(none_is_leaf=True, namespace=NAMESPACE)
 
@@ -241,7 +241,7 @@ class Opened:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What trees of one structure have in common; its hash may raise, as that of a key may."""
+        """The key that trees of one structure share; its hash may raise, as a mapping key's may."""
         return self._structure, *(position for position, *_ in self.found)
 
     def mapped(self, function: Callable[[Any, Any], Any]) -> Any:

@@ -70,7 +70,7 @@ def array(data: object, *, dtype: object = None, device: DeviceLike | None = Non
 
 
 def array_of_data(operation: str, data: object, dtype: object, device: DeviceLike | None) -> Any:
-    """What ``array`` makes of numbers and NumPy arrays, recorded in traces as ``operation``."""
+    """``array`` of numbers and NumPy arrays, recorded in traces as ``operation``."""
     target = default_device(device)
     backend = loaded_backends[target.backend]
     wanted = None if dtype is None else native_dtype(dtype, backend)
@@ -259,7 +259,7 @@ def to_numpy(x: Any, /) -> np.ndarray[Any, Any]:
 
 
 def read(operation: str, x: Any, backend: Backend, *, is_explicit: bool) -> np.ndarray[Any, Any]:
-    """What ``to_numpy`` returns, recorded in traces as ``operation``."""
+    """``to_numpy`` of a tensor, recorded in traces as ``operation``."""
     return call(
         backend, backend.to_numpy, x,
         doing="reading a tensor",
@@ -363,5 +363,5 @@ def _is_of_the_host(cls: type) -> bool:
 def _making(
     what: str, shape: tuple[int, ...], dtype: object, target: Device, where: str = "on"
 ) -> Doing:
-    """What an error reports about a tensor that could not be made."""
+    """The description, in errors, of a new tensor: words, device, and its shape and dtype."""
     return f"{what} of shape {shape} {where} {target}", target, (shape, dtype)

@@ -177,7 +177,7 @@ def _find(cls: type) -> ContainerFunctions | None:
 
 
 def _quick_values(cls: type) -> Callable[[Any], Iterable[Any]]:
-    """What objects of ``cls`` hold, without the names: only a ``__dict__``, if that is all."""
+    """A function that lists an object's values, not the names; a lone ``__dict__``'s directly."""
     found = attributes_of(cls)
     if len(found) != 1 or found[0][1] != "__dict__" or issubclass(cls, (dict, *ITEMS)):
         return lambda x: [value for _, value in contents(x)]

@@ -109,7 +109,7 @@ def _move(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> A
 def copied(
     operation: str, x: Any, target: Device, backend: Backend, non_blocking: bool = False
 ) -> Any:
-    """What ``copy_to`` returns for a tensor, recorded in traces as ``operation``."""
+    """``copy_to`` of a tensor, recorded in traces as ``operation``."""
     return call(
         backend, backend.copy_to, x, target, non_blocking,
         doing=lambda: _copying(x, target),
@@ -121,7 +121,7 @@ def copied(
 def moved(
     operation: str, x: Any, target: Device, backend: Backend, non_blocking: bool = False
 ) -> Any:
-    """What ``as_in_device`` returns for a tensor, recorded in traces as ``operation``."""
+    """``as_in_device`` of a tensor, recorded in traces as ``operation``."""
     if backend.device_of(x) is target:
         return x
     return copied(operation, x, target, backend, non_blocking)

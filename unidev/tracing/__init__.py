@@ -1,1 +1,1 @@
-"""What moved between devices, from which line."""
+"""Transfers between devices, and the lines that they come from: traces and guards."""

@@ -31,7 +31,7 @@ _SHOWN = ("print", "repr", "str", "format")
 
 
 def advice(total: LineTotal) -> str:
-    """What to do about a line, based on its most expensive kind of transfer; "" if nothing."""
+    """Advice for a line, by its most expensive kind of transfer; "" if there is nothing to do."""
     first = max(total.kinds, key=lambda kind: kind.cost).first
     calls = total.calls(first.operation)
     if "operand" in first.operation:
@@ -49,7 +49,7 @@ def advice(total: LineTotal) -> str:
 
 
 def remedy(transfer: PlannedTransfer) -> str:
-    """What to do about an implicit transfer."""
+    """The remedy for an implicit transfer, in words."""
     source, target = transfer.source, transfer.target
     if target.kind == "cpu" and _is_index(transfer):
         return (

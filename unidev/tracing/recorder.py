@@ -57,7 +57,7 @@ class Recorder:
         self.not_seen: dict[str, str] = {}
         """Backends that cannot be traced, and why."""
         self.blind_spots: dict[str, Mapping[str, str]] = {}
-        """What the open tracers do not see, by backend."""
+        """Transfers that the open tracers do not see, and why, by backend."""
         self.gpu_queries: dict[str, str] = {}
         """The framework's functions that have answered that there is no GPU, and why."""
         self._scopes: list[AbstractContextManager[None]] = []

@@ -115,14 +115,14 @@ class LineTotal:
 
     @property
     def advice(self) -> str:
-        """What to do about it; empty if nothing needs fixing."""
+        """Advice on how to fix it; empty if nothing needs fixing."""
         from unidev.tracing.advice import advice
 
         return advice(self)
 
 
 class Trace:
-    """What ``trace_transfers`` recorded.
+    """The record of ``trace_transfers``: transfers, and their totals by line.
 
     Attributes:
         transfers: the first ``limit`` transfers, in the order in which they ended. The totals,
@@ -182,7 +182,7 @@ class Trace:
 
     @property
     def blind_spots(self) -> dict[str, Mapping[str, str]]:
-        """What is not seen, and why, by backend; under ``unidev``, what applies to all backends."""
+        """Transfers that are not seen, and why, by backend; ``unidev``: those of all backends."""
         if self.recorder is None:
             return self._blind_spots
         own = dict(_BLIND_SPOTS)

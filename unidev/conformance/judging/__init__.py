@@ -1,1 +1,1 @@
-"""What the suite concludes from an outcome."""
+"""Judging: from outcomes and abilities to a verdict."""

@@ -1,4 +1,4 @@
-"""What a backend may do or decline, and how declining is verified.
+"""Abilities that a backend may decline, and how declining is verified.
 
 A backend declines with ``unsupported(reason)`` in place of the ability, whose every use raises
 ``UnsupportedOperation``.

@@ -34,7 +34,7 @@ class Verdict:
     reasons: tuple[str, ...]
     """Why it is not ``conforms``; empty otherwise."""
     limits: tuple[str, ...]
-    """What the verdict does not cover, such as checks that no configuration could run."""
+    """Gaps in the verdict's coverage, such as checks that no configuration could run."""
 
     @property
     def exit_code(self) -> int:

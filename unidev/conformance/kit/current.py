@@ -1,4 +1,4 @@
-"""What is current in a thread: device, stream and defaults; how blocks begin and end."""
+"""The current device, stream and defaults of a thread; how blocks begin and end."""
 
 from __future__ import annotations
 

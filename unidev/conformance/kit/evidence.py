@@ -1,4 +1,4 @@
-"""What a check observed, in a few lines of JSON: extents, bytes, values."""
+"""A check's observations, in a few lines of JSON: extents, bytes, values."""
 
 from __future__ import annotations
 

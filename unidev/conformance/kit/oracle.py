@@ -87,7 +87,7 @@ class Oracle:
         self.check_content(self._probe.read(x), expected, where)
 
     def check_content(self, found: bytes, expected: bytes, where: str) -> None:
-        """What was read are these bytes."""
+        """The bytes that were read before are those expected."""
         if found != expected:
             raise AssertionError(f"{where}: {_difference(found, expected)}")
 

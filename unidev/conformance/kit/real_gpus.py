@@ -1,4 +1,4 @@
-"""What the checks of real GPUs share."""
+"""The hardware probe, for the checks of real GPUs."""
 
 from __future__ import annotations
 

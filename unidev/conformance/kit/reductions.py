@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 OPERATIONS = ("sum", "min", "max", "mean")
 _COMMON = ("int8", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64")
-"""What every backend reduces that has it; other dtypes it may refuse."""
+"""Dtypes that every backend that has them must reduce; others it may refuse."""
 _EPSILONS = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float64": 2.0**-53, "complex128": 2.0**-53}
 
 

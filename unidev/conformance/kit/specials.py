@@ -210,5 +210,5 @@ def _check_refused(bench: Workbench, where: str, call: Callable[..., object], *g
 
 
 def current(bench: Workbench) -> Mapping[str, object]:
-    """What is current in this thread, if the framework has such a thing."""
+    """The current state of this thread, by ``probe.current``; empty if the framework has none."""
     return {} if isinstance(bench.probe.current, Unsupported) else dict(bench.probe.current())

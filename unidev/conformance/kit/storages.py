@@ -1,4 +1,4 @@
-"""What shares memory: a view has the extents of the complete storage, at any depth."""
+"""Shared memory: a view has the extents of the complete storage, at any depth."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DEPTH = 20
 
 
 def check_storages(bench: Workbench, device: Device) -> None:
-    """What ``shares_memory`` and ``extents`` report of views, of copies, of views of views."""
+    """Check ``shares_memory`` and ``extents`` on views, on copies, and on views of views."""
     _check_nested_views(bench, device)
     seen = set()
     for case in bench.drawn(device, is_large=False):

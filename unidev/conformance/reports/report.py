@@ -44,7 +44,7 @@ class Configuration:
 
 @dataclass(frozen=True, kw_only=True)
 class Header:
-    """What was judged, where and how."""
+    """The backend, environment, selection and checks that were judged."""
 
     suite_version: str
     unidev_version: str
@@ -62,7 +62,7 @@ class Header:
     seconds: float
     timeout_s: float
     notes: tuple[str, ...]
-    """What a reader must know to interpret the verdict: no simulator, interrupted."""
+    """Notes for interpreting the verdict: no simulator, interrupted."""
     checks: tuple[CheckEntry, ...]
     """The profile's complete list, run or not."""
     configurations: tuple[Configuration, ...]

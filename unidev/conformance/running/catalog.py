@@ -40,7 +40,7 @@ class Check:
     id: str
     """``group.name``."""
     summary: str
-    """What it proves, in one sentence."""
+    """The promise that it proves, in one sentence."""
     profile: str
     required: bool
     needs: tuple[str, ...]

@@ -43,7 +43,7 @@ xfail_strict = true
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What one child has to do."""
+    """One child's task: the backend, the profile, the simulated GPUs, and which checks."""
 
     backend: str
     profile: str
@@ -175,7 +175,7 @@ def command(order: Order, *, ini: Path, root: Path, events: Path) -> Sequence[st
 
 
 def sharing(backend: str) -> Mapping[str, str]:
-    """What lets the judge, and the processes that checks start, use one GPU side by side."""
+    """Variables that let the judge and the processes that checks start use one GPU side by side."""
     from unidev.errors import BackendError
     from unidev.registry.discovery import backend_spec
 

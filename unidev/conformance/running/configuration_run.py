@@ -44,7 +44,7 @@ class Progress:
 
 @dataclass
 class ConfigurationRun:
-    """What one configuration has reported so far."""
+    """The run of one configuration, and its reports so far."""
 
     name: str
     backend: str

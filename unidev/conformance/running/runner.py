@@ -45,7 +45,7 @@ class BackendMissingError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What is to be run."""
+    """The backend, profile, checks and limits of a run."""
 
     backend: str
     command: str

@@ -159,7 +159,7 @@ class ConformanceSession:
 
     @pytest.fixture
     def bench(self, request: pytest.FixtureRequest) -> Workbench:
-        """What the check works with."""
+        """The check's ``Workbench``, new for each check."""
         made = Workbench(self.backend)
         request.node.stash[_BENCH] = made
         return made

@@ -116,7 +116,7 @@ class DataParallel(data_parallel.DataParallel):
     def _reduced_over_workers(
         self, names: Sequence[str], tensors: list[Any], rows: int | None
     ) -> list[Any]:
-        """What stands in ``tensors``, which are this step's own: large ones are not copied."""
+        """``tensors``, this step's own, reduced over all workers; large ones are not copied."""
         op = "sum" if rows is None else "mean"
         tree = Tree.of_own(names, tensors, self.backend)
         found: list[Any] = self._group.reduced(tree, op, rows, ANYWHERE)

@@ -40,7 +40,7 @@ _NUMBERS = {name: number for number, name in enumerate(OPERATIONS)}
 
 
 class Exchange:
-    """What one worker exchanges with the others; all call the same methods in the same order."""
+    """One worker's exchanges with the others; all call the same methods in the same order."""
 
     def __init__(self, own: Membership, device: Callable[[], Device]) -> None:
         self._own = own
@@ -101,7 +101,7 @@ class Exchange:
         mark.leave()
 
     def by_the_first(self, operation: str, call: str, work: Callable[[], T]) -> T:
-        """What ``work()`` returns or raises at rank 0, on every worker; ``call`` is compared."""
+        """Return or raise on every worker as ``work()`` does at rank 0; ``call`` is compared."""
         own = self._own
         number = own.mark.enter(_NUMBERS[operation], 0, is_exchanging=False)
         self._compare(number, call, [])

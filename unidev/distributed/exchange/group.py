@@ -119,7 +119,7 @@ class Group:
         weights: float | Sequence[float] | None = None,
         in_place: bool = False,
     ) -> T:
-        """What stands at the same place in the trees of all workers, combined; on every worker.
+        """Combine the tensors at the same place in all workers' trees; all get the results.
 
         Args:
             tree: a tensor or a nested container of tensors, on one device; of the same structure on
@@ -289,7 +289,7 @@ class Group:
         return load_backend(self._own.backend) if self._own.backend else active_backend()
 
     def _factor(self, op: str, weights: object) -> tuple[float | None, bool]:
-        """What to multiply by before the sum, and whether it is a weight that the others lack."""
+        """The factor before the sum, and whether it is a weight that the other workers lack."""
         if weights is None:
             return (1 / self.size, False) if op == "mean" and self.size > 1 else (None, False)
         if op != "mean":

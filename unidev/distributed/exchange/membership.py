@@ -1,4 +1,4 @@
-"""What a process knows of the run that it is a worker of."""
+"""A process's membership of a run: its rank, GPUs, channel and thread."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Stage(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What was agreed for one structure."""
+    """The exchanges that the workers agreed on for one structure."""
 
     signature: int
     stages: list[Stage]

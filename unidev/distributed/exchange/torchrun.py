@@ -90,7 +90,7 @@ def _number(name: str, least: int, most: int | None = None, *, otherwise: int = 
 
 
 class EngineLink:
-    """What ``Channel`` is in a run, through the framework's engine."""
+    """The counterpart of a run's ``Channel``, through the framework's engine."""
 
     def __init__(
         self, backend: Backend, engine: GroupEngine, device: Device, rank: int, size: int
@@ -102,12 +102,12 @@ class EngineLink:
         self._size = size
 
     def compare(self, number: int, description: tuple[str, Sequence[str]]) -> str | None:  # noqa: ARG002  all come in one order
-        """What the workers differ in, or None; blocks for all of them."""
+        """How the workers differ, or None; blocks for all of them."""
         found = [pickle.loads(each) for each in self._gathered(pickle.dumps(description))]  # noqa: S301  our own group's
         return difference(dict(enumerate(found)))
 
     def shared(self, content: bytes) -> bytes:
-        """What worker 0 has given, on every worker."""
+        """The ``content`` of worker 0, on every worker."""
         return self._gathered(content if self._rank == 0 else b"")[0]
 
     def _gathered(self, content: bytes) -> list[bytes]:

@@ -35,14 +35,14 @@ def outgoing(tree: Tree, stage: Stage, tensors: Sequence[Tensor], *, may_write: 
 
 
 def home(tree: Tree, stage: Stage, flat: Tensor) -> Tensor:
-    """What came back, on the tree's device; still as wide as it travelled."""
+    """The exchanged tensor on the tree's device; still in the wider dtype of the exchange."""
     if _goes_away(tree, stage.way.engine):
         return copied(tree.backend, "all_reduce", flat, tree.device)
     return flat
 
 
 def narrowed(tree: Tree, stage: Stage, flat: Tensor) -> Tensor:
-    """What came back, in the dtype of the tree's own tensors."""
+    """The exchanged tensor in the dtype of the tree's own tensors."""
     return flat if stage.way.wide is None else tree.backend.cast(flat, stage.dtype, tree.device)
 
 

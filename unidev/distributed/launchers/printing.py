@@ -1,4 +1,4 @@
-"""What is printed while workers run: what ``run`` itself reports, and what workers print."""
+"""Printing while workers run: the lines of ``run`` itself, and the lines of the workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def say(text: str) -> None:
 def show(line: str, stream: TextIO | None) -> None:
     """Print one line, unless the stream is closed: ``print`` would take stdout instead.
 
-    What the stream's encoding lacks is escaped: it is no reason to end a run.
+    What the stream's encoding lacks is escaped: that is not a reason to end a run.
     """
     if stream is not None:
         encoding = getattr(stream, "encoding", None) or "utf-8"

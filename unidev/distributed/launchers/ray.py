@@ -68,7 +68,7 @@ class RayLauncher(Launcher):
         return [list(ports) for ports in found]
 
     def shared_folder(self) -> str | None:
-        """Of a Ray of the run's own."""
+        """A new folder on a Ray of the run's own; None on a cluster."""
         if self._folder is None:
             return None
         return tempfile.mkdtemp(prefix="run-", dir=self._folder)
@@ -91,7 +91,7 @@ class RayLauncher(Launcher):
             self._actors[rank].send.remote(rank, frame._replace(body=bytes(frame.body)))
 
     def events(self, timeout_s: float) -> Sequence[Event]:
-        """What the actors report."""
+        """The events that the actors report; a lost actor is an ended worker."""
         if not self._polls:
             return []
         ray, found = self._ray, list[Event]()

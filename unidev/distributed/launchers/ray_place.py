@@ -1,4 +1,4 @@
-"""What runs in an actor of Ray: a worker's process, and its messages to who started the run."""
+"""An actor of Ray: a worker's process, and its messages to the process that started the run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class RayPlace:
         self._place.wake()
 
     def events(self, timeout_s: float) -> list[Event]:
-        """What has happened; waits up to ``timeout_s`` for the first."""
+        """The events since the last call; waits up to ``timeout_s`` for the first."""
         with self._using:
             if self._is_over:
                 return []

@@ -1,1 +1,1 @@
-"""What travels between a run and its workers: frames over pipes, and how far each has come."""
+"""Messages between a run and its workers: frames over pipes, and how far each has come."""

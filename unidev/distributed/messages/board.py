@@ -17,7 +17,7 @@ OPERATIONS = (
     "nothing", "joining the group", "all_reduce", "broadcast", "all_gather", "barrier",
     "checkpoint", "restore",
 )  # fmt: skip
-"""What a worker may wait in, by number."""
+"""Operations in which a worker may wait, by number."""
 JOINING = OPERATIONS.index("joining the group")
 _FIELDS = len(Progress._fields)
 _BYTES = 8
@@ -36,7 +36,7 @@ class Board:
         self._cells = memoryview(mmap.mmap(file, board_bytes(count))).cast("Q")
 
     def read(self, place: int) -> Progress:
-        """What the worker at ``place`` has written; its fields in the order that matters."""
+        """The progress of the worker at ``place``; fields are read in the order that matters."""
         start = place * _FIELDS
         return Progress(*self._cells[start : start + _FIELDS])
 
@@ -57,7 +57,7 @@ class Mark:
 
     @classmethod
     def alone(cls) -> Mark:
-        """Of a process that nobody watches."""
+        """The mark of a process that is not watched."""
         return cls([0] * _FIELDS, 0, [])
 
     def enter(self, operation: int, signature: int, *, is_exchanging: bool) -> int:

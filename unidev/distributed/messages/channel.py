@@ -32,10 +32,10 @@ class Link(Protocol):
     """How a worker agrees with the others."""
 
     def compare(self, number: int, description: tuple[str, Sequence[str]]) -> str | None:
-        """What the workers differ in at collective ``number``, or None; blocks for all of them."""
+        """How the workers differ at collective ``number``, or None; blocks for all of them."""
 
     def shared(self, content: bytes) -> bytes:
-        """What worker 0 has given, on every worker."""
+        """The ``content`` of worker 0, on every worker."""
 
 
 class Channel:
@@ -60,7 +60,7 @@ class Channel:
     # -- with the parent -----------------------------------------------------------------------
 
     def order(self) -> Any:
-        """What the parent sends first."""
+        """The first message of the parent, unpickled."""
         return pickle.loads(self._take(PARENT, ORDER).body)  # noqa: S301  our own parent's
 
     def report(self, kind: int, body: bytes) -> None:
@@ -72,7 +72,7 @@ class Channel:
         self._take(PARENT, FINISH)
 
     def compare(self, number: int, description: tuple[str, Sequence[str]]) -> str | None:
-        """What the workers differ in at collective ``number``, or None; blocks for all of them."""
+        """How the workers differ at collective ``number``, or None; blocks for all of them."""
         self._send(Frame(COMPARE, PARENT, number, pickle.dumps(description)))
         reply = self._take(PARENT, _reply(number))
         return bytes(reply.body).decode() if reply.kind == DIFFERS else None
@@ -89,7 +89,7 @@ class Channel:
         self._send(Frame(DATA, peer, number, body))
 
     def shared(self, content: bytes) -> bytes:
-        """What worker 0 has given, on every worker."""
+        """The ``content`` of worker 0, on every worker."""
         number = self.next_number()
         if self.rank:
             return bytes(self.receive(0, number))

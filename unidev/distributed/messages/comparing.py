@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from unidev.contract.launcher import Progress
 
     Description = tuple[str, Sequence[str]]
-    """What is called, such as ``all_reduce of sum``, and a line for each tensor."""
+    """The call, such as ``all_reduce of sum``, and a line for each tensor."""
 
 
 class Comparisons:
-    """What the workers want to exchange, by the number of the collective."""
+    """Exchanges that the workers are about to make, by the number of the collective."""
 
     def __init__(self, size: int) -> None:
         self._size = size

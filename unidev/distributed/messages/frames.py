@@ -22,7 +22,7 @@ EVERYBODY = -2
 _HEADER = struct.Struct("<Biqq")
 _PIPE_BYTES = 1 << 20
 _MOST_BYTES = 1 << 40
-"""Of a body; a larger number is not the length of one."""
+"""The longest body; a larger number is not the length of one."""
 
 
 class GarbledError(Exception):

@@ -1,4 +1,4 @@
-"""What travels between ``run`` and its workers: plain pickle, without tensors and models."""
+"""Pickling between ``run`` and its workers: plain pickle, which refuses tensors and models."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def packed_call(function: Any, arguments: tuple[Any, ...]) -> bytes:
 
 
 def preparation(call: bytes) -> dict[str, Any]:
-    """What a worker needs to find the same modules: for ``multiprocessing.spawn.prepare``."""
+    """Data for ``multiprocessing.spawn.prepare``: a worker finds the same modules by them."""
     from multiprocessing.spawn import get_preparation_data
 
     found = get_preparation_data("unidev")

@@ -139,7 +139,7 @@ def _unpacked(result: bytes, rank: int) -> Any:
 
 @contextmanager
 def _limits_named() -> Iterator[None]:
-    """What a limit keeps from starting is an error that names the limit."""
+    """Name the limit in the error, and how to raise it, if a limit keeps workers from starting."""
     try:
         yield
     except OSError as error:

@@ -57,7 +57,7 @@ class Supervisor:
         self._comparisons = Comparisons(size)
 
     def results(self) -> list[bytes]:
-        """What each worker returned, once all have.
+        """The pickled results of the workers, by rank, once all have returned.
 
         Raises:
             WorkerFailedError: one failed.
@@ -84,7 +84,7 @@ class Supervisor:
         stack = self._launcher.stack_of(rank)
         say(
             f"worker {rank} on {self._launcher.hosts[rank]} returned, but did not exit within "
-            f"{seconds_text(_EXIT_S)}: a thread that is no daemon, or an exit handler, still runs. "
+            f"{seconds_text(_EXIT_S)}: a non-daemon thread, or an exit handler, still runs. "
             "It is killed."
         )
         for line in stack.splitlines():

@@ -1,4 +1,4 @@
-"""What a worker's machine lacks of the one on which ``run`` was called."""
+"""Files and modules that a worker's machine lacks, unlike the machine that called ``run``."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def as_it_is_here(preparation: dict[str, Any]) -> dict[str, Any]:
         InvalidDataError: the script is not there.
     """
     theirs = [each for each in preparation["sys_path"] if os.path.exists(each)]
-    own = [each for each in sys.path if each]  # the folder in which the worker starts is no one's
+    own = [each for each in sys.path if each]  # without "", the folder in which the worker starts
     found = {**preparation, "sys_path": list(dict.fromkeys([*theirs, *own]))}
     if not os.path.isdir(found.get("dir") or "."):
         del found["dir"]

@@ -51,10 +51,10 @@ _TICK_S = 0.1
 _LINE_BYTES = 64 * 1024
 """The longest line that is shown as one."""
 _READ_BYTES = 4096
-"""Of what a worker prints, at a time: messages come in between, also if it prints without end."""
+"""The most that a read takes of a worker's output: messages come in between, however long it is."""
 _STACK_BYTES = 16 * 1024
 FILES = 5
-"""That stay open here for each worker: ends of four pipes, and where ``faulthandler`` writes."""
+"""Open here for each worker: the ends of four pipes, and the file of ``faulthandler``."""
 _GARBLED = {
     "what": "wrote to the pipe of its messages what is not one: its function, or a library, writes "
     "to a file that it has not opened",
@@ -62,7 +62,7 @@ _GARBLED = {
     "is_consequence": False,
 }
 _MOST_READS = 1000
-"""Of the messages of a worker that has ended."""
+"""The most reads of the messages of a worker that has ended."""
 
 
 class _Worker(NamedTuple):
@@ -127,7 +127,7 @@ class WorkerHost:
             worker.writer.write()
 
     def events(self, timeout_s: float) -> list[Event]:
-        """What has happened; waits up to ``timeout_s`` for the first."""
+        """The events since the last call; waits up to ``timeout_s`` for the first."""
         until, found = time.monotonic() + timeout_s, list[Event]()
         while not found:
             for worker in self._running_workers():
@@ -233,7 +233,7 @@ class WorkerHost:
                 yield Event(ENDED, worker.rank, Ended(code, _stack(worker.crash)))
 
     def _rest_of(self, worker: _Worker) -> Iterator[Event]:
-        """What an ended worker has still written; not what its own children write later."""
+        """The rest of an ended worker's messages and output; not what its children write later."""
         for key in list(self._selector.get_map().values()):
             if key.data.rank == worker.rank:
                 for _ in range(key.data.reads_left()):
@@ -273,7 +273,7 @@ class _Wakeup:
 
 
 class _Messages:
-    """What a worker sends."""
+    """The messages of a worker."""
 
     def __init__(self, rank: int, pipe: int) -> None:
         self.rank = rank
@@ -295,7 +295,7 @@ class _Messages:
 
 
 class _Lines:
-    """What a worker prints, line by line."""
+    """The output of a worker, line by line."""
 
     def __init__(self, rank: int, stream: int, pipe: int) -> None:
         self.rank = rank

@@ -20,7 +20,7 @@ _OPERATIONS = {"sum": mx.np.add, "min": mx.np.minimum, "max": mx.np.maximum}
 
 
 class MxnetCollectives(Collectives):
-    """What comes out of a pack has the class of what went in."""
+    """Packs of ``mx.np`` or legacy arrays; results have the class of their operands."""
 
     def pack(self, tensors: Sequence[Tensor]) -> Tensor:
         """``concatenate``."""

@@ -1,4 +1,4 @@
-"""What the installed MXNet was built for."""
+"""The installed MXNet: the accelerator that it was built for, and other builds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the installed PaddlePaddle was built for."""
+"""The installed PaddlePaddle: the accelerator that it was built for, and other builds."""
 
 from __future__ import annotations
 

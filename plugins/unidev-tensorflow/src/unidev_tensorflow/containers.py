@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def _apart(array: Any) -> tuple[list[Any], Any]:
-    """What has been written, and not read and cleared since."""
+    """The elements written, and not cleared by a read since; and the array's implementation."""
     own = array._implementation
     if not isinstance(own, tensor_array_ops._EagerTensorArray):
         raise UnsupportedOperation(

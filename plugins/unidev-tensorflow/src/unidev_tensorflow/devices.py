@@ -111,7 +111,7 @@ class LocalDevices:
         return None
 
     def hardware_index(self, index: int) -> int | None:
-        """CUDA's number of the card behind ``gpu:index``; None if it is no card.
+        """CUDA's number of the card behind ``gpu:index``; None if it is not a card.
 
         TensorFlow numbers its physical devices as CUDA does, and its logical ones anew.
         """

@@ -1,4 +1,4 @@
-"""What the installed TensorFlow was built for, and whether it finds cuDNN."""
+"""The installed TensorFlow: the accelerator that it was built for, and whether it finds cuDNN."""
 
 from __future__ import annotations
 

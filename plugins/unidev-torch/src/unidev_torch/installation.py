@@ -1,4 +1,4 @@
-"""What the installed PyTorch was built for."""
+"""The installed PyTorch: its build, other builds, and the GPUs that it can use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TorchInstallation(Installation):
     """From torch's own build information; does not initialise CUDA."""
 
     def build(self) -> Build:
-        """What torch was compiled for, which is also its one accelerator."""
+        """The accelerator that torch was compiled for, which is its only one, and other wheels."""
         accelerator, version = _compiled_for()
         return Build(
             accelerator=accelerator,

@@ -21,7 +21,7 @@ _BYTES = 64 * 2**20
 _SLACK = 4 * 2**20
 """Allocators round sizes up."""
 _CLOSE = 0.05
-"""Of all memory: other processes allocate between the two counts."""
+"""A fraction of all memory: other processes allocate between the two counts."""
 
 
 @check(required=True)

@@ -127,7 +127,7 @@ def _specials(way: Way) -> Iterator[tuple[Any, str]]:
 
 @check(required=True, over="ways")
 def test_immutable(bench: Workbench, way: Way) -> None:
-    """What cannot be written to is not written to through the result either."""
+    """Read-only tensors are not written to through the result of ``convert`` either."""
     values = samples.counting((4, 3))
     x = way.make(values)
     if way.source.spec.framework == "numpy":
@@ -258,7 +258,7 @@ def test_gradients_cut(bench: Workbench, way: Way) -> None:
 
 @check(required=True, over="ways")
 def test_errors(bench: Workbench, way: Way) -> None:
-    """What cannot be converted is an error that says so."""
+    """Invalid conversions raise the error that names the reason."""
     x = way.make(samples.counting((2, 3)))
     bench.expect(unidev.InvalidDataError, way.convert, x, copy="yes")
     bench.expect(unidev.BackendNotFoundError, unidev.convert, x, "no_such_framework")

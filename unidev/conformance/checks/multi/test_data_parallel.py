@@ -295,7 +295,7 @@ def test_transfers(bench: Workbench) -> None:
 
 @check(required=True, needs=(*_TRAINS, "probe.models.compiled"))
 def test_compiled(bench: Workbench) -> None:
-    """What a framework has compiled computes with each replica, not with the first device's."""
+    """Functions that a framework has compiled compute with each replica, not with the first one."""
     for devices in _groups(bench):
         model, plain = (bench.probe.models.compiled() for _ in range(2))
         parallel, alone = Parallel(bench, devices, model), Parallel(bench, devices[:1], plain)
@@ -338,7 +338,7 @@ def test_copies(bench: Workbench) -> None:
 
 @check(required=True, needs=_NEEDS)
 def test_errors(bench: Workbench) -> None:
-    """What cannot be put to work on several devices is an error that says so."""
+    """Models, devices and batches that cannot be used on several devices raise a fitting error."""
     devices = bench.several(3)
     sample, expect = Sample.on(bench, devices[0]), bench.expect
     parallel: Any = unidev.DataParallel

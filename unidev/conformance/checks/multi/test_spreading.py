@@ -92,7 +92,7 @@ def test_what_flows(bench: Workbench) -> None:
 
 @check(required=True, needs=_NEEDS)
 def test_errors(bench: Workbench) -> None:
-    """What has no order, or does not fit, is an error, and stays where it was."""
+    """Models without an order, and cuts or devices that do not fit, are refused and not moved."""
     devices = bench.several(3)
     net, spread, shared = _net(), unidev.spread, nn.dense(4, 4)
     for model in (nn.dense(2, 2), nn.sequential(shared, nn.relu(), shared)):

@@ -39,7 +39,7 @@ def _run(backend: str, names: tuple[str, ...]) -> list[dict[str, tuple[bool, Any
 
 
 def _found(bench: Workbench, name: str) -> list[Any]:
-    """What that function of ``in_workers`` returned, by rank."""
+    """The results of ``in_workers.NAME`` on all workers, by rank."""
     trains = not any(isinstance(getattr(bench.backend, each), Unsupported) for each in _TRAINS)
     names = (*_EXCHANGES, "gradients") if trains else _EXCHANGES
     found = [own[name] for own in bench.works(_run, bench.backend.name, names)]

@@ -271,7 +271,7 @@ def test_objects_without_tensors_pass(bench: Workbench, source: Device, target: 
 
 @check(required=True, over="all_pairs")
 def test_mappings_that_are_dataclasses(bench: Workbench, source: Device, target: Device) -> None:
-    """Of a dataclass that is also a mapping, attributes and items stay the same tensors."""
+    """Attributes and items of a mapping that is also a dataclass stay the same tensors."""
     x, mask = bench.matrix(source), bench.matrix(source)
     where = f"{source} to {target}"
     for tree in (Output(x), Longer(x, mask)):

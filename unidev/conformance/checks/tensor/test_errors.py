@@ -214,7 +214,7 @@ def test_dtypes_of_devices(bench: Workbench, device: Device) -> None:
 
 
 _EVERYWHERE = ("bool", "int64", "float32")
-"""What ``array`` makes of Python's numbers."""
+"""The dtypes that ``array`` gives Python's numbers."""
 
 
 def _check_lacking(bench: Workbench, name: str, device: Device) -> None:

@@ -31,7 +31,7 @@ def test_copies(bench: Workbench) -> None:
 
 @check(required=True, needs=("pinned",))
 def test_pinned_once(bench: Workbench) -> None:
-    """What is pinned already is returned itself, alone and in a container."""
+    """``pin`` returns tensors that are pinned already as they are, alone and in a container."""
     x = bench.matrix(bench.backend.cpu)
     batch = unidev.pin({"x": x, "again": [x], "name": "a"})
     assert batch["x"] is batch["again"][0], "a tensor that occurs twice was pinned twice"

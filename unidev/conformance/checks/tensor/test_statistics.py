@@ -1,4 +1,4 @@
-"""What ``memory`` and ``track_memory`` report, of a device in use and of one not used before.
+"""Checks of ``memory`` and ``track_memory``, on devices in use and on devices not used before.
 
 PYTEST_DONT_REWRITE
 """
@@ -73,7 +73,7 @@ def _check_seen(device: Device) -> None:
 
 
 def _used_beside(held: Any, device: Device) -> int:
-    """What is in use on ``device``, while ``held`` is held there or elsewhere."""
+    """The bytes in use on ``device``, while ``held`` is held there or elsewhere."""
     unidev.synchronize(unidev.device_of(held))
     return unidev.memory(device).used_bytes
 

@@ -175,7 +175,7 @@ _CHARACTERS = "aZ0._/\\ '\"\n\tß中🙂"
 
 
 def _telling(dtypes: Sequence[str]) -> Tree:
-    """Of each dtype a number without axes, an empty tensor, and telling bits; large integers."""
+    """A scalar, an empty tensor and telling bits of each dtype; integers that a float rounds."""
     leaves = []
     for number, dtype in enumerate(dtypes):
         leaves += [Leaf(dtype, shape, seed=number, is_bits=True) for shape in ((), (0, 3), (97,))]

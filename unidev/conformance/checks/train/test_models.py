@@ -1,4 +1,4 @@
-"""What unidev does with a model: its parameters by name, its device, and what the verbs accept.
+"""Checks of a model: its parameters by name, its device, and the verbs that accept it.
 
 PYTEST_DONT_REWRITE
 """

@@ -1,1 +1,1 @@
-"""What checks make tensors from, and put them into."""
+"""Inputs of checks: values, layouts and containers of tensors."""

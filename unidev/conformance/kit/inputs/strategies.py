@@ -1,4 +1,4 @@
-"""What Hypothesis draws: numbers that a dtype holds, runs of integers, sizes and containers.
+"""Strategies for Hypothesis: numbers that a dtype holds, runs of integers, sizes and containers.
 
 Hypothesis draws the bits of one seed an example, and the rest follows from that. Of the numbers
 that it draws itself, one in twenty is a constant of a module that happens to be imported (seen in
@@ -30,11 +30,11 @@ def _generator(bits: tuple[bool, ...]) -> Random:
 
 
 generators = st.tuples(*[st.booleans()] * 16).map(_generator)
-"""What the functions below draw from."""
+"""Strategy of the random generators that the functions below draw from."""
 
 
 def from_seed(draw: Callable[[Random], T]) -> st.SearchStrategy[T]:
-    """What ``draw`` makes of a generator."""
+    """Strategy of the values that ``draw`` makes from a random generator."""
     return generators.map(draw)
 
 
@@ -133,7 +133,7 @@ def tree(rng: Random, dtypes: Sequence[str], layouts: Sequence[str], most: int) 
     """Nested dicts, lists and tuples with up to ``most`` leaves, wide ones and deep ones.
 
     Their leaves are each a ``Leaf`` of any of the dtypes and layouts, some of them repeated, and
-    things that are no tensors.
+    things that are not tensors.
     """
     pool = [
         Leaf(pick(rng, dtypes), pick(rng, layouts), number)

@@ -1,4 +1,4 @@
-"""What both machines have: rules that are drawn, the devices, and the tensors that they hold."""
+"""The base of both machines: rules that are drawn, the devices, and the tensors that they hold."""
 
 from __future__ import annotations
 

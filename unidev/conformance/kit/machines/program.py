@@ -105,7 +105,7 @@ class Program:
             self.run_if_it_matters(f"assert {condition}")
 
     def value(self, expression: str) -> Any:
-        """What an expression is; it is not part of the program."""
+        """Evaluate an expression with the program's names, without adding it to the program."""
         return eval(expression, self.names)  # noqa: S307  as above
 
     def failure_of(self, blocks: Sequence[Block]) -> ProgramError | None:

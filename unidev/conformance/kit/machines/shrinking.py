@@ -85,7 +85,7 @@ class _Shrinking:
 
 
 def _failure_of(make: Make, steps: list[Step]) -> tuple[list[Step], ProgramError] | None:
-    """What is left of the steps, and how they fail, if they do."""
+    """The steps that were possible, and the error that they end with; None if they pass."""
     made = make(random.Random(0))  # noqa: S311  no secret
     try:
         made.replay(steps)

@@ -52,7 +52,7 @@ class HeldModel:
         }
 
     def tensors(self) -> dict[str, Tensor]:
-        """What the model holds now, by the names of the leaves and those of the ties."""
+        """The model's current tensors, by the names of the leaves and those of the ties."""
         if self._takes_containers:
             parameters, buffers = self.model["held"]
             return {**parameters, **buffers}

@@ -39,7 +39,7 @@ def entries(path: Path) -> dict[str, Array]:
 
 
 def values_of(bench: Workbench, model: Any) -> dict[str, Array]:
-    """What a checkpoint would now store of the model, in the file's layout, under every name."""
+    """The values that a checkpoint would now store, in the file's layout, under every name."""
     found = {}
     for name, (x, axes) in bench.backend.models.stored(model).items():
         values = unidev.to_numpy(x)

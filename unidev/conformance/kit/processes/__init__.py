@@ -1,1 +1,1 @@
-"""What checks run in processes of their own: workers, forks, and verbs that find no memory."""
+"""Processes that checks start: workers, forks, and verbs that run out of memory."""

@@ -22,7 +22,7 @@ _found: weakref.WeakKeyDictionary[Backend, dict[str, Any]] = weakref.WeakKeyDict
 
 
 def first_use(bench: Workbench) -> dict[str, Any]:
-    """What the process reports, once for each backend: ``threads`` and ``arrived``.
+    """The report of a fresh process, one for each backend: ``threads`` and ``arrived``.
 
     Raises:
         AssertionError: it failed, hung, or did not answer.

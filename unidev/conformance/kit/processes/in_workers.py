@@ -1,4 +1,4 @@
-"""What the workers of a run do in checks; they import it, so it uses unidev as a user does."""
+"""Functions of workers in checks, which import them; they use unidev as a user does."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def in_place() -> tuple[bool, float]:
 
 
 def structures_that_differ() -> list[str]:
-    """What each worker hears if its tree, or its call, is not that of the others."""
+    """The messages that each worker gets if its tree, or its call, differs from the others'."""
     group = unidev.group()
     first = group.rank == 0
 

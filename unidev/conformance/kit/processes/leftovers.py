@@ -1,4 +1,4 @@
-"""What a run leaves behind: its processes, and with them what they listen on."""
+"""Processes that a run leaves behind, and with them the ports that they listen on."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 _MARK = "CONFORMANCE_RUN"
 _LIMIT_S = 30.0
-"""What ``unidev.run`` promises; they are killed, which takes a busy machine a fraction of it."""
+"""The limit that ``unidev.run`` promises; killing takes a busy machine a fraction of it."""
 _LOOK_S = 0.05
-"""How often it looks: most are no children of this process, so it cannot wait for them."""
+"""How often it looks: most are not children of this process, so it cannot wait for them."""
 
 
 @contextlib.contextmanager

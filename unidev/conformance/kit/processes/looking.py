@@ -34,7 +34,7 @@ def look() -> list[Device]:
 
 
 def tried() -> dict[str, Any]:
-    """What ``try_gpu()`` and ``try_all_gpus()`` give, and how many GPUs there are."""
+    """The results of ``try_gpu()`` and ``try_all_gpus()``, and the number of GPUs."""
     return {
         "count": unidev.num_gpus(),
         "all": [str(device) for device in unidev.try_all_gpus()],

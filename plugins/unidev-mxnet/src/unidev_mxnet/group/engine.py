@@ -130,7 +130,7 @@ def _carried(x: Tensor) -> Tensor:
 
 
 def _like(x: Tensor, carried: Tensor) -> Tensor:
-    """What has come, with the dtype, shape and class of ``x``."""
+    """The values of ``carried``, with the dtype, shape, class and context of ``x``."""
     dtype = np.dtype(x.dtype)
     if dtype.name in _LARGE:
         values = carried.asnumpy().astype(np.uint16).view(dtype)

@@ -1,4 +1,4 @@
-"""What MXNet's kvstore needs from the launcher. Imports no framework."""
+"""Requirements of MXNet's kvstore on the launcher. Imports no framework."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ class MxnetModels(Models):
         )
 
     def optimizer_state(self, optimizer: Any) -> Mapping[str, Array]:
-        """What a Trainer's updater keeps."""
+        """The state of a Trainer's updater, as named arrays."""
         return optimizer_state.state_of(optimizer)
 
     def load_optimizer_state(

@@ -1,4 +1,4 @@
-"""What a ``gluon.Trainer`` keeps between steps, as arrays with names."""
+"""The state of a ``gluon.Trainer``, as named arrays: read, and loaded again."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _PORTABLE = {"gamma": "weight", "beta": "bias"}
 
 
 class Layer(Block):  # type: ignore[misc]  # MXNet is untyped
-    """What a Gluon layer needs to be a layer of ``unidev.nn``.
+    """A Gluon block with a mode of its own: the base of the layers of ``unidev.nn``.
 
     The mode is stored in the layer, by ``set_mode``, and does not depend on autograd's scope.
     MXNet's backward uses one mode for all layers, so with some layers training and others not,

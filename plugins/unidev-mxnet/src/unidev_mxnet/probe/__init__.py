@@ -1,4 +1,4 @@
-"""What the conformance suite needs of MXNet, using MXNet's own calls."""
+"""MXNet's ``Probe`` for the conformance suite, through MXNet's own calls."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class MxnetProbe(Probe):
         return found
 
     def transfers(self, gpu: Device) -> Iterable[TransferExample]:
-        """What MXNet's own calls move, by the name, the devices and the bytes."""
+        """Examples of MXNet's own calls, with the name, devices and bytes of each transfer."""
         from unidev_mxnet.probe.transfers import transfers_of
 
         return transfers_of(self.backend, gpu)

@@ -166,7 +166,7 @@ def _gradients(gpu: Device, other: Device) -> Iterator[TransferExample]:
     yield TransferExample(partial(_backward, w, [constant]), ())
 
     def elsewhere() -> None:
-        """A copy that is not recorded, or is no part of the loss, has no gradient."""
+        """A copy that is not recorded, or is not part of the loss, has no gradient."""
         with autograd.record():
             loss = w.sum()
             w.as_in_ctx(there)

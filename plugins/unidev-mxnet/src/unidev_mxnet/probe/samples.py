@@ -1,4 +1,4 @@
-"""What the examples of transfers are made of: arrays, and the transfers that are due."""
+"""Parts of the examples of transfers: arrays, and the transfers to expect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What MXNet moves between devices, seen where its Python calls its C library.
+"""MXNet's transfers between devices, seen where its Python calls its C library.
 
 All that MXNet's Python does to data goes through ``mxnet.base._LIB``: reading into NumPy, filling
 from it, operators, the backward pass. So a few of its C functions are replaced while a scope is

@@ -1,4 +1,4 @@
-"""What paddle.distributed needs from the launcher. Imports no framework."""
+"""Requirements of paddle.distributed on the launcher. Imports no framework."""
 
 from __future__ import annotations
 

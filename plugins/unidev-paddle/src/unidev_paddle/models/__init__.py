@@ -114,7 +114,7 @@ class PaddleModels(Models):
         return super().copy(model)
 
     def namespaces(self, model: Layer) -> Iterator[dict[str, Any]]:
-        """Of each layer the attributes, the parameters and the buffers: weight_norm binds one."""
+        """The attributes, parameters and buffers of each layer: weight_norm binds one anew."""
         for _, layer in unique_layers(model, "", set()):
             yield from (layer.__dict__, layer._parameters, layer._buffers)
 

@@ -50,7 +50,7 @@ def state_of(optimizer: Any, names: Set[str]) -> Iterator[Tensor]:
 
 
 def parameters_of(optimizer: Any) -> Iterator[Tensor]:
-    """What it trains, in its own order."""
+    """The trained parameters, in the optimizer's order."""
     for item in optimizer._parameter_list:
         if isinstance(item, dict):  # a parameter group
             yield from item["params"]

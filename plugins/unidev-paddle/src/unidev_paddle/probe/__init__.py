@@ -1,4 +1,4 @@
-"""What the conformance suite needs of Paddle, using Paddle's own calls."""
+"""Paddle's ``Probe`` for the conformance suite, through Paddle's own calls."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class PaddleProbe(Probe):
         return {"rows": x[1:-1], "permuted": x.transpose([0, 3, 1, 2])}
 
     def transfers(self, gpu: Device) -> Iterable[TransferExample]:
-        """What Paddle's own calls move, by the name, the devices and the bytes."""
+        """Examples of Paddle's own calls, with the name, devices and bytes of each transfer."""
         from unidev_paddle.probe.transfers import transfers_of
 
         return transfers_of(self.backend, gpu)

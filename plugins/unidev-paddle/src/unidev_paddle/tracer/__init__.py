@@ -1,4 +1,4 @@
-"""What Paddle's own calls move between devices, seen from Python while a scope is open.
+"""Transfers by Paddle's own calls, seen from Python while a scope is open.
 
 Paddle has no hook for that. So, while a scope is open in any thread, the functions through which
 Python reaches Paddle's C++ are replaced by others, which first look at the devices of their

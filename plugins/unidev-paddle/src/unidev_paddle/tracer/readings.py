@@ -18,7 +18,7 @@ DenseTensor: Any = core.DenseTensor
 
 
 class Calls:
-    """What each of them moves. A method takes the arguments of the function it describes."""
+    """The transfers of each function; a method takes the arguments of the function it describes."""
 
     def __init__(self, sight: Sight) -> None:
         self._sight = sight

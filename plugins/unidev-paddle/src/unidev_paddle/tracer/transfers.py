@@ -1,4 +1,4 @@
-"""What a call of Paddle's is about to move, found in its arguments."""
+"""The transfers that a call of Paddle's is about to make, found in its arguments."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def eager_copy(x: Any, name: str, numbers: frozenset[int]) -> Any:
 
 
 def eager_constant(values: Array, name: str, dtype: Any) -> Any:
-    """What ``tf.constant`` makes in ``with tf.device(name)``, without the scope; None in a graph.
+    """The tensor of ``tf.constant`` under ``tf.device(name)``, without the scope; None in a graph.
 
     Also None where it fails: the public way fails with a better message.
     """

@@ -1,4 +1,4 @@
-"""What TensorFlow's collectives need from the launcher. Imports no framework."""
+"""Requirements of TensorFlow's collectives on the launcher. Imports no framework."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class TensorFlowModels(Models):
         return list(unique.values())
 
     def compiled(self, model: Any, known: Sequence[Any] | None) -> Sequence[Any]:
-        """What ``tf.function``s have traced with the variables of ``model``: they trace again."""
+        """Traces of ``tf.function``s with variables of ``model``, which trace again after moves."""
         variables = {id(x): x for x in (native_variable(found.variable) for found in walk(model))}
         return traces_of(list(variables.values()), self.backend.device_of, known)
 

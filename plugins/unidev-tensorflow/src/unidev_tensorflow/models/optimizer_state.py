@@ -1,4 +1,4 @@
-"""What a Keras optimizer keeps between steps, as arrays with names."""
+"""A Keras optimizer's state, as named arrays: read, and loaded again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Keras's ``compile`` and ``fit`` add to a model, and optimizers."""
+"""Variables and traces that Keras's ``compile`` and ``fit`` add to a model; optimizers."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def native_variable(x: Any) -> Any:
 
 
 class Twin:
-    """What ``swap_handles`` needs of a variable, in half the time that making one takes.
+    """A variable's handle for ``swap_handles``, made in half the time of a variable.
 
     Its handle is like that of ``variable``, on the device of the scope that it is made in, and
     holds ``value``, whose memory it shares.

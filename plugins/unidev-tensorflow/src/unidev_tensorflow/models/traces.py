@@ -1,4 +1,4 @@
-"""What the program's own ``tf.function``s have traced with a variable's memory.
+"""Traces of the program's own ``tf.function``s that hold a variable's memory.
 
 A trace keeps the handles that it met, so a function would use a variable's old memory after a move.
 Its traces therefore are a part that moves: it gets new ones, and traces again when it is next

@@ -1,4 +1,4 @@
-"""What the layers of ``unidev.nn`` add to Keras's."""
+"""Additions of the layers of ``unidev.nn`` to Keras's: mode, device, layout, names of weights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Weight(NamedTuple):
 
 
 class PortableLayer:
-    """What all layers here add to Keras's."""
+    """Mixin of all layers here: their mode, device, layout, and portable names of weights."""
 
     is_training_mode = True
     """The meaning of ``training=None``: a layer is in training mode unless that is changed."""

@@ -1,4 +1,4 @@
-"""What the conformance suite needs of TensorFlow, using TensorFlow's own calls."""
+"""TensorFlow's ``Probe`` for the conformance suite, through TensorFlow's own calls."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class TensorFlowProbe(Probe):
             }
 
     def transfers(self, gpu: Device) -> Iterable[TransferExample]:
-        """What TensorFlow's own calls move, by the name, the devices and the bytes."""
+        """Examples of TensorFlow's own calls, with the name, devices and bytes of each transfer."""
         from unidev_tensorflow.probe.transfers import transfers_of
 
         return transfers_of(gpu, self.make)
@@ -166,5 +166,5 @@ class TensorFlowProbe(Probe):
 
 
 def _elements(array: Any) -> list[Any]:
-    """What is in a ``tf.TensorArray``, without a call that may compute elsewhere."""
+    """The elements of a ``tf.TensorArray``, without a call that may compute elsewhere."""
     return [*array._implementation._tensor_array]

@@ -1,4 +1,4 @@
-"""What TensorFlow moves between devices, seen where its Python calls its runtime.
+"""TensorFlow's transfers between devices, seen where its Python calls its runtime.
 
 Every eager operation goes through one of three functions of ``pywrap_tfe``, every read through
 a method of ``EagerTensor``. These are replaced while a scope is open in any thread; in threads

@@ -1,4 +1,4 @@
-"""What torch.distributed needs from the launcher. Imports no framework."""
+"""Requirements of torch.distributed on the launcher. Imports no framework."""
 
 from __future__ import annotations
 

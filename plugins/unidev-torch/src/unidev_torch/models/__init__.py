@@ -87,7 +87,7 @@ class TorchModels(Models):
     # -- several devices ---------------------------------------------------------------------------
 
     def namespaces(self, model: torch.nn.Module) -> Iterable[dict[str, Any]]:
-        """Of each module the attributes, the parameters and the buffers."""
+        """The attributes, parameters and buffers of each module."""
         for _, module in tree.modules_of(model):
             for found in (module.__dict__, module._parameters, module._buffers):
                 if isinstance(found, dict):  # not those of a ScriptModule

@@ -1,4 +1,4 @@
-"""What a torch optimizer keeps between steps, as arrays with names."""
+"""A torch optimizer's state, as named arrays: read, and loaded again."""
 
 from __future__ import annotations
 

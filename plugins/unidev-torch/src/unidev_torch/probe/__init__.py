@@ -1,4 +1,4 @@
-"""What the conformance suite needs of PyTorch, using torch's own calls."""
+"""PyTorch's ``Probe`` for the conformance suite, through torch's own calls."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class TorchProbe(Probe):
         }
 
     def transfers(self, gpu: Device) -> Iterable[TransferExample]:
-        """What torch's own calls move, by the name, the devices and the bytes."""
+        """Examples of torch's own calls, with the name, devices and bytes of each transfer."""
         from unidev_torch.probe.transfers import transfers_of
 
         return transfers_of(gpu)

@@ -1,4 +1,4 @@
-"""What the conformance suite needs of PyTorch on real GPUs, using torch's own calls."""
+"""PyTorch's ``HardwareProbe`` for the checks of real GPUs, through torch's own calls."""
 
 from __future__ import annotations
 

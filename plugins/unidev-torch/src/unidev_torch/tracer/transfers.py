@@ -1,4 +1,4 @@
-"""What an operator of torch moves between devices, found in its arguments before it runs.
+"""An operator's transfers between devices, found in its arguments before it runs.
 
 Shapes and bytes are what CUDA moves. Simulated devices copy other bytes, since their kernels are
 the CPU's; those copies belong to the simulator.

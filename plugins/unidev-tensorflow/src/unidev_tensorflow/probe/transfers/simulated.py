@@ -1,4 +1,4 @@
-"""What only simulated GPUs explain: their int32, shapes, training, calls outside of a scope."""
+"""Examples that hold on simulated GPUs only: int32, shapes, training, calls outside of a scope."""
 
 from __future__ import annotations
 
