@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import unidev
+from unidev.contract import Unsupported
 from unidev.distributed.exchange.trees import Tree
 
 if TYPE_CHECKING:
@@ -55,21 +56,37 @@ def steps(count: int, folder: Path) -> dict[str, Callable[[], Any]]:
     """The measured operations by name, on a tree or a net of ``count`` tensors or layers."""
     tree = {f"layer.{number}.weight": unidev.ones((2, 3)) for number in range(count)}
     pair = [unidev.copy_to(tree, device) for device in ("gpu:0", "gpu:1")]
-    file = folder / f"{count}.safetensors"
-    net = unidev.nn.sequential(*(unidev.nn.dense(2, 2, bias=False) for _ in range(count)))
-    parallel = unidev.DataParallel(unidev.place(net, "gpu:0"), ["gpu:0", "gpu:1"])
-    x = unidev.ones((4, 2), device="gpu:0")
+    file, model = folder / f"{count}.safetensors", model_of(count)
     return {
         "copy_to": lambda: unidev.copy_to(tree, "gpu:0"),
         "check_same_device": lambda: unidev.check_same_device(tree=tree),
         "split_batch": lambda: unidev.split_batch(tree, ["gpu:0", "gpu:1"]),
         "all_reduce": lambda: unidev.all_reduce(pair),
         "all_reduce of a new tree in a run": lambda: Tree(tree).lines(),
-        "place": lambda: [unidev.place(pair[0], device) for device in ("cpu", "gpu:0")],
-        "save_parameters": lambda: unidev.save_parameters(tree, file),
-        "load_parameters": lambda: unidev.load_parameters(tree, file),
+        "place": lambda: [unidev.place(model, device) for device in ("cpu", "gpu:0")],
+        "save_parameters": lambda: unidev.save_parameters(model, file),
+        "load_parameters": lambda: unidev.load_parameters(model, file),
         "prefetch of 3 batches": lambda: list(unidev.prefetch([tree] * 3, "gpu:0")),
         "trace_transfers": partial(traced, tree),
+        **training(model),
+    }
+
+
+def model_of(count: int) -> Any:
+    """A model of ``count`` layers on gpu:0, each with one parameter."""
+    with unidev.gpu():
+        net = unidev.nn.sequential(*(unidev.nn.dense(2, 2, bias=False) for _ in range(count)))
+        net(unidev.ones((4, 2)))  # makes the parameters
+    return unidev.place(net, "gpu:0")
+
+
+def training(net: Any) -> dict[str, Callable[[], Any]]:
+    """Training steps, on one device and on two."""
+    if isinstance(unidev.active_backend().autograd, Unsupported):
+        return {}
+    x = unidev.ones((4, 2), device="gpu:0")
+    parallel = unidev.DataParallel(net, ["gpu:0", "gpu:1"])
+    return {
         "value_and_grad and sgd": partial(train, net, x),
         "the same in DataParallel": partial(train, parallel, x),
     }

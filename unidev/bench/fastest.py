@@ -13,7 +13,7 @@ from unidev.devices.finding import devices_of, resolve_device
 from unidev.errors import DeviceNotFoundError, InvalidDataError, OutOfDeviceMemoryError, UnidevError
 from unidev.models.placing import backend_of_model, place
 from unidev.registry.selection import active_backend
-from unidev.support.numbers import non_negative_integer
+from unidev.support.arguments import non_negative_integer
 from unidev.support.wording import kind_of, shown
 from unidev.tensors.checks import device_of
 from unidev.tensors.classify import is_model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unidev.support.numbers import non_negative_integer
+from unidev.support.arguments import non_negative_integer
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from unidev.contract.device import Device
 from unidev.data.reader import Reader
 from unidev.devices.finding import as_device
 from unidev.errors import InvalidDataError
-from unidev.support.numbers import non_negative_integer
+from unidev.support.arguments import non_negative_integer
 from unidev.support.wording import kind_of, shown
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from unidev.registry.loading import backend_of_namespace, load_backend
 from unidev.registry.scopes import innermost_device
 from unidev.registry.selection import active_backend
 from unidev.registry.simulation import MOST, VARIABLE
-from unidev.support.numbers import non_negative_integer
+from unidev.support.arguments import non_negative_integer
 from unidev.support.wording import kind_of, shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev

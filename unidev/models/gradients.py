@@ -15,7 +15,7 @@ from unidev.errors import (
 )
 from unidev.registry.loading import backend_of_type
 from unidev.registry.selection import active_backend
-from unidev.support.numbers import real_number
+from unidev.support.arguments import real_number
 from unidev.support.wording import kind_of, shown
 from unidev.tensors.checks import check_memory
 from unidev.tensors.classify import MODEL, Handle, classify, model_of, shape_of

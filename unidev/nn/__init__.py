@@ -20,7 +20,7 @@ from unidev.nn import functional as functional
 from unidev.nn.arguments import fraction, pair, size
 from unidev.registry.scopes import innermost_device
 from unidev.registry.selection import active_backend
-from unidev.support.numbers import flag
+from unidev.support.arguments import flag
 from unidev.tensors.classify import model_of
 from unidev.tensors.generator import draw
 

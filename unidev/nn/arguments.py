@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unidev.errors import InvalidDataError
-from unidev.support.numbers import non_negative_integer, real_number
+from unidev.support.arguments import non_negative_integer, real_number
 from unidev.support.wording import shown
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from unidev.errors import (
     UnsupportedContainerError,
 )
 from unidev.parallel.packing import Kind, kinds_of
-from unidev.support.numbers import real_number
+from unidev.support.arguments import real_number
 from unidev.support.wording import count_text, kind_of, shown
 from unidev.tensors.checks import check_memory
 from unidev.tensors.containers import Opened

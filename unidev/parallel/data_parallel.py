@@ -14,7 +14,7 @@ from unidev.parallel.packing import reduce_to, unrecorded
 from unidev.parallel.running_statistics import Statistics
 from unidev.parallel.twins import OPERATION, Twins
 from unidev.registry.loading import backend_of_type
-from unidev.support.numbers import non_negative_integer
+from unidev.support.arguments import non_negative_integer
 from unidev.support.wording import kind_of, shown
 from unidev.tensors.checks import device_of
 from unidev.tensors.classify import CONTAINER, TENSOR, Handle, classify

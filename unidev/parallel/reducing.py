@@ -8,7 +8,7 @@ from unidev.contract.dtypes import portable_name
 from unidev.errors import InvalidDataError, UnsupportedDtypeError, UnsupportedOperation
 from unidev.parallel.arguments import Aligned, checked_weights
 from unidev.parallel.packing import all_reduced, combination, write
-from unidev.support.numbers import flag
+from unidev.support.arguments import flag
 from unidev.support.wording import shown
 from unidev.tensors.checks import check_same_device
 

@@ -12,7 +12,7 @@ from unidev.calls.transfers import nbytes_of
 from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.models.placing import backend_of_model, place_on
 from unidev.parallel.arguments import checked_devices
-from unidev.support.numbers import non_negative_integer
+from unidev.support.arguments import non_negative_integer
 from unidev.support.wording import count_text, kind_of, shown
 from unidev.tensors.checks import device_of
 from unidev.tensors.transfer import as_in_device

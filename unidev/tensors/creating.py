@@ -11,7 +11,7 @@ from unidev.devices.finding import default_device, resolve_device
 from unidev.errors import BackendMismatchError, InvalidDataError, UnsupportedDtypeError
 from unidev.registry.loading import backend_of_type, load_backend, loaded_backends
 from unidev.registry.scopes import innermost_device
-from unidev.support.numbers import real_number, sizes_of
+from unidev.support.arguments import real_number, sizes_of
 from unidev.support.wording import kind_of, shown
 from unidev.tensors.classify import backend_of_tensor, shape_of
 from unidev.tensors.generator import draw

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from unidev.calls.framework_errors import framework_error
 from unidev.errors import InvalidDataError
+from unidev.support.arguments import non_negative_integer
 from unidev.support.forking import fork_safe_lock
-from unidev.support.numbers import non_negative_integer
 from unidev.support.wording import shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev

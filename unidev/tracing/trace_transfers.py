@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from unidev.errors import InvalidDataError
-from unidev.support.numbers import non_negative_integer
+from unidev.support.arguments import non_negative_integer
 from unidev.support.wording import shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev

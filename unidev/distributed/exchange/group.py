@@ -23,7 +23,7 @@ from unidev.parallel.batches import rows_for
 from unidev.parallel.reducing import OPERATIONS, refusal
 from unidev.registry.loading import load_backend
 from unidev.registry.selection import active_backend
-from unidev.support.numbers import flag, non_negative_integer, real_number
+from unidev.support.arguments import flag, non_negative_integer, real_number
 from unidev.support.wording import shown
 from unidev.tensors.classify import model_of
 

@@ -22,7 +22,7 @@ from unidev.errors import InvalidDataError, RunError, UnsupportedOperation, Work
 from unidev.registry.discovery import backend_spec
 from unidev.registry.loading import group_setting
 from unidev.registry.selection import backend_choice
-from unidev.support.numbers import non_negative_integer, real_number
+from unidev.support.arguments import checked_path, non_negative_integer, real_number
 from unidev.support.wording import shown
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def _start(launcher: Launcher, call: bytes, order: Mapping[str, Any]) -> None:
 def _folder(checkpoints: str | os.PathLike[str] | None) -> str | None:
     if checkpoints is None:
         return None
-    folder = Path(checkpoints).absolute()
+    folder = Path(checked_path(checkpoints)).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder)
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
-
 from unidev.calls.boundary import call, errors_of, verb
 from unidev.calls.transfers import into_tensor, of_tensor
 from unidev.devices.finding import resolve_device
-from unidev.errors import InvalidDataError
 from unidev.models.placing import backend_of_model, place_on
-from unidev.support.wording import bytes_text, kind_of, shown
+from unidev.support.arguments import checked_path
+from unidev.support.wording import bytes_text, kind_of
 from unidev.tensors.classify import model_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
     from typing import Any
 
@@ -56,7 +55,7 @@ def save_parameters(model: Any, /, path: str | os.PathLike[str]) -> None:
     ['model.safetensors']
     """
     model = model_of(model)
-    verb("save_parameters", _save, model, _checked(path), backend_of_model(model))
+    verb("save_parameters", _save, model, checked_path(path), backend_of_model(model))
 
 
 def load_parameters(
@@ -100,22 +99,12 @@ def load_parameters(
     >>> other["weight"][0].tolist()
     [1.0, 1.0]
     """
-    file = _checked(path)
+    file = checked_path(path)
     found = model_of(model)
     backend = backend_of_model(found)
     target = None if device is None else resolve_device(device, backend_of_model(model))
     verb("load_parameters", _load, found, file, backend, target)
     return model
-
-
-def _checked(path: str | os.PathLike[str]) -> str:
-    try:
-        file = os.fsdecode(path)
-    except TypeError:
-        file = "\0"
-    if "\0" in file:
-        raise InvalidDataError(f"a path must be a string or os.PathLike, not {shown(path)}.")
-    return file
 
 
 def _save(model: Any, path: str, backend: Backend) -> None:

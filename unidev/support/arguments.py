@@ -1,9 +1,10 @@
-"""Checks for numbers and flags that a caller passes: indexes, sizes, seeds, rates."""
+"""Checks for what a caller passes: indexes, sizes, seeds, rates, flags, paths."""
 
 from __future__ import annotations
 
 import math
 import operator
+import os
 import sys
 
 from unidev.errors import InvalidDataError
@@ -68,3 +69,18 @@ def flag(name: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise InvalidDataError(f"{name} must be True or False, not {shown(value)}.")
     return value
+
+
+def checked_path(path: object) -> str:
+    """The user's ``path`` as text.
+
+    Raises:
+        InvalidDataError: it is not a path.
+    """
+    try:
+        file = os.fsdecode(path)  # type: ignore[arg-type]
+    except TypeError:
+        file = "\0"
+    if "\0" in file:
+        raise InvalidDataError(f"a path must be a string or os.PathLike, not {shown(path)}.")
+    return file
