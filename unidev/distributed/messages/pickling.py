@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import pickle
 import sys
 from typing import Any
@@ -91,8 +90,8 @@ def _main_can_be_imported() -> bool:
     main = sys.modules["__main__"]
     if getattr(main, "__spec__", None) is not None:
         return True
-    file = getattr(main, "__file__", None) or ""
-    return os.path.isfile(file) and not file.startswith("/dev/")  # no pipe, such as standard input
+    file = getattr(main, "__file__", None)
+    return file is not None and not file.startswith(("<stdin>", "/dev/"))
 
 
 def _check_importable(function: Any) -> None:
