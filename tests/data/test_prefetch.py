@@ -320,6 +320,20 @@ def test_ctrl_c_while_the_loop_is_left_arrives_after_the_thread_has_ended(
     assert reading_threads() == []
 
 
+def test_ctrl_c_while_the_thread_is_started_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        iter(unidev.prefetch(itertools.repeat(np.zeros(1)), "cpu"))
+    assert reading_threads() == []
+    assert caught.tb is not None  # it keeps the object that the thread reads for
+
+
 def test_ctrl_c_ends_the_wait_for_a_loader_that_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_PATIENCE_S", 0.05)
     loader = Interrupting(1)

@@ -59,8 +59,12 @@ class Reader:
         self._queue = queue
         self._process = os.getpid()
         self._ending = _Ending.of(self, queue, thread)
-        with held_interrupts():
-            thread.start()
+        try:
+            with held_interrupts():
+                thread.start()
+        except BaseException:  # Ctrl-C, whose traceback keeps this object
+            self.close()
+            raise
 
     def __iter__(self) -> Iterator[Any]:
         return self
