@@ -7,11 +7,44 @@ from __future__ import annotations
 
 from typing import Any
 
-from mutants.mutant import in_place_of, replace, torch_mutant
+from mutants.mutant import in_place_of, mutant, replace, replace_value, torch_mutant
 
 _PLACED = "placing.any_model"
 _REPLICAS = "data_parallel.replicas_of_any_model"
 _OPTIMIZERS = "checkpoints.optimizer_state"
+
+
+class _NotHeld:
+    """Instead of ``held_interrupts``: handlers raise at once."""
+
+    def __enter__(self) -> _NotHeld:
+        return self
+
+    def __exit__(self, *_error: object) -> None: ...
+
+    def check(self) -> None: ...
+
+
+@mutant("placing.whole_under_signals", profile="train")
+def a_second_signal_stops_the_way_back(backend: Any) -> None:
+    """One Ctrl-C is undone; another one, while that is done, ends it half-way."""
+    from unidev.contract import models
+
+    replace_value(models, "held_interrupts", _NotHeld)
+
+
+@mutant("placing.whole_under_signals", profile="train")
+def a_signal_leaves_what_has_moved(backend: Any) -> None:
+    """Exceptions are undone, but not Ctrl-C, which is none: ``except Exception``."""
+    from unidev.contract import models
+
+    replace_value(models, "held_interrupts", _NotHeld)
+
+    @replace(models.Models)
+    def place(self: Any, model: Any, device: Any, optimizer: Any = None) -> Any:
+        for part in self.parts(model, optimizer):
+            self.swap(part, self.twin(part, device))
+        return self.finish(model, optimizer, device)
 
 
 @torch_mutant(_PLACED)

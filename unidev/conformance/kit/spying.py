@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
+    from random import Random
 
 
 class Calls:
@@ -31,6 +33,39 @@ class Calls:
 
     def __exit__(self, *_error: object) -> None:
         self._replacement.stop()
+
+
+class PressedError(BaseException):
+    """Raised by the handlers of ``Presses``."""
+
+
+class Presses:
+    """Sends this process signals whose handlers raise, at the calls of some drawn numbers.
+
+    ``press`` is what ``Calls`` does before each call; several methods may share it.
+    """
+
+    def __init__(self, numbers: Collection[int], rng: Random) -> None:
+        self._numbers, self._rng = numbers, rng
+        self._signals = (signal.SIGALRM, signal.SIGUSR1)
+        self._count = 0
+
+    def __enter__(self) -> Presses:
+        self._before = [signal.signal(number, self._raise) for number in self._signals]
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        for number, handler in zip(self._signals, self._before, strict=True):
+            signal.signal(number, handler)
+
+    def press(self, _count: int) -> None:
+        """Send one, if this call has such a number."""
+        self._count += 1
+        if self._count in self._numbers:
+            signal.raise_signal(self._rng.choice(self._signals))
+
+    def _raise(self, _number: int, _frame: object) -> None:
+        raise PressedError
 
 
 def failing_at(number: int, error: BaseException) -> Callable[[int], None]:

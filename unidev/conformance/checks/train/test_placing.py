@@ -5,7 +5,10 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+import signal
+from contextlib import ExitStack
 from functools import partial
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import example, given
@@ -19,7 +22,7 @@ from unidev.conformance.kit.inputs.strategies import from_seed, some
 from unidev.conformance.kit.models.held_models import HeldModel, holdable, one_of_each
 from unidev.conformance.kit.models.sample_models import INPUT, Sample
 from unidev.conformance.kit.oracle import overlapping_bytes, shown
-from unidev.conformance.kit.spying import Calls
+from unidev.conformance.kit.spying import Calls, PressedError, Presses
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
 
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
 _BOTH = ("models", "probe.models")
+_BARRAGES = 16
 
 
 @check(required=True, needs=_BOTH, over="ring")
@@ -88,6 +92,36 @@ def test_any_model(bench: Workbench) -> None:
             here = device
 
     moved()
+
+
+@check(required=True, needs=("models",))
+def test_whole_under_signals(bench: Workbench) -> None:
+    """Up to ten signals whose handlers raise, while a model is placed, leave all of it in place."""
+    if not hasattr(signal, "SIGALRM"):
+        raise NotApplicableError("this system has no signal that a program may send itself")
+    held, here, raised = HeldModel(bench, one_of_each(holdable(bench))), bench.cpu, 0
+    models = bench.backend.models
+    ways = [pair for pair in bench.ring() if pair[0] is not pair[1]]
+    if not ways:
+        raise NotApplicableError("there is one device")
+    for seed in range(_BARRAGES):
+        rng = Random(seed)  # noqa: S311
+        numbers = {rng.randrange(60) for _ in range(rng.choice((1, 2, 10)))}
+        target = next(b if a is here else a for a, b in ways if here in (a, b))
+        with ExitStack() as stack:
+            presses = stack.enter_context(Presses(numbers, rng))
+            for name in ("swap", "is_on", "finish"):
+                stack.enter_context(Calls(models, name, presses.press))
+            try:
+                unidev.place(held.model, target)
+            except PressedError:
+                raised += 1
+        devices = {str(unidev.device_of(x)) for x in held.tensors().values()}
+        where = f"{here} to {target}, signals {sorted(numbers)}"
+        assert len(devices) == 1, f"{where}: torn, on {', '.join(sorted(devices))}"
+        here = target if str(target) in devices else here
+        held.check(here, where)
+    bench.evidence.add("placed", f"{_BARRAGES} times, {raised} of them ended by a signal")
 
 
 @check(required=True, needs=_BOTH, over="ring")
