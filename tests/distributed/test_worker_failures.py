@@ -192,7 +192,7 @@ def test_the_end_of_the_parent_ends_all(number: int, by: str, mark: str, tmp_pat
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup ignores it
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # noqa: PLW1509  nohup ignores it
     )
     assert parent.stdout is not None
     assert "all there" in parent.stdout.readline()
