@@ -169,7 +169,7 @@ def a_compiled_layer_answers_for_the_first_device(backend: Any) -> None:
     """It keeps the weights of its first call, as a ``tf.function`` does: no gradients elsewhere."""
     import torch
 
-    from unidev_torch.probe.models import TorchModelProbe
+    from unidev_torch.probe.training import TorchModelProbe
 
     class Kept(torch.nn.Linear):
         kept: Any = None
