@@ -84,7 +84,7 @@ def test_the_folder_and_environment_of_the_author_do_not_leak_in(unidev, tmp_pat
 BROKEN = """
 import unidev
 from unidev.numpy_backend.backend import NumpyBackend
-from unidev.numpy_backend.simulator import NumpySimulator
+from unidev.numpy_backend import NumpySimulator
 
 class Broken(NumpyBackend):
     def copy_to(self, x, device, non_blocking):

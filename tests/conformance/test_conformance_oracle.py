@@ -14,9 +14,8 @@ from unidev.conformance.judging.outcomes import (
     NotSupportedError,
 )
 from unidev.conformance.kit.counting import Counter
-from unidev.conformance.kit.evidence import Evidence
 from unidev.conformance.kit.inputs.samples import aligned, counting, telling_bits
-from unidev.conformance.kit.oracle import Oracle, overlapping_bytes
+from unidev.conformance.kit.oracle import Evidence, Oracle, overlapping_bytes
 from unidev.conformance.kit.workbench import Workbench
 from unidev.contract.backend import Extent
 from unidev.errors import UnsupportedOperation

@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from unidev import conformance
-from unidev.conformance.judging.abilities import require_ability
 from unidev.conformance.judging.expectations import (
     Configuration,
     Expectation,
     expected_failures,
     problems_of,
 )
-from unidev.conformance.judging.outcomes import NotSupportedError
+from unidev.conformance.judging.outcomes import NotSupportedError, require_ability
 from unidev.conformance.kit.spying import Calls, failing_at
 from unidev.conformance.running.catalog import GROUPS, PROFILES, all_checks, check, every_check
 from unidev.contract.backend import Unsupported, unsupported

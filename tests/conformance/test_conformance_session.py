@@ -68,7 +68,7 @@ def test_every_check_has_an_id_of_its_own_and_a_summary() -> None:
 
 PLUGIN = """
     from unidev import BackendSpec, hookimpl
-    from unidev.numpy_backend.simulator import NumpySimulator
+    from unidev.numpy_backend import NumpySimulator
 
     def load():
         from author.backend import AuthorBackend

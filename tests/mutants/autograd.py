@@ -51,7 +51,7 @@ def gradient_of_a_slice_in_place_of_the_whole(backend: Any) -> None:
     """The elements outside a slice get its gradient too: a buffer that is not filled with zeros."""
     import torch
 
-    from unidev_torch.probe.autograd import TorchAutogradProbe
+    from unidev_torch.probe.training import TorchAutogradProbe
 
     exact = TorchAutogradProbe.gradients
 

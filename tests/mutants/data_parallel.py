@@ -169,7 +169,7 @@ def a_compiled_layer_answers_for_the_first_device(backend: Any) -> None:
     """It keeps the weights of its first call, as a ``tf.function`` does: no gradients elsewhere."""
     import torch
 
-    from unidev_torch.probe.models import TorchModelProbe
+    from unidev_torch.probe.training import TorchModelProbe
 
     class Kept(torch.nn.Linear):
         kept: Any = None
@@ -191,9 +191,9 @@ def a_compiled_layer_answers_for_the_first_device(backend: Any) -> None:
 @parallel_mutant("copies")
 def the_first_copy_is_the_model(backend: Any) -> None:
     """A model that is on the device already is not copied: ``torch.nn.parallel.replicate``."""
-    from unidev.parallel import replicas
+    from unidev.parallel import replicating
 
-    sound = replicas._copy_on
+    sound = replicating._copy_on
 
     @in_place_of(sound)
     def _copy_on(device: Any, model: Any, backend: Any) -> Any:

@@ -113,14 +113,14 @@ def scopes_end_what_is_innermost(backend: Any) -> None:
     import torch
     from torch.utils._device import DeviceContext
 
-    from unidev_torch import mode_stacks
+    from unidev_torch import scopes
 
     @replace(backend)
     @contextmanager
     def native_scope(self: Any, device: Any) -> Iterator[None]:
         mode = DeviceContext(device.native)
-        when_restored(lambda: mode_stacks.remove_call_mode(mode))
-        mode_stacks.push_call_mode(mode)
+        when_restored(lambda: scopes.remove_call_mode(mode))
+        scopes.push_call_mode(mode)
         try:
             yield
         finally:

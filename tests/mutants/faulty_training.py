@@ -180,9 +180,9 @@ def values_are_written_in_the_order_of_memory(backend: Any) -> None:
 @torch_mutant("checkpoints.optimizer_state")
 def settings_in_tuples_are_not_kept(backend: Any) -> None:
     """Adam's betas are those with which the new optimizer was made."""
-    from unidev_torch.models import optimizer_state
+    from unidev_torch.models import optimizers
 
-    sound = optimizer_state._settings
+    sound = optimizers._settings
 
     @in_place_of(sound)
     def _settings(known: Any, kind: str) -> Any:

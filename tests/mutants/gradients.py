@@ -17,7 +17,7 @@ def the_gradient_probe_lies(backend: Any) -> None:
     """Every gradient that the probe reports is ones."""
     import torch
 
-    from unidev_torch.probe.autograd import TorchAutogradProbe
+    from unidev_torch.probe.training import TorchAutogradProbe
 
     exact = TorchAutogradProbe.gradients
 
@@ -52,7 +52,7 @@ def as_in_device_detaches(backend: Any) -> None:
 def gradient_on_the_wrong_device(backend: Any) -> None:
     """The gradient stays where the result is: TF's outside of a scope, on CPU:0."""
     from unidev_torch.autograd import TorchAutograd
-    from unidev_torch.probe.autograd import TorchAutogradProbe
+    from unidev_torch.probe.training import TorchAutogradProbe
 
     exact, of_probe = TorchAutograd.gradients, TorchAutogradProbe.gradients
 
@@ -77,7 +77,7 @@ def gradient_on_the_wrong_device(backend: Any) -> None:
 @torch_mutant("gradients.detach_cuts")
 def copies_of_detached_are_recorded(backend: Any) -> None:
     """A copy goes by whose memory it copies, and so back to what was cut off."""
-    from unidev_torch.probe.autograd import TorchAutogradProbe
+    from unidev_torch.probe.training import TorchAutogradProbe
 
     copy = backend.copy_to
 
@@ -100,7 +100,7 @@ def only_one_way_back_counts(backend: Any) -> None:
     import torch
 
     from unidev_torch import probe
-    from unidev_torch.probe.autograd import TorchAutogradProbe
+    from unidev_torch.probe.training import TorchAutogradProbe
 
     def last_slopes(node: Any, slope: Any, found: dict[Any, Any]) -> None:
         """``found``: by what a graph begins with, the slope that arrives there last."""
@@ -174,7 +174,7 @@ def no_grad_is_of_the_process(backend: Any) -> None:
     import torch
 
     from unidev_torch.autograd import TorchAutograd
-    from unidev_torch.probe.autograd import TorchAutogradProbe
+    from unidev_torch.probe.training import TorchAutogradProbe
 
     exact = TorchAutogradProbe.gradients
     within: list[None] = []

@@ -13,7 +13,7 @@ from unidev.contract.backend import Backend
 from unidev.contract.backend_spec import BackendSpec
 from unidev.contract.hookspecs import hookimpl
 from unidev.contract.probe import Probe
-from unidev.numpy_backend.simulator import NumpySimulator
+from unidev.numpy_backend import NumpySimulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable

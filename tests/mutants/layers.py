@@ -162,7 +162,7 @@ def biases_are_constants(backend: Any) -> None:
 @mutant("functional.values", profile="train")
 def the_loss_is_a_sum(backend: Any) -> None:
     """The sum over the batch in place of the mean: Gluon's losses, before ``step(batch_size)``."""
-    from unidev.numpy_backend.nn.functions import NumpyFunctions
+    from unidev.numpy_backend.nn import NumpyFunctions
 
     mean = NumpyFunctions.mean_squared_error
 
@@ -206,7 +206,7 @@ def tanh_lets_every_slope_through(backend: Any) -> None:
     """A function of one's own whose backward was forgotten."""
     import torch
 
-    from unidev_torch.nn.functions import TorchFunctions
+    from unidev_torch.nn import TorchFunctions
 
     @replace(TorchFunctions)
     def tanh(self: Any, x: Any) -> Any:

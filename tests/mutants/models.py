@@ -10,7 +10,7 @@ from mutants.mutant import in_place_of, mutant, replace, replace_value, torch_mu
 @torch_mutant("models.probe_calibrated")
 def the_model_probe_gives_one_model(backend: Any) -> None:
     """Each model of the probe is the same one, so that comparing two proves nothing."""
-    from unidev_torch.probe.models import TorchModelProbe
+    from unidev_torch.probe.training import TorchModelProbe
 
     make = TorchModelProbe.model
     made: list[Any] = []

@@ -135,14 +135,14 @@ def linear_flattens(backend: Any) -> None:
     """``flatten=True`` is Gluon's default: all axes but the first are taken for features."""
     from mxnet import npx
 
-    from unidev_mxnet.nn import functions
+    from unidev_mxnet import nn
 
     compute = npx.fully_connected
 
     def fully_connected(*arrays: Any, **options: Any) -> Any:
         return compute(*arrays, **{**options, "flatten": True})
 
-    replace_value(functions.npx, "fully_connected", fully_connected)
+    replace_value(nn.npx, "fully_connected", fully_connected)
 
 
 @mxnet_mutant("layers.dropout", profile="train")

@@ -113,7 +113,7 @@ def retained_graphs_are_gone(backend: Any) -> None:
 @mxnet_mutant(_CALLS)
 def stores_never_return(backend: Any) -> None:
     """Whether a KVStore is running is set before each push, and reset after none."""
-    from unidev_mxnet.tracer.recording import MxnetRecording
+    from unidev_mxnet.tracer.patches import MxnetRecording
 
     @replace(MxnetRecording)
     def call_store(self: Any, function: Any, *arguments: Any) -> Any:

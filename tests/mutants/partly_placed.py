@@ -143,9 +143,9 @@ def statistics_of_the_first_norm_only(backend: Any) -> None:
 @torch_mutant(_OPTIMIZERS)
 def steps_are_not_stored(backend: Any) -> None:
     """Moments are restored, and their bias is corrected as in the first steps."""
-    from unidev_torch.models import optimizer_state
+    from unidev_torch.models import optimizers
 
-    sound = optimizer_state.state_of
+    sound = optimizers.state_of
 
     @in_place_of(sound)
     def state_of(optimizer: Any) -> Any:
@@ -156,9 +156,9 @@ def steps_are_not_stored(backend: Any) -> None:
 @torch_mutant(_OPTIMIZERS)
 def all_groups_get_the_first_ones_rate(backend: Any) -> None:
     """One learning rate for an optimizer, and not one for each of its groups."""
-    from unidev_torch.models import optimizer_state
+    from unidev_torch.models import optimizers
 
-    sound = optimizer_state.load_state
+    sound = optimizers.load_state
 
     @in_place_of(sound)
     def load_state(optimizer: Any, given: Any) -> None:
@@ -170,9 +170,9 @@ def all_groups_get_the_first_ones_rate(backend: Any) -> None:
 @torch_mutant(_OPTIMIZERS)
 def step_counts_become_doubles(backend: Any) -> None:
     """What is loaded has the dtype that numbers have in Python."""
-    from unidev_torch.models import optimizer_state
+    from unidev_torch.models import optimizers
 
-    sound = optimizer_state.load_state
+    sound = optimizers.load_state
 
     @in_place_of(sound)
     def load_state(optimizer: Any, given: Any) -> None:
@@ -185,9 +185,9 @@ def step_counts_become_doubles(backend: Any) -> None:
 @torch_mutant(_OPTIMIZERS)
 def an_optimizers_state_is_a_view(backend: Any) -> None:
     """Arrays on the memory of the moments, which the next step changes."""
-    from unidev_torch.models import optimizer_state
+    from unidev_torch.models import optimizers
 
-    @in_place_of(optimizer_state._array)
+    @in_place_of(optimizers._array)
     def _array(value: Any) -> Any:
         import numpy as np
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def _afterwards(do: Callable[[Any], object]) -> None:
     """Let ``do(net)`` happen when all parts have been exchanged."""
     from unidev_torch.models import TorchModels
-    from unidev_torch.probe.models import Sample
+    from unidev_torch.probe.training import Sample
 
     def finish(self: Any, model: Any, optimizer: Any, device: Any) -> Any:
         if isinstance(model, Sample):
@@ -205,7 +205,7 @@ def has_a_sharded_model(backend: Any) -> None:
 def _give_the_probe_a_sharded_model() -> None:
     import torch
 
-    from unidev_torch.probe.models import TorchModelProbe
+    from unidev_torch.probe.training import TorchModelProbe
 
     class FlatParameter(torch.nn.Parameter):
         pass
@@ -294,7 +294,7 @@ def remembered_devices_are_stale(backend: Any) -> None:
 @torch_mutant("placing.gradient_of_an_embedding")
 def gradients_of_embeddings_stay_on_the_host(backend: Any) -> None:
     """The gradient is where a fallback computed it: Paddle's, on devices without the kernel."""
-    from unidev_torch.probe.models import TorchModelProbe
+    from unidev_torch.probe.training import TorchModelProbe
 
     stored = TorchModelProbe.embedding
 

@@ -38,7 +38,7 @@ def the_fast_path_looks_at_nothing(backend: Any) -> None:
 def training_looks_at_no_memory(backend: Any) -> None:
     """Only the verbs that copy look whether a tensor's memory is there."""
     from unidev_torch.autograd import TorchAutograd
-    from unidev_torch.nn.functions import TorchFunctions
+    from unidev_torch.nn import TorchFunctions
     from unidev_torch.probe import TorchProbe
 
     replace_value(backend, "check_memory", lambda _, __: None)

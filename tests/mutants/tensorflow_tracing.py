@@ -85,7 +85,7 @@ def tf_nested_lists_are_read_unseen(backend: Any) -> None:
 @tensorflow_mutant(_CALLS)
 def tf_operands_are_reported_each_time(backend: Any) -> None:
     """A copy that TensorFlow keeps beside a tensor is reported whenever it is used."""
-    from unidev_tensorflow.tracer.recording import TensorFlowRecording
+    from unidev_tensorflow.tracer.patches import TensorFlowRecording
 
     replace_value(TensorFlowRecording, "is_sent", lambda self, x, target: False)
 

@@ -17,9 +17,9 @@ def gradients_of_copies_are_not_recorded(backend: Any) -> None:
     import tensorflow as tf
     from tensorflow.python.framework import ops
 
-    from unidev_tensorflow.deep_copy import gradient
+    from unidev_tensorflow.deep_copy.public import register_gradient
 
-    gradient.register_gradient()
+    register_gradient()
     known = ops.gradient_registry._registry
     before = known["DeepCopy"]
     when_restored(lambda: known.update(DeepCopy=before))
@@ -194,7 +194,7 @@ def cross_entropy_by_softmax(backend: Any) -> None:
     import keras
     import tensorflow as tf
 
-    from unidev_tensorflow.nn.functions import TensorFlowFunctions
+    from unidev_tensorflow.nn import TensorFlowFunctions
     from unidev_tensorflow.scopes import scope_of
 
     @replace(TensorFlowFunctions)

@@ -159,9 +159,9 @@ def files_are_read_once(backend: Any) -> None:
 @torch_mutant(_MODELS, profile="multi")
 def replicas_of_a_second_call_are_those_of_the_first(backend: Any) -> None:
     """A replica of a model on a device is found in a table: its memory has two models."""
-    from unidev.parallel import replicas
+    from unidev.parallel import replicating
 
-    make = replicas._copy_on
+    make = replicating._copy_on
     known: Any = weakref.WeakKeyDictionary()
 
     @in_place_of(make)
@@ -302,9 +302,9 @@ def replicas_go_with_their_model(backend: Any) -> None:
     """Replicas are cleared once the model that they were made of is dropped: it owned a pool."""
     import torch
 
-    from unidev.parallel import replicas
+    from unidev.parallel import replicating
 
-    make = replicas._copy_on
+    make = replicating._copy_on
 
     def clear(replica: Any) -> None:
         with torch.no_grad():

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 PLUGIN = """
     from unidev import BackendSpec, hookimpl
-    from unidev.numpy_backend.simulator import NumpySimulator
+    from unidev.numpy_backend import NumpySimulator
 
     @hookimpl
     def unidev_register_backend():

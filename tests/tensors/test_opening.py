@@ -201,7 +201,7 @@ def test_a_copy_of_a_copy_is_sound() -> None:
 PLUGIN = """
     import unidev
     from unidev.numpy_backend.backend import NumpyBackend
-    from unidev.numpy_backend.simulator import NumpySimulator
+    from unidev.numpy_backend import NumpySimulator
 
     class Box:
         def __init__(self, x):

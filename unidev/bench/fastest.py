@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from typing import TYPE_CHECKING, Any
 
-from unidev.bench.measuring import without_collecting
 from unidev.bench.report import DeviceReport, Trial
 from unidev.bench.spread import summary
 from unidev.calls.framework_errors import framework_error, is_lack_of_memory
@@ -14,6 +14,7 @@ from unidev.errors import DeviceNotFoundError, InvalidDataError, OutOfDeviceMemo
 from unidev.models.placing import backend_of_model, place
 from unidev.registry.selection import active_backend
 from unidev.support.arguments import non_negative_integer
+from unidev.support.collecting import collection_paused
 from unidev.support.wording import kind_of, shown
 from unidev.tensors.checks import device_of
 from unidev.tensors.classify import is_model
@@ -150,7 +151,8 @@ class _Runner:
         """Run it on ``device`` ``repeat`` times, then move the models back."""
         try:
             placing_s = self._place(device)
-            with without_collecting():
+            gc.collect()
+            with collection_paused():
                 timings = [self._once(device) for _ in range(_WARM_UPS + repeat)][_WARM_UPS:]
         except self.backend.framework_errors as error:
             if isinstance(error, UnidevError) or not is_lack_of_memory(error, self.backend.name):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from unidev.bench.spread import Summary, summary
+from unidev.support.collecting import collection_paused
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 _SAMPLE_S = 1e-3
 """Shorter calls are repeated within one timing, so that the clock's own cost is negligible."""
@@ -49,26 +49,14 @@ def measure(
     calls = 1 if first_s >= _SAMPLE_S else min(_MOST_CALLS, int(_SAMPLE_S / max(first_s, 1e-9)) + 1)
     least = effort.few if first_s > effort.budget_s else effort.least
     seconds: list[float] = []
-    with without_collecting():
+    gc.collect()
+    with collection_paused():
         began = clock()
         while len(seconds) < least or (
             len(seconds) < effort.most and clock() - began < effort.budget_s
         ):
             seconds.append(_timed(call, calls, clock))
     return summary(seconds)
-
-
-@contextlib.contextmanager
-def without_collecting() -> Iterator[None]:
-    """Disable Python's garbage collector inside the block, after one collection."""
-    gc.collect()
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _timed(call: Callable[[], object], calls: int, clock: Callable[[], float]) -> float:

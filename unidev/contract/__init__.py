@@ -29,16 +29,14 @@ if TYPE_CHECKING:
     from unidev.contract.launcher import Ended, Event, Frame, Job, Launcher, LauncherSpec, Progress
     from unidev.contract.layers import Array, Functions, Layers, Model, Pair, Tensor
     from unidev.contract.memory import Extent, Memory, PeakCounter
-    from unidev.contract.models import Models, Stored
-    from unidev.contract.optimizer_states import check_state
+    from unidev.contract.models import Models, Stored, check_state, found_in
     from unidev.contract.optional import Unsupported, part, unsupported
     from unidev.contract.probe import Contained, Probe, TransferExample
     from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
-    from unidev.hardware.cuda_driver import driver_cuda_version
+    from unidev.hardware.cuda import driver_cuda_version
     from unidev.support.build_cache import build_once
     from unidev.support.forking import fork_safe_lock
-    from unidev.support.nested import found_in
     from unidev.support.wording import kind_of
 
     __all__ = [
@@ -117,16 +115,14 @@ _NAMES = {
     "contract.launcher": "Ended Event Frame Job Launcher LauncherSpec Progress",
     "contract.layers": "Functions Layers",
     "contract.memory": "Extent Memory PeakCounter",
-    "contract.models": "Models Stored",
-    "contract.optimizer_states": "check_state",
+    "contract.models": "Models Stored check_state found_in",
     "contract.optional": "Unsupported part unsupported",
     "contract.probe": "Probe TransferExample",
     "contract.tracer": "Patches PlannedTransfer Recording Tracer",
     "contract.training_probe": "AutogradProbe ModelProbe",
-    "hardware.cuda_driver": "driver_cuda_version",
+    "hardware.cuda": "driver_cuda_version",
     "support.build_cache": "build_once",
     "support.forking": "fork_safe_lock",
-    "support.nested": "found_in",
     "support.wording": "kind_of",
 }
 HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}

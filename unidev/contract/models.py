@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.optional import optional
+from unidev.errors import CheckpointError
 from unidev.support.interrupts import held_interrupts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
@@ -263,3 +264,40 @@ class Models(ABC):
     Raises:
         CheckpointError: ``state`` is that of another optimizer; the optimizer is unchanged.
     """
+
+
+def check_state(
+    kind: str, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, Array]
+) -> None:
+    """Raise ``CheckpointError`` unless ``given`` has the names and shapes of this optimizer.
+
+    Args:
+        kind: the optimizer's class, for the message.
+        shapes: what the optimizer has, by name.
+        given: what was saved.
+    """
+    problems = [f"{name}: not in the file" for name in shapes.keys() - given.keys()]
+    problems += [f"{name}: not in this {kind}" for name in given.keys() - shapes.keys()]
+    problems += [
+        f"{name}: {given[name].shape} in the file, {shape} here"
+        for name, shape in shapes.items()
+        if name in given and given[name].shape != shape
+    ]
+    if problems:
+        raise CheckpointError(
+            f"the state is not that of this {kind}: {problems[0]}", problems=sorted(problems)
+        )
+
+
+def found_in(
+    value: Any, is_wanted: Callable[[Any], bool], name: str = ""
+) -> Iterator[tuple[str, Any]]:
+    """Each wanted object in nested dicts, lists and tuples, or ``value`` itself, with its name.
+
+    ``name`` is that of ``value``; keys and positions follow it, as in ``state.momentum.0``.
+    """
+    if isinstance(value, (dict, list, tuple)):
+        for key, child in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from found_in(child, is_wanted, f"{name}.{key}" if name else str(key))
+    elif is_wanted(value):
+        yield name, value

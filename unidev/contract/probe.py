@@ -94,7 +94,7 @@ class Probe(ABC):
         Raises:
             UnsupportedOperation: nothing reports it.
         """
-        from unidev.hardware.cuda_contexts import indices_with_context
+        from unidev.hardware.cuda import indices_with_context
 
         gpus = self.backend.device_count("gpu")
         return [self.backend.device("gpu", i) for i in indices_with_context() if i < gpus]

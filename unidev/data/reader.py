@@ -20,7 +20,7 @@ from unidev.errors import UnsupportedOperation
 from unidev.registry.loading import backend_of_namespace, loaded_backends
 from unidev.registry.scopes import inherited
 from unidev.support.interrupts import held_interrupts
-from unidev.tracing.inheritance import InheritedTraces
+from unidev.tracing.trace_transfers import InheritedTraces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -1,6 +1,6 @@
 """Why is there no GPU, or why is it not used?
 
-``machine`` and ``nvml`` gather facts; ``frameworks`` queries the frameworks in child processes. The
-rest are pure functions of these facts: ``*_causes`` derive findings from a
+``examination`` gathers the facts, and queries the frameworks in child processes. The rest are pure
+functions of these facts: ``*_causes`` derive findings from a
 :class:`~unidev.doctor.facts.Case`, ``diagnosis`` ranks them, ``document`` and ``text`` report them.
 """

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from unidev.doctor.facts import Case
-from unidev.doctor.frameworks import ask_frameworks
+from unidev.contract.installation import Build, Wheel
+from unidev.doctor.facts import Case, Framework
 from unidev.hardware.driver_process import driver_process
 from unidev.hardware.machine import read_machine
 from unidev.hardware.processes import this_process
-from unidev.registry.discovery import plugin_points
+from unidev.registry.discovery import EMBEDDED, plugin_points
+from unidev.registry.queries import ask_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from importlib.metadata import EntryPoint
 
     from unidev.support.child_processes import Interruption
+
+    Answer = dict[str, Any]
+
+_REAL = {"UNIDEV_SIMULATE": "0"}
+"""Queries the machine's own devices; simulated ones follow from the variable itself."""
+_LEFT_OUT = ("no framework", "disabled")
 
 
 class UnknownBackendError(LookupError):
@@ -40,3 +48,47 @@ def examine(
             )
         nvidia = driver.answer(timeout_s, stop)
     return Case(read_machine(environment, nvidia=nvidia), frameworks, this_process())
+
+
+def ask_frameworks(
+    backend: str | None, timeout_s: float, stop: Interruption
+) -> tuple[Framework, ...]:
+    """Every framework that is installed with its plugin, or only that of ``backend``.
+
+    NumPy, which has no GPUs, is included only by name.
+    """
+    answers = ask_plugins("installation", _points(backend), timeout_s, stop, _REAL)
+    found = [to_framework(each) for each in answers if each["state"] not in _LEFT_OUT]
+    if backend is None:
+        return tuple(found)
+    return tuple(each for each in found if each.backend == backend)
+
+
+def _points(backend: str | None) -> list[EntryPoint]:
+    points = list(plugin_points())
+    # An entry point usually has the backend's name; if not, query all and keep one.
+    named = [each for each in points if each.name == backend]
+    return named or [each for each in points if each.name != EMBEDDED]
+
+
+def to_framework(answer: Answer) -> Framework:
+    """The framework that a plugin's process reported."""
+    version = answer["framework_version"]
+    return Framework(
+        backend=answer["backend"] or answer["plugin"],
+        framework=answer["framework"] or answer["plugin"],
+        state=answer["state"],
+        version=None if version == "unknown" else version,
+        problem=answer["problem"],
+        build=to_build(answer.get("build")),
+        gpus_seen=answer.get("gpus_seen"),
+        said=answer["said"],
+    )
+
+
+def to_build(answer: Answer | None) -> Build | None:
+    """Convert a ``Build`` from JSON."""
+    if answer is None:
+        return None
+    lists = {name: tuple(answer[name]) for name in ("architectures", "missing")}
+    return Build(**{**answer, **lists, "wheels": tuple(Wheel(*each) for each in answer["wheels"])})

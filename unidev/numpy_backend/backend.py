@@ -35,7 +35,7 @@ class NumpyBackend(Backend):
     probe = part("unidev.numpy_backend.probe:NumpyProbe")
     models = part("unidev.numpy_backend.models:NumpyModels")
     layers = part("unidev.numpy_backend.nn.layers:NumpyLayers")
-    functions = part("unidev.numpy_backend.nn.functions:NumpyFunctions")
+    functions = part("unidev.numpy_backend.nn:NumpyFunctions")
     collectives = part("unidev.numpy_backend.collectives:NumpyCollectives")
     interop = part("unidev.numpy_backend.interop:NumpyInterop")
     tracer = part("unidev.numpy_backend.tracer:NumpyTracer")

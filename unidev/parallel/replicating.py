@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from unidev.errors import UnidevError, UnsupportedOperation
+from unidev.models.placing import backend_of_model, place_on
 from unidev.parallel.arguments import checked_devices, one_backend
 from unidev.parallel.packing import copied, copied_to, unrecorded
+from unidev.support.wording import kind_of
 from unidev.tensors.checks import check_same_device
 from unidev.tensors.classify import is_model
 from unidev.tensors.containers import Opened, replace_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, TypeVar
+    from typing import TypeVar
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
@@ -50,8 +53,6 @@ def replicate(tree_or_model: T, devices: Sequence[DeviceLike], /) -> list[T]:
     (True, False)
     """
     if is_model(tree_or_model):
-        from unidev.parallel.replicas import replicate_model
-
         return replicate_model(tree_or_model, devices)
     backend = one_backend(Opened(tree_or_model).tensors, "the container")
     targets = checked_devices(devices, backend)
@@ -87,3 +88,26 @@ def broadcast(tree: T, devices: Sequence[DeviceLike], /) -> list[T]:
 
 def _copier(device: Device) -> Callable[[Any, Backend], Any]:
     return lambda x, backend: copied(backend, "replicate", x, device)
+
+
+def replicate_model(model: Any, devices: Sequence[DeviceLike]) -> list[Any]:
+    """``replicate`` of a model; see there."""
+    backend = backend_of_model(model)
+    targets = checked_devices(devices, backend)
+    return [_copy_on(device, model, backend) for device in targets]
+
+
+def _copy_on(device: Device, model: Any, backend: Backend) -> Any:
+    try:
+        made = backend.models.copy(model)
+    except UnidevError:
+        raise
+    except Exception as error:  # copying runs code of every class in the model
+        reason = (str(error).strip() or repr(error)).splitlines()[0]
+        raise UnsupportedOperation(
+            f"a copy of this {kind_of(model)}",
+            f"its framework cannot make one ({type(error).__name__}: {reason}); "
+            "unidev.DataParallel(model, devices) needs no copy",
+        ) from error
+    place_on(device, made, None, backend, "replicate")
+    return made

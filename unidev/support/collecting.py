@@ -1,4 +1,4 @@
-"""Garbage collection, where an import makes hundreds of thousands of objects that all stay."""
+"""Pausing garbage collection: while a framework is imported, and while something is timed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def collection_paused() -> Iterator[None]:
     """A block in which no garbage is collected, in any thread.
 
-    While a framework is imported, the collector looks through what it has made so far again and
-    again, finds nothing, and takes up to a fifth of the import's time.
+    While a framework is imported, the collector looks again and again through the objects that it
+    has made so far, which all stay: that takes up to a fifth of the import's time.
     """
     if not gc.isenabled():
         yield

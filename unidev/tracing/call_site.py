@@ -1,25 +1,61 @@
-"""Finds the user's line: the innermost frame outside unidev and the frameworks."""
+"""Finds the user's line: the innermost frame outside unidev and the frameworks.
+
+IPython compiles a notebook's cell under the name of a file that does not exist.
+"""
 
 from __future__ import annotations
 
 import itertools
 import linecache
 import os
+import re
 import sys
 from inspect import CO_COROUTINE, CO_GENERATOR
 from typing import TYPE_CHECKING, NamedTuple
-
-from unidev.tracing.cells import CELL, cell_name
 
 if TYPE_CHECKING:
     from types import FrameType
 
     from unidev.contract.backend import Backend
 
+CELL = "In ["
+"""How the names of cells begin."""
+_IN_NAME = re.compile(r"<ipython-input-(\d+)-")
 _SITE = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 _RESUMED = CO_GENERATOR | CO_COROUTINE
 _numbers = itertools.count(1)
+
+
+def cell_name(file: str) -> str | None:
+    """``In [4]`` if ``file`` is IPython's name for the cell that it ran as number 4; else None.
+
+    The number is that of the latest run: a cell that runs again has the same file.
+    """
+    number = cell_number(file)
+    return None if number is None else f"{CELL}{number}]"
+
+
+def cell_number(file: str) -> int | None:
+    """4 if ``file`` is IPython's name for the cell that it ran as number 4; else None."""
+    if found := _IN_NAME.match(file):
+        return int(found[1])
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    compiler = getattr(shell, "compile", None)
+    # The public `format_code_name` gives the same as text, and older versions lack it.
+    number = getattr(compiler, "_filename_map", {}).get(file)
+    return number if isinstance(number, int) else None
+
+
+def running_cell() -> int | None:
+    """The number of the cell that runs now: the outermost on the stack; None: there is none."""
+    number, frame = None, sys._getframe(1)
+    while frame.f_back is not None:
+        frame = frame.f_back
+        found = cell_number(frame.f_code.co_filename)
+        number = number if found is None else found
+    return number
 
 
 class Line(NamedTuple):

@@ -8,7 +8,7 @@ from keyword import iskeyword
 from typing import TYPE_CHECKING
 
 from unidev.support.wording import shown
-from unidev.tracing.cells import running_cell
+from unidev.tracing.call_site import running_cell
 from unidev.tracing.trace_transfers import trace_transfers
 
 if TYPE_CHECKING:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from functools import partial
+from functools import cache, partial, wraps
 from threading import current_thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.backend import Unsupported
+from unidev.contract.tracer import Patches
 from unidev.errors import ScopeError, TransferForbiddenError, UnidevError
 from unidev.registry.discovery import backend_specs
 from unidev.registry.loading import load_backend
@@ -18,7 +19,6 @@ from unidev.support.wording import bytes_text
 from unidev.tracing import import_hook
 from unidev.tracing.advice import remedy, spoken
 from unidev.tracing.call_site import CallSites
-from unidev.tracing.gpu_queries import queries_of
 from unidev.tracing.trace import Trace, Transfer
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from unidev.tracing.transfer_guard import transfer_guard
 
     T = TypeVar("T")
+    from collections.abc import Iterator
 
 
 class _Begun(NamedTuple):
@@ -285,3 +286,35 @@ def close(recorder: Recorder) -> None:
     thread.recorder = None
     import_hook.stop()
     recorder.close()
+
+
+@cache
+def queries_of(backend: Backend) -> GpuQueries:
+    """The one of ``backend``, which all threads share."""
+    return GpuQueries(backend)
+
+
+class GpuQueries(Patches):
+    """The functions that ``Tracer.gpu_queries`` lists, replaced while a thread records."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__()
+        self._backend = backend
+
+    def replacements(self) -> Iterator[tuple[Any, str, Any]]:
+        """Each function, wrapped: an answer that there is no GPU is noted."""
+        for name, owner in self._backend.tracer.gpu_queries.items():
+            attribute = name.rpartition(".")[2]
+            if hasattr(owner, attribute):  # not in every version
+                yield owner, attribute, self._noting(getattr(owner, attribute), name)
+
+    def _noting(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        @wraps(function)
+        def asked(*arguments: Any, **options: Any) -> Any:
+            answer = function(*arguments, **options)
+            recorder = thread.recorder
+            if recorder is not None and not answer:
+                recorder.note_gpu_query(name, self._backend, sys._getframe(1))
+            return answer
+
+        return asked

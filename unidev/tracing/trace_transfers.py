@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 
 from unidev.errors import InvalidDataError
+from unidev.registry.observer import thread
 from unidev.support.arguments import non_negative_integer
 from unidev.support.wording import shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
+    from unidev.tracing.recorder import Recorder
     from unidev.tracing.trace import Trace
 
 
@@ -65,3 +67,33 @@ class trace_transfers:  # noqa: N801  used as a function, in a `with`
 
         trace = self._entered.pop() if self._entered else None
         leave(None if trace is None else trace.recorder, trace, "trace_transfers()")
+
+
+class InheritedTraces:
+    """The open traces and guards of a thread, for another that works for it.
+
+    Made in one thread; in a ``with`` in another, that thread records for the first.
+    Transfers there without a line of the user's count for the line that made this. It ends early
+    where the traces and guards of the first thread end.
+    """
+
+    def __init__(self) -> None:
+        self._parent = thread.recorder
+        self._own: Recorder | None = None
+        if self._parent is not None:
+            self._line = self._parent.lines.here()[0]
+
+    def __enter__(self) -> None:
+        if self._parent is None:
+            return
+        from unidev.tracing.recorder import join
+
+        own = self._own = join()
+        own.lines.elsewhere = self._line
+        own.traces, own.guards = self._parent.traces, self._parent.guards
+
+    def __exit__(self, *_exc_info: object) -> None:
+        from unidev.tracing.recorder import close
+
+        if self._own is not None and thread.recorder is self._own:
+            close(self._own)

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import unidev
 from unidev_tensorflow.deep_copy import eager as shortcut
-from unidev_tensorflow.deep_copy.gradient import register_gradient
+from unidev_tensorflow.deep_copy.public import register_gradient
 
 
 @pytest.fixture(params=["shortcut", "public"], autouse=True)

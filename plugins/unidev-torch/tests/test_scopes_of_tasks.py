@@ -4,7 +4,7 @@ import torch
 from turns import in_turns
 
 import unidev
-from unidev_torch import mode_stacks
+from unidev_torch import scopes
 
 
 def default() -> tuple[str, str]:
@@ -37,7 +37,7 @@ def test_torchs_default_is_that_of_the_task() -> None:
         own = (str(gpu.native), str(gpu))
         assert steps == [cpu, own, ("meta", ""), cpu, own, cpu]
     assert seen[2] == [cpu] * 6
-    assert mode_stacks.call_modes() == []
+    assert scopes.call_modes() == []
 
 
 def test_a_scope_outside_of_tasks_reaches_them_and_ends_after_them() -> None:
@@ -46,7 +46,7 @@ def test_a_scope_outside_of_tasks_reaches_them_and_ends_after_them() -> None:
         ((outer, inner, _, _, _, last),) = in_turns(inside(unidev.gpu(0)))
     assert (outer, last) == ((str(gpu.native), "gpu:1"),) * 2
     assert inner == (str(unidev.gpu(0).native), "gpu:0")
-    assert mode_stacks.call_modes() == []
+    assert scopes.call_modes() == []
 
 
 def test_a_compiled_function_runs_inside_a_tasks_block() -> None:

@@ -1,13 +1,22 @@
-"""From how a check ended to its outcome; and the errors that end one without pass or fail."""
+"""From how a check ended to its outcome; and the errors that end one without pass or fail.
+
+A backend declines an ability with ``unsupported(reason)`` in its place, whose every use raises
+``UnsupportedOperation``: such a check ends as unsupported.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from unidev.contract.backend import Unsupported
+from unidev.errors import UnsupportedOperation
+from unidev.registry.description import resolve
+
 if TYPE_CHECKING:
     from unidev.conformance.judging.expectations import Expectation
     from unidev.conformance.running.catalog import Check
+    from unidev.contract.backend import Backend
 
 _MOST_CHARACTERS = 5_000
 """A program of a few lines, with what it defines, fits."""
@@ -74,3 +83,25 @@ def _said(error: BaseException) -> str:
     notes = getattr(error, "__notes__", ())
     said = "\n".join([str(error) or "a bare assert", *notes])
     return said[:_MOST_CHARACTERS]
+
+
+def require_ability(backend: Backend, name: str) -> None:
+    """Return if ``backend`` has the ability.
+
+    Raises:
+        NotSupportedError: it declines.
+        AssertionError: it declines by an object that may do what it declines.
+    """
+    ability = resolve(backend, name)
+    if isinstance(ability, Unsupported):
+        if type(ability) is not Unsupported:
+            raise AssertionError(
+                f"{name} is declared unsupported ({ability.reason}) by a {type(ability).__name__}, "
+                "which may work: declare it with unidev.unsupported(reason)"
+            )
+        raise NotSupportedError(ability.reason, ability.link)
+    if name == "probe.allocated_bytes":  # the default uses the C library, and may decline then
+        try:
+            ability(backend.cpu)
+        except UnsupportedOperation as refusal:
+            raise NotSupportedError(refusal.reason, refusal.link) from refusal

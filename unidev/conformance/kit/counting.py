@@ -23,7 +23,7 @@ from unidev.conformance.kit.inputs.samples import BIG_BYTES, big
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from unidev.conformance.kit.evidence import Evidence
+    from unidev.conformance.kit.oracle import Evidence
     from unidev.contract.device import Device
     from unidev.contract.probe import Probe
 

@@ -9,8 +9,7 @@ from hypothesis import given
 
 import unidev
 from unidev.conformance.kit.inputs import drawing, samples, strategies
-from unidev.conformance.kit.inputs.examples import a_few
-from unidev.conformance.kit.inputs.strategies import Run
+from unidev.conformance.kit.inputs.strategies import Run, a_few
 from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:

@@ -1,5 +1,7 @@
 """The judge of copies: by the addresses of bytes, by writing, and by reading back.
 
+``Evidence`` is what a check has observed: extents, bytes, values, in a few lines of JSON.
+
 *Disjoint* means that no byte of the complete storage extents overlaps while both tensors are alive:
 freed addresses are reused, so the caller holds both tensors. An extent that is empty or has no
 address proves nothing, and is an error.
@@ -20,7 +22,6 @@ from unidev.conformance.judging.outcomes import InconclusiveError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.conformance.kit.evidence import Evidence
     from unidev.contract.backend import Extent
     from unidev.contract.device import Device
     from unidev.contract.probe import Probe
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 _SHOWN_BYTES = 32
 _ROUNDED_BYTES = 4096
 """A block of memory may be so much larger, or twice as large, as was asked for."""
+_MOST_ENTRIES = 8
+"""Of one name; those beyond are only counted."""
+_MOST_CHARACTERS = 200
 
 
 class Oracle:
@@ -192,3 +196,43 @@ def _difference(found: bytes, expected: bytes) -> str:
         f"{found[start : start + _SHOWN_BYTES].hex(' ', 4)} instead of "
         f"{expected[start : start + _SHOWN_BYTES].hex(' ', 4)}"
     )
+
+
+class Evidence:
+    """Collected while a check runs; goes into the report whatever the outcome."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, list[Any]] = {}
+        self._counts: dict[str, int] = {}
+        self._devices: dict[str, None] = {}
+
+    def add(self, name: str, value: object) -> None:
+        """Add ``value`` to the entries under ``name``."""
+        entries = self._entries.setdefault(name, [])
+        self._counts[name] = self._counts.get(name, 0) + 1
+        if len(entries) < _MOST_ENTRIES:
+            entries.append(_short(value))
+
+    def touch(self, *devices: Device) -> None:
+        """Record that the check used these devices."""
+        self._devices.update(dict.fromkeys(str(device) for device in devices))
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that the check used."""
+        return tuple(self._devices)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Names to values; ``… of`` gives the total if not all were kept."""
+        found: dict[str, Any] = {}
+        for name, entries in self._entries.items():
+            found[name] = entries[0] if self._counts[name] == 1 else entries
+            if self._counts[name] > len(entries):
+                found[f"{name}, first {len(entries)} of"] = self._counts[name]
+        return found
+
+
+def _short(value: object) -> object:
+    if isinstance(value, str) and len(value) > _MOST_CHARACTERS:
+        return value[:_MOST_CHARACTERS] + "…"
+    return value

@@ -7,12 +7,10 @@ from itertools import pairwise, permutations, product
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import unidev
-from unidev.conformance.judging.abilities import require_ability
-from unidev.conformance.judging.outcomes import NotApplicableError
+from unidev.conformance.judging.outcomes import NotApplicableError, require_ability
 from unidev.conformance.kit.counting import TOLERANCE_BYTES, Counter
-from unidev.conformance.kit.evidence import Evidence
 from unidev.conformance.kit.inputs import drawing, samples
-from unidev.conformance.kit.oracle import Oracle
+from unidev.conformance.kit.oracle import Evidence, Oracle
 from unidev.conformance.kit.subject import Refusal
 from unidev.conformance.kit.ways import ways
 from unidev.contract.backend import Unsupported
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
     from unidev.conformance.kit.ways import Way
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
+    from unidev.contract.hardware_probe import HardwareProbe
 
     Array = np.ndarray[Any, Any]
 
@@ -96,6 +95,17 @@ class Workbench:
         found = [device for device in self.devices if device.kind == "gpu"]
         if not found:
             raise NotApplicableError("there is no GPU in this configuration")
+        return found
+
+    def hardware_probe(self) -> HardwareProbe:
+        """The probe's part for real GPUs.
+
+        Raises:
+            NotApplicableError: there is none.
+        """
+        found = self.probe.hardware
+        if found is None:
+            raise NotApplicableError("the backend's probe has no part for real GPUs")
         return found
 
     def real_gpus(self) -> list[Device]:

@@ -79,7 +79,7 @@ def check(
     Args:
         required: whether a backend must pass it to conform.
         profile: the set that it belongs to; by default its folder in ``checks/``.
-        needs: abilities, as named in ``abilities.py``, that the check cannot do without.
+        needs: abilities, as ``registry.description`` names them, that the check cannot do without.
         also_in: other profiles that the check belongs to.
         over: what of the ``Workbench`` it goes through, such as ``devices`` or ``pairs``: the
             function is called with each device or pair, after the workbench.

@@ -8,7 +8,7 @@ import numpy as np
 
 from unidev.contract.layers import Layers
 from unidev.errors import InvalidDataError, NotATensorError, UnsupportedOperation
-from unidev.numpy_backend.nn.functions import avg_pool2d, conv2d, flatten, linear, max_pool2d, relu
+from unidev.numpy_backend.nn import avg_pool2d, conv2d, flatten, linear, max_pool2d, relu
 from unidev.numpy_backend.simulated_array import SimulatedArray
 from unidev.support.wording import kind_of
 from unidev.tensors.generator import draw

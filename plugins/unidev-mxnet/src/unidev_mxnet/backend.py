@@ -57,7 +57,7 @@ class MxnetBackend(Backend):
     models = part("unidev_mxnet.models:MxnetModels")
     autograd = part("unidev_mxnet.autograd:MxnetAutograd")
     layers = part("unidev_mxnet.nn.layers:MxnetLayers")
-    functions = part("unidev_mxnet.nn.functions:MxnetFunctions")
+    functions = part("unidev_mxnet.nn:MxnetFunctions")
     collectives = part("unidev_mxnet.collectives:MxnetCollectives")
     group_engine = part("unidev_mxnet.group.engine:MxnetEngine")
     installation = part("unidev_mxnet.installation:MxnetInstallation")

@@ -8,8 +8,7 @@ import numpy as np
 
 from unidev.contract import Autograd, fork_safe_lock
 from unidev_paddle.copying import move_cut
-from unidev_paddle.framework import paddle
-from unidev_paddle.refusals import check_eager
+from unidev_paddle.framework import check_eager, paddle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

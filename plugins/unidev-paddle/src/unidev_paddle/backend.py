@@ -23,8 +23,7 @@ from unidev_paddle.copying import (
     move_cut,
     sparse_parts,
 )
-from unidev_paddle.framework import core, paddle
-from unidev_paddle.refusals import check_eager, in_static_graph, not_dense, symbolic
+from unidev_paddle.framework import check_eager, core, in_static_graph, not_dense, paddle, symbolic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -54,7 +53,7 @@ class PaddleBackend(Backend):
     models = part("unidev_paddle.models:PaddleModels")
     autograd = part("unidev_paddle.autograd:PaddleAutograd")
     layers = part("unidev_paddle.nn.layers:PaddleLayers")
-    functions = part("unidev_paddle.nn.functions:PaddleFunctions")
+    functions = part("unidev_paddle.nn:PaddleFunctions")
     collectives = part("unidev_paddle.collectives:PaddleCollectives")
     group_engine = part("unidev_paddle.group.engine:PaddleEngine")
     installation = part("unidev_paddle.installation:PaddleInstallation")

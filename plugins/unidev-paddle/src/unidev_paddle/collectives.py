@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.contract import Collectives
+from unidev_paddle.framework import not_dense
 from unidev_paddle.importing import import_paddle
-from unidev_paddle.refusals import not_dense
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

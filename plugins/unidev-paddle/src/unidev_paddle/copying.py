@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from unidev.errors import UnsupportedOperation
-from unidev_paddle.framework import paddle
-from unidev_paddle.refusals import not_dense
+from unidev_paddle.framework import not_dense, paddle
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,10 +1,48 @@
-"""Paddle, imported by ``import_paddle``: what all other modules take it from."""
+"""Paddle, imported by ``import_paddle``, as all other modules take it.
+
+And errors raised where Paddle would crash, or give a wrong answer.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from unidev.errors import UnsupportedOperation
 from unidev_paddle.importing import import_paddle
 
 paddle: Any = import_paddle()
 core: Any = paddle.base.core
+
+
+def check_eager(operation: str) -> None:
+    """Raise ``in_static_graph`` while a static graph is being built."""
+    if not paddle.in_dynamic_mode():
+        raise in_static_graph(operation)
+
+
+def in_static_graph(operation: str) -> UnsupportedOperation:
+    """Also for tensors of the dynamic graph: Paddle's own calls on them then crash the process."""
+    return UnsupportedOperation(
+        operation,
+        "Paddle is building a static graph, where tensors have no memory yet: call "
+        "paddle.disable_static() first, or call this outside the function passed to to_static",
+    )
+
+
+def symbolic(x: Any) -> UnsupportedOperation:
+    """The error for a variable of a graph that is being built."""
+    return UnsupportedOperation(
+        "finding the device of a symbolic variable",
+        f"a graph is being built, and {type(x).__name__} has no memory until it runs",
+    )
+
+
+def not_dense(x: Any) -> UnsupportedOperation:
+    """The error for a tensor that is more than one piece of memory."""
+    if x.is_dist():
+        kind, remedy = "distributed", "it is spread over devices; x._local_value() is this one's"
+    elif x.is_selected_rows():
+        kind, remedy = "SelectedRows", "it is several tensors, meant for Paddle's optimizers"
+    else:
+        kind, remedy = "sparse", "it is several tensors: use x.to_dense(), or x.values()"
+    return UnsupportedOperation(f"this, for a {kind} tensor,", remedy)

@@ -10,13 +10,11 @@ import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.contract import Backend, part, unsupported
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
-from unidev_tensorflow.containers import CONTAINERS
+from unidev_tensorflow.containers import CONTAINERS, LOADERS, batches_of
 from unidev_tensorflow.copying import check_placed, copy_plain
 from unidev_tensorflow.deep_copy.eager import DTYPES, NOT_INITIALIZED, eager_constant, eager_copy
-from unidev_tensorflow.deep_copy.gradient import register_gradient
-from unidev_tensorflow.deep_copy.public import copied
+from unidev_tensorflow.deep_copy.public import copied, register_gradient
 from unidev_tensorflow.devices import LocalDevices
-from unidev_tensorflow.loaders import LOADERS, batches_of
 from unidev_tensorflow.memory.extents import extents, host_array
 from unidev_tensorflow.scopes import NativeScope
 from unidev_tensorflow.tensors import (
@@ -50,8 +48,8 @@ class TensorFlowBackend(Backend):
     probe = part("unidev_tensorflow.probe:TensorFlowProbe")
     models = part("unidev_tensorflow.models:TensorFlowModels")
     autograd = part("unidev_tensorflow.autograd:TensorFlowAutograd")
-    layers = part("unidev_tensorflow.nn.keras_there:make_layers")
-    functions = part("unidev_tensorflow.nn.functions:TensorFlowFunctions")
+    layers = part("unidev_tensorflow.nn:make_layers")
+    functions = part("unidev_tensorflow.nn:TensorFlowFunctions")
     collectives = part("unidev_tensorflow.collectives:TensorFlowCollectives")
     group_engine = part("unidev_tensorflow.group.engine:TensorFlowEngine")
     interop = part("unidev_tensorflow.memory.interop:TensorFlowInterop")

@@ -1,7 +1,8 @@
-"""TensorFlow's own containers of tensors: ``tf.TensorArray``."""
+"""TensorFlow's own containers: of tensors, ``tf.TensorArray``; of batches, ``tf.data``."""
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,9 @@ from tensorflow.python.util import tf_should_use  # type: ignore[import-untyped]
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+LOADERS: tuple[type, ...] = (tf.data.Dataset, tf.data.Iterator)
 
 
 def _apart(array: Any) -> tuple[list[Any], Any]:
@@ -56,3 +59,23 @@ CONTAINERS = MappingProxyType(
     dict.fromkeys((tf.TensorArray, _class_in_wrapper(tf.TensorArray)), (_apart, _together))
 )
 """By class, functions as for ``register_container``."""
+
+
+def batches_of(loader: Any) -> Iterator[Any]:
+    """The batches of a dataset, or those left of its iterator, without an error at the end.
+
+    ``next`` learns of the end by an operation that fails. When one fails, TensorFlow aborts what
+    the operations of all threads meet by, and one that is at work on another device at that moment
+    fails with the same error: a step on ``GPU:0``, with "End of sequence". So only as many batches
+    are asked for by ``next`` as there are, and more, if that is not known, as optional ones.
+    """
+    iterator: Iterator[Any] = iter(loader)
+    known = int(loader.cardinality()) if isinstance(loader, tf.data.Dataset) else 0
+    if known == tf.data.INFINITE_CARDINALITY:
+        return iterator
+    return chain(islice(iterator, max(known, 0)), _until_empty(iterator))
+
+
+def _until_empty(iterator: Any) -> Iterator[Any]:
+    while (found := iterator.get_next_as_optional()).has_value():
+        yield found.get_value()

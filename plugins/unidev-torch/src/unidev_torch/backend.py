@@ -12,8 +12,8 @@ import torch
 from unidev.contract import Backend, Extent, Memory, part
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_torch import accelerator, tensors
+from unidev_torch.accelerator import TorchCopyStream
 from unidev_torch.containers import CONTAINERS
-from unidev_torch.copy_stream import TorchCopyStream
 from unidev_torch.scopes import NativeScope
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class TorchBackend(Backend):
     models = part("unidev_torch.models:TorchModels")
     autograd = part("unidev_torch.autograd:TorchAutograd")
     layers = part("unidev_torch.nn.layers:TorchLayers")
-    functions = part("unidev_torch.nn.functions:TorchFunctions")
+    functions = part("unidev_torch.nn:TorchFunctions")
     collectives = part("unidev_torch.collectives:TorchCollectives")
     group_engine = part("unidev_torch.group.engine:TorchEngine")
     installation = part("unidev_torch.installation:TorchInstallation")

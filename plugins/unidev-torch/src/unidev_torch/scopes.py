@@ -1,4 +1,9 @@
-"""Torch's default device in a block: of the thread, or of the asynchronous task that entered it."""
+"""Torch's default device in a block: of the thread, or of the asynchronous task that entered it.
+
+Torch has two stacks of modes in each thread: for public functions, and for operators. Its own
+``with`` removes whatever is innermost, and sets flags of the process, which torch.compile reads and
+which two threads can leave set for good. So modes are pushed and removed here.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +12,46 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import overrides
+from torch.utils import _python_dispatch as dispatching
 from torch.utils._device import DeviceContext, _device_constructors
-
-from unidev_torch import mode_stacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+push_call_mode: Callable[[Any], None] = overrides._push_mode
+push_operator_mode: Callable[[Any], None] = dispatching._push_mode
 _of_task: ContextVar[tuple[object, ...]] = ContextVar("unidev_torch.scopes", default=())
 """The modes that this task has entered, or that were open where it was created."""
+
+
+def call_modes() -> list[Any]:
+    """The modes for public functions, innermost last."""
+    modes: list[Any] = overrides._get_current_function_mode_stack()  # type: ignore[no-untyped-call]
+    return modes
+
+
+def remove_call_mode(mode: object) -> None:
+    """Remove ``mode``, even from under others that stay."""
+    _remove(mode, call_modes(), overrides._pop_mode, push_call_mode)
+
+
+def remove_operator_mode(mode: object) -> None:
+    """Remove ``mode``, even from under others that stay."""
+    stack = dispatching._get_current_dispatch_mode_stack()
+    _remove(mode, stack, dispatching._pop_mode, push_operator_mode)
+
+
+def _remove(
+    mode: object, stack: list[Any], pop: Callable[[], Any], push: Callable[[Any], None]
+) -> None:
+    if all(each is not mode for each in stack):  # somebody has popped it, or torch is running it
+        return
+    above = []
+    while (top := pop()) is not mode:
+        above.append(top)
+    for other in reversed(above):
+        push(other)
 
 
 class NativeScope:
@@ -27,12 +63,12 @@ class NativeScope:
         self._mode = (_OfTask if self.follows_tasks else DeviceContext)(device)
 
     def __enter__(self) -> None:
-        mode_stacks.push_call_mode(self._mode)
+        push_call_mode(self._mode)
         if self.follows_tasks:
             _of_task.set((*_of_task.get(), self._mode))
 
     def __exit__(self, *exc_info: object) -> None:
-        mode_stacks.remove_call_mode(self._mode)
+        remove_call_mode(self._mode)
         if self.follows_tasks:
             _of_task.set(tuple(each for each in _of_task.get() if each is not self._mode))
 
@@ -44,7 +80,7 @@ class _OfTask(DeviceContext):
     def device(self) -> torch.device:
         """Read by ``torch.get_default_device``, from the innermost mode: this task's default."""
         own = _of_task.get()
-        for mode in reversed(mode_stacks.call_modes()):
+        for mode in reversed(call_modes()):
             if isinstance(mode, _OfTask):
                 if mode in own:
                     return mode._own_device

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import unidev
 from unidev import nn
 from unidev.conformance.judging.outcomes import NotApplicableError
-from unidev.conformance.kit.real_gpus import hardware_probe
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def test_trace_is_what_the_profiler_records(bench: Workbench) -> None:
     The tensors of a model are one transfer in a trace, and several for the profiler.
     """
     gpu = bench.real_gpus()[0]
-    probe = hardware_probe(bench)
+    probe = bench.hardware_probe()
     if not probe.recorded(lambda: unidev.copy_to(unidev.zeros(1024), gpu)):
         raise NotApplicableError("the profiler records no copies here")
     for name, work in {**_work(gpu), **probe.readings(gpu)}.items():

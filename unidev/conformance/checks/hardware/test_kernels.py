@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unidev.conformance.kit.processes.fresh import run_fresh
-from unidev.conformance.kit.real_gpus import hardware_probe
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ _OTHERS = (
 def test_failure_is_reported(bench: Workbench) -> None:
     """The first call that waits for a GPU reports work that failed there, as unidev's error."""
     gpu = str(bench.real_gpus()[0])
-    hardware_probe(bench)
+    bench.hardware_probe()
     for call in (*_WAITING, *_OTHERS):  # in a process each: afterwards the GPU is lost to it
         found = run_fresh(_FAIL, backend=bench.backend.name, arguments=(gpu, call))
         bench.evidence.add("reported", f"{call}: {found}")

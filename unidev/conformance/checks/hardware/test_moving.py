@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import unidev
-from unidev.conformance.kit.real_gpus import hardware_probe
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ _STEPS = 4
 @check(required=True, needs=("models",), over="real_gpus")
 def test_while_it_trains(bench: Workbench, gpu: Device) -> None:
     """A model that moves with its optimizer trains on like a twin that stays on the CPU."""
-    for name, make in hardware_probe(bench).trainings().items():
+    for name, make in bench.hardware_probe().trainings().items():
         _check_moves(bench, f"{name} on {gpu}", make, gpu)
 
 

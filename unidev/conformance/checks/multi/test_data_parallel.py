@@ -17,8 +17,7 @@ from hypothesis import example, given
 import unidev
 from unidev import nn
 from unidev.conformance.kit.inputs import trees
-from unidev.conformance.kit.inputs.examples import a_couple
-from unidev.conformance.kit.inputs.strategies import from_seed, pick, some
+from unidev.conformance.kit.inputs.strategies import a_couple, from_seed, pick, some
 from unidev.conformance.kit.models import neural
 from unidev.conformance.kit.models.differentiating import times, total
 from unidev.conformance.kit.models.held_models import HeldModel, holdable, one_of_each

@@ -15,8 +15,7 @@ from hypothesis import example, given
 import unidev
 from unidev.conformance.kit.current import check_stays
 from unidev.conformance.kit.inputs import samples, trees
-from unidev.conformance.kit.inputs.examples import a_few
-from unidev.conformance.kit.inputs.strategies import from_seed, pick, some
+from unidev.conformance.kit.inputs.strategies import a_few, from_seed, pick, some
 from unidev.conformance.kit.inputs.trees import Leaf, Tree
 from unidev.conformance.kit.reductions import OPERATIONS, check_numbers, corners, reducible
 from unidev.conformance.running.catalog import check

@@ -16,8 +16,7 @@ from hypothesis import example, given
 
 import unidev
 from unidev.conformance.kit.inputs import samples, trees
-from unidev.conformance.kit.inputs.examples import a_few
-from unidev.conformance.kit.inputs.strategies import from_seed, pick, some
+from unidev.conformance.kit.inputs.strategies import a_few, from_seed, pick, some
 from unidev.conformance.kit.inputs.trees import Leaf, Tree
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported

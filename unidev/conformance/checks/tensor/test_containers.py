@@ -28,8 +28,7 @@ from unidev.conformance.kit.inputs.containers import (
     objects_with,
     objects_without,
 )
-from unidev.conformance.kit.inputs.examples import a_handful
-from unidev.conformance.kit.inputs.strategies import Leaf
+from unidev.conformance.kit.inputs.strategies import Leaf, a_handful
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from hypothesis import given
 import unidev
 from unidev.conformance.kit.inputs import samples, strategies
 from unidev.conformance.kit.inputs.drawing import CONTIGUOUS
-from unidev.conformance.kit.inputs.examples import a_handful
+from unidev.conformance.kit.inputs.strategies import a_handful
 from unidev.conformance.kit.specials import check_references, check_specials
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported

@@ -17,7 +17,7 @@ import unidev
 from unidev.conformance.kit.current import ENDS, check_ends, defaults, suspended_within
 from unidev.conformance.kit.filling import check_filled
 from unidev.conformance.kit.inputs import samples, strategies
-from unidev.conformance.kit.inputs.examples import a_handful
+from unidev.conformance.kit.inputs.strategies import a_handful
 from unidev.conformance.kit.oracle import overlapping_bytes, shown
 from unidev.conformance.kit.specials import check_unreadable
 from unidev.conformance.kit.storages import check_storages

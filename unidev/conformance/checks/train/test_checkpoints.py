@@ -15,9 +15,8 @@ from hypothesis import example, given
 import unidev
 from unidev import nn
 from unidev.conformance.kit.inputs import trees
-from unidev.conformance.kit.inputs.examples import a_couple, a_few
 from unidev.conformance.kit.inputs.samples import counting
-from unidev.conformance.kit.inputs.strategies import from_seed, pick, some
+from unidev.conformance.kit.inputs.strategies import a_couple, a_few, from_seed, pick, some
 from unidev.conformance.kit.inputs.trees import Leaf, Tree
 from unidev.conformance.kit.models.layered import IMAGES, called, check_close, glorot, made_on
 from unidev.conformance.kit.models.sample_models import Sample

@@ -12,8 +12,7 @@ import numpy as np
 from hypothesis import example, given
 
 import unidev
-from unidev.conformance.kit.inputs.examples import a_handful
-from unidev.conformance.kit.inputs.strategies import from_seed, pick, some
+from unidev.conformance.kit.inputs.strategies import a_handful, from_seed, pick, some
 from unidev.conformance.kit.models.differentiating import (
     after_gradients,
     check_gradient,

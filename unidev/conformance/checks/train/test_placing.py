@@ -17,8 +17,7 @@ import unidev
 from unidev.conformance.judging.outcomes import NotApplicableError
 from unidev.conformance.kit.current import check_stays
 from unidev.conformance.kit.inputs import trees
-from unidev.conformance.kit.inputs.examples import a_couple
-from unidev.conformance.kit.inputs.strategies import from_seed, some
+from unidev.conformance.kit.inputs.strategies import a_couple, from_seed, some
 from unidev.conformance.kit.models.held_models import HeldModel, holdable, one_of_each
 from unidev.conformance.kit.models.sample_models import INPUT, Sample
 from unidev.conformance.kit.oracle import overlapping_bytes, shown

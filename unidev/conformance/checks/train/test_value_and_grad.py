@@ -11,8 +11,7 @@ import numpy as np
 from hypothesis import example, given
 
 import unidev
-from unidev.conformance.kit.inputs.examples import a_few
-from unidev.conformance.kit.inputs.strategies import from_seed, pick
+from unidev.conformance.kit.inputs.strategies import a_few, from_seed, pick
 from unidev.conformance.kit.inputs.trees import numbers_in
 from unidev.conformance.kit.models.differentiating import (
     check_gradient,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from unidev.conformance.kit.inputs import samples
@@ -23,6 +24,21 @@ if TYPE_CHECKING:
     Random = np.random.Generator
 
 T = TypeVar("T")
+a_handful = settings(
+    max_examples=15,
+    derandomize=True,
+    database=None,
+    deadline=None,  # a first call may build or compile something
+    report_multiple_bugs=False,
+    phases=(Phase.explicit, Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)
+
+a_few = settings(a_handful, max_examples=5, phases=(Phase.explicit, Phase.generate))
+"""For cases of many tensors: no shrinking either, since a message names the tensor."""
+
+a_couple = settings(a_few, max_examples=2)
+"""For those that are judged on each device, or beside examples that are always met."""
 
 
 def _generator(bits: tuple[bool, ...]) -> Random:

@@ -10,13 +10,14 @@ from mxnet.gluon import Block, HybridBlock, Parameter  # type: ignore[import-unt
 
 from unidev import UnsupportedOperation
 from unidev.contract import Models, Stored
-from unidev_mxnet.models import optimizer_state
 from unidev_mxnet.models.optimizers import (
     TrainerPart,
     TrainerTwin,
     check_trainer,
     exchange_trainers,
+    load_state,
     state_arrays,
+    state_of,
     trainer_parts,
 )
 from unidev_mxnet.models.swap import (
@@ -217,7 +218,7 @@ class MxnetModels(Models):
 
     def optimizer_state(self, optimizer: Any) -> Mapping[str, Array]:
         """The state of a Trainer's updater, as named arrays."""
-        return optimizer_state.state_of(optimizer)
+        return state_of(optimizer)
 
     def load_optimizer_state(
         self,
@@ -226,7 +227,7 @@ class MxnetModels(Models):
         state: Mapping[str, Array],
     ) -> None:
         """Creates the states that are missing, and writes to them."""
-        optimizer_state.load_state(optimizer, state)
+        load_state(optimizer, state)
 
 
 def _all_parameters(model: Model) -> Iterator[tuple[str, Parameter]]:

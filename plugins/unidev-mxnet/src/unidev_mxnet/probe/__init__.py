@@ -27,8 +27,8 @@ class MxnetProbe(Probe):
     deleted = unsupported("MXNet does not free an array that is in use")
     side_stream = unsupported("MXNet's engine puts work into streams of its own")
 
-    autograd = part("unidev_mxnet.probe.autograd:MxnetAutogradProbe")
-    models = part("unidev_mxnet.probe.models:MxnetModelProbe")
+    autograd = part("unidev_mxnet.probe.training:MxnetAutogradProbe")
+    models = part("unidev_mxnet.probe.training:MxnetModelProbe")
 
     def make(self, array: Array, device: Device) -> Any:
         """``mx.np.array``."""

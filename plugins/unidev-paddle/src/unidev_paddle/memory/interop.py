@@ -6,8 +6,7 @@ from typing import Any
 
 from unidev.contract import Exported, Interop
 from unidev.errors import UnsupportedOperation
-from unidev_paddle.framework import paddle
-from unidev_paddle.refusals import check_eager, not_dense
+from unidev_paddle.framework import check_eager, not_dense, paddle
 
 _to_dlpack = paddle.utils.dlpack.to_dlpack
 _HAS_VERSIONS = hasattr(paddle.base.core.DenseTensor, "_to_dlpack_versioned")

@@ -8,9 +8,8 @@ import numpy as np
 
 from unidev.contract import Models, Stored
 from unidev.errors import UnsupportedOperation
-from unidev_paddle.framework import paddle
-from unidev_paddle.models import optimizer_state
-from unidev_paddle.models.optimizers import state_of
+from unidev_paddle.framework import check_eager, paddle
+from unidev_paddle.models import optimizers
 from unidev_paddle.models.swap import Part, Twin, parts_of, swap
 from unidev_paddle.models.tree import (
     STATISTICS,
@@ -23,7 +22,6 @@ from unidev_paddle.models.tree import (
     unique_entries,
     unique_layers,
 )
-from unidev_paddle.refusals import check_eager
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -69,7 +67,7 @@ class PaddleModels(Models):
                     "it is several tensors: replace it with a dense one",
                 )
             self.backend.device_of(x)  # raises if its memory is gone
-        state = [] if optimizer is None else _state_of(optimizer, tensors)
+        state = [] if optimizer is None else _moving_state(optimizer, tensors)
         return parts_of([*tensors.values(), *_flat_weights(model), *state])
 
     def is_on(self, part: Part, device: Device) -> bool:
@@ -160,7 +158,7 @@ class PaddleModels(Models):
 
     def optimizer_state(self, optimizer: Any) -> Mapping[str, Array]:
         """Accumulators, master weights and the learning rate."""
-        return optimizer_state.state_of(optimizer)
+        return optimizers.state_of(optimizer)
 
     def load_optimizer_state(
         self,
@@ -169,7 +167,7 @@ class PaddleModels(Models):
         state: Mapping[str, Array],
     ) -> None:
         """Creates the accumulators that are missing, and writes to them."""
-        optimizer_state.load_state(optimizer, state)
+        optimizers.load_state(optimizer, state)
 
 
 def _check_single(model: Layer) -> None:
@@ -182,9 +180,9 @@ def _check_single(model: Layer) -> None:
             )
 
 
-def _state_of(optimizer: Any, tensors: Mapping[str, Tensor]) -> list[Tensor]:
+def _moving_state(optimizer: Any, tensors: Mapping[str, Tensor]) -> list[Tensor]:
     names = {x.name for x in tensors.values()}
-    return [x for x in state_of(optimizer, names) if x._is_initialized()]
+    return [x for x in optimizers.moving_tensors(optimizer, names) if x._is_initialized()]
 
 
 def _flat_weights(model: Layer) -> Iterator[Tensor]:

@@ -1,20 +1,25 @@
-"""The tensors of a Paddle optimizer besides the parameters."""
+"""Paddle's optimizers: their tensors that move with a model, their state as named arrays."""
 
 from __future__ import annotations
 
+import numbers
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract import found_in, kind_of
+import numpy as np
+
+from unidev.contract import check_state, found_in, kind_of
 from unidev.errors import UnsupportedOperation
 from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Set
+    from collections.abc import Iterator, Mapping, Set
 
-    Tensor = Any
+    from unidev.contract import Array, Tensor
+
+_RATE = "learning_rate"
 
 
-def state_of(optimizer: Any, names: Set[str]) -> Iterator[Tensor]:
+def moving_tensors(optimizer: Any, names: Set[str]) -> Iterator[Tensor]:
     """The optimizer's tensors for the parameters of these names, and its learning rate.
 
     The learning rate is included because a step moves parameters from the CPU to its device. It
@@ -46,7 +51,7 @@ def state_of(optimizer: Any, names: Set[str]) -> Iterator[Tensor]:
         yield from (x for _, x in found_in(state, paddle.is_tensor))
     inner = getattr(optimizer, "inner_optimizer", None)  # paddle.incubate's LookAhead has one
     if inner is not None:
-        yield from state_of(inner, names)
+        yield from moving_tensors(inner, names)
 
 
 def parameters_of(optimizer: Any) -> Iterator[Tensor]:
@@ -56,3 +61,87 @@ def parameters_of(optimizer: Any) -> Iterator[Tensor]:
             yield from item["params"]
         else:
             yield item
+
+
+def state_of(optimizer: Any) -> dict[str, Array]:
+    """By ``CLASS.PARAMETER.NAME``, and ``CLASS.learning_rate`` or ``CLASS.schedule.NAME``.
+
+    Paddle's own names count all that was ever made in the process.
+
+    Raises:
+        UnsupportedOperation: it is not one of ``paddle.optimizer``, or keeps its state otherwise.
+    """
+    _check(optimizer)
+    found = {name: _array(x) for name, x in _tensors(optimizer).items()}
+    return found | {name: np.array(value) for name, value in _numbers(optimizer).items()}
+
+
+def load_state(optimizer: Any, given: Mapping[str, Array]) -> None:
+    """Write to the accumulators, which are created for the parameters that have some.
+
+    Raises:
+        CheckpointError: it is of another optimizer, or of other parameters.
+    """
+    _check(optimizer)
+    kind = type(optimizer).__name__
+    words = [name.split(".") for name in given]
+    trained = {int(each[1]) for each in words if each[0] == kind and each[1].isdecimal()}
+    block = paddle.static.default_main_program().global_block()
+    parameters = list(parameters_of(optimizer))
+    missing = [x for position, x in enumerate(parameters) if position in trained]
+    optimizer._create_accumulators(block, missing)
+    tensors, settings = _tensors(optimizer), _numbers(optimizer)
+    shapes = {name: tuple(x.shape) for name, x in tensors.items()}
+    check_state(kind, shapes | dict.fromkeys(settings, ()), given)
+    for name, x in tensors.items():
+        x.set_value(paddle.to_tensor(given[name], place=x.place).astype(x.dtype))
+    values = {name: type(old)(given[name].item()) for name, old in settings.items()}
+    rate = values.pop(f"{kind}.{_RATE}", None)
+    if rate is not None:
+        optimizer.set_lr(rate)
+    if values:
+        schedule = optimizer._learning_rate
+        new = {name.rpartition(".")[2]: value for name, value in values.items()}
+        schedule.set_state_dict({**schedule.state_dict(), **new})
+
+
+def _check(optimizer: Any) -> None:
+    inner = getattr(optimizer, "inner_optimizer", None)
+    is_plain = isinstance(optimizer, paddle.optimizer.Optimizer) and inner is None
+    if not is_plain or isinstance(optimizer, paddle.optimizer.LBFGS):
+        raise UnsupportedOperation(
+            f"a checkpoint of a {kind_of(optimizer)}",
+            "its state is not in accumulators, as that of Adam or Momentum is",
+        )
+
+
+def _tensors(optimizer: Any) -> dict[str, Tensor]:
+    """Accumulators and master weights, by the positions of their parameters."""
+    kind, found = type(optimizer).__name__, {}
+    masters = optimizer._master_weights
+    for position, parameter in enumerate(parameters_of(optimizer)):
+        master = masters.get(parameter.name)
+        if master is not None:
+            found[f"{kind}.{position}.master"] = master
+        own = parameter.name if master is None else master.name
+        for name, tensors in optimizer._accumulators.items():
+            if own in tensors:
+                found[f"{kind}.{position}.{name}"] = tensors[own]
+    return found
+
+
+def _numbers(optimizer: Any) -> dict[str, Any]:
+    kind, rate = type(optimizer).__name__, optimizer._learning_rate
+    if isinstance(rate, numbers.Real):
+        return {f"{kind}.{_RATE}": float(rate)}
+    return {
+        f"{kind}.schedule.{name}": value
+        for name, value in rate.state_dict().items()
+        if isinstance(value, numbers.Real)
+    }
+
+
+def _array(x: Tensor) -> Array:
+    """New memory; bfloat16 as float32, which holds the same numbers."""
+    wide = x.astype("float32") if x.dtype == paddle.bfloat16 else x
+    return np.array(wide.numpy())

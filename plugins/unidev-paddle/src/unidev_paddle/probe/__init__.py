@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class PaddleProbe(Probe):
     """Probe of the Paddle backend."""
 
-    autograd = part("unidev_paddle.probe.autograd:PaddleAutogradProbe")
-    models = part("unidev_paddle.probe.models:PaddleModelProbe")
+    autograd = part("unidev_paddle.probe.training:PaddleAutogradProbe")
+    models = part("unidev_paddle.probe.training:PaddleModelProbe")
     side_stream = part("unidev_paddle.probe:side_stream_of")
 
     def make(self, array: Array, device: Device) -> Tensor:

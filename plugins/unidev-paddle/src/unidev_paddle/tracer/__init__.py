@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.contract import Tracer
 from unidev_paddle.importing import import_paddle
-from unidev_paddle.tracer.patches import PaddlePatches
-from unidev_paddle.tracer.recording import recording
+from unidev_paddle.tracer.patches import PaddlePatches, recording
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

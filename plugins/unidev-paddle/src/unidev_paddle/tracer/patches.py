@@ -1,15 +1,15 @@
-"""Which attributes of Paddle's are replaced while a scope is open in any thread."""
+"""The scopes of each thread, and the attributes of Paddle's that are replaced while one is open."""
 
 from __future__ import annotations
 
 import sys
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract import Patches
+from unidev.contract import Patches, Recording
 from unidev_paddle.framework import core, paddle
 from unidev_paddle.tracer.operations import by_index, by_operation, by_operator
 from unidev_paddle.tracer.readings import Calls
-from unidev_paddle.tracer.recording import recording
 from unidev_paddle.tracer.transfers import Sight
 
 if TYPE_CHECKING:
@@ -32,6 +32,43 @@ _OPERATORS = (
 _PACKAGES = ("paddle", "unidev_paddle")
 _ELSEWHERE = ("paddle._pir_ops", "paddle.base.libpaddle")
 """Modules whose operations are for static graphs only, and Paddle's own list of them."""
+
+
+class PaddleRecording(Recording):
+    """Keeps the last error that a ``begin`` raised."""
+
+    error: BaseException | None = None
+
+    def refused(self, error: BaseException) -> None:
+        """See ``Recording``."""
+        self.error = error
+
+    def wrap_engine(
+        self, function: Callable[..., Any], errors: tuple[type[Exception], ...]
+    ) -> Callable[..., Any]:
+        """A replacement for a function that runs the graph backwards.
+
+        Paddle's engine turns an error of a Python function in the graph into an ``OSError``: the
+        replacement raises the original error of a ``begin`` instead.
+        """
+
+        @wraps(function)
+        def wrapper(*arguments: Any, **options: Any) -> Any:
+            self.error = None
+            try:
+                return function(*arguments, **options)
+            except errors as error:
+                refused = self.error
+                if refused is None or refused is error:
+                    raise
+                raise refused from None
+            finally:
+                self.error = None
+
+        return wrapper
+
+
+recording = PaddleRecording()
 
 
 class PaddlePatches(Patches):

@@ -1,4 +1,4 @@
-"""Copies of an eager tensor by TensorFlow's public operations."""
+"""Copies of an eager tensor by TensorFlow's public operations, and their gradient."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from unidev_tensorflow.deep_copy.eager import (
     home_of,
     is_on_host,
 )
+from unidev_tensorflow.tensors import EAGER
 
 
 def copied(x: Any, name: str) -> Any:
@@ -82,3 +83,28 @@ def gathered(x: Any) -> Any:
         # from NumPy, which copies.
         return tf.constant(x.numpy(), dtype=x.dtype)
     return tf.reshape(made, tf.shape(x))
+
+
+def register_gradient() -> None:
+    """Register the gradient of ``DeepCopy``, once per process: the identity, except for the device.
+
+    It serves tapes, tf.function, higher orders and, since TensorFlow derives it from there, forward
+    mode. A gradient that is registered already is kept.
+    """
+    try:
+        tf.RegisterGradient("DeepCopy")(_gradient)
+    except KeyError as error:
+        if "DeepCopy" not in str(error):
+            raise
+
+
+def _gradient(operation: Any, upstream: Any) -> Any:
+    """``upstream``, copied back to the source's device; unknown while a graph is traced.
+
+    TensorFlow computes gradients in the scope in which they are requested.
+    """
+    (x,) = operation.inputs
+    eager = isinstance(x, EAGER) and isinstance(upstream, EAGER)
+    if not eager or x.device == upstream.device:
+        return upstream
+    return copied(upstream, x.device)

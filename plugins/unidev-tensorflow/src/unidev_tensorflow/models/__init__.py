@@ -11,8 +11,7 @@ from unidev.contract import Models, Stored, kind_of
 from unidev.errors import UnsupportedOperation
 from unidev_tensorflow.deep_copy.eager import HOSTED
 from unidev_tensorflow.memory.extents import host_array
-from unidev_tensorflow.models import optimizer_state
-from unidev_tensorflow.models.optimizers import forget_traces, variables_beside
+from unidev_tensorflow.models import optimizers
 from unidev_tensorflow.models.swap import Twin, native_variable, swap_handles
 from unidev_tensorflow.models.traces import Traces, traces_of
 from unidev_tensorflow.models.tree import walk
@@ -48,7 +47,7 @@ class TensorFlowModels(Models):
     def parts(self, model: Any, optimizer: Any) -> Sequence[Any]:
         """Includes the metrics and the optimizer that ``compile`` has put into the model."""
         variables = [found.variable for found in walk(model)]
-        variables += variables_beside(model, optimizer)
+        variables += optimizers.variables_beside(model, optimizer)
         unique = {id(variable): variable for variable in map(native_variable, variables)}
         for variable in unique.values():
             _check_movable(variable)
@@ -113,7 +112,7 @@ class TensorFlowModels(Models):
 
     def finish(self, model: Any, optimizer: Any, device: Device) -> Any:  # noqa: ARG002
         """Makes Keras retrace its functions."""
-        forget_traces(model)
+        optimizers.forget_traces(model)
         return optimizer
 
     statistics_names = Models.statistics_names | {"moving_mean", "moving_variance"}
@@ -151,11 +150,11 @@ class TensorFlowModels(Models):
 
     def optimizer_state(self, optimizer: Any) -> Mapping[str, Array]:
         """The variables of a Keras optimizer."""
-        return optimizer_state.state_of(optimizer)
+        return optimizers.state_of(optimizer)
 
     def load_optimizer_state(self, model: Any, optimizer: Any, state: Mapping[str, Array]) -> None:
         """By ``assign``; builds a new optimizer."""
-        optimizer_state.load_state(model, optimizer, state)
+        optimizers.load_state(model, optimizer, state)
 
 
 def _once(found: Any) -> dict[str, Any]:

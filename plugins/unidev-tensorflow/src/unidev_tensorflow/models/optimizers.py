@@ -1,13 +1,21 @@
-"""Variables and traces that Keras's ``compile`` and ``fit`` add to a model; optimizers."""
+"""Keras's optimizers, and what ``compile`` and ``fit`` add to a model: variables, traces, state."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unidev.contract import kind_of
+import numpy as np
+
+from unidev.contract import check_state, kind_of
 from unidev.errors import UnsupportedOperation
+from unidev_tensorflow.models.swap import native_variable
 from unidev_tensorflow.models.tree import keras_layers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from unidev.contract import Array
 
 _FUNCTIONS = ("train_function", "test_function", "predict_function")
 
@@ -48,3 +56,35 @@ def variables_of(optimizer: Any) -> list[Any]:
         )
     inner = getattr(optimizer, "inner_optimizer", None)  # LossScaleOptimizer has one
     return [*optimizer.variables, *variables_of(inner)]
+
+
+def state_of(optimizer: Any) -> dict[str, Array]:
+    """Its variables by ``CLASS.POSITION``: steps, learning rate and moments."""
+    return {name: _array(variable) for name, variable in _named(optimizer).items()}
+
+
+def load_state(model: Any, optimizer: Any, given: Mapping[str, Array]) -> None:
+    """By ``assign``; an optimizer that has no moments yet is built for the model.
+
+    Raises:
+        CheckpointError: it is of another optimizer, or of another model.
+    """
+    if not optimizer.built and len(given) > len(_named(optimizer)):
+        optimizer.build(model.trainable_variables)
+    named, kind = _named(optimizer), type(optimizer).__name__
+    check_state(kind, {name: tuple(x.shape) for name, x in named.items()}, given)
+    for name, variable in named.items():
+        variable.assign(given[name])
+
+
+def _named(optimizer: Any) -> dict[str, Any]:
+    kind = type(optimizer).__name__
+    found = variables_of(optimizer)
+    # Not by Keras's names, which count all that was ever made in the process.
+    return {f"{kind}.{number}": variable for number, variable in enumerate(found)}
+
+
+def _array(variable: Any) -> Array:
+    """New memory; bfloat16 as float32, which holds the same numbers."""
+    values = np.array(native_variable(variable).numpy())
+    return values.astype(np.float32) if values.dtype.kind == "V" else values

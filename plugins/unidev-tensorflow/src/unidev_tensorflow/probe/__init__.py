@@ -27,8 +27,8 @@ class TensorFlowProbe(Probe):
 
     side_stream = unsupported("TensorFlow's runtime puts work into streams of its own")
 
-    autograd = part("unidev_tensorflow.probe.autograd:TensorFlowAutogradProbe")
-    models = part("unidev_tensorflow.probe.models:TensorFlowModelProbe")
+    autograd = part("unidev_tensorflow.probe.training:TensorFlowAutogradProbe")
+    models = part("unidev_tensorflow.probe.training:TensorFlowModelProbe")
 
     def make(self, array: Array, device: Device) -> Any:
         """``tf.constant``, which copies into memory of the first CPU, then a copy to ``device``.

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.contract import Tracer
-from unidev_tensorflow.tracer.patches import TensorFlowPatches
-from unidev_tensorflow.tracer.recording import TensorFlowRecording
+from unidev_tensorflow.tracer.patches import TensorFlowPatches, TensorFlowRecording
 
 if TYPE_CHECKING:
     from collections.abc import Callable

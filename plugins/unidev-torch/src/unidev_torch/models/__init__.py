@@ -10,7 +10,7 @@ import torch
 
 from unidev.contract import Models, Stored
 from unidev.errors import UnsupportedOperation
-from unidev_torch.models import optimizer_state, optimizers, swap, tree
+from unidev_torch.models import optimizers, swap, tree
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -154,7 +154,7 @@ class TorchModels(Models):
 
     def optimizer_state(self, optimizer: torch.optim.Optimizer) -> Mapping[str, Array]:
         """From ``state_dict``."""
-        return optimizer_state.state_of(optimizer)
+        return optimizers.state_of(optimizer)
 
     def load_optimizer_state(
         self,
@@ -163,7 +163,7 @@ class TorchModels(Models):
         state: Mapping[str, Array],
     ) -> None:
         """By ``load_state_dict``."""
-        optimizer_state.load_state(optimizer, state)
+        optimizers.load_state(optimizer, state)
 
 
 def _refuse_lazy(model: torch.nn.Module, what: str) -> None:

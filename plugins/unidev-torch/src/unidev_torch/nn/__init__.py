@@ -1,1 +1,25 @@
-"""The layers and functions of ``unidev.nn`` on PyTorch."""
+"""``unidev.nn`` on PyTorch: torch's functions; its layers are in ``layers``."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import torch
+from torch.nn import functional as F  # noqa: N812  everybody's name for it
+
+from unidev.contract import Functions
+
+
+class TorchFunctions(Functions):
+    """``torch.nn.functional``, whose images are channels first too."""
+
+    linear = staticmethod(F.linear)
+    conv2d = staticmethod(F.conv2d)
+    avg_pool2d = staticmethod(F.avg_pool2d)
+    max_pool2d = staticmethod(F.max_pool2d)
+    flatten = staticmethod(partial(torch.flatten, start_dim=1))
+    relu = staticmethod(torch.relu)
+    tanh = staticmethod(torch.tanh)
+    mean_squared_error = staticmethod(F.mse_loss)
+    # Every label counts: by default it ignores -100.
+    softmax_cross_entropy = staticmethod(partial(F.cross_entropy, ignore_index=-(2**63)))

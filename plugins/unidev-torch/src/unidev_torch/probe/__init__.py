@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class TorchProbe(Probe):
     """Probe of the torch backend."""
 
-    autograd = part("unidev_torch.probe.autograd:TorchAutogradProbe")
-    models = part("unidev_torch.probe.models:TorchModelProbe")
+    autograd = part("unidev_torch.probe.training:TorchAutogradProbe")
+    models = part("unidev_torch.probe.training:TorchModelProbe")
     hardware = part("unidev_torch.probe.hardware:TorchHardwareProbe")
     side_stream = part("unidev_torch.probe:side_stream_of")
 

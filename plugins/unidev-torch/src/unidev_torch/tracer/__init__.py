@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from unidev.contract import PlannedTransfer, Recording, Tracer
-from unidev_torch import mode_stacks
+from unidev_torch import scopes
 from unidev_torch.tracer.modes import Calls, Operators
 
 if TYPE_CHECKING:
@@ -79,13 +79,13 @@ class TorchRecording(Recording):
         """Push the modes."""
         self._was_multithreaded = torch._C._is_multithreading_enabled()
         torch._C._set_multithreading_enabled(False)
-        mode_stacks.push_call_mode(self._calls)
-        mode_stacks.push_operator_mode(self._operators)
+        scopes.push_call_mode(self._calls)
+        scopes.push_operator_mode(self._operators)
 
     def closed(self) -> None:
         """Remove the modes, even from under others that were pushed later and stay."""
-        mode_stacks.remove_operator_mode(self._operators)
-        mode_stacks.remove_call_mode(self._calls)
+        scopes.remove_operator_mode(self._operators)
+        scopes.remove_call_mode(self._calls)
         torch._C._set_multithreading_enabled(self._was_multithreaded)
 
     def transfers(

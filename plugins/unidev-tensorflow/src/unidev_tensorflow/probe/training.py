@@ -1,4 +1,4 @@
-"""A sample of Keras's models and optimizers for the conformance suite, using Keras's own calls."""
+"""Sample models and optimizers, and gradients, using Keras's and TensorFlow's own calls."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import keras  # type: ignore[import-untyped]
 import numpy as np
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev.contract import ModelProbe, unsupported
+from unidev.contract import AutogradProbe, ModelProbe, unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from unidev.contract import Array, Device
 
 _WIDTH = 4
 
@@ -191,3 +193,47 @@ class Compiled(keras.layers.Dense):  # type: ignore[misc]
 def _built(layer: Any) -> Any:
     layer.build((None, _WIDTH))
     return layer
+
+
+class TensorFlowAutogradProbe(AutogradProbe):
+    """Uses tapes. The function runs outside any scope: it decides itself where to compute."""
+
+    is_differentiable = unsupported(
+        "TensorFlow's tensors have no such flag: only the tape knows what it records",
+        "https://www.tensorflow.org/guide/autodiff",
+    )
+
+    def gradients(
+        self, function: Callable[..., Any], arrays: Sequence[Array], devices: Sequence[Device]
+    ) -> Sequence[Any | None]:
+        """``tape.gradient``, called in a scope of each source.
+
+        TensorFlow computes gradients in the scope in which they are requested.
+        """
+        make = self.backend.probe.make
+        xs = [make(array, device) for array, device in zip(arrays, devices, strict=True)]
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(xs)
+            total = tf.reduce_sum(function(*xs))
+        found = []
+        for x in xs:
+            with tf.device(x.device):
+                found.append(tape.gradient(total, x))
+        return found
+
+    def detach(self, x: Any) -> Any:
+        """``tf.stop_gradient``, on the tensor's own device."""
+        with tf.device(x.device):
+            return tf.stop_gradient(x)
+
+    def second_order(self, function: Callable[[Any], Any], array: Array, device: Device) -> Any:
+        """A tape inside a tape."""
+        x = self.backend.probe.make(array, device)
+        with tf.device(device.native), tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                total = tf.reduce_sum(function(x))
+            first = tf.reduce_sum(inner.gradient(total, x))
+        with tf.device(device.native):
+            return outer.gradient(first, x)

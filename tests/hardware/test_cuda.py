@@ -1,13 +1,50 @@
-"""Which GPUs have a CUDA context, as a driver reports it that is made up."""
+"""CUDA's version by a made-up nvidia-ml-py, and the GPUs with a context by a made-up driver."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from fake_nvml import FakeNvml, NvmlError
 
 from unidev.errors import UnsupportedOperation
-from unidev.hardware import cuda_contexts
+from unidev.hardware import cuda
+
+
+@pytest.fixture
+def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+    fake = FakeNvml()
+    monkeypatch.setattr(cuda, "import_nvml", lambda: fake)
+    return fake
+
+
+def test_the_version_is_that_of_the_driver(nvml: FakeNvml) -> None:
+    assert cuda.driver_cuda_version() == (12, 8)
+    assert not nvml.is_open
+
+
+def test_without_a_driver_there_is_none(nvml: FakeNvml) -> None:
+    nvml.init = FakeNvml.NVML_ERROR_DRIVER_NOT_LOADED
+    assert cuda.driver_cuda_version() is None
+
+
+def test_a_driver_that_does_not_answer_leaves_nothing_open(
+    nvml: FakeNvml, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> int:
+        raise NvmlError(999)
+
+    monkeypatch.setattr(nvml, "nvmlSystemGetCudaDriverVersion_v2", fails)
+    assert cuda.driver_cuda_version() is None
+    assert not nvml.is_open
+
+
+@pytest.mark.parametrize("module", [None, object()])
+def test_without_nvidia_ml_py_or_with_another_module_of_its_name_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, module: Any
+) -> None:
+    monkeypatch.setattr(cuda, "import_nvml", lambda: module)
+    assert cuda.driver_cuda_version() is None
 
 
 class FakeDriver:
@@ -48,20 +85,20 @@ class FakeDriver:
 def test_the_devices_with_a_context_are_named_by_their_index(
     active: set[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cuda_contexts, "_loaded", lambda: FakeDriver(active))
-    assert cuda_contexts.indices_with_context() == sorted(active)
+    monkeypatch.setattr(cuda, "_loaded", lambda: FakeDriver(active))
+    assert cuda.indices_with_context() == sorted(active)
 
 
 @pytest.mark.parametrize("name", ["cuInit", "cuDeviceGetCount", "cuDevicePrimaryCtxGetState"])
 def test_a_driver_that_fails_reports_nothing_and_says_so(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cuda_contexts, "_loaded", lambda: FakeDriver({0}, name))
+    monkeypatch.setattr(cuda, "_loaded", lambda: FakeDriver({0}, name))
     with pytest.raises(UnsupportedOperation, match=rf"CUDA's {name} failed with error 100"):
-        cuda_contexts.indices_with_context()
+        cuda.indices_with_context()
 
 
 def test_without_a_driver_it_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuda_contexts, "_LIBRARY", "libnothing-of-that-name.so.1")
+    monkeypatch.setattr(cuda, "_LIBRARY", "libnothing-of-that-name.so.1")
     with pytest.raises(UnsupportedOperation, match="there is none"):
-        cuda_contexts.indices_with_context()
+        cuda.indices_with_context()

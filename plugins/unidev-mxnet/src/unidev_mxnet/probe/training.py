@@ -1,4 +1,4 @@
-"""A sample model and a ``Trainer``, using Gluon's own calls."""
+"""A sample model, a ``Trainer``, and gradients, using Gluon's and MXNet's own calls."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import numpy as np
 from mxnet import autograd
 from mxnet.gluon import Block, Parameter, Trainer, nn  # type: ignore[import-untyped]
 
-from unidev.contract import ModelProbe
+from unidev import unsupported
+from unidev.contract import AutogradProbe, ModelProbe
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    Optimizer = Any
+    from unidev.contract import Array, Device, Model, Tensor
 
-    from unidev.contract import Device, Model, Tensor
+    Optimizer = Any
 
 
 class Sample(Block):  # type: ignore[misc]  # MXNet is untyped
@@ -202,3 +203,29 @@ class _Nothing(mx.init.Initializer):  # type: ignore[misc]  # MXNet is untyped
 
 def _named(model: Model) -> Iterator[tuple[str, Parameter]]:
     yield from model._collect_params_with_prefix().items()
+
+
+class MxnetAutogradProbe(AutogradProbe):
+    """Uses ``attach_grad``, ``record`` and ``backward``. MXNet has no ``requires_grad``."""
+
+    def gradients(
+        self, function: Callable[..., Tensor], arrays: Sequence[Array], devices: Sequence[Device]
+    ) -> Sequence[Tensor | None]:
+        """The buffers that ``backward`` wrote; None for the others."""
+        with mx.util.np_shape(True), mx.util.np_array(True):
+            xs = [_variable(*given) for given in zip(arrays, devices, strict=True)]
+            with autograd.record():
+                total = function(*xs).sum()
+            total.backward()
+            return [x.grad if x._fresh_grad else None for x in xs]
+
+    second_order = unsupported(
+        "few of MXNet's operators have a second derivative, and multiplication does not",
+        "https://github.com/apache/mxnet/blob/1.9.1/python/mxnet/autograd.py#L278",
+    )
+
+
+def _variable(array: Array, device: Device) -> Tensor:
+    x = mx.np.array(np.ascontiguousarray(array).reshape(array.shape), ctx=device.native)
+    x.attach_grad()
+    return x

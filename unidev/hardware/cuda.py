@@ -1,4 +1,4 @@
-"""The GPUs on which this process has a CUDA context, read from CUDA's driver; creates none."""
+"""CUDA's driver: the version that it supports, and the GPUs where this process has a context."""
 
 from __future__ import annotations
 
@@ -7,10 +7,23 @@ import sys
 from typing import Any
 
 from unidev.errors import UnsupportedOperation
+from unidev.hardware.nvml import ask_driver, cuda_version, import_nvml
 
 _OPERATION = "asking which GPUs have a context"
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 _LINK = "https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PRIMARY__CTX.html"
+
+
+def driver_cuda_version() -> tuple[int, int] | None:
+    """The newest CUDA version that NVIDIA's driver supports, such as ``(12, 4)``.
+
+    From NVML, which initialises no CUDA, so that a later ``fork`` still works; None if there is no
+    driver, or if nvidia-ml-py is missing or too old to ask.
+    """
+    nvml = import_nvml()
+    if not hasattr(nvml, "nvmlSystemGetCudaDriverVersion_v2"):
+        return None
+    return ask_driver(cuda_version, nvml)
 
 
 def indices_with_context() -> list[int]:

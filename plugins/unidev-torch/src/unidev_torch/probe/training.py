@@ -1,4 +1,4 @@
-"""A sample of torch's modules and optimizers, using torch's own calls."""
+"""Sample modules and optimizers, and gradients, using torch's own calls."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from unidev.contract import ModelProbe
+from unidev.contract import AutogradProbe, ModelProbe
+from unidev_torch import probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from unidev.contract import Device
+    from unidev.contract import Array, Device
 
 _WIDTH = 4
 
@@ -238,3 +239,38 @@ def _side_by_side(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor
         found[name] = flat.reshape(x.shape).copy_(x)
         begin += x.nbytes
     return found
+
+
+class TorchAutogradProbe(AutogradProbe):
+    """Uses ``backward``; ``unidev_torch.autograd`` uses ``torch.autograd.grad``."""
+
+    def gradients(
+        self,
+        function: Callable[..., torch.Tensor],
+        arrays: Sequence[Array],
+        devices: Sequence[Device],
+    ) -> Sequence[torch.Tensor | None]:
+        """``x.grad`` after ``backward``."""
+        xs = [
+            probe.make(array, device).requires_grad_()
+            for array, device in zip(arrays, devices, strict=True)
+        ]
+        total = function(*xs).sum()
+        if total.requires_grad:
+            total.backward()  # type: ignore[no-untyped-call]
+        return [x.grad for x in xs]
+
+    def second_order(
+        self, function: Callable[[torch.Tensor], torch.Tensor], array: Array, device: Device
+    ) -> torch.Tensor:
+        """``backward`` through a gradient made with ``create_graph=True``."""
+        x = probe.make(array, device).requires_grad_()
+        (first,) = torch.autograd.grad(function(x).sum(), x, create_graph=True)
+        first.sum().backward()  # type: ignore[no-untyped-call]
+        if x.grad is None:
+            raise AssertionError("no second-order gradient reached the source")
+        return x.grad
+
+    def is_differentiable(self, x: torch.Tensor) -> bool:
+        """``x.requires_grad``."""
+        return x.requires_grad
