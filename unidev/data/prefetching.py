@@ -9,8 +9,10 @@ from unidev.contract.device import Device
 from unidev.data.reader import Reader
 from unidev.devices.finding import as_device
 from unidev.errors import InvalidDataError
+from unidev.registry.loading import backend_of_type
 from unidev.support.arguments import non_negative_integer
 from unidev.support.wording import kind_of, shown
+from unidev.tensors.checks import check_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sized
@@ -80,6 +82,7 @@ def prefetch(batches: Iterable[Any], device: DeviceLike, *, depth: int = 2) -> P
 
     Raises:
         InvalidDataError: ``batches`` cannot be iterated, or ``depth`` is not a positive integer.
+        DeletedTensorError: ``batches`` is a tensor whose memory is gone.
         UnsupportedOperation: an iteration that began before a fork goes on in the child.
 
     An error of the loader comes in place of the batch, with its own traceback, and so do those of
@@ -100,6 +103,9 @@ def prefetch(batches: Iterable[Any], device: DeviceLike, *, depth: int = 2) -> P
         raise InvalidDataError(
             f"prefetch needs batches to iterate over, such as a DataLoader, not {shown(batches)}."
         )
+    backend = backend_of_type(type(batches))
+    if backend is not None:
+        check_memory(backend, [batches])  # else MXNet's len() ends the process
     if type(device) is Device:
         as_device(device)  # is there; of a string, the first batch's framework decides
     return (_Sized if _has_length(batches) else Prefetched)(batches, device, number)

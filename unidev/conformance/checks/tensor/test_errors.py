@@ -126,6 +126,7 @@ def test_deleted_tensor(bench: Workbench, device: Device, target: Device) -> Non
     x = bench.probe.deleted(device)
     bench.expect(unidev.DeletedTensorError, unidev.copy_to, x, target)
     bench.expect(unidev.DeletedTensorError, unidev.to_numpy, x)
+    bench.expect(unidev.DeletedTensorError, unidev.prefetch, x, target)
     if target is not device:
         bench.expect(unidev.DeletedTensorError, unidev.as_in_device, x, target)
 
