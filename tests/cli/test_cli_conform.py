@@ -175,6 +175,7 @@ def test_a_backend_without_a_simulator_is_judged_without(unidev, tmp_path) -> No
         (["conform", "numpy", "--junit", "/proc/r.xml"], 2, "/proc/r.xml cannot be written"),
         (["conform", "numpy", "--timeout", "0"], 2, "x>0"),
         (["conform", "numpy", "--timeout", "nan"], 2, "not a finite number of seconds"),
+        (["conform", "numpy", "--timeout", "inf"], 2, "not a finite number of seconds"),
         (["conform", "numpy", "--report", "r", "--junit", "./r"], 2, "--junit name the same file"),
         (["conform", "nope"], 4, "there is no backend 'nope'; there are: numpy"),
         (["confrom"], 2, "No such command 'confrom'. Did you mean 'conform'?"),

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -267,6 +267,17 @@ def test_children_share_a_gpu_as_the_backend_says_or_the_user(
     order = child.Order(backend="numpy", profile="tensor", simulated=0)
     with pytest.raises(Started, match=(chosen or "0.1")):
         child.Child(order, tmp_path)
+
+
+@pytest.mark.parametrize(("has_finished", "is_late"), [(True, True), (False, False)])
+def test_a_child_whose_checks_are_done_is_not_waited_for_as_a_check_is(
+    has_finished: bool, is_late: bool
+) -> None:
+    waiting: Any = object.__new__(child.Child)
+    waiting._timeout_s = 10 * child.EXIT_LIMIT_S
+    waiting._has_begun, waiting._has_finished = True, has_finished
+    waiting._heard = time.monotonic() - 2 * child.EXIT_LIMIT_S
+    assert waiting._is_late() is is_late
 
 
 def test_specs_can_be_told_apart_as_keys() -> None:
