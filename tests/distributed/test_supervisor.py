@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import pickle
+import signal
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import unidev
-from unidev.contract.launcher import MESSAGE, PROGRESS, Event, Frame, Progress
+from unidev.contract.launcher import ENDED, MESSAGE, PROGRESS, Ended, Event, Frame, Progress
 from unidev.distributed.messages.board import JOINING
 from unidev.distributed.messages.frames import FAILED, PARENT
 from unidev.distributed.running.supervisor import Supervisor
+from unidev.distributed.workers import guarding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,3 +86,18 @@ def test_one_that_does_not_come_to_joining_or_is_stopped_is_blamed(entered, stop
     joining = progress((1, 0), (entered, 0), operation=JOINING)
     error = blamed(*joining, broken(0, "raised CollectiveError: refused"), stopped=stopped)
     assert error.rank == 1
+
+
+def test_a_killed_worker_is_named_though_one_whose_engine_aborted_was_noticed_first() -> None:
+    inside = progress((1, 0), (1, 0))
+    ends = [
+        Event(ENDED, rank, Ended(-number, ""))
+        for rank, number in ((0, signal.SIGABRT), (1, signal.SIGKILL))
+    ]
+    error = blamed(*inside, *ends, stopped=None)
+    assert (error.rank, error.signal) == (1, "SIGKILL")
+
+
+def test_what_an_inner_run_starts_has_the_outer_runs_mark(monkeypatch) -> None:
+    monkeypatch.setenv(guarding.MARKS, "outer")
+    assert guarding.with_mark("inner") == {guarding.MARKS: "outer:inner"}

@@ -169,6 +169,11 @@ class Traced:
         self.shape = shape
 
 
+def test_padding_counts_on_both_sides_of_a_window() -> None:
+    ones = np.ones((1, 1, 3, 3), "f4")
+    assert F.conv2d(ones, np.ones((1, 1, 5, 5), "f4"), padding=1).tolist() == [[[[9.0]]]]
+
+
 @pytest.mark.parametrize("unknown", [None, -1])
 def test_a_length_that_a_graph_does_not_know_yet_may_be_any(
     monkeypatch: pytest.MonkeyPatch, unknown: int | None

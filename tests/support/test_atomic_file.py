@@ -10,6 +10,7 @@ from typing import IO
 
 import pytest
 
+from unidev.support import atomic_file
 from unidev.support.atomic_file import SUFFIX, check_writable, replacing, write_whole
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="permissions, links and devices are POSIX's")
@@ -94,6 +95,25 @@ def test_permissions_are_those_that_open_would_give(tmp_path: Path) -> None:
         assert mode(tmp_path / "private") == 0o600
     finally:
         os.umask(before)
+
+
+@POSIX
+def test_what_replaces_a_private_file_is_made_private(tmp_path: Path, monkeypatch) -> None:
+    made, permit = [], atomic_file._permit
+
+    def noted(part: int, replaced: os.stat_result) -> None:
+        made.append(stat.S_IMODE(os.fstat(part).st_mode))
+        permit(part, replaced)
+
+    monkeypatch.setattr(atomic_file, "_permit", noted)
+    path = tmp_path / "file"
+    write(path, b"old")
+    before = os.umask(0)
+    try:
+        write(path, b"new")
+    finally:
+        os.umask(before)
+    assert made == [0o600]  # who opens it before it gets its permissions could read it later
 
 
 @POSIX
