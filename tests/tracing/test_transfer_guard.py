@@ -176,6 +176,23 @@ def test_a_guard_that_is_left_late_takes_out_itself(two_gpus):
     assert thread.recorder is None
 
 
+def test_a_guard_that_two_threads_have_entered_is_left_by_each(two_gpus):
+    guard = unidev.transfer_guard("forbid")
+
+    def enters():
+        with guard:
+            pass
+
+    with guard:
+        other = threading.Thread(target=enters)
+        other.start()
+        other.join()
+        with pytest.raises(unidev.TransferForbiddenError):
+            unidev.as_in_device(unidev.ones(1), "gpu:0").tolist()
+    assert thread.recorder is None
+    unidev.copy_to(unidev.ones(1), "gpu:0")
+
+
 def test_a_guard_holds_in_its_thread(two_gpus):
     x = unidev.ones(3, device="gpu:0")
     read = []
