@@ -87,6 +87,20 @@ def test_ctrl_c_again_and_again_leaves_the_model_whole(
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_each_of_several_held_signals_reaches_its_handler() -> None:
+    numbers, noted = (signal.SIGALRM, signal.SIGUSR1), []
+    before = [signal.signal(each, lambda number, _frame: noted.append(number)) for each in numbers]
+    try:
+        with held_interrupts():
+            for number in numbers:
+                signal.raise_signal(number)
+            assert noted == []
+        assert sorted(noted) == sorted(numbers)
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
 def test_held_interrupts_go_to_the_programs_own_handler_and_leave_other_threads_alone() -> None:
     noted: list[str] = []
     before = signal.signal(signal.SIGINT, lambda *_: noted.append("own"))
