@@ -110,7 +110,7 @@ def scope_leaks_between_threads(backend: Any) -> None:
     from unidev.registry import scopes
 
     replace_value(scopes, "get_ident", lambda: 1)
-    replace_value(scopes, "_context", _OfProcess())
+    in_place_of(scopes.context)(_OfProcess())
 
 
 class _OfProcess:
@@ -130,7 +130,7 @@ def tasks_share_their_scopes(backend: Any) -> None:
     """One stack for all tasks of a thread, as ``threading.local`` has it."""
     from unidev.registry import scopes
 
-    replace_value(scopes, "_context", _OfThread())
+    in_place_of(scopes.context)(_OfThread())
 
 
 class _OfThread(_OfProcess, threading.local):

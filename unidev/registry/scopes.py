@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from unidev.contract.device import Device
 
-_NONE: tuple[int, tuple[Scope, ...]] = (0, ())
-_context: ContextVar[tuple[int, tuple[Scope, ...]]] = ContextVar("unidev.scopes", default=_NONE)
+NO_SCOPES: tuple[int, tuple[Scope, ...]] = (0, ())
+context: ContextVar[tuple[int, tuple[Scope, ...]]] = ContextVar("unidev.scopes", default=NO_SCOPES)
 """The thread, and the scopes that were entered in this context, innermost last."""
 
 
@@ -90,7 +90,7 @@ class Scope:
             self.enter_native()
         entered.append(self)
         self.is_open = True
-        _context.set((get_ident(), (*own, self)))
+        context.set((get_ident(), (*own, self)))
 
     def leave(self, *exc_info: Any) -> None:
         """Leave this one, then the framework's."""
@@ -141,8 +141,8 @@ class _Stack:
 
     @property
     def scopes(self) -> tuple[Scope, ...]:
-        thread, scopes = _context.get()
-        if thread != get_ident():
+        thread, scopes = context.get()
+        if not scopes or thread != get_ident():
             return ()
         for each in scopes:
             if not each.is_open:  # it has ended in the task that this one was created in
@@ -151,7 +151,7 @@ class _Stack:
 
     @scopes.setter
     def scopes(self, scopes: tuple[Scope, ...]) -> None:
-        _context.set((get_ident(), scopes) if scopes else _NONE)
+        context.set((get_ident(), scopes) if scopes else NO_SCOPES)
 
 
 stack = _Stack()
@@ -159,7 +159,7 @@ stack = _Stack()
 
 def innermost_device(backend: str) -> Device | None:
     """The device of the innermost ``with device:`` of ``backend`` that this task is in."""
-    thread, scopes = _context.get()
+    thread, scopes = context.get()
     if not scopes or thread != get_ident():
         return None
     for scope in reversed(scopes):

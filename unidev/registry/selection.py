@@ -7,7 +7,7 @@ import sys
 
 from unidev.errors import AmbiguousBackendError, BackendNotFoundError, SimulationError
 from unidev.registry.loading import is_installed, load_backend, loaded_backends, loading_lock
-from unidev.registry.scopes import Scope, leave_scope, stack
+from unidev.registry.scopes import NO_SCOPES, Scope, context, leave_scope, stack
 from unidev.registry.simulation import MOST, VARIABLE, out_of_range
 from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import shown
@@ -53,9 +53,10 @@ def active_backend() -> Backend:
     ...     unidev.active_backend().name
     'numpy'
     """
-    scopes = stack.scopes
-    if scopes:
-        return loaded_backends[scopes[-1].backend]
+    if context.get() is not NO_SCOPES:  # a third of the time of `stack.scopes`
+        scopes = stack.scopes
+        if scopes:
+            return loaded_backends[scopes[-1].backend]
     if _chosen is not None:
         return _chosen
     return _choose()
