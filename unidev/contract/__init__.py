@@ -11,7 +11,12 @@ if TYPE_CHECKING:
 
     from unidev.contract.autograd import Autograd
     from unidev.contract.backend import Backend
-    from unidev.contract.backend_spec import CONTRACT_VERSION, BackendSpec, Simulator
+    from unidev.contract.backend_spec import (
+        CONTRACT_VERSION,
+        BackendSpec,
+        SimulatedGpus,
+        Simulator,
+    )
     from unidev.contract.collectives import Collectives
     from unidev.contract.copy_stream import CopyStream
     from unidev.contract.device import Device
@@ -81,6 +86,7 @@ if TYPE_CHECKING:
         "RecordedCopy",
         "Recording",
         "Rendezvous",
+        "SimulatedGpus",
         "Simulator",
         "Stored",
         "Tensor",
@@ -103,7 +109,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "contract.autograd": "Autograd",
     "contract.backend": "Backend",
-    "contract.backend_spec": "BackendSpec CONTRACT_VERSION Simulator",
+    "contract.backend_spec": "BackendSpec CONTRACT_VERSION SimulatedGpus Simulator",
     "contract.collectives": "Collectives",
     "contract.copy_stream": "CopyStream",
     "contract.device": "Device",

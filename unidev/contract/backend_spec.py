@@ -18,6 +18,20 @@ CONTRACT_VERSION = 1
 """A spec states the version it was written for; any other is refused with both numbers."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class SimulatedGpus:
+    """The simulated GPUs that the user requests, by ``UNIDEV_SIMULATE`` and the like."""
+
+    count: int
+    """1 to 64."""
+    name: str | None = None
+    """``UNIDEV_SIMULATE_AS``: the framework's name for a real GPU, such as ``cuda``."""
+    memory_bytes: int | None = None
+    """``UNIDEV_SIMULATE_MEMORY``: the memory of each; without it, the host's."""
+    like: str | None = None
+    """``UNIDEV_SIMULATE_LIKE``: a model of GPU, such as ``H100``."""
+
+
 class Simulator(ABC):
     """Provides a framework with devices that the machine does not have."""
 
@@ -29,6 +43,37 @@ class Simulator(ABC):
 
         Raises:
             SimulationError: it is too late, or a build tool is missing; states what to do.
+        """
+
+    def start_as(self, gpus: SimulatedGpus) -> None:
+        """Set up what the user requests, in place of :meth:`start`, which is the default.
+
+        Called as :meth:`start` is, with settings for which :meth:`refusal` has no objection.
+        """
+        self.start(gpus.count)
+
+    def refusal(self, gpus: SimulatedGpus) -> str | None:
+        """Why the framework cannot have GPUs with this name, memory or model; None if it can.
+
+        Must not import the framework. By default only the number can be chosen.
+        """
+        for value, variable in (
+            (gpus.name, "UNIDEV_SIMULATE_AS"),
+            (gpus.memory_bytes, "UNIDEV_SIMULATE_MEMORY"),
+            (gpus.like, "UNIDEV_SIMULATE_LIKE"),
+        ):
+            if value is not None:
+                return f"its simulator has no {variable}; unset it"
+        return None
+
+    def before_import(self, gpus: SimulatedGpus) -> None:
+        """Prepare the import of the framework by a program that knows nothing of unidev.
+
+        Called where ``gpus.name`` is set and :meth:`refusal` has no objection, early in the
+        process. Must not import the framework, and costs next to nothing until it is imported.
+
+        Raises:
+            SimulationError: it is too late, since the framework is imported already.
         """
 
 
