@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from unidev.errors import SimulationError
-from unidev_torch import simulator
+from unidev_torch.simulator import building
+from unidev_torch.simulator.building import InstalledTorch
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Python
 
 COUNT = "import unidev; print(len(unidev.try_all_gpus()), unidev.try_all_gpus()[-1].native)"
@@ -139,7 +139,7 @@ def test_without_a_compiler_the_error_says_what_to_install(python: Python, tmp_p
 def test_a_compiler_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler -v")
     with pytest.raises(SimulationError, match="'no-such-compiler' named by CXX was not found"):
-        simulator._compiler()
+        building._compiler()
 
 
 def test_a_compiler_whose_quotes_do_not_close_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,18 +147,18 @@ def test_a_compiler_whose_quotes_do_not_close_is_named(monkeypatch: pytest.Monke
     with pytest.raises(
         SimulationError, match=r"CXX='g\+\+ names no compiler: No closing quotation"
     ):
-        simulator._compiler()
+        building._compiler()
 
 
 def test_the_compiler_of_the_environment_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", f"{sys.executable} -m compiler")
-    assert simulator._compiler() == [sys.executable, "-m", "compiler"]
+    assert building._compiler() == [sys.executable, "-m", "compiler"]
 
 
 def test_what_the_compiler_says_stands_in_the_error(tmp_path: Path) -> None:
     failing = [sys.executable, "-c", "import sys; sys.exit('no such header')"]
     with pytest.raises(SimulationError, match="did not compile") as caught:
-        simulator._build(failing, [], tmp_path / simulator.LIBRARY)
+        building._build(failing, [], tmp_path / building.LIBRARY)
     assert "no such header" in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
@@ -166,13 +166,13 @@ def test_what_the_compiler_says_stands_in_the_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", ["2.8.0", "1.13.1+cpu"])
 def test_an_old_torch_is_refused_with_the_version_that_would_do(version: str) -> None:
     with pytest.raises(SimulationError, match=r"torch 2\.9 or newer"):
-        simulator._check_torch(version, "privateuseone")
+        building.check_system(version)
 
 
 def test_the_library_is_built_anew_for_another_torch_or_compiler() -> None:
     keys = {
-        simulator._key(version, compiler, flags)
-        for version in ("2.13.0+cpu", "2.13.0+cu130")
+        building._key(InstalledTorch(Path("torch"), *build), compiler, flags)
+        for build in (("2.13.0", None), ("2.13.0", "cuda 13.0"))
         for compiler in (["g++"], ["clang++"])
         for flags in (["-O1"], ["-O2"])
     }
@@ -184,11 +184,11 @@ def test_two_processes_at_once_build_it_once(tmp_path: Path, python: Python) -> 
     notes = tmp_path / "notes"
     program = (
         "import sys, unidev.registry.simulation\n"
-        "from unidev_torch import simulator\n"
+        "from unidev_torch.simulator import building\n"
         "fake = [sys.executable, '-c', 'import sys; "
         f'open("{notes}", "a").write("built "); '
         "open(sys.argv[sys.argv.index(chr(45) + chr(111)) + 1], chr(119)).write(chr(120))']\n"
-        "build = lambda path: simulator._build(fake, [], path)\n"
+        "build = lambda path: building._build(fake, [], path)\n"
         "print(unidev.contract.build_once('torch', 'key', 'lib.so', build).read_text())\n"
     )
     environment = {**os.environ, "UNIDEV_CACHE": str(tmp_path / "cache")}

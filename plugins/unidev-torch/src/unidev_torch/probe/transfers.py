@@ -46,7 +46,8 @@ _NUMBER: dict[str, Sequence[Read]] = {
 _COUNTED: Sequence[Read] = [
     lambda x: x.nonzero(), lambda x: torch.where(x > 2), lambda x: x.masked_select(x > 2),
     torch.unique, lambda x: x[x > 2], lambda x: x.long().flatten().bincount(),
-    lambda x: x.__setitem__(x > 2, x[:1, 1:]), lambda x: x.long()[0].repeat_interleave(x.long()[0]),
+    lambda x: x.__setitem__(x > 2, x[:1, 1:].clone()),
+    lambda x: x.long()[0].repeat_interleave(x.long()[0]),
 ]  # fmt: skip
 """The values decide on the length of the result, which is read."""
 

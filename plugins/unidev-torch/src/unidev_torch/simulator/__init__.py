@@ -1,35 +1,21 @@
-"""Simulated GPUs for PyTorch: ``sim:0``, ``sim:1``, … in host memory.
+"""Simulated GPUs for PyTorch, in host memory: ``sim:0``, ``sim:1``, … or ``cuda:0``, ….
 
-A PrivateUse1 backend in C++ (``cpp/simulator.cpp``), built against the installed torch on first
-use. It is named ``sim``, so that a reader of an error message or a checkpoint does not take it for
-hardware; torch's own name for such a backend is ``privateuseone``.
+A backend of torch in C++ (``cpp/``), built against the installed torch on first use. By default
+it is named ``sim``, so that a reader of an error message or a checkpoint does not take it for
+hardware; torch's own name for such a backend is ``privateuseone``. In torch's CPU build, which has no kernels
+for CUDA, the same backend can answer to ``cuda``, for programs that say so (``cuda/``).
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-import platform
-import shlex
-import shutil
-import subprocess
-from contextlib import contextmanager
-from importlib import metadata
-from importlib.resources import files
-from pathlib import Path
-from typing import TYPE_CHECKING
-
-from unidev.contract import Simulator, build_once
+from unidev.contract import SimulatedGpus, Simulator
 from unidev.errors import SimulationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from unidev_torch.simulator import cuda
+from unidev_torch.simulator.building import built_library, check_system, installed_torch
+from unidev_torch.simulator.importing import short_spins
+from unidev_torch.simulator.models import MODELS, memory_of
 
 DEVICE_TYPE = "sim"
-_SPINS = "GOMP_SPINCOUNT"
-LIBRARY = "libunidev_torch_simulator.so"
-OLDEST_TORCH = (2, 9)
-"""The oldest torch with which the C++ file was built and tested."""
 
 
 class TorchSimulator(Simulator):
@@ -42,156 +28,72 @@ class TorchSimulator(Simulator):
             SimulationError: there is no compiler; torch is too old, has run a backward pass
             already, or has another PrivateUse1 backend.
         """
-        with _short_spins():
-            import torch
+        self.start_as(SimulatedGpus(count=count))
 
-        _check_torch(torch.__version__, torch._C._get_privateuse1_backend_name())
-        compiler = _compiler()
-        flags = _flags(Path(torch.__file__).parent, torch.__version__)
-        library = build_once(
-            "torch",
-            _key(torch.__version__, compiler, flags),
-            LIBRARY,
-            lambda path: _build(compiler, flags, path),
-        )
-        _load(library, count)
+    def start_as(self, gpus: SimulatedGpus) -> None:
+        """As ``start``; or import torch with devices named ``cuda``, unless it is there already.
 
+        Raises:
+            SimulationError: as ``start`` does; or torch was imported without them.
+        """
+        if gpus.name is not None:
+            cuda.before_import(gpus)
+            import torch  # noqa: F401  with the devices
+        else:
+            _start_sim(gpus)
 
-@contextmanager
-def _short_spins() -> Iterator[None]:
-    """Threads of GNU's OpenMP, if it is loaded in the block, do not wait in a loop.
-
-    One team on as many cores spins, and starves what else runs there: a step took 15 times as long
-    on two busy cores. Beside a second team, that of the thread in which torch runs backward on a
-    GPU, OpenMP spins as briefly as here; under a trace, backward runs in the calling thread.
-    """
-    if not {_SPINS, "OMP_WAIT_POLICY"}.isdisjoint(os.environ):  # the user's own choice
-        yield
-        return
-    os.environ[_SPINS] = "1000"  # OpenMP's own number where it has more threads than cores
-    try:
-        yield
-    finally:
-        del os.environ[_SPINS]
-
-
-def _check_torch(version: str, privateuse1_name: str) -> None:
-    if os.name == "nt":
-        raise SimulationError(
-            "PyTorch's simulated devices are built with g++ or clang++ and run on Linux and macOS; "
-            "on Windows use WSL, or UNIDEV_BACKEND=numpy."
-        )
-    if _major_minor(version) < OLDEST_TORCH:
-        oldest = ".".join(map(str, OLDEST_TORCH))
-        raise SimulationError(
-            f"simulated devices need torch {oldest} or newer, and this is torch {version}: "
-            f"pip install 'torch>={oldest}'."
-        )
-    if privateuse1_name != "privateuseone":
-        raise SimulationError(
-            f"torch takes one PrivateUse1 backend, and {privateuse1_name!r} is registered already: "
-            "start a process that does not import that one."
-        )
-
-
-def _compiler() -> list[str]:
-    """The compiler command to start with: ``CXX``, else g++, else clang++."""
-    given = os.environ.get("CXX", "")
-    try:
-        asked = shlex.split(given)
-    except ValueError as error:
-        raise SimulationError(f"CXX={given} names no compiler: {error}.") from error
-    if asked:
-        if shutil.which(asked[0]) is None:
-            raise SimulationError(
-                f"the compiler {asked[0]!r} named by CXX was not found: unset CXX, or install it."
+    def refusal(self, gpus: SimulatedGpus) -> str | None:
+        """Only ``cuda``, only on torch's CPU build; the models in ``MODELS``."""
+        if gpus.like is not None and gpus.like not in MODELS:
+            return f"UNIDEV_SIMULATE_LIKE={gpus.like} is none of {', '.join(MODELS)}"
+        if gpus.name is None:
+            return None
+        if gpus.name != "cuda":
+            return f"torch's simulated GPUs answer to cuda, not to {gpus.name!r}"
+        torch = installed_torch()
+        if torch.accelerator is not None:
+            return (
+                f"this torch {torch.version} was built for {torch.accelerator}, and its kernels "
+                "for `cuda` call the driver; the CPU build has none: pip install --force-reinstall "
+                "torch --index-url https://download.pytorch.org/whl/cpu"
             )
-        return asked
-    for name in ("g++", "clang++", "c++"):
-        if shutil.which(name):
-            return [name]
-    raise SimulationError(
-        "PyTorch's simulated devices are built with a C++ compiler the first time, and none was "
-        "found: install one (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++; macOS: "
-        "xcode-select --install), or name yours in CXX."
-    )
+        return None
+
+    def before_import(self, gpus: SimulatedGpus) -> None:
+        """Arrange that ``import torch`` gives a torch with these devices."""
+        cuda.before_import(gpus)
 
 
-def _major_minor(version: str) -> tuple[int, int]:
-    major, minor = version.split(".")[:2]
-    return int(major), int(minor)
-
-
-def _flags(torch_folder: Path, version: str) -> list[str]:
-    # Not torch.utils.cpp_extension: it imports setuptools, which torch does not always install, and
-    # its build needs ninja. This file uses neither Python nor pybind.
-    import torch
-
-    major, minor = _major_minor(version)
-    include = torch_folder / "include"
-    return [
-        "-std=c++20",  # torch 2.13's headers require it, and 2.9's accept it
-        *("-O1", "-fPIC", "-shared"),
-        *("-isystem", str(include)),
-        *("-isystem", str(include / "torch" / "csrc" / "api" / "include")),
-        f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}",
-        f"-DUNIDEV_TORCH_VERSION={major * 1000 + minor}",
-        f"-L{torch_folder / 'lib'}",
-    ]
-
-
-def _sources() -> dict[str, str]:
-    folder = files(__package__) / "cpp"
-    return {
-        item.name: item.read_text()
-        for item in sorted(folder.iterdir(), key=lambda item: item.name)
-        if item.name.endswith((".cpp", ".h"))
-    }
-
-
-def _key(version: str, compiler: list[str], flags: list[str]) -> str:
-    sources = hashlib.sha256(repr(_sources()).encode()).hexdigest()
-    # Two wheels of one version (CPU, CUDA) have different headers.
-    build = metadata.version("torch")
-    parts = (version, build, platform.machine(), platform.libc_ver()[0], sources, *compiler, *flags)
-    return "\n".join(parts)
-
-
-def _build(compiler: list[str], flags: list[str], path: Path) -> None:
-    work = path.parent / "source"
-    work.mkdir()
-    try:
-        for name, text in _sources().items():
-            (work / name).write_text(text)
-        command = [*compiler, *flags, "simulator.cpp", "-o", str(path), "-lc10", "-ltorch_cpu"]
-        done = subprocess.run(  # noqa: S603  the user's own compiler, our own arguments
-            command, cwd=work, capture_output=True, text=True, check=False
-        )
-    finally:
-        shutil.rmtree(work)
-    if done.returncode != 0:
+def _start_sim(gpus: SimulatedGpus) -> None:
+    check_system(installed_torch().version)
+    if cuda.is_started():
         raise SimulationError(
-            f"the C++ file of PyTorch's simulated devices did not compile.\n"
-            f"{shlex.join(command)}\n{done.stderr[-4000:]}"
+            "this process simulates GPUs named `cuda` already, and torch's backward pass allows "
+            "one name: start a process without UNIDEV_SIMULATE_AS."
         )
+    with short_spins():
+        import torch
 
-
-def _load(library: Path, count: int) -> None:
-    import torch
-
-    torch.ops.load_library(library)  # type: ignore[no-untyped-call]
+    name = torch._C._get_privateuse1_backend_name()
+    if name != "privateuseone":
+        raise SimulationError(
+            f"torch takes one PrivateUse1 backend, and {name!r} is registered already: start a "
+            "process that does not import that one."
+        )
+    torch.ops.load_library(built_library(as_cuda=False))  # type: ignore[no-untyped-call]
     if torch.ops.unidev_sim.engine_has_started():
         raise SimulationError(
             "torch has run a backward pass in this process already, and starts no autograd thread "
             "for devices added later: call unidev.simulate before the first backward pass, or "
-            f"start Python with UNIDEV_SIMULATE={count}."
+            f"start Python with UNIDEV_SIMULATE={gpus.count}."
         )
-    torch.ops.unidev_sim.start(count)
+    torch.ops.unidev_sim.start(gpus.count, memory_of(gpus))
 
     from torch.utils import backend_registration
 
-    from unidev_torch.simulator import device_module as simulator_module
+    from unidev_torch.simulator import device_module
 
     backend_registration.rename_privateuse1_backend(DEVICE_TYPE)
-    torch._register_device_module(DEVICE_TYPE, simulator_module)  # type: ignore[no-untyped-call]
+    device_module.model = gpus.like
+    torch._register_device_module(DEVICE_TYPE, device_module)  # type: ignore[no-untyped-call]
     backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from unidev_torch.simulator.models import MODELS
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -94,8 +96,15 @@ def current_stream(device: _Where = None) -> torch.Stream:
     return torch.accelerator.current_stream(_index(device))
 
 
+model: str | None = None
+"""The word of ``UNIDEV_SIMULATE_LIKE``, such as ``H100``."""
+
+
 def get_device_name(device: _Where = None) -> str:
-    return f"simulated GPU {_index(device)} (host memory)"
+    index = _index(device)
+    if model is None:
+        return f"simulated GPU {index} (host memory)"
+    return f"{MODELS[model].name} (simulated)"
 
 
 # -- memory -------------------------------------------------------------------------------------
@@ -121,9 +130,8 @@ def reset_peak_memory_stats(device: _Where = None) -> None:
 
 
 def mem_get_info(device: _Where = None) -> tuple[int, int]:
-    """Free and total bytes: simulated devices share the host's memory."""
-    _ops.memory_stats(_index(device))  # raises if there is no such device
-    free, total = _ops.memory_info()
+    """Free and total bytes: of the limit that was set, else of the host, which all share."""
+    free, total = _ops.memory_info(_index(device))
     return free, total
 
 

@@ -2,6 +2,9 @@
 // by torch's own lists.
 #pragma once
 
+// For CUDA torch has registered them itself, and a second time is an error.
+#if !UNIDEV_AS_CUDA
+
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
@@ -19,3 +22,4 @@ TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
 
 #undef UNIDEV_LOWER_PRECISION
 #undef UNIDEV_FLOAT32
+#endif

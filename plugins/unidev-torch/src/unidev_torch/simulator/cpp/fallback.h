@@ -1,4 +1,4 @@
-// All other operations: check the devices, run torch's CPU kernel on copies, copy back the result.
+// All other operations: check the devices, and run torch's CPU kernel on the devices' own memory.
 #pragma once
 
 #include "tensors.h"
@@ -99,19 +99,196 @@ inline void use_cpu_generator(
   }
 }
 
-// at::native::cpu_fallback leaves the result on the device of the first tensor, which may be a
-// number on the CPU: cpu_scalar * x belongs to x's device.
-inline void move_results(
-    const c10::OperatorHandle& op, torch::jit::Stack& stack, c10::Device device) {
-  const auto& returns = op.schema().returns();
-  const size_t begin = stack.size() - returns.size();
-  for (size_t i = 0; i < returns.size(); ++i) {
-    c10::IValue& value = stack[begin + i];
-    if (returns[i].alias_info() == nullptr && value.isTensor() && value.toTensor().defined()) {
-      value = value.toTensor().to(device);
+// A result of a CPU kernel whose memory becomes the device's: counted there, freed as the CPU's.
+struct Adopted {
+  c10::Storage storage;
+  size_t size;
+  c10::DeviceIndex device;
+
+  static void release(void* context) {
+    auto* adopted = static_cast<Adopted*>(context);
+    give_back(adopted->size, adopted->device);
+    delete adopted;
+  }
+};
+
+inline at::Tensor adopt(at::Tensor cpu, c10::Device device) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      cpu.layout() == c10::kStrided && !cpu.is_quantized(),
+      "a simulated GPU holds dense (strided) tensors only, and this result is ",
+      cpu.is_quantized() ? "quantized" : c10::str(cpu.layout()));
+  const size_t size = cpu.storage().nbytes();
+  if (size == 0 || cpu.storage().use_count() != 1 || cpu.storage().allocator() == nullptr) {
+    at::Tensor result =
+        at::empty_strided(cpu.sizes(), cpu.strides(), cpu.options().device(device));
+    if (cpu.numel() > 0) {
+      on_host(result).copy_(cpu);
+    }
+    return result;
+  }
+  take(size, device.index());
+  auto* adopted = new Adopted{cpu.storage(), size, device.index()};
+  c10::DataPtr data(adopted->storage.mutable_data(), adopted, &Adopted::release, device);
+  c10::Storage own(
+      c10::Storage::use_byte_size_t(), size, std::move(data), allocator(), /*resizable=*/true);
+  at::Tensor result =
+      at::detail::make_tensor<c10::TensorImpl>(std::move(own), kSimKeys, cpu.dtype());
+  auto* impl = result.unsafeGetTensorImpl();
+  impl->set_storage_offset(cpu.storage_offset());
+  impl->set_sizes_and_strides(cpu.sizes(), cpu.strides());
+  return result;
+}
+
+// One call of a CPU kernel, which gets each simulated tensor as a CPU tensor on the same memory.
+class Call {
+ public:
+  Call(const c10::OperatorHandle& op, torch::jit::Stack* stack, c10::Device device)
+      : op_(op), stack_(stack), device_(device) {}
+
+  void run() {
+    lend_arguments();
+    op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
+    for (const Loan& loan : loans_) {
+      settle(loan);
+    }
+    own_results();
+  }
+
+ private:
+  struct Loan {
+    at::Tensor sim, cpu;
+    bool is_out;
+  };
+  struct Memory {
+    const c10::StorageImpl* sim;
+    c10::Storage cpu;
+  };
+
+  void lend_arguments() {
+    const auto& arguments = op_.schema().arguments();
+    const size_t begin = stack_->size() - arguments.size();
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      c10::IValue& value = (*stack_)[begin + i];
+      const bool is_out = arguments[i].is_out();
+      if (value.isTensor()) {
+        value = lend(value.toTensor(), is_out);
+      } else if (value.isTensorList()) {
+        c10::List<at::Tensor> list;
+        for (const at::Tensor& tensor : value.toTensorVector()) {
+          list.push_back(lend(tensor, is_out));
+        }
+        value = std::move(list);
+      } else if (value.isOptionalTensorList()) {
+        c10::List<std::optional<at::Tensor>> list;
+        for (const auto& tensor : value.toOptionalTensorVector()) {
+          list.push_back(tensor ? std::make_optional(lend(*tensor, is_out)) : std::nullopt);
+        }
+        value = std::move(list);
+      } else if (value.isDevice() && value.toDevice().type() == kSim) {
+        value = c10::Device(c10::kCPU);
+      }
     }
   }
-}
+
+  at::Tensor lend(const at::Tensor& tensor, bool is_out) {
+    if (!tensor.defined() || tensor.device().type() != kSim) {
+      return tensor;
+    }
+    for (Loan& loan : loans_) {
+      if (loan.sim.is_same(tensor)) {
+        loan.is_out |= is_out;  // mul_.Scalar arrives as mul.out(x, s, out=x)
+        return loan.cpu;
+      }
+    }
+    require_dense(tensor);
+    at::Tensor cpu = view_on_host(tensor, memory_of(tensor));
+    if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+      cpu.unsafeGetTensorImpl()->set_wrapped_number(true);
+    }
+    loans_.push_back({tensor, cpu, is_out});
+    return cpu;
+  }
+
+  // One for each storage, so that the kernel sees where its arguments overlap.
+  c10::Storage memory_of(const at::Tensor& tensor) {
+    const c10::StorageImpl* sim = tensor.storage().unsafeGetStorageImpl();
+    for (const Memory& memory : memories_) {
+      if (memory.sim == sim) {
+        return memory.cpu;
+      }
+    }
+    memories_.push_back({sim, storage_on_host(tensor, /*can_grow=*/true)});
+    return memories_.back().cpu;
+  }
+
+  // What the kernel changed of an argument beside the bytes of its memory.
+  void settle(const Loan& loan) {
+    auto* impl = loan.sim.unsafeGetTensorImpl();
+    const c10::Storage &own = loan.sim.storage(), &lent = loan.cpu.storage();
+    if (lent.data() != own.data()) {  // it needed more memory than there was
+      resize_storage(own, lent.nbytes());
+      std::memcpy(own.mutable_data(), lent.data(), lent.nbytes());
+      for (const Loan& other : loans_) {
+        if (other.cpu.storage().is_alias_of(lent)) {
+          other.cpu.storage().set_data_ptr_noswap(
+              c10::DataPtr(own.mutable_data(), c10::Device(c10::kCPU)));
+        }
+      }
+    }
+    if (loan.sim.sizes() != loan.cpu.sizes() || loan.sim.strides() != loan.cpu.strides() ||
+        loan.sim.storage_offset() != loan.cpu.storage_offset()) {
+      impl->set_storage_offset(loan.cpu.storage_offset());
+      impl->set_sizes_and_strides(loan.cpu.sizes(), loan.cpu.strides());
+    }
+  }
+
+  void own_results() {
+    const auto& returns = op_.schema().returns();
+    const size_t begin = stack_->size() - returns.size();
+    for (size_t i = 0; i < returns.size(); ++i) {
+      c10::IValue& value = (*stack_)[begin + i];
+      if (value.isTensor()) {
+        value = own(std::move(value).toTensor(), returns[i]);
+      } else if (value.isTensorList()) {
+        // Out of the list first, so that each tensor has one owner.
+        std::vector<at::Tensor> tensors = value.toTensorVector();
+        value = c10::IValue();
+        for (at::Tensor& tensor : tensors) {
+          tensor = own(std::move(tensor), returns[i]);
+        }
+        value = c10::IValue(std::move(tensors));
+      }
+    }
+  }
+
+  at::Tensor own(at::Tensor result, const c10::Argument& declared) {
+    if (!result.defined() || !result.is_cpu()) {
+      return result;
+    }
+    for (const Loan& loan : loans_) {
+      if (loan.cpu.is_same(result)) {
+        return loan.sim;
+      }
+    }
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        declared.alias_info() == nullptr, "the operator '", op_.schema().operator_name(),
+        "' returns a view, for which simulated GPUs have no kernel");
+    for (const Memory& memory : memories_) {
+      // A kernel may return what it was given: a contiguous argument, say.
+      if (result.has_storage() && memory.cpu.is_alias_of(result.storage())) {
+        result = result.clone();
+        break;
+      }
+    }
+    return adopt(std::move(result), device_);
+  }
+
+  const c10::OperatorHandle& op_;
+  torch::jit::Stack* stack_;
+  c10::Device device_;
+  c10::SmallVector<Loan, 4> loans_;
+  c10::SmallVector<Memory, 4> memories_;
+};
 
 inline void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::optional<c10::Device> device = device_of_call(op, *stack);
@@ -121,8 +298,7 @@ inline void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
   const c10::DeviceGuard guard(*device);
   use_cpu_generator(op, *stack, guard.current_device());
-  at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
-  move_results(op, *stack, guard.current_device());
+  Call(op, stack, guard.current_device()).run();
 }
 
 } // namespace unidev_sim

@@ -58,11 +58,9 @@ struct SimGuard final : c10::impl::DeviceGuardImplInterface {
     return true;
   }
   void synchronizeStream(const c10::Stream&) const override {}
-#if UNIDEV_TORCH_VERSION >= 2006
   void synchronizeDevice(const c10::DeviceIndex index) const override {
     checked_index(index);
   }
-#endif
 
 #if __has_include(<c10/core/DeviceCapability.h>)
   // All that the CPU supports, which is every dtype of torch.

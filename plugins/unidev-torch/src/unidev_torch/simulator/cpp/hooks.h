@@ -4,7 +4,11 @@
 #include "guard.h"
 #include "random.h"
 
+#if UNIDEV_AS_CUDA
+#include <ATen/detail/CUDAHooksInterface.h>
+#else
 #include <ATen/detail/PrivateUse1HooksInterface.h>
+#endif
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/Storage.h>
 
@@ -65,7 +69,27 @@ struct PinnedAllocator final : c10::Allocator {
   }
 };
 
-struct SimHooks final : at::PrivateUse1HooksInterface {
+// UntypedStorage.resize_ and Tensor.resize_
+inline void resize_storage(const c10::Storage& storage, size_t size) {
+  c10::DeviceGuard guard(storage.device());
+  c10::DataPtr memory = allocator()->allocate(size);
+  const size_t kept = std::min(size, storage.nbytes());
+  if (kept > 0) {
+    std::memcpy(memory.get(), storage.data(), kept);
+  }
+  storage.set_data_ptr_noswap(std::move(memory));
+  storage.unsafeGetStorageImpl()->set_nbytes(size);
+}
+
+#if UNIDEV_AS_CUDA
+using HooksBase = at::CUDAHooksInterface;
+#else
+using HooksBase = at::PrivateUse1HooksInterface;
+#endif
+
+struct SimHooks final : HooksBase {
+  SimHooks() = default;
+
   bool isBuilt() const override {
     return true;
   }
@@ -80,13 +104,13 @@ struct SimHooks final : at::PrivateUse1HooksInterface {
     return static_cast<c10::DeviceIndex>(device_count.load());
   }
   void setCurrentDevice(c10::DeviceIndex index) const override {
-    current_device = checked_index(index);
+    unidev_sim::current_device = checked_index(index);
   }
   c10::DeviceIndex getCurrentDevice() const override {
-    return current_device;
+    return unidev_sim::current_device;
   }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex index) const override {
-    return std::exchange(current_device, checked_index(index));
+    return std::exchange(unidev_sim::current_device, checked_index(index));
   }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex index) const override {
     return exchangeDevice(index);
@@ -96,7 +120,7 @@ struct SimHooks final : at::PrivateUse1HooksInterface {
     return default_generator(index);
   }
   at::Generator getNewGenerator(c10::DeviceIndex index) const override {
-    return new_generator(index < 0 ? current_device : index);
+    return new_generator(index < 0 ? unidev_sim::current_device : index);
   }
 
   bool isPinnedPtr(const void* data) const override {
@@ -107,17 +131,31 @@ struct SimHooks final : at::PrivateUse1HooksInterface {
     return instance;
   }
 
-  // UntypedStorage.resize_
-  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t size) const override {
-    c10::DeviceGuard guard(storage.device());
-    c10::DataPtr bigger = allocator()->allocate(size);
-    const size_t kept = std::min(size, storage.nbytes());
-    if (kept > 0) {
-      std::memcpy(bigger.get(), storage.data(), kept);
-    }
-    storage.set_data_ptr_noswap(std::move(bigger));
-    storage.unsafeGetStorageImpl()->set_nbytes(size);
+#if UNIDEV_AS_CUDA
+  explicit SimHooks(at::CUDAHooksArgs) {}
+  bool hasCUDA() const override {
+    return device_count.load() > 0;
   }
+  int getNumGPUs() const override {
+    return device_count.load();
+  }
+  c10::DeviceIndex current_device() const override {
+    return unidev_sim::current_device;
+  }
+  c10::Allocator* getCUDADeviceAllocator() const override {
+    return allocator();
+  }
+  void deviceSynchronize(c10::DeviceIndex index) const override {
+    checked_index(index);
+  }
+  std::string showConfig() const override {
+    return "  - GPUs simulated by unidev: no CUDA\n";
+  }
+#else
+  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t size) const override {
+    resize_storage(storage, size);
+  }
+#endif
 };
 
 } // namespace unidev_sim

@@ -1,38 +1,62 @@
 // How many simulated devices there are, which one a thread works on, and their memory.
 #pragma once
 
+#include "names.h"
+
 #include <c10/core/Allocator.h>
-#include <c10/core/Device.h>
-#include <c10/util/Exception.h>
-#if UNIDEV_TORCH_VERSION >= 2009
 #include <c10/core/CachingDeviceAllocator.h>
-#endif
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <string>
 #include <unistd.h>
 #include <utility>
 
 namespace unidev_sim {
 
-constexpr c10::DeviceType kSim = c10::DeviceType::PrivateUse1;
 constexpr int kMaxDevices = 64;
+// CUDA's allocator rounds each request up to this; the numbers that programs print depend on it.
+constexpr int64_t kRound = kAsCuda ? 512 : 1;
 
 inline std::atomic<int> device_count{0};
+inline std::atomic<int64_t> memory_limit{0};  // bytes of each device; 0: all that the host has
 
 // A new thread starts on device 0, as it does on CUDA.
 inline thread_local c10::DeviceIndex current_device = 0;
 
-inline c10::DeviceIndex checked_index(c10::DeviceIndex index) {
-  const int count = device_count.load(std::memory_order_relaxed);
+// CUDA does not survive a fork of a process that has used it, so a child must not seem to work.
+inline std::atomic<bool> is_used{false}, is_forked{false};
+
+[[noreturn]] inline void refuse_index(c10::DeviceIndex index) {
+#if UNIDEV_AS_CUDA
+  // The runtime's words and numbers, and torch's class for its errors.
+  const bool is_child = is_forked.load();
+  const std::string message = is_child
+      ? "CUDA error: initialization error\nThis process is a fork of one that has used CUDA "
+        "(here: GPUs simulated by unidev). Use the start method 'spawn'.\n"
+      : "CUDA error: invalid device ordinal\nGPU device may be out of range, do you have enough "
+        "GPUs?\n(simulated by unidev: " + std::to_string(device_count.load()) + ")\n";
+  throw c10::AcceleratorError(
+      {__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, is_child ? 3 : 101, message);
+#else
+  const int count = device_count.load();
   TORCH_CHECK(
-      index >= 0 && index < count,
-      "sim:", static_cast<int>(index), " does not exist: this process simulates ", count,
+      false, "sim:", static_cast<int>(index), " does not exist: this process simulates ", count,
       " device(s), sim:0 to sim:", count - 1);
+#endif
+}
+
+inline c10::DeviceIndex checked_index(c10::DeviceIndex index) {
+  const bool is_there = index >= 0 && index < device_count.load(std::memory_order_relaxed);
+  if (C10_UNLIKELY(!is_there || is_forked.load(std::memory_order_relaxed))) {
+    refuse_index(index);
+  }
   return index;
 }
 
@@ -52,19 +76,111 @@ struct Counter {
 
 struct Usage {
   std::mutex mutex;
-  Counter bytes, blocks;
+  Counter bytes, requested, blocks;
+  int64_t ooms = 0;
+  double fraction = 1;  // of the device's memory, that this process may use
 };
 
 // Leaked on purpose: tensors may be freed while static objects are destroyed at exit.
-inline Usage& usage_of(c10::DeviceIndex index) {
+inline Usage& usage_at(c10::DeviceIndex index) {
   static auto* usages = new std::array<Usage, kMaxDevices>();
-  return (*usages)[checked_index(index)];
+  return (*usages)[index];
+}
+
+inline Usage& usage_of(c10::DeviceIndex index) {
+  return usage_at(checked_index(index));
+}
+
+inline int64_t host_bytes() {
+  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+}
+
+// What one device without a limit takes of the host's memory is gone for all.
+inline int64_t free_host_bytes() {
+  int64_t used = 0;
+  for (int index = 0; index < device_count.load(); ++index) {
+    Usage& usage = usage_at(static_cast<c10::DeviceIndex>(index));
+    std::lock_guard<std::mutex> lock(usage.mutex);
+    used += usage.bytes.current;
+  }
+  return std::max<int64_t>(0, host_bytes() - used);
+}
+
+// Free and total bytes.
+inline std::pair<size_t, size_t> memory_info(c10::DeviceIndex index) {
+  Usage& usage = usage_of(index);
+  const int64_t limit = memory_limit.load();
+  if (limit == 0) {
+    return {static_cast<size_t>(free_host_bytes()), static_cast<size_t>(host_bytes())};
+  }
+  std::lock_guard<std::mutex> lock(usage.mutex);
+  return {static_cast<size_t>(limit - usage.bytes.current), static_cast<size_t>(limit)};
+}
+
+inline std::string size_text(int64_t size) {
+  constexpr const char* units[] = {" KiB", " MiB", " GiB"};
+  double value = static_cast<double>(size);
+  int unit = -1;
+  while (value > 1024 && unit < 2) {
+    value /= 1024;
+    ++unit;
+  }
+  if (unit < 0) {
+    return std::to_string(size) + " bytes";
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", value);
+  return std::string(text) + units[unit];
+}
+
+inline std::string device_text(c10::DeviceIndex index) {
+  return (kAsCuda ? "GPU " : "sim:") + std::to_string(index);
+}
+
+// In the words of CUDA's allocator: programs read the numbers out of them.
+inline std::string out_of_memory(int64_t bytes, c10::DeviceIndex index, const Usage& usage) {
+  const int64_t total = memory_limit.load(), allowed = static_cast<int64_t>(total * usage.fraction);
+  std::string text = (kAsCuda ? "CUDA out of memory. Tried to allocate " : "out of memory: tried to allocate ") +
+      size_text(bytes) + ". " + device_text(index) + " has a total capacity of " + size_text(total) +
+      " of which " + size_text(total - usage.bytes.current) + " is free. ";
+  if (usage.fraction < 1) {
+    text += size_text(allowed) + " allowed; ";
+  }
+  return text + "Of the allocated memory " + size_text(usage.bytes.current) +
+      " is allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated. "
+      "(A GPU simulated by unidev.)";
+}
+
+// Counts bytes on a device that its limit allows.
+inline void take(size_t size, c10::DeviceIndex index) {
+  const int64_t bytes = (static_cast<int64_t>(size) + kRound - 1) / kRound * kRound;
+  is_used.store(true, std::memory_order_relaxed);
+  Usage& usage = usage_of(index);
+  std::lock_guard<std::mutex> lock(usage.mutex);
+  if (const int64_t limit = memory_limit.load(std::memory_order_relaxed); limit > 0) {
+    if (usage.bytes.current + bytes > static_cast<int64_t>(limit * usage.fraction)) {
+      ++usage.ooms;
+      TORCH_CHECK_WITH(OutOfMemoryError, false, out_of_memory(bytes, index, usage));
+    }
+  }
+  usage.bytes.add(bytes);
+  usage.requested.add(static_cast<int64_t>(size));
+  usage.blocks.add(1);
+}
+
+// Without a check of the index: a forked child frees what it inherited.
+inline void give_back(size_t size, c10::DeviceIndex index) {
+  Usage& usage = usage_at(index);
+  std::lock_guard<std::mutex> lock(usage.mutex);
+  usage.bytes.remove((static_cast<int64_t>(size) + kRound - 1) / kRound * kRound);
+  usage.requested.remove(static_cast<int64_t>(size));
+  usage.blocks.remove(1);
 }
 
 // Precedes each block, so that a block can be freed by its address alone. Its size is the alignment
 // that torch's CPU kernels expect, so the block that follows is aligned.
 struct alignas(64) Header {
-  int64_t size;
+  size_t size;
   c10::DeviceIndex device;
 };
 
@@ -73,12 +189,7 @@ inline void free_block(void* data) {
     return;
   }
   Header* header = static_cast<Header*>(data) - 1;
-  {
-    Usage& usage = usage_of(header->device);
-    std::lock_guard<std::mutex> lock(usage.mutex);
-    usage.bytes.remove(header->size);
-    usage.blocks.remove(1);
-  }
+  give_back(header->size, header->device);
   std::free(header);
 }
 
@@ -86,45 +197,23 @@ inline void* allocate_block(size_t size, c10::DeviceIndex device) {
   if (size == 0) {
     return nullptr;
   }
+  take(size, device);
   void* base = nullptr;
-  const bool ok = size <= SIZE_MAX - sizeof(Header) &&
+  const bool is_there = size <= SIZE_MAX - sizeof(Header) &&
       posix_memalign(&base, alignof(Header), size + sizeof(Header)) == 0;
-  TORCH_CHECK_WITH(
-      OutOfMemoryError, ok, "sim:", static_cast<int>(device), " is out of memory: the host has no ",
-      size, " bytes");
+  if (!is_there) {
+    give_back(size, device);
+    TORCH_CHECK_WITH(
+        OutOfMemoryError, false, kAsCuda ? "CUDA out of memory. " : "", device_text(device),
+        " is out of memory: the host has no ", size, " bytes");
+  }
   auto* header = static_cast<Header*>(base);
-  header->size = static_cast<int64_t>(size);
+  header->size = size;
   header->device = device;
-  Usage& usage = usage_of(device);
-  std::lock_guard<std::mutex> lock(usage.mutex);
-  usage.bytes.add(header->size);
-  usage.blocks.add(1);
   return header + 1;
 }
 
-inline int64_t total_bytes() {
-  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-}
-
-// Simulated devices share the host's memory: what one takes is gone for all.
-inline int64_t free_bytes() {
-  int64_t used = 0;
-  for (int index = 0; index < device_count.load(); ++index) {
-    Usage& usage = usage_of(static_cast<c10::DeviceIndex>(index));
-    std::lock_guard<std::mutex> lock(usage.mutex);
-    used += usage.bytes.current;
-  }
-  return std::max<int64_t>(0, total_bytes() - used);
-}
-
-// Since 2.9 torch has a common interface for statistics, which torch.accelerator reads.
-#if UNIDEV_TORCH_VERSION >= 2009
-using AllocatorBase = c10::DeviceAllocator;
-#else
-using AllocatorBase = c10::Allocator;
-#endif
-
-struct SimAllocator final : AllocatorBase {
+struct SimAllocator final : c10::DeviceAllocator {
   c10::DataPtr allocate(size_t size) override {
     const c10::DeviceIndex device = checked_index(current_device);
     void* data = allocate_block(size, device);
@@ -137,7 +226,6 @@ struct SimAllocator final : AllocatorBase {
     default_copy_data(target, source, size);
   }
 
-#if UNIDEV_TORCH_VERSION >= 2009
   bool initialized() override {
     return device_count.load() > 0;
   }
@@ -149,33 +237,36 @@ struct SimAllocator final : AllocatorBase {
     Usage& usage = usage_of(index);
     std::lock_guard<std::mutex> lock(usage.mutex);
     c10::CachingDeviceAllocator::DeviceStats stats;
-    for (auto* of_bytes : {&stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes,
-                           &stats.requested_bytes}) {
+    for (auto* of_bytes : {&stats.allocated_bytes, &stats.reserved_bytes, &stats.active_bytes}) {
       report(usage.bytes, *of_bytes);
     }
+    report(usage.requested, stats.requested_bytes);
     for (auto* of_blocks : {&stats.allocation, &stats.segment, &stats.active}) {
       report(usage.blocks, *of_blocks);
     }
     stats.num_device_alloc = usage.blocks.allocated;
     stats.num_device_free = usage.blocks.freed;
+    stats.num_ooms = usage.ooms;
     return stats;
   }
   void resetAccumulatedStats(c10::DeviceIndex index) override {
     Usage& usage = usage_of(index);
     std::lock_guard<std::mutex> lock(usage.mutex);
-    usage.bytes.allocated = usage.bytes.freed = 0;
-    usage.blocks.allocated = usage.blocks.freed = 0;
+    for (Counter* counter : {&usage.bytes, &usage.requested, &usage.blocks}) {
+      counter->allocated = counter->freed = 0;
+    }
+    usage.ooms = 0;
   }
   void resetPeakStats(c10::DeviceIndex index) override {
     Usage& usage = usage_of(index);
     std::lock_guard<std::mutex> lock(usage.mutex);
-    usage.bytes.peak = usage.bytes.current;
-    usage.blocks.peak = usage.blocks.current;
+    for (Counter* counter : {&usage.bytes, &usage.requested, &usage.blocks}) {
+      counter->peak = counter->current;
+    }
   }
   // Without `override`: torch 2.9 does not declare it yet.
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex index) {
-    checked_index(index);
-    return {static_cast<size_t>(free_bytes()), static_cast<size_t>(total_bytes())};
+    return memory_info(index);
   }
 
  private:
@@ -186,7 +277,6 @@ struct SimAllocator final : AllocatorBase {
     all.allocated = counter.allocated;
     all.freed = counter.freed;
   }
-#endif
 };
 
 inline SimAllocator* allocator() {

@@ -1,53 +1,76 @@
-// Random numbers: each simulated device has its own generator. The kernels run on the CPU and
-// accept only CPU generators, so ours wraps one, which the fallback passes instead.
+// Random numbers: each simulated device has its own generator, whose state is that of CUDA's, a seed
+// and an offset. The kernels run on the CPU and accept only CPU generators, so each call gets a new
+// one, seeded by both: two threads share none.
 #pragma once
 
 #include "memory.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/Generator.h>
+
+#include <vector>
 
 namespace unidev_sim {
 
 struct SimGenerator final : c10::GeneratorImpl {
-  SimGenerator(c10::DeviceIndex index, at::Generator inner)
-      : GeneratorImpl(
-            c10::Device(kSim, checked_index(index)),
-            c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
-        inner(std::move(inner)) {}
+  explicit SimGenerator(c10::DeviceIndex index)
+      : GeneratorImpl(c10::Device(kSim, checked_index(index)), c10::DispatchKeySet(kKey)) {}
 
   void set_current_seed(uint64_t seed) override {
-    inner.set_current_seed(seed);
+    seed_ = seed;
+    offset_ = 0;
   }
   void set_offset(uint64_t offset) override {
-    inner.set_offset(offset);
+    offset_ = offset;
   }
   uint64_t get_offset() const override {
-    return inner.get_offset();
+    return offset_;
   }
   uint64_t current_seed() const override {
-    return inner.current_seed();
+    return seed_;
   }
   uint64_t seed() override {
-    return inner.seed();
+    set_current_seed(c10::detail::getNonDeterministicRandom(/*is_cuda=*/true));
+    return seed_;
   }
+  // 16 bytes, as DTensor requires of a CUDA generator; CUDA itself also takes the seed alone.
   void set_state(const c10::TensorImpl& state) override {
-    inner.unsafeGetGeneratorImpl()->set_state(state);
+    const int64_t size = state.numel() * static_cast<int64_t>(state.dtype().itemsize());
+    TORCH_CHECK(size == 16 || size == 8, "RNG state is wrong size");
+    uint64_t words[2] = {0, 0};
+    std::memcpy(words, state.data(), size);
+    seed_ = words[0];
+    offset_ = words[1];
   }
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-    return inner.unsafeGetGeneratorImpl()->get_state();
+    at::Tensor state = at::detail::empty_cpu(
+        {16}, c10::ScalarType::Byte, std::nullopt, std::nullopt, std::nullopt, std::nullopt);
+    const uint64_t words[2] = {seed_, offset_};
+    std::memcpy(state.mutable_data_ptr(), words, sizeof words);
+    return state.getIntrusivePtr();
   }
 
-  at::Generator inner;
+  at::Generator for_one_call() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const uint64_t seed = seed_ + 0x9E3779B97F4A7C15ull * offset_;  // 2^64 / golden ratio
+    offset_ += 4;  // as CUDA's, which advances in fours
+    return at::detail::createCPUGenerator(seed);
+  }
 
  private:
   SimGenerator* clone_impl() const override {
-    return new SimGenerator(device_.index(), inner.clone());
+    auto* copy = new SimGenerator(device_.index());
+    copy->seed_ = seed_;
+    copy->offset_ = offset_;
+    return copy;
   }
+
+  uint64_t seed_ = c10::default_rng_seed_val, offset_ = 0;
 };
 
 inline at::Generator new_generator(c10::DeviceIndex index) {
-  return at::make_generator<SimGenerator>(index, at::detail::createCPUGenerator());
+  return at::make_generator<SimGenerator>(index);
 }
 
 inline const at::Generator& default_generator(c10::DeviceIndex index) {
@@ -62,7 +85,8 @@ inline const at::Generator& default_generator(c10::DeviceIndex index) {
 }
 
 inline at::Generator cpu_generator_of(const at::Generator& generator) {
-  return generator.device().type() == kSim ? generator.get<SimGenerator>()->inner : generator;
+  return generator.device().type() == kSim ? generator.get<SimGenerator>()->for_one_call()
+                                           : generator;
 }
 
 } // namespace unidev_sim

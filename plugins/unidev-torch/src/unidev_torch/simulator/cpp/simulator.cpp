@@ -1,40 +1,53 @@
-// Simulated GPUs for PyTorch: a PrivateUse1 backend in host memory. Each header has one subject;
-// this file joins them to torch's dispatcher.
+// Simulated GPUs for PyTorch, in host memory, which answer to `sim` or to `cuda`. Each header has one
+// subject; this file joins them to torch's dispatcher.
 #include "autocast.h"
 #include "dtypes.h"
 #include "engine.h"
 #include "fallback.h"
 #include "layers.h"
-#include "packing.h"
+#include "refused.h"
+
+#if UNIDEV_AS_CUDA
+#include "cuda.h"
+#endif
 
 #include <torch/library.h>
 
 namespace unidev_sim {
 namespace {
 
-void start(int64_t count) {
+void start(int64_t count, int64_t limit) {
   TORCH_CHECK(count >= 1 && count <= kMaxDevices, "expected 1 to 64 devices, got ", count);
   int none = 0;
   TORCH_CHECK(
       device_count.compare_exchange_strong(none, static_cast<int>(count)),
       "this process simulates ", none, " devices already");
-  // Not when the library is loaded: from here on torch takes `sim` for its accelerator.
+  memory_limit = limit;
+  // Not when the library is loaded: from here on torch takes the devices for its accelerator.
   static const c10::impl::DeviceGuardImplRegistrar guard(kSim, new SimGuard());
   c10::SetAllocator(kSim, allocator());
+#if UNIDEV_AS_CUDA
+  start_cuda();
+#else
   at::RegisterPrivateUse1HooksInterface(new SimHooks());
+#endif
 }
 
 std::vector<int64_t> memory_stats(int64_t index) {
   Usage& usage = usage_of(static_cast<c10::DeviceIndex>(index));
   std::lock_guard<std::mutex> lock(usage.mutex);
-  return {usage.bytes.current, usage.bytes.peak, usage.blocks.current, usage.blocks.peak};
+  std::vector<int64_t> found;
+  for (const Counter* counter : {&usage.bytes, &usage.requested, &usage.blocks}) {
+    found.insert(found.end(), {counter->current, counter->peak, counter->allocated, counter->freed});
+  }
+  found.push_back(usage.ooms);
+  return found;
 }
 
-void reset_peak(int64_t index) {
-  Usage& usage = usage_of(static_cast<c10::DeviceIndex>(index));
-  std::lock_guard<std::mutex> lock(usage.mutex);
-  usage.bytes.peak = usage.bytes.current;
-  usage.blocks.peak = usage.blocks.current;
+// -1: the current device.
+c10::Device device_at(int64_t index) {
+  const auto given = static_cast<c10::DeviceIndex>(index);
+  return {kSim, checked_index(given < 0 ? current_device : given)};
 }
 
 at::Generator generator_of(int64_t index) {
@@ -60,16 +73,49 @@ using unidev_sim::is_of_aten;
 TORCH_LIBRARY(unidev_sim, m) {
   m.def("engine_has_started() -> bool", &unidev_sim::EnginePeek::has_started);
   m.def("settle_engine() -> ()", &unidev_sim::settle_engine);
-  m.def("start(int count) -> ()", &unidev_sim::start);
+  m.def("start(int count, int memory_limit) -> ()", &unidev_sim::start);
   m.def("device_count() -> int", [] { return int64_t(unidev_sim::device_count.load()); });
   m.def("current_device() -> int", [] { return int64_t(unidev_sim::current_device); });
   m.def("set_device(int index) -> ()", [](int64_t index) {
     unidev_sim::current_device = unidev_sim::checked_index(static_cast<c10::DeviceIndex>(index));
   });
+  // Of bytes, of bytes as requested, of blocks: current, peak, allocated, freed; and refusals.
   m.def("memory_stats(int index) -> int[]", &unidev_sim::memory_stats);
-  m.def("reset_peak(int index) -> ()", &unidev_sim::reset_peak);
-  m.def("memory_info() -> int[]", [] {
-    return std::vector<int64_t>{unidev_sim::free_bytes(), unidev_sim::total_bytes()};
+  m.def("reset_peak(int index) -> ()", [](int64_t index) {
+    unidev_sim::allocator()->resetPeakStats(static_cast<c10::DeviceIndex>(index));
+  });
+  m.def("reset_accumulated(int index) -> ()", [](int64_t index) {
+    unidev_sim::allocator()->resetAccumulatedStats(static_cast<c10::DeviceIndex>(index));
+  });
+  m.def("memory_info(int index) -> int[]", [](int64_t index) {
+    const auto [free, total] = unidev_sim::memory_info(static_cast<c10::DeviceIndex>(index));
+    return std::vector<int64_t>{static_cast<int64_t>(free), static_cast<int64_t>(total)};
+  });
+  m.def("set_memory_fraction(int index, float fraction) -> ()", [](int64_t index, double fraction) {
+    unidev_sim::Usage& usage = unidev_sim::usage_of(static_cast<c10::DeviceIndex>(index));
+    std::lock_guard<std::mutex> lock(usage.mutex);
+    usage.fraction = fraction;
+  });
+  m.def("memory_fraction(int index) -> float", [](int64_t index) {
+    return unidev_sim::usage_of(static_cast<c10::DeviceIndex>(index)).fraction;
+  });
+  m.def("resize_storage(Tensor holder, int bytes) -> ()", [](const at::Tensor& holder, int64_t bytes) {
+    unidev_sim::resize_storage(holder.storage(), static_cast<size_t>(bytes));
+  });
+  m.def("default_generator(int index) -> Generator?", [](int64_t index) {
+    return std::make_optional(unidev_sim::generator_of(index));
+  });
+  m.def("current_stream(int index) -> int", [](int64_t index) {
+    return int64_t(unidev_sim::SimGuard().getStream(unidev_sim::device_at(index)).id());
+  });
+  m.def("elapsed_time(int start, int end) -> float", [](int64_t start, int64_t end) {
+    return unidev_sim::SimGuard().elapsedTime(
+        reinterpret_cast<void*>(start), reinterpret_cast<void*>(end), 0);
+  });
+  m.def("synchronize(int index) -> ()", [](int64_t index) { unidev_sim::device_at(index); });
+  m.def("set_stream(int index, int stream) -> ()", [](int64_t index, int64_t stream) {
+    unidev_sim::SimGuard().exchangeStream(
+        c10::Stream(c10::Stream::UNSAFE, unidev_sim::device_at(index), stream));
   });
   m.def("seed(int index, int value) -> ()", [](int64_t index, int64_t value) {
     at::Generator generator = unidev_sim::generator_of(index);
@@ -87,13 +133,15 @@ TORCH_LIBRARY(unidev_sim, m) {
   });
 }
 
-TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
+TORCH_LIBRARY_IMPL(_, UNIDEV_KEY, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&fallback>());
 }
 
-TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
+TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
   m.impl("empty.memory_format", &unidev_sim::empty);
   m.impl("empty_strided", &unidev_sim::empty_strided);
+  // torch's own would call a kernel of CUDA's.
+  m.impl("copy_", &unidev_sim::copy);
   m.impl("_copy_from", &unidev_sim::copy_from);
   m.impl("_copy_from_and_resize", &unidev_sim::copy_from_and_resize);
   m.impl("_local_scalar_dense", &unidev_sim::local_scalar_dense);
@@ -123,13 +171,10 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   // For other devices torch has a formula that views its input, which channels-last does not allow.
   m.impl("native_group_norm", torch::CppFunction::makeFromBoxedFunction<&fallback>());
 
+  UNIDEV_REFUSE_SCALED(m)
   m.impl("histc", &unidev_sim::histc);
   m.impl("native_batch_norm", &unidev_sim::native_batch_norm);
   m.impl("native_dropout", &unidev_sim::native_dropout);
-
-  m.impl("cat", torch::CppFunction::makeFromBoxedFunction<&unidev_sim::cat>());
-  m.impl("add_.Tensor", torch::CppFunction::makeFromBoxedFunction<&unidev_sim::add>());
-  m.impl("_foreach_copy_", &unidev_sim::foreach_copy);
 
   m.impl("_thnn_fused_lstm_cell", &unidev_sim::lstm_cell);
   m.impl("_thnn_fused_lstm_cell_backward_impl", &unidev_sim::lstm_cell_backward);
@@ -142,7 +187,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     const auto op = dispatcher.findOp(name);
     if (op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional) &&
-        !op->hasKernelForDispatchKey(c10::DispatchKey::PrivateUse1) && is_of_aten(name)) {
+        !op->hasKernelForDispatchKey(unidev_sim::kKey) && is_of_aten(name)) {
       m.impl(full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&fallback>());
     }
   }
@@ -150,7 +195,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 
 // A kernel of ours for the device switches off torch's composite kernel for its autograd key, too, as
 // of torch 2.9.0.
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
+TORCH_LIBRARY_IMPL(aten, UNIDEV_AUTOGRAD_KEY, m) {
   m.impl("_has_compatible_shallow_copy_type", &unidev_sim::has_compatible_shallow_copy_type);
 }
 
@@ -162,3 +207,20 @@ TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
 TORCH_LIBRARY_IMPL(aten, Negative, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
 }
+
+#if UNIDEV_AS_CUDA
+// Called while torch is being imported, when torch.ops is not there yet.
+extern "C" void unidev_start(int count, int64_t memory_limit) {
+  unidev_sim::start(count, memory_limit);
+}
+// As many devices as CUDA_VISIBLE_DEVICES leaves, which CUDA reads when it is first used.
+extern "C" void unidev_set_device_count(int count) {
+  unidev_sim::device_count = count;
+}
+extern "C" void unidev_set_used() {
+  unidev_sim::is_used = true;
+}
+extern "C" bool unidev_is_forked() {
+  return unidev_sim::is_forked;
+}
+#endif

@@ -8,9 +8,7 @@
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/is_set_to_native.h>
-#include <ATen/ops/resize_native.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
 #include <ATen/ops/view_as_complex_native.h>
@@ -21,7 +19,7 @@
 
 namespace unidev_sim {
 
-inline const c10::DispatchKeySet kSimKeys(c10::DispatchKey::PrivateUse1);
+inline const c10::DispatchKeySet kSimKeys(kKey);
 
 inline void check_options(std::optional<c10::Layout> layout, std::optional<bool> pin_memory) {
   TORCH_CHECK_NOT_IMPLEMENTED(
@@ -50,28 +48,69 @@ inline at::Tensor empty_strided(
       size, stride, allocator(), kSimKeys, c10::dtype_or_default(dtype));
 }
 
+// The memory of a simulated tensor as a storage of the CPU. It must not outlive that tensor.
+// Where a kernel may make it larger, it gets memory of the CPU's then, and says so by its address.
+inline c10::Storage storage_on_host(const at::Tensor& tensor, bool can_grow) {
+  const c10::Storage& storage = tensor.storage();
+  return c10::Storage(
+      c10::Storage::use_byte_size_t(), storage.nbytes(),
+      c10::DataPtr(storage.mutable_data(), c10::Device(c10::kCPU)),
+      can_grow ? c10::GetAllocator(c10::kCPU) : nullptr, can_grow);
+}
+
+inline at::Tensor view_on_host(const at::Tensor& tensor, c10::Storage storage) {
+  at::Tensor host = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), tensor.dtype());
+  auto* impl = host.unsafeGetTensorImpl();
+  impl->set_storage_offset(tensor.storage_offset());
+  impl->set_sizes_and_strides(tensor.sizes(), tensor.strides());
+  if (tensor.is_conj()) {
+    host._set_conj(true);
+  }
+  if (tensor.is_neg()) {
+    host._set_neg(true);
+  }
+  return host;
+}
+
+inline void require_dense(const at::Tensor& tensor) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      tensor.device().type() == kSim && tensor.layout() == c10::kStrided && !tensor.is_quantized(),
+      "a simulated GPU exchanges dense (strided) tensors with the CPU and other simulated GPUs, not ",
+      tensor.is_quantized() ? "quantized" : c10::str(tensor.layout()), " ones on ", tensor.device());
+}
+
 // The same memory, seen as a CPU tensor. It must not outlive `tensor`.
 inline at::Tensor on_host(const at::Tensor& tensor) {
   if (tensor.is_cpu()) {
     return tensor;
   }
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      tensor.device().type() == kSim && tensor.layout() == c10::kStrided,
-      "a simulated device exchanges dense tensors with the CPU and other simulated devices, not ",
-      tensor.layout(), " ones on ", tensor.device());
-  at::Tensor host = at::from_blob(
-      tensor.data_ptr(), tensor.sizes(), tensor.strides(),
-      at::TensorOptions().dtype(tensor.dtype()).device(c10::kCPU));
-  host._set_conj(tensor.is_conj());
-  host._set_neg(tensor.is_neg());
-  return host;
+  require_dense(tensor);
+  return view_on_host(tensor, storage_on_host(tensor, /*can_grow=*/false));
+}
+
+inline bool is_plain(const at::Tensor& tensor) {
+  return tensor.layout() == c10::kStrided && tensor.is_contiguous() && !tensor.is_conj() &&
+      !tensor.is_neg() && (tensor.device().type() == kSim || tensor.is_cpu()) &&
+      !tensor.is_quantized();
 }
 
 // All work is done when it returns: `non_blocking` changes nothing.
-inline at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool) {
-  at::Tensor host = on_host(target);
-  host.copy_(on_host(self));
-  return target;
+inline at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool) {
+  if (self.dtype() == source.dtype() && self.sizes() == source.sizes() && is_plain(self) &&
+      is_plain(source)) {
+    if (self.numel() > 0) {
+      std::memmove(self.mutable_data_ptr(), source.const_data_ptr(), source.nbytes());
+    }
+  } else {
+    on_host(self).copy_(on_host(source));
+  }
+  return self;
+}
+
+inline at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_blocking) {
+  at::Tensor written = target;
+  return copy(written, self, non_blocking);
 }
 
 inline at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& target) {
@@ -96,10 +135,24 @@ inline at::Tensor& zero(at::Tensor& self) {
   return self;
 }
 
+// torch's own would look for a kernel of CUDA's that resizes a storage.
 inline const at::Tensor& resize(
     const at::Tensor& self, at::IntArrayRef size, std::optional<c10::MemoryFormat> memory_format) {
-  c10::DeviceGuard guard(self.device());
-  return at::native::resize_(self, size, memory_format);
+  auto* impl = self.unsafeGetTensorImpl();
+  if (self.sizes() != size) {
+    impl->set_sizes_contiguous(size);
+    const size_t needed = (self.storage_offset() + self.numel()) * self.dtype().itemsize();
+    if (self.numel() > 0 && needed > self.storage().nbytes()) {
+      TORCH_CHECK(self.storage().resizable(), "Trying to resize storage that is not resizable");
+      resize_storage(self.storage(), needed);
+    }
+  }
+  if (memory_format) {
+    TORCH_CHECK(
+        *memory_format != at::MemoryFormat::Preserve, "Unsupported memory format ", *memory_format);
+    impl->empty_tensor_restride(*memory_format);
+  }
+  return self;
 }
 
 inline at::Tensor& set_storage(

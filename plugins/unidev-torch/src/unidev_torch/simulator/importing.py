@@ -1,0 +1,93 @@
+"""The import of torch: with devices named ``cuda``, and without threads that spin."""
+
+from __future__ import annotations
+
+import importlib.abc
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
+_SPINS = "GOMP_SPINCOUNT"
+
+
+@contextmanager
+def short_spins() -> Iterator[None]:
+    """Threads of GNU's OpenMP, if it is loaded in the block, do not wait in a loop.
+
+    One team on as many cores spins, and starves what else runs there: a step took 15 times as long
+    on two busy cores. Beside a second team, that of the thread in which torch runs backward on a
+    GPU, OpenMP spins as briefly as here; under a trace, backward runs in the calling thread.
+    """
+    if not {_SPINS, "OMP_WAIT_POLICY"}.isdisjoint(os.environ):  # the user's own choice
+        yield
+        return
+    os.environ[_SPINS] = "1000"  # OpenMP's own number where it has more threads than cores
+    try:
+        yield
+    finally:
+        del os.environ[_SPINS]
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Finds torch and ``torch._C`` as Python does, and calls a function before or after each.
+
+    Args:
+        before: called before torch is executed; what it raises is raised by ``import torch``.
+        bind: called with ``torch._C``, before any of torch's Python files can use it.
+        finish: called with torch, which is complete.
+    """
+
+    def __init__(
+        self, before: Callable[[], None], bind: Callable[[Any], None], finish: Callable[[Any], None]
+    ) -> None:
+        self._calls = {"torch": (before, finish), "torch._C": (_nothing, bind)}
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of one of the two, with a loader that makes the calls; None for all others."""
+        if name not in self._calls:
+            return None
+        for finder in sys.meta_path:
+            if finder is self or not hasattr(finder, "find_spec"):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None:
+                if spec.loader is not None:
+                    spec.loader = _Loader(spec.loader, *self._calls[name])
+                return spec
+        return None
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(
+        self, loader: Any, before: Callable[[], None], after: Callable[[Any], None]
+    ) -> None:
+        self._loader = loader
+        self._before = before
+        self._after = after
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        created: ModuleType | None = self._loader.create_module(spec)
+        return created
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._before()
+        with short_spins():
+            self._loader.exec_module(module)
+        self._after(module)
+
+
+def _nothing() -> None:
+    """The default of ``before``."""
