@@ -15,6 +15,7 @@ from unidev_torch import accelerator, tensors
 from unidev_torch.accelerator import TorchCopyStream
 from unidev_torch.containers import CONTAINERS
 from unidev_torch.scopes import NativeScope
+from unidev_torch.simulator import cuda
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +56,8 @@ class TorchBackend(Backend):
         super().__init__(spec, simulated_count)
         self._devices: dict[torch.device, Device] = {}
         """Filled on first use: the meaning of a ``torch.device`` never changes."""
-        self._fixed_count = simulated_count or None
+        # Of GPUs that answer to `cuda`, CUDA_VISIBLE_DEVICES may leave fewer, as of real ones.
+        self._fixed_count = None if cuda.is_started() else simulated_count or None
 
     @property
     def tensor_types(self) -> tuple[type, ...]:
@@ -90,8 +92,8 @@ class TorchBackend(Backend):
         count: int = module.device_count()
         if accelerator.is_initialized(module):
             self._fixed_count = count
-        elif count and found.type == "cuda" and accelerator.is_driver_too_old():
-            return 0
+        elif count and found.type == "cuda" and not self.simulated_count:
+            return 0 if accelerator.is_driver_too_old() else count
         return count
 
     def native_device(self, kind: str, index: int) -> torch.device:
