@@ -304,6 +304,7 @@ def benchmarks(session: nox.Session) -> None:
     session.run("python", "benchmarks/distributed.py")
     session.run("python", "benchmarks/long_trace.py")
     session.run("python", "benchmarks/growth.py")
+    session.run("python", "benchmarks/simulated.py")
 
 
 @nox.session(default=False, venv_backend=WITH_TORCH)
