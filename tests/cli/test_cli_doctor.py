@@ -190,7 +190,8 @@ def test_it_asks_a_framework_in_a_process_of_its_own(doctor, plugin) -> None:
 
 
 def test_simulated_gpus_are_not_taken_for_real_ones(doctor, plugin) -> None:
-    done = doctor("--json", UNIDEV_PLUGINS=plugin(), UNIDEV_SIMULATE="3")
+    simulated = {"UNIDEV_SIMULATE": "3", "UNIDEV_SIMULATE_AS": "cuda"}
+    done = doctor("--json", UNIDEV_PLUGINS=plugin(), **simulated)
     document = json.loads(done.stdout)
     assert {each["gpus_seen"] for each in document["frameworks"]} == {0}
     assert "simulated" in [each["cause"] for each in document["findings"]]

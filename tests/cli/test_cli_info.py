@@ -10,6 +10,7 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
+from named_gpus import write_plugin
 
 from unidev.cli.capability_table import to_markdown
 
@@ -91,6 +92,17 @@ def test_the_table_shows_devices_and_which_is_chosen_and_why(unidev) -> None:
     assert "chosen: numpy (UNIDEV_BACKEND=numpy)" in done.stdout
     assert "UNIDEV_SIMULATE=3 (the number of simulated GPUs, 1 to 64" in done.stdout
     assert "\x1b" not in done.stdout
+
+
+def test_named_gpus_are_shown_as_simulated_and_with_their_name(unidev, tmp_path) -> None:
+    write_plugin(tmp_path)
+    given = {"UNIDEV_SIMULATE": "2", "UNIDEV_SIMULATE_AS": "cuda", "COLUMNS": "200"}
+    done = unidev("info", **given, PYTHONPATH=str(tmp_path))
+    assert "cpu:0, gpu:0 to gpu:1 (simulated, cuda:0 to cuda:1)" in done.stdout
+    assert "UNIDEV_SIMULATE_AS=cuda (the framework's name for the simulated GPUs" in done.stdout
+    wrong = unidev("info", UNIDEV_SIMULATE_AS="cuda")
+    assert wrong.returncode == 0
+    assert "fails: UNIDEV_SIMULATE_AS=cuda is set, but no GPUs are simulated" in wrong.stdout
 
 
 @pytest.mark.parametrize(

@@ -290,6 +290,17 @@ def test_a_number_of_simulated_gpus_that_is_none_is_said_first(value) -> None:
     assert "unset UNIDEV_SIMULATE" in everything(first)
 
 
+def test_simulated_gpus_are_named_as_programs_see_them() -> None:
+    named = with_environment(WORKING, UNIDEV_SIMULATE="4", UNIDEV_SIMULATE_AS="cuda")
+    (first,) = found(named, torch(2))
+    assert first.title.endswith("gpu:0 to gpu:3 are simulated, and programs see them as cuda.")
+    assert "UNIDEV_SIMULATE=4 UNIDEV_SIMULATE_AS=cuda: they use host memory" in everything(first)
+    assert "unset UNIDEV_SIMULATE; unset UNIDEV_SIMULATE_AS" in everything(first)
+    (first,) = found(with_environment(WORKING, UNIDEV_SIMULATE_AS="cuda"), torch(2))
+    assert first.is_blocking
+    assert "UNIDEV_SIMULATE_AS=cuda is set, but no GPUs are simulated" in everything(first)
+
+
 def test_simulated_gpus_come_first_where_they_hide_real_ones() -> None:
     (first,) = found(with_environment(WORKING, UNIDEV_SIMULATE="1"), torch(2))
     assert (first.cause, first.is_blocking) == ("simulated", True)

@@ -24,6 +24,7 @@ _COMMANDS = {
     "doctor": "Why is there no GPU, or why is it not used?",
     "info": "Show plugins, frameworks and devices, and which backend is chosen.",
     "launch": "Run a program in several processes at once, on one machine or many.",
+    "simulate": "Run a command with simulated GPUs for each Python program in it.",
     "trace": "Run a program and show what it moves between devices, by line, with advice.",
 }
 """Each command with its help line, so that listing them does not import them."""
@@ -38,6 +39,7 @@ Examples:
   unidev bench --backend torch         what are this machine's devices worth?
   unidev conform numpy --simulate 4    judge the NumPy backend
   unidev launch --workers 2 train.py   train in two processes, connected by unidev.group()
+  unidev simulate --gpus 4 -- pytest   run a command with four simulated GPUs
   unidev trace train.py --epochs 3     what does it move between devices, and from which line?
 """
 

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 VARIABLES = {
     "UNIDEV_BACKEND": "the backend, where no tensor or device determines it",
     "UNIDEV_SIMULATE": "the number of simulated GPUs, 1 to 64; 0 for the machine's own GPUs",
+    "UNIDEV_SIMULATE_AS": (
+        "the framework's name for the simulated GPUs, such as cuda, before it is imported"
+    ),
+    "UNIDEV_SIMULATE_MEMORY": "the memory of each simulated GPU, such as 24GiB",
+    "UNIDEV_SIMULATE_LIKE": "the model that the simulated GPUs are like, such as H100",
     "UNIDEV_PLUGINS": (
         "plugins that are not installed: module or module:attribute, separated by commas"
     ),

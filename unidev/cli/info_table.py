@@ -62,20 +62,26 @@ def print_capabilities(document: Answer, console: Console) -> None:
 
 
 def devices_in_short(devices: list[Answer]) -> str:
-    """``cpu:0, gpu:0 to gpu:3 (simulated)``; real GPUs with their names."""
+    """``cpu:0, gpu:0 to gpu:3 (simulated, sim:0 to sim:3)``; real GPUs with their names."""
     parts = []
-    for described, group in groupby(devices, key=_described):
-        names = [each["device"] for each in group]
-        span = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
-        parts.append(span + described[1])
+    for (_, name), group in groupby(devices, key=_described):
+        same = list(group)
+        span, native = (_span([each[field] for each in same]) for field in ("device", "native"))
+        # NumPy has no name of its own for them.
+        also = [native] if same[0]["simulated"] and native != span else []
+        parts.append(f"{span} ({', '.join([name, *also])})" if name else span)
     return ", ".join(parts)
 
 
 def _described(device: Answer) -> tuple[str, str]:
     kind = device["device"].partition(":")[0]
     if device["simulated"]:
-        return kind, " (simulated)"
-    return kind, "" if kind == "cpu" else f" ({device['name']})"
+        return kind, "simulated"
+    return kind, "" if kind == "cpu" else device["name"]
+
+
+def _span(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
 def _table(*columns: str) -> Table:

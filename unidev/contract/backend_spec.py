@@ -55,25 +55,27 @@ class Simulator(ABC):
     def refusal(self, gpus: SimulatedGpus) -> str | None:
         """Why the framework cannot have GPUs with this name, memory or model; None if it can.
 
-        Must not import the framework. By default only the number can be chosen.
+        Ends with what to do. Must not import the framework. By default only the number can be
+        chosen.
         """
-        for value, variable in (
-            (gpus.name, "UNIDEV_SIMULATE_AS"),
-            (gpus.memory_bytes, "UNIDEV_SIMULATE_MEMORY"),
-            (gpus.like, "UNIDEV_SIMULATE_LIKE"),
+        for value, variable, why in (
+            (gpus.name, "UNIDEV_SIMULATE_AS", "have a name of their own"),
+            (gpus.memory_bytes, "UNIDEV_SIMULATE_MEMORY", "share the host's memory, unlimited"),
+            (gpus.like, "UNIDEV_SIMULATE_LIKE", "do not imitate a model"),
         ):
             if value is not None:
-                return f"its simulator has no {variable}; unset it"
+                return f"its simulated GPUs {why}: unset {variable}"
         return None
 
-    def before_import(self, gpus: SimulatedGpus) -> None:
+    def before_import(self, gpus: SimulatedGpus) -> None:  # noqa: B027  most need none
         """Prepare the import of the framework by a program that knows nothing of unidev.
 
         Called where ``gpus.name`` is set and :meth:`refusal` has no objection, early in the
         process. Must not import the framework, and costs next to nothing until it is imported.
 
         Raises:
-            SimulationError: it is too late, since the framework is imported already.
+            SimulationError: it is too late, since the framework is imported already; states what to
+                do: import unidev first, or use ``unidev simulate``.
         """
 
 

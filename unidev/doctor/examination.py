@@ -11,6 +11,7 @@ from unidev.hardware.machine import read_machine
 from unidev.hardware.processes import this_process
 from unidev.registry.discovery import EMBEDDED, plugin_points
 from unidev.registry.queries import ask_plugins
+from unidev.registry.simulation import DETAILS, VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
     Answer = dict[str, Any]
 
-_REAL = {"UNIDEV_SIMULATE": "0"}
-"""Queries the machine's own devices; simulated ones follow from the variable itself."""
+_REAL = {VARIABLE: "0", **dict.fromkeys(DETAILS, "")}
+"""Queries the machine's own devices; simulated ones follow from the variables themselves."""
 _LEFT_OUT = ("no framework", "disabled")
 
 

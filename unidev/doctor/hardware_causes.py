@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.remedies import DRIVER_PAGES, set_variable
 from unidev.errors import SimulationError
-from unidev.registry.simulation import count_in
+from unidev.registry.simulation import DETAILS, VARIABLE, gpus_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from unidev.doctor.facts import Case
     from unidev.hardware.facts import Machine
-
-_SIMULATE = "UNIDEV_SIMULATE"
 
 
 def no_gpu(case: Case) -> Iterator[Finding]:
@@ -24,7 +22,7 @@ def no_gpu(case: Case) -> Iterator[Finding]:
     if not lacks_hardware(machine) or case.is_seen_by_frameworks_alone:
         return
     simulate = Remedy(
-        "To write and test GPU code here, simulate GPUs.", set_variable(machine, _SIMULATE, "2")
+        "To write and test GPU code here, simulate GPUs.", set_variable(machine, VARIABLE, "2")
     )
     if machine.pci_count is None:
         yield Finding(
@@ -69,28 +67,35 @@ def has_gpu(machine: Machine, accelerator: str) -> bool:
 
 def simulated(case: Case) -> Iterator[Finding]:
     """``UNIDEV_SIMULATE`` is set: the GPUs that programs see are not real, or there are none."""
-    value = case.machine.environment.get(_SIMULATE, "").strip()
+    given = {
+        variable: text
+        for variable in (VARIABLE, *DETAILS)
+        if (text := case.machine.environment.get(variable, "").strip())
+    }
     remedies = (
-        Remedy("To use the machine's own devices, unset it.",
-               set_variable(case.machine, _SIMULATE, None)),
+        Remedy("To use the machine's own devices, unset it." if len(given) < 2 else
+               "To use the machine's own devices, unset them.",
+               "; ".join(set_variable(case.machine, each, None) for each in given)),
     )  # fmt: skip
     try:
-        count = count_in(value)
+        gpus = gpus_in(given)
     except SimulationError as error:
-        title = f"{_SIMULATE} is not a number of GPUs: no backend can be used."
+        title = f"{VARIABLE} is not a number of GPUs: no backend can be used."
+        if given.keys() & set(DETAILS):
+            title = "The simulated GPUs cannot be as requested: no backend can be used."
         yield Finding("simulated", title, (str(error),), remedies, is_blocking=True)
         return
-    if count == 0:
+    if gpus is None:
         return
     real = case.machine.gpus
-    title = f"{_SIMULATE} is set: unidev's gpu:0 to gpu:{count - 1} are simulated."
-    if count == 1:
-        title = f"{_SIMULATE} is set: unidev's gpu:0 is simulated."
+    which = "gpu:0 is" if gpus.count == 1 else f"gpu:0 to gpu:{gpus.count - 1} are"
+    named = f", and programs see them as {gpus.name}" if gpus.name is not None else ""
+    settings = " ".join(f"{variable}={text}" for variable, text in given.items())
     yield Finding(
         "simulated",
-        title,
+        f"{VARIABLE} is set: unidev's {which} simulated{named}.",
         (
-            f"{_SIMULATE}={value}: they use host memory and compute on the CPU",
+            f"{settings}: they use host memory and compute on the CPU",
             *(f"the real {gpu.name} is not used while it is set" for gpu in real),
         ),
         remedies,

@@ -1,6 +1,8 @@
 """The embedded plugin: registers NumPy the way any plugin registers its framework."""
 
-from unidev.contract.backend_spec import BackendSpec, Simulator
+from __future__ import annotations
+
+from unidev.contract.backend_spec import BackendSpec, SimulatedGpus, Simulator
 from unidev.contract.hookspecs import hookimpl
 
 
@@ -9,6 +11,14 @@ class NumpySimulator(Simulator):
 
     def start(self, count: int) -> None:
         """Do nothing: the backend's constructor receives the count."""
+
+    def refusal(self, gpus: SimulatedGpus) -> str | None:
+        """Refuse a memory and a model, except beside a name.
+
+        A name, and what is requested with it, is for the framework that bears it. NumPy has no
+        devices, hence no name for them; converting to NumPy must work beside that framework.
+        """
+        return None if gpus.name is not None else super().refusal(gpus)
 
 
 @hookimpl

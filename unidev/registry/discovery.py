@@ -22,6 +22,7 @@ from unidev.contract.launcher import LauncherSpec
 from unidev.contract.optional import names_an_object
 from unidev.errors import BackendNotFoundError, PluginError
 from unidev.support.forking import fork_safe_lock
+from unidev.support.modules import is_being_imported
 from unidev.support.wording import shown
 
 if TYPE_CHECKING:
@@ -70,8 +71,20 @@ def find_plugins() -> list[Plugin]:
                 disabled = _names_in("UNIDEV_DISABLED_PLUGINS")
                 for point in plugin_points():
                     found.append(_try_plugin(point, found, disabled))
+                # One that the program imports, and whose own import of unidev has led here.
+                if any(each.failure and is_being_imported(_module(each)) for each in found):
+                    return found
                 _found = found
     return list(_found)
+
+
+def is_complete() -> bool:
+    """Whether every plugin has been tried; false while one that imported unidev is half done."""
+    return _found is not None
+
+
+def _module(plugin: Plugin) -> str:
+    return plugin.source.partition(":")[0]
 
 
 def plugin_points() -> Iterator[EntryPoint]:

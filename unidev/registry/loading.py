@@ -6,7 +6,13 @@ import sys
 import weakref
 
 from unidev.contract.device import registry
-from unidev.errors import FrameworkNotInstalledError, PluginError, UnidevError
+from unidev.errors import (
+    FrameworkNotInstalledError,
+    PluginError,
+    SimulationError,
+    UnidevError,
+    UnsupportedOperation,
+)
 from unidev.registry.observer import thread
 from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import shown
@@ -17,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from unidev.contract.backend import Backend, ContainerFunctions
-    from unidev.contract.backend_spec import BackendSpec
+    from unidev.contract.backend_spec import BackendSpec, SimulatedGpus, Simulator
     from unidev.contract.device import Device
     from unidev.contract.group_engine import GroupSetting
 
@@ -157,19 +163,19 @@ def is_installed(framework: str) -> bool:
 
 def _load(name: str) -> Backend:
     from unidev.registry.discovery import backend_spec
-    from unidev.registry.simulation import simulated_count
+    from unidev.registry.simulation import simulated_gpus
     from unidev.support.collecting import collection_paused
 
     spec = backend_spec(name)
     check_installed(spec)
-    count = simulated_count()
+    gpus = simulated_gpus()
     being_loaded.add(name)
     try:
         with collection_paused():  # no fork comes in between: it waits for the lock
-            if count and name not in _simulators_started:
-                _named(spec, "simulator")().start(count)
+            if gpus is not None and name not in _simulators_started:
+                _start_simulator(spec, gpus)
                 _simulators_started.add(name)
-            return load_class(spec)(spec, count)
+            return load_class(spec)(spec, gpus.count if gpus is not None else 0)
     except UnidevError:
         raise
     except (Exception, SystemExit) as error:
@@ -181,6 +187,39 @@ def _load(name: str) -> Backend:
         ) from error
     finally:
         being_loaded.discard(name)
+
+
+def _start_simulator(spec: BackendSpec, gpus: SimulatedGpus) -> None:
+    simulator = simulator_of(spec)
+    reason = simulator.refusal(gpus)
+    if reason is not None:
+        raise SimulationError(
+            f"backend {spec.name!r} cannot have these simulated GPUs: {reason.rstrip('.')}."
+        )
+    simulator.start_as(gpus)
+
+
+def simulator_of(spec: BackendSpec) -> Simulator:
+    """A simulator of the framework of ``spec``; imports no framework.
+
+    Raises:
+        UnsupportedOperation: it has none; gives the reason.
+        PluginError: the module or name that ``spec`` gives is missing.
+    """
+    made: Simulator = _named(spec, "simulator")()
+    return made
+
+
+def refusal_of(spec: BackendSpec, gpus: SimulatedGpus) -> str | None:
+    """Why the framework of ``spec`` cannot have ``gpus``; None if it can. Imports no framework.
+
+    Raises:
+        PluginError: as ``simulator_of``.
+    """
+    try:
+        return simulator_of(spec).refusal(gpus)
+    except UnsupportedOperation as error:
+        return error.reason
 
 
 def load_class(spec: BackendSpec) -> type[Backend]:

@@ -6,6 +6,7 @@ import os
 import sys
 
 from unidev.errors import AmbiguousBackendError, BackendNotFoundError, SimulationError
+from unidev.registry import simulation
 from unidev.registry.loading import is_installed, load_backend, loaded_backends, loading_lock
 from unidev.registry.scopes import NO_SCOPES, Scope, context, leave_scope, stack
 from unidev.registry.simulation import MOST, VARIABLE, out_of_range
@@ -194,4 +195,11 @@ def simulate(count: int) -> None:
                     f"unidev.simulate({count}) before any other function of unidev, or start "
                     f"Python with {VARIABLE}={count}."
                 )
+        prepared = simulation.prepared
+        if prepared is not None and prepared.count != count:
+            raise SimulationError(
+                f"this process was started with {VARIABLE}={prepared.count}, which it keeps, "
+                f"because of {simulation.NAME}={prepared.name}: start Python with "
+                f"{VARIABLE}={count}."
+            )
         os.environ[VARIABLE] = str(count)

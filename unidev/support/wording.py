@@ -83,6 +83,25 @@ def bytes_text(count: int) -> str:
     return f"{number:,.1f}".removesuffix(".0") + f" {unit}"
 
 
+def bytes_in(text: str) -> int | None:
+    """The number that ``bytes_text`` shows as ``text``, such as ``1.5 KiB``; None if it is none.
+
+    A number without a unit is an integer of bytes. Spaces and upper case do not matter.
+    """
+    number, power = text.strip().lower(), 0
+    for unit, its in (("kib", 10), ("mib", 20), ("gib", 30), ("bytes", 0), ("byte", 0)):
+        if number.endswith(unit):
+            number, power = number.removesuffix(unit).strip(), its
+            break
+    whole, point, decimals = number.replace(",", "").partition(".")
+    digits = whole + decimals
+    if not (digits.isascii() and digits.isdigit() and whole) or (point and not power):
+        return None
+    if len(digits) > 18:  # more than any memory; `int` refuses thousands of digits
+        return None
+    return (int(digits) << power) // int("1" + "0" * len(decimals))
+
+
 def seconds_text(seconds: float) -> str:
     """``12.3 ms``: three significant digits, in s, ms, µs or ns."""
     for scale, unit in ((1e-9, "ns"), (1e-6, "µs"), (1e-3, "ms"), (1.0, "s")):  # noqa: B007

@@ -1,6 +1,8 @@
 """The MXNet backend of unidev. Importing it imports no framework."""
 
-from unidev.contract import BackendSpec, Simulator, hookimpl
+from __future__ import annotations
+
+from unidev.contract import BackendSpec, SimulatedGpus, Simulator, hookimpl
 from unidev_mxnet.importing import load_backend
 
 
@@ -14,6 +16,17 @@ class MxnetSimulator(Simulator):
 
     def start(self, count: int) -> None:
         """Do nothing: the backend does the work."""
+
+    def refusal(self, gpus: SimulatedGpus) -> str | None:
+        """Refuse a name: ``mx.gpu(0)`` is not in the CPU build."""
+        if gpus.name is None:
+            return super().refusal(gpus)
+        return (
+            "mx.gpu(0) is compiled out of MXNet's CPU build, so no simulated GPU can be called "
+            f"{gpus.name!r} there. Unset UNIDEV_SIMULATE_AS: "
+            f"UNIDEV_SIMULATE={gpus.count} alone simulates GPUs, "
+            "which MXNet calls mx.cpu(1), mx.cpu(2) and so on"
+        )
 
 
 @hookimpl

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unidev.contract import Simulator
+from unidev.contract import SimulatedGpus, Simulator
 from unidev.errors import SimulationError
 
 
@@ -42,6 +42,17 @@ class TensorFlowSimulator(Simulator):
                 "made its first tensor. Call unidev.simulate before any other use of "
                 f"TensorFlow, or start Python with UNIDEV_SIMULATE={count}."
             ) from error
+
+    def refusal(self, gpus: SimulatedGpus) -> str | None:
+        """Refuse a name: no kernels are registered for ``GPU:0`` in the CPU build."""
+        if gpus.name is None:
+            return super().refusal(gpus)
+        return (
+            "a TensorFlow GPU needs kernels of its own, which the CPU build does not have, so no "
+            f"simulated GPU can be called {gpus.name!r} there. Unset UNIDEV_SIMULATE_AS: "
+            f"UNIDEV_SIMULATE={gpus.count} alone simulates GPUs, "
+            "which TensorFlow calls CPU:1, CPU:2 and so on"
+        )
 
 
 def _split(tf: Any, physical: Any, count: int) -> None:

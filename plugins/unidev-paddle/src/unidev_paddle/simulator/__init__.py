@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unidev.contract import Simulator
+from unidev.contract import SimulatedGpus, Simulator
 from unidev.errors import SimulationError
 from unidev_paddle.importing import environment, import_paddle
 from unidev_paddle.simulator.compiling import built_library
@@ -72,6 +72,17 @@ class PaddleSimulator(Simulator):
         _library = ctypes.CDLL(str(library))
         _library.unidev_simulated_bytes.argtypes = [ctypes.c_size_t]
         _library.unidev_simulated_bytes.restype = ctypes.c_size_t
+
+    def refusal(self, gpus: SimulatedGpus) -> str | None:
+        """Refuse a name: ``gpu:0`` is not in the CPU build."""
+        if gpus.name is None:
+            return super().refusal(gpus)
+        return (
+            "gpu:0 is compiled out of Paddle's CPU build, so no simulated GPU can be called "
+            f"{gpus.name!r} there. Unset UNIDEV_SIMULATE_AS: "
+            f"UNIDEV_SIMULATE={gpus.count} alone simulates GPUs, "
+            "which Paddle calls sim:0, sim:1 and so on"
+        )
 
 
 _library: ctypes.CDLL | None = None

@@ -1,0 +1,150 @@
+"""``unidev simulate``: any command, with simulated GPUs for the Python programs in it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from unidev.cli.python_commands import unreached
+from unidev.errors import SimulationError, UnidevError
+from unidev.registry import simulation
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from unidev.contract.backend_spec import SimulatedGpus
+
+_OPTIONS = {
+    simulation.NAME: "--as", simulation.MEMORY: "--memory", simulation.MODEL: "--like",
+    simulation.VARIABLE: "--gpus",
+}  # fmt: skip
+STARTUP = Path(__file__).parent / "startup"
+"""The folder that holds our ``sitecustomize.py``, and nothing else."""
+
+_HELP = """
+Run a command with simulated GPUs for each Python program in it, also in its children. The programs
+need not use unidev.
+
+With --as, a framework that can bear the name has the simulated GPUs under it: the CPU build of
+PyTorch answers to "cuda". Without, frameworks have them under the names that unidev gives them:
+PyTorch's are "sim:0", "sim:1" and so on. Options that are not given are read from the environment:
+UNIDEV_SIMULATE_AS, UNIDEV_SIMULATE_MEMORY, UNIDEV_SIMULATE_LIKE.
+
+The command takes the place of this one: exit code, signals and output are its own.
+
+\b
+Exit codes:
+  2    wrong usage, or the command could not be started; else that of the command
+
+\b
+Examples:
+  unidev simulate --as cuda --gpus 8 -- python train.py --epochs 3
+  unidev simulate --as cuda --gpus 2 --memory 24GiB --like L4 -- pytest tests
+  unidev simulate --as cuda --gpus 4 -- torchrun --nproc-per-node 4 train.py
+  unidev simulate --gpus 4 -- jupyter lab
+"""
+
+
+@click.command(
+    name="simulate", help=_HELP, short_help="Run a command with simulated GPUs.",
+    context_settings={"allow_interspersed_args": False},
+)  # fmt: skip
+@click.option(
+    "--gpus", required=True, type=click.IntRange(1, simulation.MOST), metavar="N",
+    help=f"How many, 1 to {simulation.MOST}.",
+)  # fmt: skip
+@click.option("--as", "name", metavar="NAME", help="The framework's name for GPUs, such as cuda.")
+@click.option("--memory", metavar="SIZE", help="The memory of each, such as 24GiB.")
+@click.option("--like", metavar="MODEL", help="The model of GPU, such as H100, A100, L4 or T4.")
+@click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(
+    *, gpus: int, name: str | None, memory: str | None, like: str | None, words: tuple[str, ...]
+) -> int:
+    """Check what can be checked before the command starts, then become it."""
+    values = zip(_OPTIONS, (name, memory, like, str(gpus)), strict=True)
+    given = {variable: value for variable, value in values if value is not None}
+    environment = {**os.environ, **given}
+    try:
+        requested = simulation.gpus_in(environment)
+        assert requested is not None  # --gpus is at least 1
+        _check_possible(requested)
+    except SimulationError as error:
+        raise click.UsageError(_in_options(str(error), given)) from error
+    program = shutil.which(words[0])
+    if program is None:
+        raise click.UsageError(f"there is no command {words[0]!r}.{_hint(words[0])}")
+    if (problem := unreached(program, words[1:])) is not None:
+        raise click.UsageError(problem)
+    environment["PYTHONPATH"] = _with_startup(environment.get("PYTHONPATH", ""))
+    try:
+        return _become(program, words, environment)
+    except OSError as error:  # such as a file of text that is executable
+        raise click.UsageError(f"{words[0]!r} does not start: {error.strerror}.") from error
+
+
+def _check_possible(gpus: SimulatedGpus) -> None:
+    """Raise SimulationError if no installed framework can have them; imports none."""
+    from unidev.registry.discovery import EMBEDDED, backend_specs
+    from unidev.registry.loading import is_installed, refusal_of
+
+    reasons = []
+    for backend, spec in sorted(backend_specs().items()):
+        if gpus.name is not None and backend == EMBEDDED:
+            continue  # NumPy bears no name, so it has no objection to any
+        if is_installed(spec.framework):
+            try:
+                reason = refusal_of(spec, gpus)
+            except UnidevError as error:
+                reason = str(error)
+        else:
+            reason = f"{spec.framework} is not installed; install it with: {spec.install}"
+        if reason is None:
+            return
+        reasons.append(f"\n  {backend}: {reason.rstrip('.')}.")
+    what = "no installed framework can have these simulated GPUs."
+    if gpus.name is not None:
+        what = f"no installed framework can have simulated GPUs called {gpus.name!r}."
+    none = "\n  no framework is installed with its plugin: see `unidev info`."
+    raise SimulationError(what + ("".join(reasons) or none))
+
+
+def _in_options(text: str, given: Collection[str]) -> str:
+    """``text`` about variables, in words of the options that gave them."""
+    for variable, option in _OPTIONS.items():
+        if variable in given:
+            text = re.sub(f"(?<=[Uu])nset {variable}\\b", f"se no {option}", text)
+            text = text.replace(f"{variable}=", f"{option} ").replace(f"{variable}:", f"{option}:")
+    return text
+
+
+def _hint(word: str) -> str:
+    if not os.path.isfile(word):
+        return ""
+    if word.endswith(".py"):
+        return f" To run a Python program: -- python {word}"
+    return " It is a file, but not an executable one on PATH."
+
+
+def _with_startup(path: str) -> str:
+    ours = str(STARTUP)
+    others = [each for each in path.split(os.pathsep) if each != ours] if path else []
+    return os.pathsep.join([ours, *others])
+
+
+def _become(program: str, words: tuple[str, ...], environment: dict[str, str]) -> int:
+    sys.stdout.flush()
+    if os.name == "posix":
+        for ignored in ("SIGPIPE", "SIGXFSZ"):  # by Python, and the command would inherit that
+            signal.signal(getattr(signal, ignored), signal.SIG_DFL)
+        os.execve(program, words, environment)  # noqa: S606  the user's own command
+    # On Windows exec starts another process, for which a shell does not wait.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the command as well
+    return subprocess.run([program, *words[1:]], env=environment, check=False).returncode  # noqa: S603  as above
