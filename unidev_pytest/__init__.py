@@ -7,4 +7,10 @@ test, a fixture or an option needs it.
 
 # The suite first, since `devices` imports it: pytest before 9 warns of a plugin that is imported
 # already.
-pytest_plugins = ("unidev_pytest.suite", "unidev_pytest.devices", "unidev_pytest.guard")
+# `terminal` before all: it keeps the stderr that pytest starts with.
+pytest_plugins = (
+    "unidev_pytest.terminal",
+    "unidev_pytest.suite",
+    "unidev_pytest.devices",
+    "unidev_pytest.guard",
+)

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
     from unidev import Backend, Device
 
-_VARIABLE = "UNIDEV_SIMULATE"
+_VARIABLE, _NAME = "UNIDEV_SIMULATE", "UNIDEV_SIMULATE_AS"
 _MOST = 64
 _BACKEND, _GPUS = "unidev_backend", "unidev_gpus"
 _SOURCE = pytest.StashKey[tuple[str, int]]()
 """The source of the number of simulated GPUs, and that number."""
+_SOURCE_OF_NAME = pytest.StashKey[str]()
+"""The source of their name."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -44,20 +46,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="simulate N GPUs in place of the machine's; 0: use the machine's own (default: the "
         "setting unidev_simulate, else UNIDEV_SIMULATE)",
     )  # fmt: skip
+    group.addoption(
+        "--unidev-simulate-as", metavar="NAME",
+        help="the framework's name for the simulated GPUs: cuda, on the CPU build of PyTorch "
+        "(default: the setting unidev_simulate_as, else UNIDEV_SIMULATE_AS)",
+    )  # fmt: skip
     parser.addini("unidev_simulate", "simulate this many GPUs: see --unidev-simulate", default="")
+    parser.addini("unidev_simulate_as", "their name: see --unidev-simulate-as", default="")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Set the number of simulated GPUs, before a ``conftest.py`` can import a framework."""
+    """Set the number of simulated GPUs and their name, before a ``conftest.py`` is imported."""
     count, source = _simulated(early_config)
-    if count is None:
-        return
-    _check_nothing_is_loaded(count, source)
-    early_config.stash[_SOURCE] = source, count
-    before = os.environ.get(_VARIABLE)
-    os.environ[_VARIABLE] = str(count)  # processes that tests start inherit it
-    early_config.add_cleanup(lambda: _restore(before))
+    name, source_of_name = _name(early_config)
+    if count is not None:
+        _check_nothing_is_loaded(count, source)
+        early_config.stash[_SOURCE] = source, count
+        _set(early_config, _VARIABLE, str(count))
+    if name is not None:
+        _set(early_config, _NAME, name)
+        early_config.stash[_SOURCE_OF_NAME] = source_of_name
+    elif count == 0 and os.environ.get(_NAME):
+        _set(early_config, _NAME, None)  # the machine's own GPUs have their own
+    if os.environ.get(_NAME):
+        _prepare_for_name(source_of_name or _NAME)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -80,7 +93,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> str | None:
     """Say that GPUs are simulated, and why."""
     source, count = config.stash.get(_SOURCE, ("", 0))
-    return f"unidev: {_VARIABLE}={count} by {source}" if source else None
+    said = [f"{_VARIABLE}={count} by {source}"] if source else []
+    if source := config.stash.get(_SOURCE_OF_NAME, ""):
+        said.append(f"{_NAME}={os.environ.get(_NAME)} by {source}")
+    return f"unidev: {', '.join(said)}" if said else None
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -177,6 +193,29 @@ def _simulated(config: pytest.Config) -> tuple[int | None, str]:
     return count, source
 
 
+def _name(config: pytest.Config) -> tuple[str | None, str]:
+    """Their name, and what gave it; None: neither the command line nor a file of settings."""
+    option: str | None = config.known_args_namespace.unidev_simulate_as
+    if option is not None:
+        return option, "--unidev-simulate-as"
+    text = str(config.getini("unidev_simulate_as")).strip()
+    return (text, f"the setting unidev_simulate_as in {config.inipath}") if text else (None, "")
+
+
+def _prepare_for_name(source: str) -> None:
+    """Have frameworks look for the name, which they do only while they are imported."""
+    try:
+        from unidev.registry.import_hook import activate_name, check_possible
+        from unidev.registry.simulation import simulated_gpus
+
+        gpus = simulated_gpus()
+        if gpus is not None:
+            check_possible(gpus)
+        activate_name()
+    except RuntimeError as error:  # a SimulationError, also of `import unidev` itself
+        raise pytest.UsageError(f"{source}: {error}") from error
+
+
 def _count(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 4 else -1
     if not 0 <= number <= _MOST:
@@ -212,11 +251,18 @@ def _check_number(config: pytest.Config) -> None:
         )
 
 
-def _restore(before: str | None) -> None:
-    if before is None:
-        os.environ.pop(_VARIABLE, None)
+def _set(config: pytest.Config, variable: str, value: str | None) -> None:
+    """Set a variable, which processes that tests start inherit, until pytest ends."""
+    before = os.environ.get(variable)
+    _write(variable, value)
+    config.add_cleanup(lambda: _write(variable, before))
+
+
+def _write(variable: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(variable, None)
     else:
-        os.environ[_VARIABLE] = before
+        os.environ[variable] = value
 
 
 def _too_few(count: int, there: int, backend: Backend) -> str:

@@ -238,6 +238,7 @@ def test_waiting_for_another_process_and_building_are_reported(
             time.sleep(0.3)
 
     monkeypatch.setattr("unidev.support.progress.BEAT_S", 0.05)
+    monkeypatch.delitem(sys.modules, "unidev_pytest.terminal", raising=False)
     threading.Thread(target=hold).start()
     is_locked.wait()
 

@@ -44,6 +44,7 @@ Exit codes:
 Examples:
   unidev conform numpy
   unidev conform torch --simulate 4 --report report.json --markdown report.md
+  unidev conform torch --simulate 3 --simulate-as cuda
   unidev conform torch --profile hardware
   unidev conform torch --only copy.values_bit_exact --simulate 0
   UNIDEV_PLUGINS=my_module python -m unidev conform my_backend     (a plugin that is not installed)
@@ -58,6 +59,10 @@ Examples:
 @click.option(
     "--simulate", type=click.IntRange(0, 64), metavar="N",
     help="Host and N simulated GPUs, instead of host, 1 and 4; 0: the host's own devices only.",
+)  # fmt: skip
+@click.option(
+    "--simulate-as", metavar="NAME",
+    help="The framework's name for the simulated GPUs: cuda on the CPU build of PyTorch.",
 )  # fmt: skip
 @click.option(
     "--only", metavar="ID,ID…", help="Only these checks, such as copy.zero_d, or groups: copy."
@@ -76,6 +81,7 @@ def command(  # noqa: PLR0913  one for each option
     name: str | None,
     profile: str,
     simulate: int | None,
+    simulate_as: str | None,
     only: str | None,
     is_list: bool,
     report: Path | None,
@@ -102,8 +108,8 @@ def command(  # noqa: PLR0913  one for each option
 
     command_line = shlex.join(["unidev", *click.get_current_context().find_root().obj])
     plan = Plan(
-        backend=name, command=command_line, profile=profile, simulate=simulate, only=selected,
-        timeout_s=timeout_s, fail_fast=fail_fast,
+        backend=name, command=command_line, profile=profile, simulate=simulate,
+        simulate_as=simulate_as, only=selected, timeout_s=timeout_s, fail_fast=fail_fast,
     )  # fmt: skip
     try:
         return _run(plan, {kind: path for kind, path in outputs.items() if path}, verbose=verbose)

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 import click
 
 from unidev.cli.python_commands import unreached
-from unidev.errors import SimulationError, UnidevError
+from unidev.errors import SimulationError
 from unidev.registry import simulation
+from unidev.registry.import_hook import check_possible
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-
-    from unidev.contract.backend_spec import SimulatedGpus
 
 _OPTIONS = {
     simulation.NAME: "--as", simulation.MEMORY: "--memory", simulation.MODEL: "--like",
@@ -75,7 +74,7 @@ def command(
     try:
         requested = simulation.gpus_in(environment)
         assert requested is not None  # --gpus is at least 1
-        _check_possible(requested)
+        check_possible(requested)
     except SimulationError as error:
         raise click.UsageError(_in_options(str(error), given)) from error
     program = shutil.which(words[0])
@@ -88,32 +87,6 @@ def command(
         return _become(program, words, environment)
     except OSError as error:  # such as a file of text that is executable
         raise click.UsageError(f"{words[0]!r} does not start: {error.strerror}.") from error
-
-
-def _check_possible(gpus: SimulatedGpus) -> None:
-    """Raise SimulationError if no installed framework can have them; imports none."""
-    from unidev.registry.discovery import EMBEDDED, backend_specs
-    from unidev.registry.loading import is_installed, refusal_of
-
-    reasons = []
-    for backend, spec in sorted(backend_specs().items()):
-        if gpus.name is not None and backend == EMBEDDED:
-            continue  # NumPy bears no name, so it has no objection to any
-        if is_installed(spec.framework):
-            try:
-                reason = refusal_of(spec, gpus)
-            except UnidevError as error:
-                reason = str(error)
-        else:
-            reason = f"{spec.framework} is not installed; install it with: {spec.install}"
-        if reason is None:
-            return
-        reasons.append(f"\n  {backend}: {reason.rstrip('.')}.")
-    what = "no installed framework can have these simulated GPUs."
-    if gpus.name is not None:
-        what = f"no installed framework can have simulated GPUs called {gpus.name!r}."
-    none = "\n  no framework is installed with its plugin: see `unidev info`."
-    raise SimulationError(what + ("".join(reasons) or none))
 
 
 def _in_options(text: str, given: Collection[str]) -> str:

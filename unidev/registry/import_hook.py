@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.errors import SimulationError, UnidevError, UnsupportedOperation
 from unidev.registry import simulation
-from unidev.registry.discovery import backend_specs, is_complete
+from unidev.registry.discovery import EMBEDDED, backend_specs, is_complete
 from unidev.registry.loading import (
     being_loaded,
+    is_installed,
     load_backend,
     loading_lock,
     refusal_of,
@@ -149,6 +150,29 @@ def activate_name() -> None:
     else:
         sys.meta_path.insert(0, _named)
         _named.prepare()
+
+
+def check_possible(gpus: SimulatedGpus) -> None:
+    """Raise SimulationError if no installed framework can have them; imports none."""
+    reasons = []
+    for backend, spec in sorted(backend_specs().items()):
+        if gpus.name is not None and backend == EMBEDDED:
+            continue  # NumPy bears no name, so it has no objection to any
+        if is_installed(spec.framework):
+            try:
+                reason = refusal_of(spec, gpus)
+            except UnidevError as error:
+                reason = str(error)
+        else:
+            reason = f"{spec.framework} is not installed; install it with: {spec.install}"
+        if reason is None:
+            return
+        reasons.append(f"\n  {backend}: {reason.rstrip('.')}.")
+    what = "no installed framework can have these simulated GPUs."
+    if gpus.name is not None:
+        what = f"no installed framework can have simulated GPUs called {gpus.name!r}."
+    none = "\n  no framework is installed with its plugin: see `unidev info`."
+    raise SimulationError(what + ("".join(reasons) or none))
 
 
 class _UnnamedFinder(FrameworkFinder):

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-def build_once(name: str, key: str, filename: str, build: Callable[[Path], None]) -> Path:
+def build_once(
+    name: str, key: str, filename: str, build: Callable[[Path], None], *, about: str | None = None
+) -> Path:
     """A file that a simulator needs, built the first time and then kept in the user's cache.
 
     Args:
@@ -30,6 +32,7 @@ def build_once(name: str, key: str, filename: str, build: Callable[[Path], None]
         key: everything that the file depends on (versions, a hash of the source, the compiler).
         filename: the file's name. It is alone in its folder.
         build: creates the file at the given path, or raises ``SimulationError``.
+        about: how long it takes on a usual machine, such as ``20 s``, for whoever waits.
 
     If several processes call this at once, one builds and the others wait. An interrupted build
     leaves nothing that could be mistaken for the file: it is built under another name, then
@@ -47,8 +50,9 @@ def build_once(name: str, key: str, filename: str, build: Callable[[Path], None]
             return folder / filename
         with _locked(root / f"{folder.name}.lock", name):
             if not _is_whole(folder / filename):
-                what = f"building the simulated devices of {name} (once, kept in {folder})"
-                with progress(what):
+                takes = "" if about is None else f"about {about}, "
+                what = f"building the simulated devices of {name} ({takes}once, kept in {folder})"
+                with progress(what, beyond_capture=True):
                     _build(folder, filename, build)
     except OSError as error:
         raise SimulationError(
@@ -100,7 +104,8 @@ def _check_ours(folder: Path, found: os.stat_result, *, is_parent: bool) -> None
 @contextlib.contextmanager
 def _locked(path: Path, name: str) -> Iterator[None]:
     lock = filelock.FileLock(path, mode=0o600)
-    with progress(f"waiting for another process to build the simulated devices of {name}"):
+    waiting = f"waiting for another process to build the simulated devices of {name}"
+    with progress(waiting, beyond_capture=True):
         lock.acquire()
     try:
         yield

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from unidev.conformance.events import EventReader, Finish, Session
+from unidev.registry.simulation import DETAILS, NAME, VARIABLE
 from unidev.support import child_processes
+from unidev.support.progress import LINE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,6 +50,8 @@ class Order:
     backend: str
     profile: str
     simulated: int
+    simulate_as: str | None = None
+    """The framework's name for the simulated GPUs, such as ``cuda``."""
     only: tuple[str, ...] | None = None
     exclude: tuple[str, ...] = ()
 
@@ -84,7 +88,7 @@ class Child:
         self._process = child_processes.ChildProcess(
             command(order, ini=ini, root=empty, events=events),
             empty,
-            environment=environment(order.simulated, given, folder),
+            environment=environment(order.simulated, given, folder, order.simulate_as),
             logs=folder,
         )
 
@@ -148,13 +152,15 @@ class Child:
         if self._has_finished:
             return now - self._heard > min(EXIT_LIMIT_S, self._timeout_s)
         if not self._has_begun:
-            # A simulator that is being built prints to stderr every two seconds: a sign of life.
+            # A simulator that is being built reports on stderr every ten: a sign of life.
             size = self._process.err_size
             if size != self._printed:
                 self._printed, self._heard = size, now
             if now - self._began > max(START_LIMIT_S, self._timeout_s):
                 return True
-        return now - self._heard > self._timeout_s
+        # unidev's own progress keeps its own pace.
+        patience_s = 3 * LINE_S if not self._has_begun and self.said() else 0.0
+        return now - self._heard > max(self._timeout_s, patience_s)
 
 
 def command(order: Order, *, ini: Path, root: Path, events: Path) -> Sequence[str]:
@@ -185,7 +191,9 @@ def sharing(backend: str) -> Mapping[str, str]:
         return {}
 
 
-def environment(simulated: int, given: Mapping[str, str], folder: Path) -> dict[str, str]:
+def environment(
+    simulated: int, given: Mapping[str, str], folder: Path, simulate_as: str | None = None
+) -> dict[str, str]:
     """``given`` without variables that would change how pytest or the checks run.
 
     What Hypothesis notes goes to ``folder``.
@@ -198,5 +206,10 @@ def environment(simulated: int, given: Mapping[str, str], folder: Path) -> dict[
     kept["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # no plugin reorders, retries or spreads checks
     kept["PYTHONFAULTHANDLER"] = "1"
     kept["HYPOTHESIS_STORAGE_DIRECTORY"] = str(folder / "notes")
-    kept["UNIDEV_SIMULATE"] = str(simulated)
+    kept[VARIABLE] = str(simulated)
+    if not simulated:
+        for name in DETAILS:  # what they say of simulated GPUs would be an error
+            kept.pop(name, None)
+    elif simulate_as is not None:
+        kept[NAME] = simulate_as
     return kept

@@ -50,6 +50,7 @@ class ConfigurationRun:
     backend: str
     profile: str
     simulated: int
+    simulate_as: str | None
     only: tuple[str, ...] | None
     timeout_s: float
     on_progress: Callable[[Progress], None]
@@ -109,6 +110,7 @@ class ConfigurationRun:
             backend=self.backend,
             profile=self.profile,
             simulated=self.simulated,
+            simulate_as=self.simulate_as,
             only=self.only,
             exclude=(*self.ends, *self.broken),
         )

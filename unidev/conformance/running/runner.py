@@ -22,6 +22,9 @@ from unidev.conformance.running.configuration_run import (
     RefusedError,
 )
 from unidev.contract.backend import Unsupported
+from unidev.contract.backend_spec import SimulatedGpus
+from unidev.registry.discovery import EMBEDDED
+from unidev.registry.loading import refusal_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -53,6 +56,8 @@ class Plan:
     profile: str = "tensor"
     simulate: int | None = None
     """None: 1 and 4; N: that alone; 0: no simulated devices."""
+    simulate_as: str | None = None
+    """The framework's name for the simulated GPUs, such as ``cuda``."""
     only: tuple[str, ...] | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
     fail_fast: bool = False
@@ -73,9 +78,10 @@ def run(plan: Plan, *, on_progress: Callable[[Progress], None], stop: Interrupti
         for count in counts:
             runs.append(
                 ConfigurationRun(
-                    name=configuration_name(count), backend=plan.backend, profile=plan.profile,
-                    simulated=count, only=plan.only, timeout_s=plan.timeout_s,
-                    on_progress=on_progress, fail_fast=plan.fail_fast,
+                    name=configuration_name(count, plan.simulate_as), backend=plan.backend,
+                    profile=plan.profile, simulated=count, simulate_as=plan.simulate_as,
+                    only=plan.only, timeout_s=plan.timeout_s, on_progress=on_progress,
+                    fail_fast=plan.fail_fast,
                 )
             )  # fmt: skip
             if any(run.decided_by for run in runs):
@@ -99,12 +105,24 @@ def configurations(plan: Plan) -> tuple[list[int], list[str]]:
         UsageError: simulated devices are requested of a profile that is about real ones.
     """
     spec = _spec(plan.backend)
+    if plan.simulate == 0 and plan.simulate_as is not None:
+        raise UsageError("--simulate 0 simulates no GPUs: leave out --simulate-as")
     if plan.profile == HARDWARE:
-        if plan.simulate:
-            raise UsageError("the profile hardware judges real GPUs: leave out --simulate")
+        if plan.simulate or plan.simulate_as is not None:
+            raise UsageError(
+                "the profile hardware judges real GPUs: leave out --simulate and --simulate-as"
+            )
         return [0], ["judged only on the host's own devices: the profile is about real GPUs"]
     wanted = DEFAULT_SIMULATED if plan.simulate is None else (plan.simulate,)
     counts = [0, *(count for count in wanted if count)]
+    if plan.simulate_as is not None:
+        if plan.backend == EMBEDDED:
+            raise UsageError(
+                "--simulate-as: NumPy has no devices of its own, so its simulated GPUs bear no name"
+            )
+        reason = refusal_of(spec, SimulatedGpus(count=max(counts), name=plan.simulate_as))
+        if reason is not None:
+            raise UsageError(f"--simulate-as {plan.simulate_as}: {reason}")
     if isinstance(spec.simulator, Unsupported):
         note = f"judged only on the host's own devices: no simulator ({spec.simulator.reason})"
         return [0], [note]
@@ -116,6 +134,8 @@ def configurations(plan: Plan) -> tuple[list[int], list[str]]:
 def reproduction(plan: Plan, check: str, simulated: int) -> str:
     """The command line that repeats one check in one configuration."""
     words = ["conform", plan.backend, "--only", check, "--simulate", str(simulated)]
+    if simulated and plan.simulate_as is not None:
+        words += ["--simulate-as", plan.simulate_as]
     if plan.profile != PROFILES[0]:
         words += ["--profile", plan.profile]
     named = os.environ.get("UNIDEV_PLUGINS", "")
@@ -142,9 +162,10 @@ def _spec(name: str) -> BackendSpec:
     return spec
 
 
-def configuration_name(count: int) -> str:
+def configuration_name(count: int, simulate_as: str | None = None) -> str:
     """The name of the configuration with ``count`` simulated devices, 0 for the host's own."""
-    return f"simulate-{count}" if count else "host"
+    named = f"-as-{simulate_as}" if simulate_as is not None else ""
+    return f"simulate-{count}{named}" if count else "host"
 
 
 def _run_one(run: ConfigurationRun, folder: Path, stop: Interruption) -> None:

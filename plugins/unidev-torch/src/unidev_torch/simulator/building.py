@@ -37,8 +37,9 @@ def built_library(*, as_cuda: bool) -> Path:
     compiler = _compiler()
     flags = _flags(torch, as_cuda=as_cuda)
     return build_once(
-        "torch", _key(torch, compiler, flags), LIBRARY, lambda path: _build(compiler, flags, path)
-    )
+        "torch", _key(torch, compiler, flags), LIBRARY,
+        lambda path: _build(compiler, flags, path), about="20 to 40 s",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

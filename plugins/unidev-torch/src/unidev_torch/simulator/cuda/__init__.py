@@ -35,8 +35,8 @@ def before_import(gpus: SimulatedGpus) -> None:
     if "torch" in sys.modules:
         raise SimulationError(
             "torch is imported already, and looks for CUDA only while it is imported: import "
-            f"unidev first, or run the program with `unidev simulate --as cuda --gpus {gpus.count} -- "
-            "python …`."
+            "unidev first, or run the program with `unidev simulate --as cuda --gpus "
+            f"{gpus.count} -- python …`."
         )
     _finder = Finder(_build, partial(_bind, gpus), _finish)
     sys.meta_path.insert(0, _finder)

@@ -1,6 +1,5 @@
 """Copies between several GPUs in one process, on which ``torch.nn.DataParallel`` rests."""
 
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any

@@ -130,7 +130,7 @@ def _cuda_exchangeDevice(index: int) -> int:
         return -1
     import torch
 
-    torch.cuda.init()
+    torch.cuda.init()  # type: ignore[no-untyped-call]
     before: int = ops().current_device()
     if index != before:
         ops().set_device(index)

@@ -57,7 +57,7 @@ def _stream_base(bindings: Any) -> type:
                     cls, stream_id=stream_id, device_index=device_index,
                     device_type=device_type or CUDA,
                 )  # fmt: skip
-            torch.cuda.init()
+            torch.cuda.init()  # type: ignore[no-untyped-call]
             device = torch.device("cuda", ops().current_device())
             return super().__new__(cls, device=device, priority=priority)
 
@@ -88,7 +88,7 @@ def _event_base(bindings: Any) -> type:
                 raise NotImplementedError(
                     "GPUs simulated by unidev share no events with other processes or libraries"
                 )
-            torch.cuda.init()
+            torch.cuda.init()  # type: ignore[no-untyped-call]
             return super().__new__(
                 cls, device="cuda", enable_timing=enable_timing, blocking=blocking
             )
