@@ -120,6 +120,29 @@ def test_a_backend_whose_copy_is_none_does_not_conform(unidev, tmp_path) -> None
     )
 
 
+def test_simulated_gpus_are_judged_under_their_name(unidev, tmp_path) -> None:
+    named = """
+import os
+from unidev.numpy_backend import NumpySimulator
+
+class Named(NumpySimulator):
+    def refusal(self, gpus):
+        return None if gpus.name in (None, "cuda") else "they can only be called cuda"
+"""
+    broken(tmp_path, "return x if os.environ.get('UNIDEV_SIMULATE_AS') else x.copy()")
+    plugin = (tmp_path / "broken.py").read_text().replace("=NumpySimulator", "=Named")
+    (tmp_path / "broken.py").write_text(named + plugin)
+    words = ("--only", "copy.disjoint_on_the_same_device", "--simulate", "2", "--simulate-as")
+    done = conform_broken(unidev, *words, "cuda")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "✗ fail copy.disjoint_on_the_same_device on simulate-2-as-cuda (required)" in done.stdout
+    assert "✗ fail copy.disjoint_on_the_same_device on host" not in done.stdout
+    assert "--simulate 2 --simulate-as cuda" in done.stdout
+    refused = conform_broken(unidev, *words, "rocm")
+    assert refused.returncode == 2
+    assert "--simulate-as rocm: they can only be called cuda" in refused.stderr
+
+
 def test_fail_fast_ends_with_the_first_failure(unidev, tmp_path) -> None:
     broken(tmp_path, "return x")
     done = conform_broken(unidev, "--only", "copy", "--fail-fast")
@@ -166,6 +189,8 @@ def test_a_backend_without_a_simulator_is_judged_without(unidev, tmp_path) -> No
         (["conform"], 2, "which backend?"),
         (["conform", "numpy", "--simulate", "65"], 2, "0<=x<=64"),
         (["conform", "numpy", "--profile", "hardware", "--simulate", "2"], 2, "judges real GPUs"),
+        (["conform", "numpy", "--simulate-as", "cuda"], 2, "simulated GPUs bear no name"),
+        (["conform", "numpy", "--simulate", "0", "--simulate-as", "cuda"], 2, "leave out --sim"),
         (["conform", "numpy", "--profile", "nope"], 2, "no profile 'nope'; choose from: tensor"),
         (["conform", "numpy", "--only", "copy.zero"], 2, "Did you mean copy.zero"),
         (["conform", "numpy", "--only", ","], 2, "names no check"),

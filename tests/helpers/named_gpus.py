@@ -12,6 +12,8 @@ import sys
 import unidev
 
 class FakeSimulator(unidev.Simulator):
+    prepared = None
+
     def start(self, count):
         print("start", count)
 
@@ -26,6 +28,7 @@ class FakeSimulator(unidev.Simulator):
     def before_import(self, gpus):
         if "fakeframework" in sys.modules:
             raise unidev.SimulationError("too late: import unidev before fakeframework")
+        FakeSimulator.prepared = gpus
         print("prepare", gpus.count, "as", gpus.name, gpus.memory_bytes, gpus.like)
 
 def load():

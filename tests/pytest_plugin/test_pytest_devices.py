@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from named_gpus import write_plugin
 from users_pytest import said
 
 import unidev
@@ -45,6 +46,64 @@ def test_a_users_tests_get_simulated_gpus(pytester, run, options, settings, vari
     result = run(*options, UNIDEV_BACKEND="numpy", **variables)
     result.assert_outcomes(passed=2)
     assert "unidev: UNIDEV_SIMULATE=2 by " in said(result)
+
+
+@pytest.mark.parametrize(
+    ("options", "settings", "source"),
+    [
+        (["--unidev-simulate-as", "cuda"], "", "--unidev-simulate-as"),
+        (["--unidev-simulate-as", "cuda"], "unidev_simulate_as = rocm", "--unidev-simulate-as"),
+        ([], "unidev_simulate_as = cuda", "the setting unidev_simulate_as in "),
+    ],
+)
+def test_a_framework_of_a_conftest_has_them_by_name(
+    pytester, run, options, settings, source
+) -> None:
+    write_plugin(pytester.path)
+    pytester.makeini(f"[pytest]\n{settings}\n")
+    pytester.makeconftest("import fakeframework")
+    pytester.makepyfile(
+        test_own="""
+        from fakeplugin import FakeSimulator
+
+        def test_x():
+            assert (FakeSimulator.prepared.count, FakeSimulator.prepared.name) == (2, "cuda")
+        """
+    )
+    result = run("--unidev-simulate", "2", *options)
+    result.assert_outcomes(passed=1)
+    assert (
+        f"unidev: UNIDEV_SIMULATE=2 by --unidev-simulate, UNIDEV_SIMULATE_AS=cuda by {source}"
+        in (said(result))
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "variables", "reason"),
+    [
+        (["--unidev-simulate-as", "cuda"], {}, "UNIDEV_SIMULATE_AS=cuda is set, but no GPUs are"),
+        (["--unidev-simulate", "2", "--unidev-simulate-as", "rocm"], {}, "can only be called cuda"),
+        (["--unidev-simulate", "2"], {"UNIDEV_SIMULATE_AS": "rocm"}, "can only be called cuda"),
+    ],
+)
+def test_a_name_that_cannot_be_had_is_wrong_usage(
+    pytester, run, options, variables, reason
+) -> None:
+    write_plugin(pytester.path)
+    pytester.makepyfile(test_own="def test_x(): pass")
+    result = run(*options, **variables)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert reason in result.stderr.str()
+
+
+def test_a_name_is_too_late_once_the_framework_is_imported(pytester, run) -> None:
+    write_plugin(pytester.path)
+    pytester.makepyfile(early="import fakeframework", test_own="def test_x(): pass")
+    result = run("-p", "early", "--unidev-simulate", "2", "--unidev-simulate-as", "cuda")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "--unidev-simulate-as: too late: import unidev before fakeframework" in (
+        result.stderr.str()
+    )
 
 
 def test_the_number_holds_in_a_conftest_too(pytester, run) -> None:

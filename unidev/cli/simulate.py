@@ -16,7 +16,7 @@ import click
 from unidev.cli.python_commands import unreached
 from unidev.errors import SimulationError
 from unidev.registry import simulation
-from unidev.registry.import_hook import check_possible
+from unidev.registry.import_hook import check_possible, deactivate
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -71,6 +71,7 @@ def command(
     values = zip(_OPTIONS, (name, memory, like, str(gpus)), strict=True)
     given = {variable: value for variable, value in values if value is not None}
     environment = {**os.environ, **given}
+    deactivate()  # the settings are the command's, not of this process
     try:
         requested = simulation.gpus_in(environment)
         assert requested is not None  # --gpus is at least 1

@@ -152,6 +152,12 @@ def activate_name() -> None:
         _named.prepare()
 
 
+def deactivate() -> None:
+    """Undo ``activate_name`` in a process that only starts the one with the simulated GPUs."""
+    if _named in sys.meta_path:
+        sys.meta_path.remove(_named)
+
+
 def check_possible(gpus: SimulatedGpus) -> None:
     """Raise SimulationError if no installed framework can have them; imports none."""
     reasons = []
