@@ -19,18 +19,29 @@ if TYPE_CHECKING:
 
 
 def check_conforms(
-    backend: str, profile: str, simulated: int, folder: Path, *, also: tuple[str, ...] = ()
+    backend: str,
+    profile: str,
+    simulated: int,
+    folder: Path,
+    *,
+    also: tuple[str, ...] = (),
+    simulate_as: str | None = None,
 ) -> None:
     """The backend passes the checks of the profile, in a process of its own.
 
-    With ``also``, modules that are imported besides, all backends are judged in copies of one.
+    With ``also``, modules that are imported besides, all backends are judged in copies of one. With
+    ``simulate_as`` the framework is imported anew, since only then it looks for that name.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
     words = ["-m", "pytest", "--pyargs", "unidev.conformance", "-p", "no:cacheprovider"]
     words += ["--unidev-backend", backend, "--unidev-simulate", str(simulated)]
     words += ["--unidev-profile", profile]
-    of = "" if also else backend
-    done = run_program(words, backend=of, also=(*also, *SUITE), environment=own, folder=folder)
+    if simulate_as is not None:
+        words += ["--unidev-simulate-as", simulate_as]
+        done = run_fresh(words, environment=own, folder=folder)
+    else:
+        of = "" if also else backend
+        done = run_program(words, backend=of, also=(*also, *SUITE), environment=own, folder=folder)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -17,3 +17,8 @@ if TYPE_CHECKING:
 )
 def test_the_backend_conforms(profile: str, count: int, tmp_path: Path) -> None:
     check_conforms("torch", profile, count, tmp_path)
+
+
+@pytest.mark.parametrize("profile", ["tensor", "train", "multi", "interop"])
+def test_it_conforms_on_gpus_that_answer_to_cuda(profile: str, tmp_path: Path) -> None:
+    check_conforms("torch", profile, 3, tmp_path, simulate_as="cuda")
