@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -87,3 +91,28 @@ def test_a_notebook_runs_where_there_is_no_gpu(notebook: str, tmp_path: Path) ->
         "why_is_it_slow": "0 transfers before, 0 now",
     }
     assert lines[-1] == expected[notebook]
+
+
+@pytest.mark.parametrize("backend", [name for name in BACKENDS if name == "torch"])
+def test_a_notebook_of_others_has_gpus_that_answer_to_cuda(backend: str, tmp_path: Path) -> None:
+    source = "import torch\nprint(torch.ones(2, device='cuda:1').device, torch.cuda.device_count())"
+    code = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    notebook = {
+        "cells": [{**code, "id": "one", "source": source}], "nbformat": 4, "nbformat_minor": 5,
+        "metadata": {"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+    }  # fmt: skip
+    (tmp_path / "theirs.ipynb").write_text(json.dumps(notebook))
+    own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_SIM")}
+    own |= {name: str(tmp_path / name) for name in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR")}
+    command = ("jupyter", "execute", "--inplace", "theirs.ipynb")
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "unidev", "simulate", "--as", "cuda", "--gpus", "2", "--",
+            sys.executable, "-m", *command,
+        ],
+        env={**own, "JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime")},
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (cell,) = json.loads((tmp_path / "theirs.ipynb").read_text())["cells"]
+    assert [each["text"] for each in cell["outputs"]] == [["cuda:1 2\n"]]
