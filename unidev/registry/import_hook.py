@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 from unidev.errors import SimulationError, UnidevError, UnsupportedOperation
@@ -33,8 +34,17 @@ if TYPE_CHECKING:
     from unidev.contract.backend_spec import BackendSpec, SimulatedGpus
 
 
+class _Asking(threading.local):
+    """Whether a finder asks the others, in this thread."""
+
+    is_active = False
+
+
 class FrameworkFinder:
     """Delegates to the other finders, and wraps the loaders of frameworks."""
+
+    def __init__(self) -> None:
+        self._asking = _Asking()
 
     def is_wanted(self) -> bool:
         """Whether a framework imported now, in this thread, is loaded through its backend."""
@@ -48,7 +58,9 @@ class FrameworkFinder:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec of a framework, with a loader that loads its backend."""
-        if path is not None or name in sys.modules or not self.is_wanted():
+        if path is not None or name in sys.modules or self._asking.is_active:
+            return None
+        if not self.is_wanted():
             return None
         backend = next((each for each in _specs() if each.framework == name), None)
         if backend is None or _is_imported_by(backend):
@@ -62,12 +74,16 @@ class FrameworkFinder:
         self, name: str, path: Sequence[str] | None, target: ModuleType | None
     ) -> ModuleSpec | None:
         """The spec that the first of the other finders has."""
-        for finder in sys.meta_path.copy():
-            if finder is not self and hasattr(finder, "find_spec"):
-                spec = finder.find_spec(name, path, target)
-                if spec is not None:
-                    return spec
-        return None
+        self._asking.is_active = True  # others ask all finders as well, this one among them
+        try:
+            for finder in sys.meta_path.copy():
+                if finder is not self and hasattr(finder, "find_spec"):
+                    spec = finder.find_spec(name, path, target)
+                    if spec is not None:
+                        return spec
+            return None
+        finally:
+            self._asking.is_active = False
 
     def load(self, backend: str) -> bool:
         """Load ``backend``, unless another thread is loading one; returns whether it tried."""
@@ -216,6 +232,7 @@ class _NamedFinder(FrameworkFinder):
     """Has frameworks prepare the name that the user gives to simulated GPUs."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._gpus: SimulatedGpus | None = None
         """What was prepared; None until then."""
         self._is_preparing = False
@@ -229,6 +246,8 @@ class _NamedFinder(FrameworkFinder):
     ) -> ModuleSpec | None:
         """None, after what is to be said about a framework has been said."""
         if path is not None or name in sys.modules or self._is_preparing:
+            return None
+        if self._asking.is_active:
             return None
         was_prepared = self._gpus is not None
         if not was_prepared:

@@ -12,6 +12,7 @@ from unidev.contract import SimulatedGpus, Simulator
 from unidev.errors import SimulationError
 from unidev_torch.simulator import cuda
 from unidev_torch.simulator.building import built_library, check_system, installed_torch
+from unidev_torch.simulator.engine import settle_at_exit
 from unidev_torch.simulator.importing import short_spins
 from unidev_torch.simulator.models import MODELS, memory_of
 
@@ -97,3 +98,4 @@ def _start_sim(gpus: SimulatedGpus) -> None:
     device_module.model = gpus.like
     torch._register_device_module(DEVICE_TYPE, device_module)  # type: ignore[no-untyped-call]
     backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
+    settle_at_exit(torch.ops.unidev_sim)

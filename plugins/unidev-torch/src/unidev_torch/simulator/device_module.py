@@ -7,8 +7,6 @@ returns, so nothing here waits.
 
 from __future__ import annotations
 
-import atexit
-import os
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -181,15 +179,3 @@ def get_amp_supported_dtype() -> list[torch.dtype]:
 
 def is_bf16_supported() -> bool:
     return True
-
-
-# -- exit ---------------------------------------------------------------------------------------
-
-_process = os.getpid()
-
-
-@atexit.register
-def _settle() -> None:
-    """Let autograd's threads come to rest, since Python may kill them at exit."""
-    if os.getpid() == _process:  # a forked child has none of these threads
-        _ops.settle_engine()

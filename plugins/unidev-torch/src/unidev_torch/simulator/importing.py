@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.abc
 import os
 import sys
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,12 @@ def short_spins() -> Iterator[None]:
         del os.environ[_SPINS]
 
 
+class _Asking(threading.local):
+    """Whether the finder asks the others, in this thread."""
+
+    is_active = False
+
+
 class Finder(importlib.abc.MetaPathFinder):
     """Finds torch and ``torch._C`` as Python does, and calls a function before or after each.
 
@@ -46,23 +53,28 @@ class Finder(importlib.abc.MetaPathFinder):
     def __init__(
         self, before: Callable[[], None], bind: Callable[[Any], None], finish: Callable[[Any], None]
     ) -> None:
+        self._asking = _Asking()
         self._calls = {"torch": (before, finish), "torch._C": (_nothing, bind)}
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The spec of one of the two, with a loader that makes the calls; None for all others."""
-        if name not in self._calls:
+        if name not in self._calls or self._asking.is_active:
             return None
-        for finder in sys.meta_path:
-            if finder is self or not hasattr(finder, "find_spec"):
-                continue
-            spec = finder.find_spec(name, path, target)
-            if spec is not None:
-                if spec.loader is not None:
-                    spec.loader = _Loader(spec.loader, *self._calls[name])
-                return spec
-        return None
+        self._asking.is_active = True  # others ask all finders as well, this one among them
+        try:
+            found = (
+                finder.find_spec(name, path, target)
+                for finder in sys.meta_path.copy()
+                if finder is not self and hasattr(finder, "find_spec")
+            )
+            spec = next(filter(None, found), None)
+        finally:
+            self._asking.is_active = False
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, *self._calls[name])
+        return spec
 
 
 class _Loader(importlib.abc.Loader):

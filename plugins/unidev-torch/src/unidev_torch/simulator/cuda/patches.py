@@ -6,12 +6,14 @@ from typing import Any
 
 from unidev_torch.simulator.cuda.devices import ops
 from unidev_torch.simulator.cuda.refused import refusing
+from unidev_torch.simulator.engine import settle_at_exit
 
 _POINTER = "it would hand the host's memory to another library as a pointer of CUDA"
 
 
 def apply(torch: Any) -> None:
     """Patch a torch that is complete; the process has it from here on."""
+    settle_at_exit(torch.ops.unidev_sim)
     _patch_storages(torch)
     _patch_interchange(torch)
     # Of NVML, which would tell of real cards: their number, load and temperature.
