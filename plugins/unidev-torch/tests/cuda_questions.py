@@ -254,8 +254,8 @@ def free_and_total_are_of_the_limit() -> None:
 def too_much_is_cudas_own_error_with_its_numbers() -> None:
     said = error_of(torch.OutOfMemoryError, lambda: torch.empty(256 * MIB, device="cuda"))
     assert said.startswith(
-        "CUDA out of memory. Tried to allocate 1024.00 MiB. GPU 0 has a total capacity of 256.00 MiB "
-        "of which 256.00 MiB is free."
+        "CUDA out of memory. Tried to allocate 1024.00 MiB. GPU 0 has a total capacity of 256.00 "
+        "MiB of which 256.00 MiB is free."
     )
 
 
