@@ -2,8 +2,8 @@
 
 A backend of torch in C++ (``cpp/``), built against the installed torch on first use. By default
 it is named ``sim``, so that a reader of an error message or a checkpoint does not take it for
-hardware; torch's own name for such a backend is ``privateuseone``. In torch's CPU build, which has no kernels
-for CUDA, the same backend can answer to ``cuda``, for programs that say so (``cuda/``).
+hardware; torch's own name for such a backend is ``privateuseone``. In torch's CPU build, which has
+no kernels for CUDA, the same backend can answer to ``cuda``, for programs that say so (``cuda/``).
 """
 
 from __future__ import annotations
