@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import run_operators
 from run_operators import Job, Progress, Run, faults
 
-from unidev_torch.simulator.building import installed_torch
+from unidev_torch.simulator import building
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     import pytest
 
 PROGRAM = run_operators.__file__
-AS_NAMES = ("sim",) if installed_torch().accelerator else ("cuda", "sim")
+AS_NAMES = ("sim",) if building.installed_torch().accelerator else ("cuda", "sim")
 
 
 def test_a_drawn_fiftieth_of_the_operators_does_as_on_the_cpu() -> None:
-    name, seed = random.choice(AS_NAMES), random.randrange(10**6)
+    # Drawn by what is judged: the same for one state of the simulator, others for the next.
+    drawn = random.Random(repr(building._sources()))
+    name, seed = drawn.choice(AS_NAMES), drawn.randrange(10**6)
     words = [PROGRAM, "--name", name, "--draw", "50", "--seed", str(seed), "--processes", "1"]
     done = subprocess.run(
         [sys.executable, *words], capture_output=True, text=True, timeout=600, check=False
