@@ -38,7 +38,13 @@ def before_import(gpus: SimulatedGpus) -> None:
             "unidev first, or run the program with `unidev simulate --as cuda --gpus "
             f"{gpus.count} -- python …`."
         )
-    _finder = Finder(_build, partial(_bind, gpus), _finish)
+    _finder = Finder(
+        {
+            "torch": (_build, _finish),
+            "torch._C": (_nothing, partial(_bind, gpus)),
+            "torch._inductor.scheduler": (_nothing, _refuse_inductor),
+        }
+    )
     sys.meta_path.insert(0, _finder)
 
 
@@ -61,6 +67,16 @@ def _bind(gpus: SimulatedGpus, bindings: Any) -> None:
     devices.add_to(bindings, gpus, library)
     for each in (streams, memory, comm, refused):
         each.add_to(bindings)
+
+
+def _refuse_inductor(scheduler: Any) -> None:
+    from unidev_torch.simulator.cuda import patches
+
+    patches.refuse_inductor(scheduler)
+
+
+def _nothing(*_: Any) -> None:
+    """Before or after the import of a module that needs no more."""
 
 
 def _finish(torch: Any) -> None:

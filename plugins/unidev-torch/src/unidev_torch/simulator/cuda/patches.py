@@ -86,3 +86,22 @@ def _refuse_for_cuda(owner: Any, name: str, reason: str) -> None:
 
     method.__name__ = name
     setattr(owner, name, method)
+
+
+def refuse_inductor(scheduler: Any) -> None:
+    """Patch ``torch._inductor.scheduler``: code for CUDA is refused before Triton is looked for.
+
+    Without Triton torch would say that it is to be installed, and with it, its kernels would call
+    the driver.
+    """
+    create = scheduler.Scheduler.create_backend
+
+    def create_backend(self: Any, device: Any) -> Any:
+        if device.type == "cuda":
+            refusing(
+                "Inductor", "its kernels are Triton's, for the driver: torch.compile with the "
+                'backend "aot_eager" or "eager" works',
+            )()  # fmt: skip
+        return create(self, device)
+
+    scheduler.Scheduler.create_backend = create_backend
