@@ -38,7 +38,14 @@ def before_import(gpus: SimulatedGpus) -> None:
             f"unidev first, or run the program with `unidev simulate --as cuda --gpus {gpus.count} -- "
             "python …`."
         )
-    _finder = Finder(_build, partial(_bind, gpus), _finish)
+    _finder = Finder(
+        {
+            "torch": (_build, _finish),
+            "torch._C": (_nothing, partial(_bind, gpus)),
+            # The first of torch's Python files that looks for NCCL in its bindings (2.13).
+            "torch.distributed.constants": (_before_distributed, _nothing),
+        }
+    )
     sys.meta_path.insert(0, _finder)
 
 
@@ -53,17 +60,28 @@ def _build() -> None:
 
 
 def _bind(gpus: SimulatedGpus, bindings: Any) -> None:
-    from unidev_torch.simulator.cuda import comm, devices, memory, refused, streams
+    from unidev_torch.simulator.cuda import comm, devices, memory, nccl, refused, streams
 
     library = ctypes.CDLL(str(built_library(as_cuda=True)))
     library.unidev_start(ctypes.c_int(gpus.count), ctypes.c_int64(memory_of(gpus)))
     library.unidev_is_forked.restype = ctypes.c_bool
     devices.add_to(bindings, gpus, library)
-    for each in (streams, memory, comm, refused):
+    for each in (streams, memory, comm, refused, nccl):
         each.add_to(bindings)
 
 
+def _before_distributed() -> None:
+    from unidev_torch.simulator.cuda import nccl
+
+    nccl.before_distributed()
+
+
+def _nothing(*_: Any) -> None:
+    """Before or after the import of a module that needs no more."""
+
+
 def _finish(torch: Any) -> None:
-    from unidev_torch.simulator.cuda import patches
+    from unidev_torch.simulator.cuda import nccl, patches
 
     patches.apply(torch)
+    nccl.finish()
