@@ -6,6 +6,7 @@
 
 #include <ATen/native/transformers/attention.h>
 #include <c10/util/Registry.h>
+#include <torch/csrc/distributed/c10d/Types.hpp>
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 
 
@@ -65,3 +66,16 @@ C10_REGISTER_TYPED_CLASS(TimerRegistry, c10::kCUDA, SimTimer)
 
 } // namespace
 } // namespace c10d
+
+// The factor of ReduceOp.PREMUL_SUM, which torch's Python cannot read from an operator's argument.
+TORCH_LIBRARY_FRAGMENT(unidev_sim, m) {
+  m.def(
+      "premul_factor(__torch__.torch.classes.c10d.ReduceOp op) -> Tensor",
+      [](const c10::intrusive_ptr<c10d::ReduceOp>& op) {
+        const auto* found =
+            static_cast<const c10d::NCCLPreMulSumSupplement*>(op->supplement_.get());
+        TORCH_CHECK(found != nullptr, "PREMUL_SUM has no factor");
+        return found->tensor_factor.defined() ? found->tensor_factor
+                                              : at::scalar_tensor(found->double_factor, at::kDouble);
+      });
+}

@@ -43,6 +43,8 @@ def before_import(gpus: SimulatedGpus) -> None:
             "torch": (_build, _finish),
             "torch._C": (_nothing, partial(_bind, gpus)),
             "torch._inductor.scheduler": (_nothing, _refuse_inductor),
+            # The first of torch's Python files that looks for NCCL in its bindings (2.13).
+            "torch.distributed.constants": (_before_distributed, _nothing),
         }
     )
     sys.meta_path.insert(0, _finder)
@@ -59,13 +61,13 @@ def _build() -> None:
 
 
 def _bind(gpus: SimulatedGpus, bindings: Any) -> None:
-    from unidev_torch.simulator.cuda import comm, devices, memory, refused, streams
+    from unidev_torch.simulator.cuda import comm, devices, memory, nccl, refused, streams
 
     library = ctypes.CDLL(str(built_library(as_cuda=True)))
     library.unidev_start(ctypes.c_int(gpus.count), ctypes.c_int64(memory_of(gpus)))
     library.unidev_is_forked.restype = ctypes.c_bool
     devices.add_to(bindings, gpus, library)
-    for each in (streams, memory, comm, refused):
+    for each in (streams, memory, comm, refused, nccl):
         each.add_to(bindings)
 
 
@@ -75,11 +77,18 @@ def _refuse_inductor(scheduler: Any) -> None:
     patches.refuse_inductor(scheduler)
 
 
+def _before_distributed() -> None:
+    from unidev_torch.simulator.cuda import nccl
+
+    nccl.before_distributed()
+
+
 def _nothing(*_: Any) -> None:
     """Before or after the import of a module that needs no more."""
 
 
 def _finish(torch: Any) -> None:
-    from unidev_torch.simulator.cuda import patches
+    from unidev_torch.simulator.cuda import nccl, patches
 
     patches.apply(torch)
+    nccl.finish()

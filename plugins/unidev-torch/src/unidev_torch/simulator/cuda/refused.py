@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _LIBRARIES = "it is a handle of CUDA's own libraries, which are not there"
 _POOLS = "their memory is the host's, with no pools"
 _HISTORY = "their allocator keeps no history: torch.cuda.memory_stats has its counters"
-_NCCL = "there is no NCCL: use the backend gloo"
+_NCCL = "there is no NCCL in one process: use torch.distributed's backend nccl"
 _TUNING = "they choose no kernels, so there is nothing to tune"
 _REASONS = {
     "_cuda_getCurrentBlasHandle _cuda_getCurrentSolverHandle _cuda_getStreamFromExternal "
@@ -32,7 +32,7 @@ _REASONS = {
     "_cuda_beginAllocateCurrentStreamToPool _cuda_endAllocateToPool _cuda_releasePool "
     "_cuda_setCheckpointPoolState _cuda_getCheckpointState _cuda_checkPoolLiveAllocations "
     "_graph_pool_handle _construct_storage_from_data_pointer_and_metadata": _POOLS,
-    "_nccl_version _nccl_version_suffix _nccl_unique_id _nccl_init_rank _nccl_reduce "
+    "_nccl_unique_id _nccl_init_rank _nccl_reduce "
     "_nccl_all_reduce _nccl_broadcast _nccl_all_gather _nccl_reduce_scatter": _NCCL,
     "_cuda_tunableop_tuning_is_enabled _cuda_tunableop_tuning_enable _cuda_tunableop_is_enabled "
     "_cuda_tunableop_enable _cuda_tunableop_set_rotating_buffer_size "

@@ -1,0 +1,207 @@
+"""One collective from its call to its result: in host memory, with an error that names it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._C import _distributed_c10d
+
+from unidev_torch.simulator.cuda.nccl import checks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import timedelta
+
+c10d: Any = _distributed_c10d
+
+
+@dataclass
+class Call:
+    """One call of a collective by this rank."""
+
+    name: str
+    """Torch's ``OpType``, such as ``ALLREDUCE``."""
+    backend: Any
+    """The backend of gloo that exchanges host memory."""
+    is_nccl: bool
+    is_async: bool = True
+    timeout_ms: int = -1
+    """-1: the group's."""
+    tensors: Sequence[torch.Tensor] = ()
+    """The tensors that it returns."""
+    numel_in: int = 0
+    begun: float = field(default_factory=time.monotonic)
+    number: int = 0
+
+    def backend_call(self, method: str, *given: Any) -> Any:
+        """A work of gloo's, on host memory."""
+        kind = c10d.ProcessGroupGloo if self.is_nccl else type(self.backend)
+        return getattr(kind, method)(self.backend, *given)
+
+    def options(self, kind: Any, **fields: Any) -> Any:
+        """Options of torch for the exchange in host memory."""
+        from datetime import timedelta
+
+        made = kind()
+        if self.timeout_ms >= 0:
+            made.timeout = timedelta(milliseconds=self.timeout_ms)
+        for name, value in fields.items():
+            setattr(made, name, value)
+        return made
+
+    def described(self) -> str:
+        """As NCCL's watchdog names it."""
+        timeout = self.timeout_ms
+        if timeout < 0:
+            timeout = round(self.backend.options._timeout.total_seconds() * 1000)
+        return (
+            f"WorkNCCL(SeqNum={self.number}, OpType={self.name}, NumelIn={self.numel_in}, "
+            f"NumelOut={sum(t.numel() for t in self.tensors)}, Timeout(ms)={timeout})"
+        )
+
+    def failure(self, error: BaseException) -> BaseException:
+        """What gloo raised, as NCCL reports it; gloo's own groups report it themselves."""
+        if not self.is_nccl or isinstance(error, checks.DistBackendError):
+            return error
+        rank, text = self.backend.rank(), str(error)
+        self.backend.has_failed = True  # NCCL's communicator is aborted, too
+        if "imed out" in text or "imeout" in text:
+            elapsed = round((time.monotonic() - self.begun) * 1000)
+            return checks.DistBackendError(
+                f"[Rank {rank}] Watchdog caught collective operation timeout: {self.described()} "
+                f"ran for {elapsed} milliseconds before timing out."
+            )
+        return checks.DistBackendError(
+            f"[Rank {rank}] {self.described()} failed: ncclRemoteError: A call failed possibly due "
+            f"to a network error or a remote process exiting prematurely.\n{text}"
+        )
+
+    def run(self, start: Callable[[], Sequence[Any]], back: Callable[[], None]) -> Any:
+        """Start gloo's works; ``back`` copies their results to the GPU when they are done."""
+        try:
+            works = start()
+            if not self.is_async:
+                for work in works:
+                    work.wait()
+                with without_grad(self.tensors):
+                    back()
+                return done(list(self.tensors))
+        except RuntimeError as error:
+            raise self.failure(error) from error
+        futures = [work.get_future() for work in works]
+
+        def finish(_: Any) -> list[torch.Tensor]:
+            try:
+                for future in futures:
+                    future.value()  # raises what gloo raised
+                with without_grad(self.tensors):
+                    back()
+            except RuntimeError as error:
+                raise self.failure(error) from error
+            return list(self.tensors)
+
+        if not futures:
+            return done(finish(None))
+        last = futures[0] if len(futures) == 1 else torch.futures.collect_all(futures)
+        return c10d._create_work_from_future(last.then(finish))
+
+
+def done(value: list[torch.Tensor]) -> Any:
+    """A work that is complete."""
+    future: Any = torch.futures.Future()
+    future.set_result(value)
+    return c10d._create_work_from_future(future)
+
+
+def without_grad(tensors: Sequence[torch.Tensor]) -> Any:
+    """The mode in which they may be written, in whichever thread."""
+    if any(tensor.is_inference() for tensor in tensors):
+        return torch.inference_mode()
+    return torch.no_grad()
+
+
+_unfinished: set[Transfers] = set()
+"""C++ calls the methods of a work while its Python object lives, and else waits forever (2.13)."""
+
+
+class Transfers(c10d.Work):  # type: ignore[misc]
+    """Sends and receives, whose works in gloo have no future: they end in ``wait``."""
+
+    def __init__(self, call: Call, works: Sequence[Any], back: Callable[[], None]) -> None:
+        super().__init__()
+        self._call = call
+        self._works = works
+        self._back = back
+        self._lock = threading.Lock()
+        self._is_done = False
+        self._error: BaseException | None = None
+        self._future: Any = None
+        for each in [each for each in _unfinished if each._is_done]:
+            _unfinished.discard(each)
+        _unfinished.add(self)
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait for all, and copy what came to the GPU."""
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            if self._is_done:
+                return True
+            try:
+                for work in self._works:
+                    if timeout is not None and timeout.total_seconds() > 0:
+                        work.wait(timeout)
+                    else:
+                        work.wait()
+                with without_grad(self._call.tensors):
+                    self._back()
+            except RuntimeError as error:
+                self._error = self._call.failure(error)
+                raise self._error from error
+            finally:
+                self._is_done = True
+        return True
+
+    def synchronize(self) -> None:
+        """As ``wait``: nothing here runs beside the calling thread."""
+        self.wait()
+
+    def block_current_stream(self) -> None:
+        """As ``wait``."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Whether all came; a thread waits for them from the first question on."""
+        self.get_future()
+        return self._is_done
+
+    def is_success(self) -> bool:
+        """Whether none failed."""
+        return self._is_done and self._error is None
+
+    def exception(self) -> BaseException | None:
+        """The error, if one failed."""
+        return self._error
+
+    def result(self) -> list[torch.Tensor]:
+        """The tensors that were sent or received."""
+        return list(self._call.tensors)
+
+    def get_future(self) -> Any:
+        """A future, filled by a thread that waits."""
+        if self._future is None:
+            self._future = torch.futures.Future()
+            threading.Thread(target=self._fill, daemon=True).start()
+        return self._future
+
+    def _fill(self) -> None:
+        try:
+            self.wait()
+        except RuntimeError as error:
+            self._future.set_exception(error)
+        else:
+            self._future.set_result(list(self._call.tensors))
