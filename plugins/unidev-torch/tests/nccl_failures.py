@@ -1,0 +1,45 @@
+"""What ends in an error on NCCL of simulated `cuda`: `rank store case`, for two processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from datetime import timedelta
+
+from unidev.contract import SimulatedGpus
+from unidev_torch.simulator import TorchSimulator
+
+TorchSimulator().before_import(SimulatedGpus(count=2, name="cuda"))
+
+import torch
+import torch.distributed as dist
+
+RANK, CASE = int(sys.argv[1]), sys.argv[3]
+if CASE == "one_device_by_variable":
+    os.environ["CUDA_VISIBLE_DEVICES"] = "1"
+if CASE == "own_device_by_variable":
+    os.environ["CUDA_VISIBLE_DEVICES"] = str(RANK)
+shares = CASE in {"one_device", "one_device_by_variable", "own_device_by_variable"}
+limit = timedelta(seconds=3 if CASE in {"absent", "absent_sender", "killed"} else 60)
+dist.init_process_group("nccl", init_method=sys.argv[2], rank=RANK, world_size=2, timeout=limit)
+torch.cuda.set_device(0 if shares else RANK)
+x = torch.ones(3, device="cuda")
+try:
+    if CASE in {"absent", "absent_sender", "killed"}:
+        dist.all_reduce(x)
+        if CASE == "killed" and RANK == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if RANK == 0 and CASE == "absent_sender":
+            dist.recv(x, 1)
+        elif RANK == 0:
+            dist.all_reduce(x)
+        else:
+            sys.stdin.read()  # until the test closes it
+    else:
+        dist.all_reduce(x)
+    print("summed", x.tolist())
+except RuntimeError as error:
+    print(type(error).__name__, error)
+sys.stdout.flush()
+os._exit(0)
