@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
@@ -42,24 +42,23 @@ class _Asking(threading.local):
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds torch and ``torch._C`` as Python does, and calls a function before or after each.
+    """Finds modules as Python does, and calls a function before and one after the import of each.
 
     Args:
-        before: called before torch is executed; what it raises is raised by ``import torch``.
-        bind: called with ``torch._C``, before any of torch's Python files can use it.
-        finish: called with torch, which is complete.
+        calls: for each module's name, a function called before the module is executed, whose
+            error the import raises, and one called with the complete module.
     """
 
     def __init__(
-        self, before: Callable[[], None], bind: Callable[[Any], None], finish: Callable[[Any], None]
+        self, calls: Mapping[str, tuple[Callable[[], None], Callable[[Any], None]]]
     ) -> None:
         self._asking = _Asking()
-        self._calls = {"torch": (before, finish), "torch._C": (_nothing, bind)}
+        self._calls = calls
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of one of the two, with a loader that makes the calls; None for all others."""
+        """The spec of one of them, with a loader that makes the calls; None for all others."""
         if name not in self._calls or self._asking.is_active:
             return None
         self._asking.is_active = True  # others ask all finders as well, this one among them
@@ -99,7 +98,3 @@ class _Loader(importlib.abc.Loader):
         with short_spins():
             self._loader.exec_module(module)
         self._after(module)
-
-
-def _nothing() -> None:
-    """The default of ``before``."""

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from unidev.contract import SimulatedGpus
 
 _finder: Finder | None = None
+_LATER = (
+    "torch._inductor.compile_fx",
+    "torch.utils.cpp_extension",
+    "triton.backends.nvidia.driver",
+)
+"""What compiles for CUDA, patched by ``compilers`` if a program imports it."""
 
 
 def before_import(gpus: SimulatedGpus) -> None:
@@ -38,7 +44,13 @@ def before_import(gpus: SimulatedGpus) -> None:
             "unidev first, or run the program with `unidev simulate --as cuda --gpus "
             f"{gpus.count} -- python …`."
         )
-    _finder = Finder(_build, partial(_bind, gpus), _finish)
+    _finder = Finder(
+        {
+            "torch": (_build, _finish),
+            "torch._C": (_nothing, partial(_bind, gpus)),
+            **{name: (_nothing, partial(_patch, name)) for name in _LATER},
+        }
+    )
     sys.meta_path.insert(0, _finder)
 
 
@@ -61,6 +73,16 @@ def _bind(gpus: SimulatedGpus, bindings: Any) -> None:
     devices.add_to(bindings, gpus, library)
     for each in (streams, memory, comm, refused):
         each.add_to(bindings)
+
+
+def _nothing(*_: Any) -> None:
+    """Before or after the import of a module that needs no more."""
+
+
+def _patch(name: str, module: Any) -> None:
+    from unidev_torch.simulator.cuda import compilers
+
+    compilers.PATCHES[name](module)
 
 
 def _finish(torch: Any) -> None:

@@ -13,6 +13,7 @@ from unidev_torch.simulator.cuda.devices import add_functions, ops
 def add_to(bindings: Any) -> None:
     """Give ``torch._C`` the functions about memory, and the module of the runtime's own."""
     add_functions(bindings, globals())
+    bindings._host_emptyCache = _cuda_emptyCache
     bindings._cudart = _runtime()
     sys.modules["torch._C._cudart"] = bindings._cudart
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from typing import Any
 
 from unidev_torch.simulator.cuda.devices import ops
 from unidev_torch.simulator.cuda.refused import refusing
 from unidev_torch.simulator.engine import settle_at_exit
 
+_DRIVER = "there is no driver behind them"
+_IPC = "memory of CUDA is shared by IPC, which they lack; send a copy on the CPU"
+_REDUCING = (
+    "allreduce_", "allreduce_coalesced_", "reduce_", "reduce_scatter_", "_reduce_scatter_base_",
+    "reduce_scatter_tensor_coalesced_",
+)  # fmt: skip
+_kept: list[Any] = []
+"""Registrations of operators, which end with their objects."""
 _POINTER = "it would hand the host's memory to another library as a pointer of CUDA"
 
 
@@ -16,10 +26,15 @@ def apply(torch: Any) -> None:
     settle_at_exit(torch.ops.unidev_sim)
     _patch_storages(torch)
     _patch_interchange(torch)
+    _patch_plans(torch.backends.cuda)
+    _patch_profiler(torch.autograd.profiler)
+    _refuse_gloo(torch)
     # Of NVML, which would tell of real cards: their number, load and temperature.
     torch.cuda._raw_device_count_nvml = lambda: -1
     torch.cuda._raw_device_uuid_nvml = lambda: None
-    torch.cuda._get_pynvml_handler = refusing("NVML", "there is no driver behind them")
+    torch.cuda._get_pynvml_handler = refusing("NVML", _DRIVER)
+    torch.cuda.list_gpu_processes = torch.cuda.memory.list_gpu_processes = refusing("NVML", _DRIVER)
+    torch.cuda._compile_kernel = refusing("NVRTC", "they run no kernels for CUDA")
     torch.cuda.nccl.is_available = lambda tensors: False  # noqa: ARG005  comm.py has another way
 
 
@@ -49,8 +64,9 @@ def _patch_storages(torch: Any) -> None:
 
     base.__new__ = __new__
     base.resize_ = resize_
-    _refuse_for_cuda(base, "share_memory_", "memory of CUDA is shared by IPC, which they lack")
-    _refuse_for_cuda(base, "_share_cuda_", "memory of CUDA is shared by IPC, which they lack")
+    _refuse_for_cuda(base, "share_memory_", _IPC)
+    _refuse_for_cuda(base, "_share_cuda_", _IPC)
+    base._new_shared_cuda = staticmethod(refusing("_new_shared_cuda", _IPC))
 
 
 def _patch_interchange(torch: Any) -> None:
@@ -74,6 +90,49 @@ def _patch_interchange(torch: Any) -> None:
         return interface(self)
 
     torch.Tensor.__cuda_array_interface__ = property(__cuda_array_interface__)
+
+
+def _patch_plans(backend: Any) -> None:
+    # torch's own error says at length that the library ATen_cuda must be linked.
+    cache = backend.cuFFTPlanCache
+    refuse = refusing("cuFFT", "their transforms are the CPU's, which keep no plans")
+    cache.size = property(lambda self: 0)  # noqa: ARG005
+    cache.max_size = property(refuse, refuse)
+    cache.clear = lambda self: None  # noqa: ARG005
+
+
+def _patch_profiler(profiler: Any) -> None:
+    # In the CPU build torch would record events of CUDA by itself, fail, and write the C++ stack
+    # of each operation to stderr (2.13).
+    init = profiler.profile.__init__
+
+    def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807
+        bound = inspect.signature(init).bind(self, *given, **named)
+        asked = bound.arguments
+        if asked.get("use_device") == "cuda" or asked.get("use_cuda"):
+            warnings.warn(
+                "GPUs simulated by unidev record no times of CUDA: their work is done by the CPU, "
+                "under whose activity the profile has it.",
+                stacklevel=3,
+            )
+            asked.update(use_cpu=True, use_cuda=False, use_device=None)
+        init(*bound.args, **bound.kwargs)
+
+    profiler.profile.__init__ = __init__
+
+
+def _refuse_gloo(torch: Any) -> None:
+    # Where gloo reduces, torch's CPU build has nothing for tensors of `cuda`, and calls it (2.13:
+    # ends the process). Other operators of gloo are right: they read the memory as the host's.
+    library = torch._C._dispatch_library("IMPL", "c10d", "", __file__, 1)
+    _kept.append(library)
+    known = torch._C._dispatch_get_all_op_names()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own kernel is overridden
+        for name in _REDUCING:
+            if f"c10d::{name}" in known:
+                reason = "gloo reduces memory of the CPU only: reduce x.cpu(), and copy back"
+                library.impl(name, "CUDA", refusing(f"c10d::{name}", reason))
 
 
 def _refuse_for_cuda(owner: Any, name: str, reason: str) -> None:
