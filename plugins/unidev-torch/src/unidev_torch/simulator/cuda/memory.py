@@ -95,6 +95,17 @@ def _cuda_isHistoryEnabled() -> bool:
     return False
 
 
+def _cuda_memoryMetadataSupported() -> bool:
+    return False
+
+
+def _cuda_lock_mutex() -> None:
+    """Does nothing: it held back cudaFree (2.9)."""
+
+
+def _cuda_unlock_mutex() -> None: ...
+
+
 def _cuda_attach_out_of_memory_observer(observer: Any) -> None:
     raise NotImplementedError("GPUs simulated by unidev call no observer when they are full")
 
