@@ -6,6 +6,7 @@ line of JSON for each.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -15,7 +16,8 @@ import traceback
 X = "x = torch.ones(3, device='cuda')\n"
 GLOO = (
     "import tempfile, torch.distributed as d\n"
-    "d.init_process_group('gloo', init_method='file://' + tempfile.mktemp(), rank=0, world_size=1)\n"
+    "file = 'file://' + tempfile.mktemp()\n"
+    "d.init_process_group('gloo', init_method=file, rank=0, world_size=1)\n"
 )
 REFUSED = {
     "inductor": (X + "torch.compile(lambda a: a * 2)(x)", "no compiler of TorchInductor"),
@@ -109,10 +111,11 @@ RIGHT = {
     "eager": X + "assert torch.compile(lambda a: a * 2, backend='eager')(x).tolist() == [2, 2, 2]",
     "aot_eager": (
         "net = torch.nn.Linear(2, 2).cuda()\n"
-        "torch.compile(net, backend='aot_eager')(torch.ones(1, 2, device='cuda')).sum().backward()\n"
+        "compiled = torch.compile(net, backend='aot_eager')\n"
+        "compiled(torch.ones(1, 2, device='cuda')).sum().backward()\n"
         "assert net.weight.grad.tolist() == [[1, 1], [1, 1]]"
     ),
-    "inductor_on_the_cpu": "f = torch.compile(lambda a: a * 2)\nassert f(torch.ones(1)).item() == 2",
+    "inductor_on_the_cpu": "assert torch.compile(lambda a: a * 2)(torch.ones(1)).item() == 2",
     "exported": (
         "net, x = torch.nn.Linear(2, 2).cuda(), torch.ones(1, 2, device='cuda')\n"
         "assert torch.equal(torch.export.export(net, (x,)).module()(x), net(x))"
@@ -136,7 +139,8 @@ RIGHT = {
     "cudnn": (
         "c = torch.backends.cudnn\nc.benchmark = c.deterministic = True\n"
         "assert not c.is_available() and c.version() is None\n"
-        "with c.flags(enabled=False): torch.nn.Conv2d(1, 1, 1).cuda()(torch.ones(1, 1, 2, 2).cuda())"
+        "x = torch.ones(1, 1, 2, 2, device='cuda')\n"
+        "with c.flags(enabled=False): torch.nn.Conv2d(1, 1, 1).cuda()(x)"
     ),
     "settings": (
         "b = torch.backends.cuda\nb.matmul.allow_tf32 = True\nassert b.is_built()\n"
@@ -179,7 +183,7 @@ def said_by(program: str) -> str:
     import torch
 
     try:
-        exec(program, {"torch": torch, "__name__": "__main__"})  # noqa: S102  the table's own
+        exec(program, {"torch": torch, "__name__": "__main__"})  # the table's own
     except AssertionError:
         return traceback.format_exc()
     except Exception as error:  # noqa: BLE001  reported
@@ -206,10 +210,7 @@ def in_a_fork(program: str) -> str:
 if __name__ == "__main__":
     import unidev  # noqa: F401  before torch, which looks for CUDA while it is imported
 
-    # isort: split
-    import torch._dynamo
-    import torch._inductor.compile_fx
-    import torch.multiprocessing  # once, not in each fork
+    importlib.import_module("torch._inductor.compile_fx")  # once, not in each fork
 
     for name in sys.argv[1:]:
         program = RIGHT.get(name) or REFUSED[name][0]
