@@ -19,6 +19,13 @@ GLOO = (
     "file = 'file://' + tempfile.mktemp()\n"
     "d.init_process_group('gloo', init_method=file, rank=0, world_size=1)\n"
 )
+VISIBLE = """
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = '{}'
+def seen():
+    count = torch.cuda.device_count()
+    return [torch.cuda.get_device_properties(index).pci_bus_id for index in range(count)]
+"""
 REFUSED = {
     "inductor": (X + "torch.compile(lambda a: a * 2)(x)", "no compiler of TorchInductor"),
     "inductor_moves": ("torch.compile(lambda a: (a * 2).cuda())(torch.ones(3))", "TorchInductor"),
@@ -97,6 +104,8 @@ REFUSED = {
         X + "with torch.autograd.profiler.emit_nvtx(): x * 2",
         "compiled without CUDA",
     ),
+    "nccl": (GLOO.replace("'gloo'", "'nccl'"), "use init_process_group('gloo')"),
+    "default_backend": (GLOO.replace("'gloo', ", ""), "use init_process_group('gloo')"),
     "gloo_reduces": (GLOO + X + "d.all_reduce(x)", "gloo reduces memory of the CPU only"),
     "gloo_reduce_scatter": (GLOO + X + "d.reduce_scatter_tensor(x, x.clone())", "gloo reduces"),
     "gloo_ddp": (
@@ -170,6 +179,22 @@ RIGHT = {
     "gloo_copies": (
         GLOO + X + "y = torch.zeros_like(x)\nd.broadcast(x, 0)\nd.all_gather([y], x)\n"
         "assert y.tolist() == [1, 1, 1]"
+    ),
+    "visible_one": VISIBLE.format("1") + "assert seen() == [1]",
+    "visible_in_order": VISIBLE.format("1,0") + "assert seen() == [1, 0]",
+    "visible_until_a_wrong_one": VISIBLE.format("0,9,1") + "assert seen() == [0]",
+    "visible_by_uuid": (
+        "from unidev_torch.simulator.cuda.devices import uuid_of\n"
+        + VISIBLE.replace("'{}'", "f'GPU-{uuid_of(3)}'")
+        + "assert seen() == [3]"
+    ),
+    "waiting": (
+        "s, e = torch.cuda.Stream(), torch.cuda.Event()\ne.record()\ne.wait(s)\ns.wait_event(e)\n"
+        "s.wait_stream(torch.cuda.current_stream())\nassert s.query() and e.query()"
+    ),
+    "reserved": (
+        X + "assert torch.cuda.memory_reserved() == torch.cuda.max_memory_reserved() == 512\n"
+        "assert torch.cuda.memory_stats()['requested_bytes.all.current'] == 12"
     ),
     "memory_summary": X + "assert 'PyTorch CUDA memory summary' in torch.cuda.memory_summary()",
     "record_stream": X + "x.record_stream(torch.cuda.Stream())\nx.to('cpu', non_blocking=True)",

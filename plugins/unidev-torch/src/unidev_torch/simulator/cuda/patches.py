@@ -29,6 +29,7 @@ def apply(torch: Any) -> None:
     _patch_plans(torch.backends.cuda)
     _patch_profiler(torch.autograd.profiler)
     _refuse_gloo(torch)
+    _refuse_nccl(torch.distributed)
     # Of NVML, which would tell of real cards: their number, load and temperature.
     torch.cuda._raw_device_count_nvml = lambda: -1
     torch.cuda._raw_device_uuid_nvml = lambda: None
@@ -133,6 +134,23 @@ def _refuse_gloo(torch: Any) -> None:
             if f"c10d::{name}" in known:
                 reason = "gloo reduces memory of the CPU only: reduce x.cpu(), and copy back"
                 library.impl(name, "CUDA", refusing(f"c10d::{name}", reason))
+
+
+def _refuse_nccl(distributed: Any) -> None:
+    if not distributed.is_available():
+        return
+    groups = distributed.distributed_c10d
+    make = groups._new_process_group_helper
+
+    def _new_process_group_helper(*given: Any, **named: Any) -> Any:
+        try:
+            return make(*given, **named)
+        except RuntimeError as error:
+            if "NCCL built in" not in str(error):
+                raise
+            refusing("NCCL", "use init_process_group('gloo'), which exchanges copies on the CPU")()
+
+    groups._new_process_group_helper = _new_process_group_helper
 
 
 def _refuse_for_cuda(owner: Any, name: str, reason: str) -> None:
