@@ -41,6 +41,8 @@ FRAMEWORKS = {
 }
 CUDA_TORCH = "torch==2.14.1"
 """With CUDA, for ``stand_in``: what PyPI has, and no CPU build of this version beside it."""
+FOR_OPERATORS = ["expecttest"]
+"""What ``torch.testing._internal``, which lists PyTorch's operators, imports and does not bring."""
 OLDEST, NEWEST = "3.10", "3.13"
 """The oldest Python that is supported, and the newest that the core is tested on here."""
 ON_EACH = "tests/everywhere"  # tests of the core that run on whatever framework is there
@@ -194,6 +196,8 @@ def framework(session: nox.Session, name: str) -> None:
     # Without what the examples need: Keras and MXNet import scikit-learn and SciPy where they are,
     # and that is a third of the time of each of the many processes that import them.
     install(session, name, extras="conformance")
+    if name == "torch":
+        session.install("--no-compile", *FOR_OPERATORS, *FRAMEWORKS[name])
     check_types(session, f"plugins/unidev-{name}/src")
     load_once(session, name)
     session.run(*IN_TWO, f"plugins/unidev-{name}", *session.posargs, env=IN_TESTS)
@@ -350,6 +354,16 @@ def cuda_names(session: nox.Session) -> None:
     """
     install(session, "torch", extras="conformance")
     session.run("python", "tools/cuda_names.py", *session.posargs, env=IN_TESTS)
+
+
+@nox.session(default=False, venv_backend=WITH_TORCH)
+def operators(session: nox.Session) -> None:
+    """All operators of PyTorch on its simulated GPUs, under both names: two minutes."""
+    install(session, "torch", extras="conformance")
+    session.install("--no-compile", *FOR_OPERATORS, "scipy", *FRAMEWORKS["torch"])
+    program = "plugins/unidev-torch/tests/operators/run_operators.py"
+    for name in ("cuda", "sim"):
+        session.run("python", program, "--name", name, *session.posargs)
 
 
 # -- while you work --------------------------------------------------------------------------------

@@ -360,6 +360,7 @@ def test_every_example_and_every_benchmark_of_devices_is_a_step() -> None:
     }  # fmt: skip
     others = {"benchmarks.long_trace", "benchmarks.growth"}  # of NumPy alone
     others |= {"benchmarks.distributed"}  # of processes
+    others |= {"benchmarks.simulated"}  # of simulated devices
     assert programs - others <= names
 
 

@@ -50,10 +50,11 @@ class ConfigurationRun:
     backend: str
     profile: str
     simulated: int
-    simulate_as: str | None
     only: tuple[str, ...] | None
     timeout_s: float
     on_progress: Callable[[Progress], None]
+    simulate_as: str | None = None
+    """The framework's name for the simulated GPUs."""
     fail_fast: bool = False
     """Whether to end at the first result that keeps the backend from conforming."""
 

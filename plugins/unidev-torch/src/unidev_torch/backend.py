@@ -92,7 +92,7 @@ class TorchBackend(Backend):
         count: int = module.device_count()
         if accelerator.is_initialized(module):
             self._fixed_count = count
-        elif count and found.type == "cuda" and not self.simulated_count:
+        elif count and found.type == "cuda" and not cuda.is_started():
             return 0 if accelerator.is_driver_too_old() else count
         return count
 

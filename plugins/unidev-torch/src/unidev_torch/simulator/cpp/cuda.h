@@ -2,6 +2,7 @@
 #pragma once
 
 #include "hooks.h"
+#include "profiler.h"
 
 #include <ATen/native/transformers/attention.h>
 #include <c10/util/Registry.h>
@@ -39,6 +40,7 @@ int64_t attention_by_formula(
 void start_cuda() {
   at::native::_fused_sdp_choice_stub.set_cuda_dispatch_ptr(&attention_by_formula);
   install_hooks();
+  torch::profiler::impl::registerCUDAMethods(new SimProfiler());
   pthread_atfork(nullptr, nullptr, [] { is_forked.store(is_used.load()); });
 }
 

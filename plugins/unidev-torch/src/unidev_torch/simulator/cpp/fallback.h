@@ -147,7 +147,14 @@ class Call {
 
   void run() {
     lend_arguments();
-    op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
+    try {
+      op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
+    } catch (const c10::NotImplementedError&) {
+      if (!op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) {
+        refuse();
+      }
+      throw;
+    }
     for (const Loan& loan : loans_) {
       settle(loan);
     }
@@ -163,6 +170,14 @@ class Call {
     const c10::StorageImpl* sim;
     c10::Storage cpu;
   };
+
+  [[noreturn]] void refuse() const {
+    C10_THROW_ERROR(
+        NotImplementedError,
+        c10::str(
+            "GPUs simulated by unidev compute with PyTorch's kernels for the CPU, which has none of ",
+            op_.schema().operator_name()));
+  }
 
   void lend_arguments() {
     const auto& arguments = op_.schema().arguments();
@@ -201,7 +216,8 @@ class Call {
       }
     }
     require_dense(tensor);
-    at::Tensor cpu = view_on_host(tensor, memory_of(tensor));
+    at::Tensor cpu =
+        tensor._is_zerotensor() ? on_host(tensor) : view_on_host(tensor, memory_of(tensor));
     if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
       cpu.unsafeGetTensorImpl()->set_wrapped_number(true);
     }

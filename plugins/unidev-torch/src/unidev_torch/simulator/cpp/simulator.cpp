@@ -58,6 +58,11 @@ bool is_of_aten(const c10::OperatorName& name) {
   return name.name.rfind("aten::", 0) == 0;
 }
 
+void answer_no(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  torch::jit::drop(*stack, op.schema().arguments().size());
+  torch::jit::push(*stack, false);
+}
+
 std::string full_name(const c10::OperatorName& name) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
@@ -65,6 +70,7 @@ std::string full_name(const c10::OperatorName& name) {
 } // namespace
 } // namespace unidev_sim
 
+using unidev_sim::answer_no;
 using unidev_sim::fallback;
 using unidev_sim::full_name;
 using unidev_sim::is_of_aten;
@@ -140,6 +146,7 @@ TORCH_LIBRARY_IMPL(_, UNIDEV_KEY, m) {
 TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
   m.impl("empty.memory_format", &unidev_sim::empty);
   m.impl("empty_strided", &unidev_sim::empty_strided);
+  m.impl("_efficientzerotensor", &unidev_sim::efficient_zero);
   // torch's own would call a kernel of CUDA's.
   m.impl("copy_", &unidev_sim::copy);
   m.impl("_copy_from", &unidev_sim::copy_from);
@@ -168,8 +175,12 @@ TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
   m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&fallback>());
   m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&fallback>());
 
-  // For other devices torch has a formula that views its input, which channels-last does not allow.
-  m.impl("native_group_norm", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  // torch asks them of tensors on CUDA without asking whether it was compiled with these libraries.
+  for (const char* question :
+       {"_use_cudnn_ctc_loss", "_use_cudnn_ctc_loss.Tensor", "_use_miopen_ctc_loss",
+        "_use_miopen_ctc_loss.Tensor"}) {
+    m.impl(question, torch::CppFunction::makeFromBoxedFunction<&answer_no>());
+  }
 
   UNIDEV_REFUSE_SCALED(m)
   m.impl("histc", &unidev_sim::histc);
@@ -181,13 +192,20 @@ TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
   m.impl("_thnn_fused_gru_cell", &unidev_sim::gru_cell);
   m.impl("_thnn_fused_gru_cell_backward", &unidev_sim::gru_cell_backward);
 
-  // Else torch would use the out= variant, size the result itself, warn where the CPU's kernel then
-  // resizes it (mse_loss), and check devices by an internal assertion.
+  // The CPU's own kernel, where torch would take another one for other devices: a composite one, which
+  // rounds differently; or the out= variant, for which it sizes the result itself, warns where the
+  // CPU's kernel then resizes it (mse_loss), and checks devices by an internal assertion.
+  using Key = c10::DispatchKey;
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     const auto op = dispatcher.findOp(name);
-    if (op && op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional) &&
-        !op->hasKernelForDispatchKey(unidev_sim::kKey) && is_of_aten(name)) {
+    if (!op || !is_of_aten(name) || op->hasKernelForDispatchKey(unidev_sim::kKey)) {
+      continue;
+    }
+    const bool is_composite = op->hasKernelForDispatchKey(Key::CompositeExplicitAutograd) ||
+        op->hasKernelForDispatchKey(Key::CompositeImplicitAutograd);
+    if (op->hasKernelForDispatchKey(Key::CompositeExplicitAutogradNonFunctional) ||
+        (is_composite && op->hasKernelForDispatchKey(Key::CPU))) {
       m.impl(full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&fallback>());
     }
   }

@@ -5,6 +5,7 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
@@ -48,6 +49,24 @@ inline at::Tensor empty_strided(
       size, stride, allocator(), kSimKeys, c10::dtype_or_default(dtype));
 }
 
+// Zeros without memory, which autograd takes for a gradient that is zero everywhere.
+inline at::Tensor efficient_zero(
+    at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<c10::Layout> layout,
+    std::optional<c10::Device> device, std::optional<bool> pin_memory) {
+  check_options(layout, pin_memory);
+  c10::OptionalDeviceGuard guard(device);
+  const auto type = c10::scalarTypeToTypeMeta(c10::dtype_or_default(dtype));
+  const size_t bytes = at::detail::computeStorageNbytesContiguous(size, type.itemsize());
+  c10::Storage nothing(
+      c10::Storage::use_byte_size_t(), bytes,
+      c10::DataPtr(nullptr, c10::Device(kSim, checked_index(current_device))), allocator(),
+      /*resizable=*/true);
+  at::Tensor zero = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(nothing), kSimKeys | c10::DispatchKeySet(c10::DispatchKey::ZeroTensor), type);
+  zero.unsafeGetTensorImpl()->set_sizes_contiguous(size);
+  return zero;
+}
+
 // The memory of a simulated tensor as a storage of the CPU. It must not outlive that tensor.
 // Where a kernel may make it larger, it gets memory of the CPU's then, and says so by its address.
 inline c10::Storage storage_on_host(const at::Tensor& tensor, bool can_grow) {
@@ -86,17 +105,24 @@ inline at::Tensor on_host(const at::Tensor& tensor) {
     return tensor;
   }
   require_dense(tensor);
+  if (tensor._is_zerotensor()) {
+    return at::zeros({}, tensor.options().device(c10::kCPU)).expand(tensor.sizes());
+  }
   return view_on_host(tensor, storage_on_host(tensor, /*can_grow=*/false));
 }
 
 inline bool is_plain(const at::Tensor& tensor) {
   return tensor.layout() == c10::kStrided && tensor.is_contiguous() && !tensor.is_conj() &&
-      !tensor.is_neg() && (tensor.device().type() == kSim || tensor.is_cpu()) &&
+      !tensor.is_neg() && !tensor._is_zerotensor() &&
+      (tensor.device().type() == kSim || tensor.is_cpu()) &&
       !tensor.is_quantized();
 }
 
 // All work is done when it returns: `non_blocking` changes nothing.
 inline at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool) {
+  TORCH_CHECK(
+      !self._is_zerotensor(), "ZeroTensors are immutable. Please materialize the tensor using "
+      "`.clone()`, if you want a mutable zero tensor.");
   if (self.dtype() == source.dtype() && self.sizes() == source.sizes() && is_plain(self) &&
       is_plain(source)) {
     if (self.numel() > 0) {
