@@ -100,10 +100,6 @@ REFUSED = {
     "blas_handle": ("torch.cuda.current_blas_handle()", "CUDA's own libraries"),
     "fft_plans": ("torch.backends.cuda.cufft_plan_cache.max_size = 10", "no cuFFT"),
     "tuning": ("torch.cuda.tunable.is_enabled()", "nothing to tune"),
-    "nvtx_of_autograd": (
-        X + "with torch.autograd.profiler.emit_nvtx(): x * 2",
-        "compiled without CUDA",
-    ),
     "nccl": (GLOO.replace("'gloo'", "'nccl'"), "use init_process_group('gloo')"),
     "default_backend": (GLOO.replace("'gloo', ", ""), "use init_process_group('gloo')"),
     "gloo_reduces": (GLOO + X + "d.all_reduce(x)", "gloo reduces memory of the CPU only"),
@@ -117,6 +113,7 @@ REFUSED = {
 """By name: a program, and words of its error."""
 
 RIGHT = {
+    "nvtx_of_autograd": X + "with torch.autograd.profiler.emit_nvtx(): x * 2",
     "eager": X + "assert torch.compile(lambda a: a * 2, backend='eager')(x).tolist() == [2, 2, 2]",
     "aot_eager": (
         "net = torch.nn.Linear(2, 2).cuda()\n"
