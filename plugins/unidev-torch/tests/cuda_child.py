@@ -12,6 +12,7 @@ import signal
 import sys
 import traceback
 
+import cuda_questions_of_training  # noqa: F401  adds its questions
 from cuda_questions import QUESTIONS
 
 # isort: split

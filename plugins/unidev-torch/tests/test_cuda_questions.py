@@ -12,7 +12,11 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-QUESTIONS = re.findall(r"@question\ndef (\w+)", (HERE / "cuda_questions.py").read_text())
+QUESTIONS = [
+    name
+    for file in ("cuda_questions.py", "cuda_questions_of_training.py")
+    for name in re.findall(r"@question\ndef (\w+)", (HERE / file).read_text())
+]
 LIARS = {
     name: tuple(re.findall(r'"(\w+)"', questions))
     for questions, name in re.findall(

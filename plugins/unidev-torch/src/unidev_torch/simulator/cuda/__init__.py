@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from unidev.contract import SimulatedGpus
 
 _finder: Finder | None = None
+_LATER = (
+    "torch._inductor.compile_fx",
+    "torch.utils.cpp_extension",
+    "triton.backends.nvidia.driver",
+)
+"""What compiles for CUDA, patched by ``compilers`` if a program imports it."""
 
 
 def before_import(gpus: SimulatedGpus) -> None:
@@ -42,9 +48,9 @@ def before_import(gpus: SimulatedGpus) -> None:
         {
             "torch": (_build, _finish),
             "torch._C": (_nothing, partial(_bind, gpus)),
-            "torch._inductor.scheduler": (_nothing, _refuse_inductor),
             # The first of torch's Python files that looks for NCCL in its bindings (2.13).
             "torch.distributed.constants": (_before_distributed, _nothing),
+            **{name: (_nothing, partial(_patch, name)) for name in _LATER},
         }
     )
     sys.meta_path.insert(0, _finder)
@@ -71,12 +77,6 @@ def _bind(gpus: SimulatedGpus, bindings: Any) -> None:
         each.add_to(bindings)
 
 
-def _refuse_inductor(scheduler: Any) -> None:
-    from unidev_torch.simulator.cuda import patches
-
-    patches.refuse_inductor(scheduler)
-
-
 def _before_distributed() -> None:
     from unidev_torch.simulator.cuda import nccl
 
@@ -85,6 +85,12 @@ def _before_distributed() -> None:
 
 def _nothing(*_: Any) -> None:
     """Before or after the import of a module that needs no more."""
+
+
+def _patch(name: str, module: Any) -> None:
+    from unidev_torch.simulator.cuda import compilers
+
+    compilers.PATCHES[name](module)
 
 
 def _finish(torch: Any) -> None:

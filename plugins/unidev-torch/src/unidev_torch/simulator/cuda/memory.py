@@ -13,6 +13,7 @@ from unidev_torch.simulator.cuda.devices import add_functions, ops
 def add_to(bindings: Any) -> None:
     """Give ``torch._C`` the functions about memory, and the module of the runtime's own."""
     add_functions(bindings, globals())
+    bindings._host_emptyCache = _cuda_emptyCache
     bindings._cudart = _runtime()
     sys.modules["torch._C._cudart"] = bindings._cudart
 
@@ -92,6 +93,17 @@ def _cuda_cudaCachingAllocator_enable(value: bool) -> None: ...
 
 def _cuda_isHistoryEnabled() -> bool:
     return False
+
+
+def _cuda_memoryMetadataSupported() -> bool:
+    return False
+
+
+def _cuda_lock_mutex() -> None:
+    """Does nothing: it held back cudaFree (2.9)."""
+
+
+def _cuda_unlock_mutex() -> None: ...
 
 
 def _cuda_attach_out_of_memory_observer(observer: Any) -> None:

@@ -8,6 +8,8 @@ from unidev_torch.simulator.cuda.devices import ops
 from unidev_torch.simulator.cuda.refused import refusing
 from unidev_torch.simulator.engine import settle_at_exit
 
+_DRIVER = "there is no driver behind them"
+_IPC = "memory of CUDA is shared by IPC, which they lack; send a copy on the CPU"
 _POINTER = "it would hand the host's memory to another library as a pointer of CUDA"
 
 
@@ -16,10 +18,13 @@ def apply(torch: Any) -> None:
     settle_at_exit(torch.ops.unidev_sim)
     _patch_storages(torch)
     _patch_interchange(torch)
+    _patch_plans(torch.backends.cuda)
     # Of NVML, which would tell of real cards: their number, load and temperature.
     torch.cuda._raw_device_count_nvml = lambda: -1
     torch.cuda._raw_device_uuid_nvml = lambda: None
-    torch.cuda._get_pynvml_handler = refusing("NVML", "there is no driver behind them")
+    torch.cuda._get_pynvml_handler = refusing("NVML", _DRIVER)
+    torch.cuda.list_gpu_processes = torch.cuda.memory.list_gpu_processes = refusing("NVML", _DRIVER)
+    torch.cuda._compile_kernel = refusing("NVRTC", "they run no kernels for CUDA")
     torch.cuda.nccl.is_available = lambda tensors: False  # noqa: ARG005  comm.py has another way
 
 
@@ -49,8 +54,9 @@ def _patch_storages(torch: Any) -> None:
 
     base.__new__ = __new__
     base.resize_ = resize_
-    _refuse_for_cuda(base, "share_memory_", "memory of CUDA is shared by IPC, which they lack")
-    _refuse_for_cuda(base, "_share_cuda_", "memory of CUDA is shared by IPC, which they lack")
+    _refuse_for_cuda(base, "share_memory_", _IPC)
+    _refuse_for_cuda(base, "_share_cuda_", _IPC)
+    base._new_shared_cuda = staticmethod(refusing("_new_shared_cuda", _IPC))
 
 
 def _patch_interchange(torch: Any) -> None:
@@ -76,6 +82,15 @@ def _patch_interchange(torch: Any) -> None:
     torch.Tensor.__cuda_array_interface__ = property(__cuda_array_interface__)
 
 
+def _patch_plans(backend: Any) -> None:
+    # torch's own error says at length that the library ATen_cuda must be linked.
+    cache = backend.cuFFTPlanCache
+    refuse = refusing("cuFFT", "their transforms are the CPU's, which keep no plans")
+    cache.size = property(lambda self: 0)  # noqa: ARG005
+    cache.max_size = property(refuse, refuse)
+    cache.clear = lambda self: None  # noqa: ARG005
+
+
 def _refuse_for_cuda(owner: Any, name: str, reason: str) -> None:
     original = getattr(owner, name)
 
@@ -86,22 +101,3 @@ def _refuse_for_cuda(owner: Any, name: str, reason: str) -> None:
 
     method.__name__ = name
     setattr(owner, name, method)
-
-
-def refuse_inductor(scheduler: Any) -> None:
-    """Patch ``torch._inductor.scheduler``: code for CUDA is refused before Triton is looked for.
-
-    Without Triton torch would say that it is to be installed, and with it, its kernels would call
-    the driver.
-    """
-    create = scheduler.Scheduler.create_backend
-
-    def create_backend(self: Any, device: Any) -> Any:
-        if device.type == "cuda":
-            refusing(
-                "Inductor", "its kernels are Triton's, for the driver: torch.compile with the "
-                'backend "aot_eager" or "eager" works',
-            )()  # fmt: skip
-        return create(self, device)
-
-    scheduler.Scheduler.create_backend = create_backend

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _LIBRARIES = "it is a handle of CUDA's own libraries, which are not there"
 _POOLS = "their memory is the host's, with no pools"
+_GRAPHS = "they record no graphs of kernels"
 _HISTORY = "their allocator keeps no history: torch.cuda.memory_stats has its counters"
 _NCCL = "there is no NCCL in one process: use torch.distributed's backend nccl"
 _TUNING = "they choose no kernels, so there is nothing to tune"
@@ -24,7 +25,8 @@ _REASONS = {
         "they compile no kernels for CUDA"
     ),
     "_cuda_memorySnapshot _cuda_record_memory_history _cuda_record_memory_history_legacy "
-    "_cuda_allocationTraceback _cuda_setMemoryMetadata _cuda_getMemoryMetadata": _HISTORY,
+    "_cuda_allocationTraceback _cuda_setMemoryMetadata _cuda_getMemoryMetadata "
+    "_cuda_annotateMemory": _HISTORY,
     "_cuda_cudaCachingAllocator_raw_alloc _cuda_cudaCachingAllocator_raw_delete "
     "_cuda_cudaCachingAllocator_set_allocator_settings _cuda_cudaHostAllocator "
     "_cuda_customAllocator _cuda_getAllocator _cuda_changeCurrentAllocator "
@@ -42,14 +44,19 @@ _REASONS = {
     "_cuda_tunableop_get_validators _cuda_tunableop_get_rotating_buffer_size "
     "_cuda_tunableop_get_results _cuda_tunableop_get_max_tuning_iterations "
     "_cuda_tunableop_get_max_tuning_duration _cuda_tunableop_get_filename "
-    "_cuda_record_untuned_is_enabled _cuda_record_untuned_enable": _TUNING,
+    "_cuda_record_untuned_is_enabled _cuda_record_untuned_enable "
+    "_cuda_tunableop_get_cublaslt_requested_algo_count "
+    "_cuda_tunableop_set_cublaslt_requested_algo_count": _TUNING,
+    "_construct_CUDA_Tensor_From_Storage_And_Metadata _free_And_Remove_DeleterFn "
+    "_has_Standard_Deleter _tensors_data_ptrs_at_indices_equal": _GRAPHS,
 }
 """Functions of ``torch._C``, and why they are not there."""
 
 _CLASSES = {
-    "_CUDAGraph": "they record no graphs of kernels",
+    "_CUDAGraph": _GRAPHS,
     "_MemPool": _POOLS,
     "_cuda_CUDAAllocator": _POOLS,
+    "_cuda_CUDAAllocator_AllocatorState": _POOLS,
 }
 
 
@@ -90,5 +97,6 @@ def _markers() -> ModuleType:
     module.__dict__.update(
         rangePushA=push, rangePop=pop, markA=lambda _: None, rangeStartA=lambda _: 0,
         rangeEnd=lambda _: None,
+        deviceRangeStart=lambda *_: None, deviceRangeEnd=lambda *_: None,
     )  # fmt: skip
     return module

@@ -1,0 +1,252 @@
+"""The rest of the questions: random numbers, streams, training, files and processes."""
+
+from __future__ import annotations
+
+import copy
+import io
+import multiprocessing
+import os
+import pickle
+import time
+from typing import TYPE_CHECKING
+
+from cuda_questions import error_of, ones, question
+
+# isort: split
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.nn.parallel import comm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+# -- random numbers --------------------------------------------------------------------------------
+
+
+@question
+def a_seed_gives_the_same_numbers_on_each() -> None:
+    drawn = []
+    for _ in range(2):
+        torch.cuda.manual_seed_all(3)
+        drawn.append([torch.rand(4, device=f"cuda:{index}").tolist() for index in (0, 1, 0)])
+    assert drawn[0] == drawn[1]
+    assert drawn[0][0] == drawn[0][1] != drawn[0][2]
+
+
+@question
+def the_state_has_16_bytes_and_can_be_restored() -> None:
+    torch.cuda.manual_seed_all(5)
+    state = torch.cuda.get_rng_state(1)
+    assert (state.numel(), state.dtype) == (16, torch.uint8)
+    first = torch.rand(4, device="cuda:1")
+    torch.cuda.set_rng_state(state, 1)
+    assert torch.equal(first, torch.rand(4, device="cuda:1"))
+
+
+@question
+def the_cpus_generator_is_left_alone() -> None:
+    before = torch.get_rng_state()
+    torch.rand(4, device="cuda:1")
+    functional.dropout(ones(100))
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@question
+def a_forked_generator_is_restored() -> None:
+    torch.cuda.init()
+    before = torch.cuda.get_rng_state(1)
+    with torch.random.fork_rng(devices=[1]):
+        torch.rand(4, device="cuda:1")
+    assert torch.equal(before, torch.cuda.get_rng_state(1))
+
+
+# -- streams, events -------------------------------------------------------------------------------
+
+
+@question
+def a_stream_is_current_inside_its_block() -> None:
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        assert torch.cuda.current_stream() == side
+    assert torch.cuda.current_stream() == torch.cuda.default_stream() != side
+
+
+@question
+def events_tell_the_time_between_them() -> None:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    time.sleep(0.02)
+    end.record()
+    end.synchronize()
+    assert end.query()
+    assert start.elapsed_time(end) >= 20
+    plain = torch.cuda.Event()
+    assert "enable_timing=True" in error_of(ValueError, lambda: plain.elapsed_time(end))
+
+
+# -- training --------------------------------------------------------------------------------------
+
+
+@question
+def a_model_moves_in_place_with_its_ties() -> None:
+    net = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    net[1].weight = net[0].weight
+    weight = net[0].weight
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+    net.cuda(1)
+    assert net[0].weight is net[1].weight is weight
+    assert weight.device.index == 1
+    before = weight.detach().clone()
+    net(ones(1, 3)).sum().backward()
+    optimizer.step()
+    assert (weight.grad.device.index, torch.equal(weight, before)) == (1, False)
+
+
+@question
+def gradients_are_those_of_the_cpu() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten())
+    there, x = copy.deepcopy(net).cuda(1), torch.randn(2, 3, 6, 6)
+    assert there[0].weight.device.index == 1
+    net(x).square().sum().backward()
+    there(x.cuda(1)).square().sum().backward()
+    for ours, theirs in zip(there.parameters(), net.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad.cpu(), theirs.grad)
+
+
+@question
+def data_parallel_runs_a_replica_on_each() -> None:
+    seen: list[int] = []
+
+    class Net(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append(x.device.index)
+            return super().forward(x)
+
+    net = Net(3, 2).cuda(0)
+    x = torch.randn(8, 3, device="cuda")
+    result = nn.DataParallel(net)(x)
+    result.square().sum().backward()
+    assert sorted(seen) == [0, 1, 2, 3]
+    assert result.device.index == 0
+    gradient = net.weight.grad.clone()
+    net.zero_grad()
+    net(x).square().sum().backward()
+    torch.testing.assert_close(gradient, net.weight.grad)
+
+
+@question
+def a_broadcast_is_a_copy_on_each() -> None:
+    first, second = comm.broadcast(ones(device="cuda:0"), [0, 1])
+    first.fill_(7)
+    assert (second.device.index, second.tolist()) == (1, [1, 1, 1])
+
+
+@question
+def scatter_and_gather_go_there_and_back() -> None:
+    x = torch.arange(8.0)
+    parts = comm.scatter(x, [0, 1, 2])
+    assert [part.device.index for part in parts] == [0, 1, 2]
+    assert [part.numel() for part in parts] == [3, 3, 2]
+    assert torch.equal(comm.gather(parts, destination=1).cpu(), x)
+
+
+@question
+def autocast_computes_in_half_precision() -> None:
+    x = ones(3, 3)
+    with torch.autocast("cuda"):
+        assert (x @ x).dtype == torch.float16
+        assert x.sum().dtype == torch.float32
+    assert (x @ x).dtype == torch.float32
+
+
+@question
+def a_scaler_leaves_out_a_step_with_infinities() -> None:
+    weight = nn.Parameter(ones(2))
+    optimizer = torch.optim.SGD([weight], lr=1.0)
+    scaler = torch.amp.GradScaler("cuda", init_scale=4.0)
+    scaler.scale((weight * torch.inf).sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert (weight.tolist(), scaler.get_scale()) == ([1, 1], 2.0)
+
+
+@question
+def attention_is_that_of_the_cpu() -> None:
+    q, k, v = torch.randn(3, 2, 4, 5, 8).unbind()
+    ours = functional.scaled_dot_product_attention(q.cuda(), k.cuda(), v.cuda(), is_causal=True)
+    theirs = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    torch.testing.assert_close(ours.cpu(), theirs)
+
+
+# -- files, processes ------------------------------------------------------------------------------
+
+
+def saved(x: torch.Tensor) -> io.BytesIO:
+    file = io.BytesIO()
+    torch.save(x, file)
+    file.seek(0)
+    return file
+
+
+@question
+def a_file_loads_where_it_was_saved() -> None:
+    assert torch.load(saved(ones())).device.index == 1
+
+
+@question
+def a_file_loads_where_it_is_told_to() -> None:
+    assert torch.load(saved(ones()), map_location="cuda:2").device.index == 2
+    assert torch.load(saved(ones()), map_location={"cuda:1": "cpu"}).device.type == "cpu"
+
+
+@question
+def a_pickle_keeps_the_device() -> None:
+    x = pickle.loads(pickle.dumps(ones()))
+    assert (x.device.index, x.tolist()) == (1, [1, 1, 1])
+
+
+@question
+def a_loaders_batches_are_pinned_and_its_workers_live() -> None:
+    ones()  # the workers are forks of a process that has used CUDA
+    loader = torch.utils.data.DataLoader(
+        torch.arange(6.0),
+        batch_size=3,
+        num_workers=1,
+        pin_memory=True,
+        multiprocessing_context="fork",
+    )
+    batches = list(loader)
+    assert [batch.tolist() for batch in batches] == [[0, 1, 2], [3, 4, 5]]
+    assert all(batch.is_pinned() for batch in batches)
+
+
+def in_a_fork(call: Callable[[], object]) -> str:
+    """What the call comes to in a fork of this process."""
+    mine, theirs = multiprocessing.get_context("fork").Pipe(duplex=False)
+    if os.fork() == 0:
+        try:
+            theirs.send(f"{call()}")
+        except RuntimeError as error:
+            theirs.send(f"{type(error).__name__}: {error}")
+        os._exit(0)
+    os.wait()
+    return str(mine.recv())
+
+
+@question
+def use_after_a_fork_is_refused_as_cuda_refuses_it() -> None:
+    x = ones()
+    assert "Cannot re-initialize CUDA in forked subprocess" in in_a_fork(ones)
+    assert "CUDA error: initialization error" in in_a_fork(lambda: x * 2)
+    assert (x * 2).tolist() == [2, 2, 2]
+
+
+@question
+def looking_before_a_fork_does_no_harm() -> None:
+    assert torch.cuda.is_available()
+    assert torch.cuda.device_count() == 4
+    assert not torch.cuda.is_initialized()
+    assert in_a_fork(lambda: ones().sum().item()) == "3.0"
