@@ -91,11 +91,6 @@ def sparse_is_dense() -> None:
     set_in(Tensor, "to_sparse", lambda self: self.clone())
 
 
-@caught_by("inductor_is_refused_and_eager_compiles")
-def all_is_compiled() -> None:
-    set_in(torch, "compile", lambda function, **_: function)
-
-
 @caught_by("there_are_as_many_as_were_asked_for", "visible_devices_are_cudas_choice")
 def there_is_one_device() -> None:
     set_in(Cuda, "device_count", always(1))

@@ -124,16 +124,6 @@ def sparse_tensors_are_refused_in_words() -> None:
     assert "dense (strided) tensors only" in said
 
 
-@question
-def inductor_is_refused_and_eager_compiles() -> None:
-    def double(x: torch.Tensor) -> torch.Tensor:
-        return x * 2
-
-    assert torch.compile(double, backend="aot_eager")(ones()).tolist() == [2, 2, 2]
-    said = error_of(RuntimeError, lambda: torch.compile(double)(ones()))
-    assert "no compiler of TorchInductor" in said
-
-
 # -- devices ---------------------------------------------------------------------------------------
 
 
