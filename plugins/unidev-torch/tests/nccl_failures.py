@@ -1,5 +1,6 @@
 """What ends in an error on NCCL of simulated `cuda`: `rank store case`, for two processes."""
 
+# ruff: noqa: E402, T201  torch after the simulator; its report is printed
 from __future__ import annotations
 
 import os

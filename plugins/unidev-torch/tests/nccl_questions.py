@@ -4,6 +4,7 @@ Prints a line of JSON: for each question ``ok`` or its error, and for each mutan
 caught. Questions compare only after their last exchange, so that ranks stay in step.
 """
 
+# ruff: noqa: E402, T201, PT017, I001  torch after the simulator; its report is printed
 from __future__ import annotations
 
 import json
@@ -328,9 +329,8 @@ def gloo_with_cuda():
 
 @question
 def what_nccl_refuses():
-    refused(
-        lambda: dist.all_reduce(torch.ones(2)), "No backend type associated with device type cpu"
-    )
+    on_cpu = "No backend type associated with device type cpu"
+    refused(lambda: dist.all_reduce(torch.ones(2)), on_cpu)
     refused(lambda: dist.all_reduce(mine(dtype=torch.int16)), "not supported for NCCL", TypeError)
     refused(lambda: dist.all_reduce(mine(4, 4)[:, :2]), "Tensors must be contiguous")
     refused(lambda: dist.all_reduce(mine(dtype=torch.int32), dist.ReduceOp.BOR), "ReduceOp.BOR")
@@ -339,9 +339,8 @@ def what_nccl_refuses():
 
 @question
 def other_numbers_of_elements():
-    refused(
-        lambda: dist.all_gather_into_tensor(full(0, 3 * SIZE + 1), mine()), "output tensor size"
-    )
+    room = full(0, 3 * SIZE + 1)
+    refused(lambda: dist.all_gather_into_tensor(room, mine()), "output tensor size")
     refused(lambda: dist.reduce_scatter_tensor(full(0, 3), mine()), "input tensor must be")
 
 
@@ -449,9 +448,7 @@ def dtensor():
 def tensor_parallel():
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor.parallel import (
-        ColwiseParallel,
-        RowwiseParallel,
-        parallelize_module,
+        ColwiseParallel, RowwiseParallel, parallelize_module,
     )  # fmt: skip
 
     mesh = init_device_mesh("cuda", (SIZE,))

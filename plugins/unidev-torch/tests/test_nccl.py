@@ -91,8 +91,9 @@ def test_each_rank_may_see_its_own_gpu_as_the_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "operation"), [("absent", "ALLREDUCE"), ("absent_sender", "RECV"), ("killed", "ALLREDUCE")]
-)  # fmt: skip
+    ("case", "operation"),
+    [("absent", "ALLREDUCE"), ("absent_sender", "RECV"), ("killed", "ALLREDUCE")],
+)
 def test_a_rank_that_does_not_come_is_an_error_that_names_the_operation(
     case: str, operation: str, tmp_path: Path
 ) -> None:
