@@ -50,6 +50,7 @@ _CLASSES = {
     "_CUDAGraph": "they record no graphs of kernels",
     "_MemPool": _POOLS,
     "_cuda_CUDAAllocator": _POOLS,
+    "_cuda_CUDAAllocator_AllocatorState": _POOLS,  # torch.compile imports it
 }
 
 
