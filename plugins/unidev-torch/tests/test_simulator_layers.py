@@ -168,3 +168,28 @@ def test_a_loss_warns_of_nothing(reduction: str) -> None:
         found = loss(reduction=reduction)(y, torch.ones_like(y))
         expected = loss(reduction=reduction)(y.cpu(), torch.ones(1, 2))
         torch.testing.assert_close(found.cpu(), expected)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_checkpoint_draws_again_what_it_drew(reentrant: bool) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    x = torch.ones(1000, device=SIM, requires_grad=True)
+    y = checkpoint(lambda x: nn.functional.dropout(x, 0.5), x, use_reentrant=reentrant)
+    y.sum().backward()
+    torch.testing.assert_close(x.grad, y.detach())
+
+
+def test_a_gradient_that_is_zero_everywhere_has_values() -> None:
+    x = torch.randn(3, device=SIM, requires_grad=True)
+    torch.sgn(x).sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_strided_nested_tensors_are_refused_in_words() -> None:
+    parts = [torch.ones(2, 3, device=SIM), torch.ones(1, 3, device=SIM)]
+    jagged = torch.nested.nested_tensor(parts, layout=torch.jagged)
+    assert (jagged * 2).values().device == SIM
+    with pytest.raises(NotImplementedError, match=r"layout=torch\.jagged"):
+        torch._nested_tensor_from_tensor_list(parts) * 2

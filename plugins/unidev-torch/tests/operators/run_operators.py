@@ -178,8 +178,8 @@ class Run:
                 if child is None:
                     child, _ = self._start()
                 outcome = child.judge(job)
-            except (EOFError, queue.Empty) as error:
-                if self._is_over:
+            except (EOFError, queue.Empty, ValueError) as error:
+                if self._is_over:  # its files are closed
                     return
                 outcome = f"crash: {error}"
                 if isinstance(error, queue.Empty):

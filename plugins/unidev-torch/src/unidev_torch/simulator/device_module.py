@@ -46,6 +46,7 @@ def init() -> None:
 
 
 _lazy_init = init
+_initialized = True  # torch.utils.checkpoint keeps the state of random numbers only where it is
 
 
 def _is_in_bad_fork() -> bool:

@@ -12,6 +12,7 @@
 #define UNIDEV_SPARSE_KEY SparseCUDA
 #define UNIDEV_COMPRESSED_KEY SparseCsrCUDA
 #define UNIDEV_QUANTIZED_KEY QuantizedCUDA
+#define UNIDEV_NESTED_KEY NestedTensorCUDA
 #define UNIDEV_NAME "cuda"
 #else
 #define UNIDEV_KEY PrivateUse1
@@ -19,6 +20,7 @@
 #define UNIDEV_SPARSE_KEY SparsePrivateUse1
 #define UNIDEV_COMPRESSED_KEY SparseCsrPrivateUse1
 #define UNIDEV_QUANTIZED_KEY QuantizedPrivateUse1
+#define UNIDEV_NESTED_KEY NestedTensorPrivateUse1
 #define UNIDEV_NAME "sim"
 #endif
 

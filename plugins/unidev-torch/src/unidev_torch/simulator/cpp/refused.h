@@ -13,6 +13,12 @@ inline void refuse_layout(const c10::OperatorHandle& op, torch::jit::Stack*) {
       "ones (in ", op.schema().operator_name(), "): keep these on the CPU");
 }
 
+inline void refuse_nested(const c10::OperatorHandle& op, torch::jit::Stack*) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false, "GPUs simulated by unidev compute with no nested tensors of the strided layout (in ",
+      op.schema().operator_name(), "): make them with layout=torch.jagged");
+}
+
 inline void refuse_scaled(const c10::OperatorHandle& op, torch::jit::Stack*) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       false, "GPUs simulated by unidev have no products of scaled float8 tensors (",
@@ -31,6 +37,9 @@ TORCH_LIBRARY_IMPL(_, UNIDEV_COMPRESSED_KEY, m) {
 }
 TORCH_LIBRARY_IMPL(_, UNIDEV_QUANTIZED_KEY, m) {
   m.fallback(UNIDEV_REFUSE(refuse_layout));
+}
+TORCH_LIBRARY_IMPL(_, UNIDEV_NESTED_KEY, m) {
+  m.fallback(UNIDEV_REFUSE(refuse_nested));
 }
 
 #define UNIDEV_REFUSE_SCALED(m)                               \

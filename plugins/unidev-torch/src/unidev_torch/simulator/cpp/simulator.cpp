@@ -182,6 +182,11 @@ TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
     m.impl(question, torch::CppFunction::makeFromBoxedFunction<&answer_no>());
   }
 
+  // nn.TransformerEncoder packs padded batches into strided nested tensors, unless this says no.
+  m.impl(
+      "_nested_tensor_from_mask_left_aligned",
+      torch::CppFunction::makeFromBoxedFunction<&answer_no>());
+
   UNIDEV_REFUSE_SCALED(m)
   m.impl("histc", &unidev_sim::histc);
   m.impl("native_batch_norm", &unidev_sim::native_batch_norm);

@@ -56,7 +56,7 @@ _CLASSES = {
     "_CUDAGraph": _GRAPHS,
     "_MemPool": _POOLS,
     "_cuda_CUDAAllocator": _POOLS,
-    "_cuda_CUDAAllocator_AllocatorState": _POOLS,
+    "_cuda_CUDAAllocator_AllocatorState": _POOLS,  # torch.compile imports it
 }
 
 
