@@ -75,7 +75,8 @@ def _folder_of(given: str | None, scratch: Path) -> Path:
     if given is None:
         from unidev_torch.simulator.building import installed_torch
 
-        return installed_torch().folder
+        folder: Path = installed_torch().folder
+        return folder
     path = Path(given)
     if path.is_dir():
         return path / "torch"

@@ -1,0 +1,103 @@
+"""From an operator's arguments to a call, and from tensors to host memory and back.
+
+Tensors cross as one row of elements, or of bytes where nothing is reduced: NCCL compares numbers of
+elements, gloo shapes and dtypes.
+"""
+# ruff: noqa: PLR0913  as many arguments as torch's operators have
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._C import _distributed_c10d
+
+from unidev_torch.simulator.cuda.nccl import checks
+from unidev_torch.simulator.cuda.nccl.backend import ProcessGroupNCCL
+from unidev_torch.simulator.cuda.nccl.works import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Tensors = Sequence[torch.Tensor]
+
+c10d: Any = _distributed_c10d
+
+
+def begin(
+    name: str, group: Any, outputs: Tensors, inputs: Tensors, *, is_async: bool = True,
+    timeout: int = -1, peer: int | None = None,
+) -> Call:  # fmt: skip
+    """Check what NCCL checks before a collective begins, and number the call.
+
+    Raises:
+        DistBackendError: the group is gone, or two ranks use one GPU.
+    """
+    tensors = [*outputs, *inputs]
+    group = c10d.ProcessGroup.unbox(group)
+    backend = group._get_backend(torch.device("cuda"))
+    if isinstance(backend, c10d._ProcessGroupWrapper):  # TORCH_DISTRIBUTED_DEBUG=DETAIL
+        backend = backend.wrapped_pg
+    is_nccl = isinstance(backend, ProcessGroupNCCL)
+    call = Call(
+        name, backend, is_nccl, is_async, timeout, list(outputs), sum(t.numel() for t in inputs)
+    )
+    if is_nccl:
+        backend.check_usable()
+        backend.calls += 1
+        call.number = backend.calls
+    elif group.name() == "nccl":  # shut down: of its backend gloo's part is left
+        raise checks.aborted(group.rank())
+    checks.check_tensors(tensors, is_nccl=is_nccl)
+    if is_nccl:
+        ranks = range(group.size()) if peer is None else (peer,)
+        try:
+            backend.meet(tensors[0].device if tensors else torch.device("cuda"), ranks)
+        except RuntimeError as error:
+            raise call.failure(error) from error
+    return call
+
+
+def row_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements in the order in which they lie in memory."""
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.detach())
+    return tensor.detach().as_strided((tensor.numel(),), (1,))
+
+
+def on_host(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements of ``tensor``, copied to host memory."""
+    return row_of(tensor).cpu()
+
+
+def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
+    """The bytes of ``tensor``, copied to host memory."""
+    return on_host(tensor).view(torch.uint8)
+
+
+def room_for(tensor: torch.Tensor, numel: int | None = None) -> torch.Tensor:
+    """Host memory for the bytes of a tensor like this one."""
+    count = tensor.numel() if numel is None else numel
+    return torch.empty(count * tensor.element_size(), dtype=torch.uint8)
+
+
+def fill(tensor: torch.Tensor, host: torch.Tensor) -> None:
+    """Copy bytes, or elements, to the GPU."""
+    flat = row_of(tensor)
+    flat.copy_(host if host.dtype is flat.dtype else host.view(flat.dtype))
+
+
+def parts_of(host: torch.Tensor, sizes: list[int]) -> Tensors:
+    """Views of ``host``, of these numbers of elements."""
+    parts: Tensors = host.split(sizes)  # type: ignore[no-untyped-call]
+    return parts
+
+
+def numels(tensors: Tensors) -> list[int]:
+    """The number of elements of each."""
+    return [tensor.numel() for tensor in tensors]
+
+
+def flattened(lists: Sequence[Tensors]) -> list[torch.Tensor]:
+    """All tensors of all lists, in their order."""
+    return [tensor for each in lists for tensor in each]

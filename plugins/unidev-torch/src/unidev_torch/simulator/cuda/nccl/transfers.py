@@ -1,0 +1,73 @@
+"""The operators of ``c10d`` from one rank to another, under their own names."""
+# ruff: noqa: D103  torch's documentation describes them
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch._C import _distributed_c10d
+
+from unidev_torch.simulator.cuda.nccl.calling import (
+    begin,
+    bytes_of,
+    fill,
+    room_for,
+)  # fmt: skip
+from unidev_torch.simulator.cuda.nccl.works import Transfers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import torch
+
+    from unidev_torch.simulator.cuda.nccl.works import Call
+
+    Tensors = Sequence[torch.Tensor]
+
+c10d: Any = _distributed_c10d
+
+
+def _transfer(call: Call, works: Sequence[Any], back: Callable[[], None]) -> Any:
+    made = Transfers(call, works, back)
+    if call.is_nccl and call.backend.coalesced is not None:
+        call.backend.coalesced.append(made)
+    return made.boxed()
+
+
+def send(tensors: Tensors, group: Any, destination: int, tag: int) -> Any:
+    call = begin("SEND", group, tensors, [], peer=destination)
+    hosts = [bytes_of(each) for each in tensors]
+    try:
+        works = [call.backend_call("send", [h], destination, _tag(call, tag)) for h in hosts]
+    except RuntimeError as error:
+        raise call.failure(error) from error
+    return _transfer(call, works, hosts.clear)
+
+
+def recv_(tensors: Tensors, group: Any, source: int, tag: int) -> Any:
+    call = begin("RECV", group, tensors, [], peer=source)
+    rooms = [room_for(each) for each in tensors]
+    try:
+        works = [call.backend_call("recv", [r], source, _tag(call, tag)) for r in rooms]
+    except RuntimeError as error:
+        raise call.failure(error) from error
+
+    def back() -> None:
+        for tensor, room in zip(tensors, rooms, strict=True):
+            fill(tensor, room)
+
+    return _transfer(call, works, back)
+
+
+def _tag(call: Call, tag: int) -> int:
+    return 0 if call.is_nccl else tag  # NCCL has none: messages arrive in the order of sending
+
+
+def recv_any_source_(tensors: Tensors, group: Any, tag: int) -> Any:
+    call = begin("RECVANYSOURCE", group, tensors, [], peer=c10d.ProcessGroup.unbox(group).rank())
+    if call.is_nccl:
+        raise RuntimeError("Backend nccl does not support recvAnysource")
+    raise NotImplementedError(
+        "gloo on GPUs simulated by unidev has no recv from any rank: the work does not keep which "
+        f"rank sent (tag {tag}); name the source"
+    )
