@@ -67,13 +67,13 @@ def _build() -> None:
 
 
 def _bind(gpus: SimulatedGpus, bindings: Any) -> None:
-    from unidev_torch.simulator.cuda import comm, devices, memory, nccl, refused, streams
+    from unidev_torch.simulator.cuda import comm, devices, memory, refused, streams
 
     library = ctypes.CDLL(str(built_library(as_cuda=True)))
     library.unidev_start(ctypes.c_int(gpus.count), ctypes.c_int64(memory_of(gpus)))
     library.unidev_is_forked.restype = ctypes.c_bool
     devices.add_to(bindings, gpus, library)
-    for each in (streams, memory, comm, refused, nccl):
+    for each in (streams, memory, comm, refused):
         each.add_to(bindings)
 
 

@@ -209,6 +209,19 @@ def _cuda_getCompiledVersion() -> int:
     return 0  # as torch.version.cuda is None: there is no CUDA
 
 
+NCCL_VERSION = (2, 29, 7)
+"""What ``torch.cuda.nccl.version()`` gives: programs choose by it what they may call."""
+
+
+def _nccl_version() -> int:
+    major, minor, patch = NCCL_VERSION
+    return (major << 32) | (minor << 16) | patch
+
+
+def _nccl_version_suffix() -> bytes:
+    return b""
+
+
 def _cuda_get_sync_debug_mode() -> int:
     return 0
 

@@ -10,16 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-VERSION = (2, 29, 7)
-"""What ``torch.cuda.nccl.version()`` gives: programs choose by it what they may call."""
-
-
-def add_to(bindings: Any) -> None:
-    """Give ``torch._C`` the version; called before the rest of torch is imported."""
-    major, minor, patch = VERSION
-    bindings._nccl_version = lambda: (major << 32) | (minor << 16) | patch
-    bindings._nccl_version_suffix = lambda: b""
-
 
 def before_distributed() -> None:
     """Give torch's bindings ``ProcessGroupNCCL``, for which ``torch.distributed`` looks once."""

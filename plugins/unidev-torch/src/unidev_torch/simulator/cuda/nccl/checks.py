@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from unidev_torch.simulator.cuda.devices import NCCL_VERSION
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -92,13 +94,11 @@ def check_splits(numel_of_row: int, rows: int, splits: Sequence[int], size: int)
 
 def duplicate_gpu(rank: int, other: int, device: Any) -> RuntimeError:
     """The error of two ranks on one GPU, which NCCL finds when it makes its communicator."""
-    from unidev_torch.simulator.cuda.nccl import VERSION
-
     first, second = sorted((rank, other))
     return DistBackendError(
         "NCCL error, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version "
-        f"{'.'.join(map(str, VERSION))}\nncclInvalidUsage: This usually reflects invalid usage of "
-        f"NCCL library.\nLast error:\nDuplicate GPU detected : rank {second} and rank {first} both "
+        f"{'.'.join(map(str, NCCL_VERSION))}\nncclInvalidUsage: This usually reflects invalid usage "
+        f"of NCCL library.\nLast error:\nDuplicate GPU detected : rank {second} and rank {first} both "
         f"on CUDA device {device}"
     )
 
