@@ -69,6 +69,11 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         early_config.stash[_SOURCE_OF_NAME] = source_of_name
     elif count == 0 and os.environ.get(_NAME):
         _set(early_config, _NAME, None)  # the machine's own GPUs have their own
+    if name is not None and not os.environ.get(_VARIABLE, "").strip(" 0"):
+        raise pytest.UsageError(
+            f"{source_of_name} names simulated GPUs, and none are simulated: add --unidev-simulate "
+            "N."
+        )
     if os.environ.get(_NAME):
         _prepare_for_name(source_of_name or _NAME)
 

@@ -58,7 +58,7 @@ def test_without_a_name_a_framework_has_those_of_its_backend(simulate) -> None:
 def test_options_that_are_not_given_are_read_from_the_environment(simulate) -> None:
     done = simulate(
         "--gpus", "2", "--", sys.executable, "program.py",
-        UNIDEV_SIMULATE_AS="cuda", UNIDEV_SIMULATE_MEMORY="1024", UNIDEV_SIMULATE_LIKE="L4",
+        UNIDEV_SIMULATE_AS="cuda", UNIDEV_SIMULATE_MEMORY="1KiB", UNIDEV_SIMULATE_LIKE="L4",
     )  # fmt: skip
     assert done.stdout == PREPARED
 
@@ -126,6 +126,8 @@ def test_so_is_a_script_whose_first_line_says_so(simulate, tmp_path, line) -> No
         (["--gpus", "2"], "Missing argument 'COMMAND...'"),
         (["--gpus", "2", "--memory", "24GB", "--", "true"], "not '24GB'. Example: --memory 24GiB."),
         (["--as", "rocm", "--gpus", "2", "--", "true"], "fake: its GPUs can only be called cuda: "),
+        (["--as=", "--gpus", "2", "--", "true"], "--as needs a value."),
+        (["--gpus", "2", "--like", "--", "true"], "--like needs a value."),
         (["--as", "cuda:0", "--gpus", "2", "--", "true"], "not 'cuda:0'. Example: --as cuda."),
     ],
 )  # fmt: skip

@@ -81,7 +81,7 @@ def test_a_framework_of_a_conftest_has_them_by_name(
 @pytest.mark.parametrize(
     ("options", "variables", "reason"),
     [
-        (["--unidev-simulate-as", "cuda"], {}, "UNIDEV_SIMULATE_AS=cuda is set, but no GPUs are"),
+        (["--unidev-simulate-as", "cuda"], {}, "and none are simulated: add --unidev-simulate N"),
         (["--unidev-simulate", "2", "--unidev-simulate-as", "rocm"], {}, "can only be called cuda"),
         (["--unidev-simulate", "2"], {"UNIDEV_SIMULATE_AS": "rocm"}, "can only be called cuda"),
     ],

@@ -27,7 +27,7 @@ def run(run_python, tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("24GiB", 24 * 2**30), ("1.5 kib", 1536), ("1,024 GiB", 2**40), ("4096", 4096)],
+    [("24GiB", 24 * 2**30), ("1.5 kib", 1536), ("1,024 GiB", 2**40), ("4194304", 4194304)],
 )
 def test_what_is_requested_is_read_as_unidev_prints_it(text, number) -> None:
     given = {**NAMED, "UNIDEV_SIMULATE_MEMORY": text, "UNIDEV_SIMULATE_LIKE": " H100 "}
@@ -43,7 +43,7 @@ def test_what_is_requested_is_read_as_unidev_prints_it(text, number) -> None:
         ("UNIDEV_SIMULATE_LIKE", "the best", "Example: UNIDEV_SIMULATE_LIKE=H100."),
         *(
             ("UNIDEV_SIMULATE_MEMORY", text, "Example: UNIDEV_SIMULATE_MEMORY=24GiB.")
-            for text in ("24GB", "0", "-1", "1.5", "GiB", "\u0662", "9" * 5000)
+            for text in ("24GB", "0", "24", "-1", "1.5", "GiB", "\u0662", "9" * 5000)
         ),
     ],
 )

@@ -70,6 +70,9 @@ def command(
     """Check what can be checked before the command starts, then become it."""
     values = zip(_OPTIONS, (name, memory, like, str(gpus)), strict=True)
     given = {variable: value for variable, value in values if value is not None}
+    for variable, value in given.items():
+        if not value.strip() or value == "--":
+            raise click.UsageError(f"{_OPTIONS[variable]} needs a value.")
     environment = {**os.environ, **given}
     deactivate()  # the settings are the command's, not of this process
     try:

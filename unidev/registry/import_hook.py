@@ -191,8 +191,6 @@ def check_possible(gpus: SimulatedGpus) -> None:
             return
         reasons.append(f"\n  {backend}: {reason.rstrip('.')}.")
     what = "no installed framework can have these simulated GPUs."
-    if gpus.name is not None:
-        what = f"no installed framework can have simulated GPUs called {gpus.name!r}."
     none = "\n  no framework is installed with its plugin: see `unidev info`."
     raise SimulationError(what + ("".join(reasons) or none))
 

@@ -21,6 +21,9 @@ DETAILS = (NAME, MEMORY, MODEL)
 """Variables that say more about the simulated GPUs, and nothing without ``VARIABLE``."""
 MOST = 64
 
+_LEAST_WITHOUT_UNIT = 1 << 20
+"""No GPU has less memory: of a smaller number the unit was forgotten."""
+
 prepared: SimulatedGpus | None = None
 """The GPUs whose name this process has been prepared for: it can have no others."""
 
@@ -75,6 +78,11 @@ def memory_in(text: str) -> int:
         SimulationError: it is not a size.
     """
     number = bytes_in(text)
+    if number and text.strip().isdigit() and number < _LEAST_WITHOUT_UNIT:
+        raise SimulationError(
+            f"{MEMORY}={text.strip()} is {number} bytes, since it has no unit. Example: "
+            f"{MEMORY}={text.strip()}GiB."
+        )
     if not number:
         raise SimulationError(
             f"{MEMORY}: the memory of a simulated GPU must be a positive number of KiB, MiB or "

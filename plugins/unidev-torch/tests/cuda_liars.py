@@ -176,7 +176,7 @@ def too_much_goes_to_the_host() -> None:
     set_in(torch, "empty", lambda *size, device=None: own(0, device=device))
 
 
-@caught_by("so_is_a_result_that_does_not_fit")
+@caught_by("so_is_a_result_that_does_not_fit", "so_is_one_that_the_host_has_no_room_for")
 def results_have_room() -> None:
     set_in(Tensor, "__add__", lambda a, _: a)
 
@@ -210,6 +210,18 @@ def seeds_are_ignored() -> None:
 @caught_by("the_state_has_16_bytes_and_can_be_restored")
 def the_state_is_the_cpus() -> None:
     set_in(Cuda, "get_rng_state", lambda *_: torch.get_rng_state())
+
+
+@caught_by("a_generator_of_the_cpu_is_refused")
+def any_generator_is_taken() -> None:
+    own = torch.rand
+    set_in(torch, "rand", lambda *size, device, **_: own(*size, device=device))
+
+
+@caught_by("complex_solutions_are_those_of_the_cpu")
+def solutions_are_conjugated() -> None:
+    own = torch.linalg.lu_solve
+    set_in(torch.linalg, "lu_solve", lambda *given, **named: own(*given, **named).conj())
 
 
 @caught_by("the_cpus_generator_is_left_alone")

@@ -261,6 +261,12 @@ def so_is_a_result_that_does_not_fit() -> None:
 
 
 @question
+def so_is_one_that_the_host_has_no_room_for() -> None:
+    x = ones(1).expand(1 << 44)
+    assert "GPU 1 is out of memory" in error_of(torch.OutOfMemoryError, lambda: x + 1)
+
+
+@question
 def after_it_the_program_goes_on() -> None:
     error_of(torch.OutOfMemoryError, lambda: ones(100 * MIB))
     assert torch.cuda.memory_stats(1)["num_ooms"] == 1

@@ -46,6 +46,12 @@ def the_state_has_16_bytes_and_can_be_restored() -> None:
 
 
 @question
+def a_generator_of_the_cpu_is_refused() -> None:
+    said = error_of(RuntimeError, lambda: torch.rand(2, device="cuda", generator=torch.Generator()))
+    assert said == "Expected a 'cuda' device type for generator but found 'cpu'"
+
+
+@question
 def the_cpus_generator_is_left_alone() -> None:
     before = torch.get_rng_state()
     torch.rand(4, device="cuda:1")
@@ -171,6 +177,13 @@ def a_scaler_leaves_out_a_step_with_infinities() -> None:
     scaler.step(optimizer)
     scaler.update()
     assert (weight.tolist(), scaler.get_scale()) == ([1, 1], 2.0)
+
+
+@question
+def complex_solutions_are_those_of_the_cpu() -> None:
+    a, b = torch.randn(3, 3, dtype=torch.complex64), torch.randn(2, 3, dtype=torch.complex64)
+    found = torch.linalg.lu_solve(*torch.linalg.lu_factor(a.cuda(1)), b.cuda(1), left=False)
+    torch.testing.assert_close((found @ a.cuda(1)).cpu(), b)
 
 
 @question

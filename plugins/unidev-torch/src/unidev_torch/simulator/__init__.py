@@ -45,7 +45,7 @@ class TorchSimulator(Simulator):
 
     def refusal(self, gpus: SimulatedGpus) -> str | None:
         """Only ``cuda``, only on torch's CPU build; the models in ``MODELS``."""
-        if gpus.like is not None and gpus.like not in MODELS:
+        if gpus.like is not None and gpus.like.upper() not in MODELS:
             return f"UNIDEV_SIMULATE_LIKE={gpus.like} is none of {', '.join(MODELS)}"
         if gpus.name is None:
             return None

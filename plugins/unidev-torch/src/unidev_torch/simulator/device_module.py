@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unidev_torch.simulator.models import MODELS
+from unidev_torch.simulator.models import model_of
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -103,7 +103,7 @@ def get_device_name(device: _Where = None) -> str:
     index = _index(device)
     if model is None:
         return f"simulated GPU {index} (host memory)"
-    return f"{MODELS[model].name} (simulated)"
+    return f"{model_of(model).name} (simulated)"
 
 
 # -- memory -------------------------------------------------------------------------------------

@@ -34,8 +34,13 @@ UNNAMED = Model("GPU", (8, 0), 108, 0)
 """Without a model: the capability of an A100, on which most programs run."""
 
 
+def model_of(word: str | None) -> Model:
+    """The model that ``UNIDEV_SIMULATE_LIKE`` names, in upper or lower case."""
+    return MODELS[word.upper()] if word else UNNAMED
+
+
 def memory_of(gpus: SimulatedGpus) -> int:
     """The bytes of each GPU; 0 where the host's memory is the limit."""
     if gpus.memory_bytes is not None:
         return gpus.memory_bytes
-    return MODELS[gpus.like].memory_bytes if gpus.like else 0
+    return model_of(gpus.like).memory_bytes

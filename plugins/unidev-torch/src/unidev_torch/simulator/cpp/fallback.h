@@ -112,6 +112,16 @@ struct Adopted {
   }
 };
 
+// A kernel may leave its result conjugated or negated by a bit (linalg.lu_solve, left=False).
+inline void keep_signs(const at::Tensor& sim, const at::Tensor& cpu) {
+  if (sim.is_conj() != cpu.is_conj()) {
+    sim._set_conj(cpu.is_conj());
+  }
+  if (sim.is_neg() != cpu.is_neg()) {
+    sim._set_neg(cpu.is_neg());
+  }
+}
+
 inline at::Tensor adopt(at::Tensor cpu, c10::Device device) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       cpu.layout() == c10::kStrided && !cpu.is_quantized(),
@@ -136,6 +146,7 @@ inline at::Tensor adopt(at::Tensor cpu, c10::Device device) {
   auto* impl = result.unsafeGetTensorImpl();
   impl->set_storage_offset(cpu.storage_offset());
   impl->set_sizes_and_strides(cpu.sizes(), cpu.strides());
+  keep_signs(result, cpu);
   return result;
 }
 
@@ -154,6 +165,16 @@ class Call {
         refuse();
       }
       throw;
+    } catch (const c10::Error& error) {
+      // By its words: the CPU's allocator raises no class of its own (2.13). A result that not even
+      // the host has room for is one that the GPU has no room for.
+      if (std::strstr(error.what_without_backtrace(), "DefaultCPUAllocator") == nullptr) {
+        throw;
+      }
+      TORCH_CHECK_WITH(
+          OutOfMemoryError, false, kAsCuda ? "CUDA out of memory. " : "", device_text(device_.index()),
+          " is out of memory: the host has no room for the result of ",
+          op_.schema().operator_name(), ". (A GPU simulated by unidev.)");
     }
     for (const Loan& loan : loans_) {
       settle(loan);
@@ -256,6 +277,7 @@ class Call {
       impl->set_storage_offset(loan.cpu.storage_offset());
       impl->set_sizes_and_strides(loan.cpu.sizes(), loan.cpu.strides());
     }
+    keep_signs(loan.sim, loan.cpu);
   }
 
   void own_results() {

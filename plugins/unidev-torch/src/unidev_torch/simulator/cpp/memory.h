@@ -60,6 +60,12 @@ inline c10::DeviceIndex checked_index(c10::DeviceIndex index) {
   return index;
 }
 
+inline void refuse_after_fork() {
+  if (C10_UNLIKELY(is_forked.load(std::memory_order_relaxed))) {
+    refuse_index(0);
+  }
+}
+
 struct Counter {
   int64_t current = 0, peak = 0, allocated = 0, freed = 0;
 

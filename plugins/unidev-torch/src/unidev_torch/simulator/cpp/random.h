@@ -85,8 +85,10 @@ inline const at::Generator& default_generator(c10::DeviceIndex index) {
 }
 
 inline at::Generator cpu_generator_of(const at::Generator& generator) {
-  return generator.device().type() == kSim ? generator.get<SimGenerator>()->for_one_call()
-                                           : generator;
+  TORCH_CHECK(
+      generator.device().type() == kSim, "Expected a '", UNIDEV_NAME,
+      "' device type for generator but found '", generator.device().type(), "'");
+  return generator.get<SimGenerator>()->for_one_call();
 }
 
 } // namespace unidev_sim

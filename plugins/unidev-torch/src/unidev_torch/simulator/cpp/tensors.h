@@ -120,6 +120,7 @@ inline bool is_plain(const at::Tensor& tensor) {
 
 // All work is done when it returns: `non_blocking` changes nothing.
 inline at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool) {
+  refuse_after_fork();
   TORCH_CHECK(
       !self._is_zerotensor(), "ZeroTensors are immutable. Please materialize the tensor using "
       "`.clone()`, if you want a mutable zero tensor.");
@@ -147,6 +148,7 @@ inline at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor&
 }
 
 inline at::Scalar local_scalar_dense(const at::Tensor& self) {
+  refuse_after_fork();
   return at::native::_local_scalar_dense_cpu(on_host(self));
 }
 

@@ -9,7 +9,7 @@ import uuid
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from unidev_torch.simulator.models import MODELS, UNNAMED
+from unidev_torch.simulator.models import model_of
 
 if TYPE_CHECKING:
     import ctypes
@@ -165,7 +165,7 @@ class CudaDeviceProperties:
     """What ``torch.cuda.get_device_properties`` gives, under torch's own names."""
 
     def __init__(self, index: int) -> None:
-        model = MODELS[_gpus.like] if _gpus.like else UNNAMED
+        model = model_of(_gpus.like)
         number = visible()[index]
         self.name = f"{model.name} (simulated)"
         self.major, self.minor = model.capability

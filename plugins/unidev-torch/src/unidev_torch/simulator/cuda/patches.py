@@ -24,6 +24,8 @@ def apply(torch: Any) -> None:
     torch.cuda._raw_device_uuid_nvml = lambda: None
     torch.cuda._get_pynvml_handler = refusing("NVML", _DRIVER)
     torch.cuda.list_gpu_processes = torch.cuda.memory.list_gpu_processes = refusing("NVML", _DRIVER)
+    # Layers ask it, and it would warn that PyTorch is to be rebuilt with cuDNN.
+    torch.backends.cudnn.is_acceptable = lambda tensor: False  # noqa: ARG005
     torch.cuda._compile_kernel = refusing("NVRTC", "they run no kernels for CUDA")
     torch.cuda.nccl.is_available = lambda tensors: False  # noqa: ARG005  comm.py has another way
 

@@ -95,11 +95,11 @@ def check_splits(numel_of_row: int, rows: int, splits: Sequence[int], size: int)
 def duplicate_gpu(rank: int, other: int, device: Any) -> RuntimeError:
     """The error of two ranks on one GPU, which NCCL finds when it makes its communicator."""
     first, second = sorted((rank, other))
+    version = ".".join(map(str, NCCL_VERSION))
     return DistBackendError(
         "NCCL error, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version "
-        f"{'.'.join(map(str, NCCL_VERSION))}\nncclInvalidUsage: This usually reflects invalid usage "
-        f"of NCCL library.\nLast error:\nDuplicate GPU detected : rank {second} and rank {first} both "
-        f"on CUDA device {device}"
+        f"{version}\nncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n"
+        f"Last error:\nDuplicate GPU detected : rank {second} and rank {first} both on CUDA device {device}"
     )
 
 
