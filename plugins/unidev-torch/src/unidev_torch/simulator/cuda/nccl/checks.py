@@ -98,8 +98,10 @@ def duplicate_gpu(rank: int, other: int, device: Any) -> RuntimeError:
     version = ".".join(map(str, NCCL_VERSION))
     return DistBackendError(
         "NCCL error, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version "
-        f"{version}\nncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n"
-        f"Last error:\nDuplicate GPU detected : rank {second} and rank {first} both on CUDA device {device}"
+        f"{version}\n"
+        "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n"
+        "Last error:\n"
+        f"Duplicate GPU detected : rank {second} and rank {first} both on CUDA device {device}"
     )
 
 
