@@ -46,7 +46,8 @@ _REASONS = {
     "_cuda_tunableop_get_max_tuning_duration _cuda_tunableop_get_filename "
     "_cuda_tunableop_clear_all _cuda_tunableop_push_dynamic_dims_mask "
     "_cuda_tunableop_pop_dynamic_dims_mask _cuda_tunableop_wildcard_fallback_enable "
-    "_cuda_tunableop_wildcard_fallback_is_enabled _cuda_record_untuned_is_enabled _cuda_record_untuned_enable "
+    "_cuda_tunableop_wildcard_fallback_is_enabled _cuda_record_untuned_is_enabled "
+    "_cuda_record_untuned_enable "
     "_cuda_tunableop_get_cublaslt_requested_algo_count "
     "_cuda_tunableop_set_cublaslt_requested_algo_count": _TUNING,
     "_construct_CUDA_Tensor_From_Storage_And_Metadata _free_And_Remove_DeleterFn "
