@@ -155,7 +155,8 @@ def _cuda_canDeviceAccessPeer(device: int, peer: int) -> bool:
 
 
 def _cuda_sleep(cycles: int) -> None:
-    time.sleep(min(cycles / 1e9, 1.0))  # at one GHz
+    # Tests hold a GPU up by it, here the caller: at one GHz, and no longer than a second.
+    time.sleep(min(cycles / 1e9, 1.0))
 
 
 # -- what each is like ----------------------------------------------------------------------------

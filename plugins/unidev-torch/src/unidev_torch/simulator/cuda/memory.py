@@ -107,7 +107,9 @@ def _cuda_unlock_mutex() -> None: ...
 
 
 def _cuda_attach_out_of_memory_observer(observer: Any) -> None:
-    raise NotImplementedError("GPUs simulated by unidev call no observer when they are full")
+    raise NotImplementedError(
+        "GPUs simulated by unidev call no observer when they are full: they keep no history for it"
+    )
 
 
 class _CudaError(int):

@@ -21,9 +21,7 @@ _REASONS = {
     "_cuda_setCublasWorkspaceSize _cuda_setCublasLtWorkspaceSize _cuda_resetCublasWorkspaceSize "
     "_cuda_resetCublasLtWorkspaceSize _cuda_getCublasWorkspaceSize _cuda_getCublasLtWorkspaceSize "
     "_cuda_getHipblasltVersion": _LIBRARIES,
-    "_cuda_jiterator_compile_and_launch_kernel _cuda_jiterator_compile_and_launch_kernel": (
-        "they compile no kernels for CUDA"
-    ),
+    "_cuda_jiterator_compile_and_launch_kernel": "they compile no kernels for CUDA",
     "_cuda_memorySnapshot _cuda_record_memory_history _cuda_record_memory_history_legacy "
     "_cuda_allocationTraceback _cuda_setMemoryMetadata _cuda_getMemoryMetadata "
     "_cuda_annotateMemory": _HISTORY,

@@ -134,6 +134,15 @@ def allgather_into_tensor_coalesced_(
     return _all_gather(call, pairs).boxed()
 
 
+def _check_root(call: Call, kind: str, listed: Tensors, own: torch.Tensor) -> None:
+    """Raise unless the root's list has a tensor like ``own`` for each rank."""
+    text = f"Incorrect {kind} list size {len(listed)}. {kind.capitalize()} list size should be "
+    checks.check_numel(len(listed), call.backend.size(), text + f"{call.backend.size()}")
+    for each in listed:
+        checks.check_numel(each.numel(), own.numel(), "Tensor sizes must match")
+    checks.check_same_dtype([own, *listed], "Tensor list must have identical type")
+
+
 def gather_(
     outputs: Sequence[Tensors], inputs: Tensors, group: Any, root: int, is_async: bool = True,
     timeout: int = -1,
@@ -143,11 +152,7 @@ def gather_(
     (source,) = inputs
     is_root = call.backend.rank() == root
     if is_root:
-        text = f"Incorrect output list size {len(flat)}. Output list size should be "
-        checks.check_numel(len(flat), call.backend.size(), text + f"{call.backend.size()}")
-        for each in flat:
-            checks.check_numel(each.numel(), source.numel(), "Tensor sizes must match")
-        checks.check_same_dtype([source, *flat], "Tensor list must have identical type")
+        _check_root(call, "output", flat, source)
     host, room = bytes_of(source), [room_for(each) for each in flat]
     options = call.options(c10d.GatherOptions, rootRank=root)
 
@@ -171,11 +176,7 @@ def scatter_(
     (output,) = outputs
     is_root = call.backend.rank() == root
     if is_root:
-        text = f"Incorrect input list size {len(flat)}. Input list size should be "
-        checks.check_numel(len(flat), call.backend.size(), text + f"{call.backend.size()}")
-        for each in flat:
-            checks.check_numel(each.numel(), output.numel(), "Tensor sizes must match")
-        checks.check_same_dtype([output, *flat], "Tensor list must have identical type")
+        _check_root(call, "input", flat, output)
     hosts, room = [bytes_of(each) for each in flat], room_for(output)
     options = call.options(c10d.ScatterOptions, rootRank=root)
 

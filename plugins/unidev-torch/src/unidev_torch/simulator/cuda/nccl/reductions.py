@@ -68,23 +68,28 @@ class _Reduction:
         return host
 
 
+def _operand(reduction: _Reduction, tensors: Tensors) -> torch.Tensor:
+    """What gloo reduces of these tensors, one after the other, in host memory."""
+    parts = [on_host(tensor) for tensor in tensors]
+    return reduction.operand(parts[0] if len(parts) == 1 else torch.cat(parts))
+
+
+def _started(call: Call, reduction: _Reduction, hosts: Tensors, dtypes: Any) -> list[Any]:
+    """An all-reduce of gloo's, in place, for each of ``hosts`` that has elements."""
+    return [
+        call.backend_call("allreduce", [host], call.options(
+            c10d.AllreduceOptions, reduceOp=reduction.op(dtype)
+        ))
+        for dtype, host in zip(dtypes, hosts, strict=True) if host.numel()
+    ]  # fmt: skip
+
+
 def _all_reduce(call: Call, tensors: Tensors, boxed: Any) -> Any:
     reduction = _Reduction(call, boxed)
     buckets: dict[torch.dtype, list[torch.Tensor]] = {}
     for tensor in tensors:
         buckets.setdefault(tensor.dtype, []).append(tensor)
-    hosts = []
-    for each in buckets.values():
-        parts = [on_host(tensor) for tensor in each]
-        hosts.append(reduction.operand(parts[0] if len(parts) == 1 else torch.cat(parts)))
-
-    def start() -> list[Any]:
-        return [
-            call.backend_call("allreduce", [host], call.options(
-                c10d.AllreduceOptions, reduceOp=reduction.op(dtype)
-            ))
-            for dtype, host in zip(buckets, hosts, strict=True) if host.numel()
-        ]  # fmt: skip
+    hosts = [_operand(reduction, each) for each in buckets.values()]
 
     def back() -> None:
         for each, host in zip(buckets.values(), hosts, strict=True):
@@ -92,7 +97,7 @@ def _all_reduce(call: Call, tensors: Tensors, boxed: Any) -> Any:
             for tensor, part in zip(each, parts_of(reduction.finish(host), sizes), strict=True):
                 fill(tensor, part)
 
-    return call.run(start, back)
+    return call.run(lambda: _started(call, reduction, hosts, buckets), back)
 
 
 def allreduce_(
@@ -129,19 +134,8 @@ def reduce_(
 def _reduce_scatter(call: Call, pairs: Sequence[tuple[torch.Tensor, Tensors]], op: Any) -> Any:
     """By all-reduces, of which each rank keeps its part: gloo's own takes equal parts only."""
     reduction = _Reduction(call, op)
-    hosts = []
-    for _, inputs in pairs:
-        parts = [on_host(each) for each in inputs]
-        hosts.append(reduction.operand(parts[0] if len(parts) == 1 else torch.cat(parts)))
+    hosts = [_operand(reduction, inputs) for _, inputs in pairs]
     dtypes = [output.dtype for output, _ in pairs]
-
-    def start() -> list[Any]:
-        return [
-            call.backend_call("allreduce", [host], call.options(
-                c10d.AllreduceOptions, reduceOp=reduction.op(dtype)
-            ))
-            for dtype, host in zip(dtypes, hosts, strict=True) if host.numel()
-        ]  # fmt: skip
 
     def back() -> None:
         rank = call.backend.rank()
@@ -152,7 +146,7 @@ def _reduce_scatter(call: Call, pairs: Sequence[tuple[torch.Tensor, Tensors]], o
                 first = sum(row_of(each).numel() for each in inputs[:rank])
             fill(output, reduction.finish(host[first : first + count]))
 
-    return call.run(start, back)
+    return call.run(lambda: _started(call, reduction, hosts, dtypes), back)
 
 
 def reduce_scatter_(
