@@ -12,6 +12,8 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from conftest import Python
+
 SIM = torch.device("sim:1")
 SAME = "Expected all tensors to be on the same device"
 
@@ -212,3 +214,15 @@ def test_integers_are_counted_into_bins_as_on_cuda(dtype: torch.dtype) -> None:
         found = torch.histc(values.to("sim:1"), bins, low, high)
         assert (found.dtype, str(found.device)) == (dtype, "sim:1")
         assert found.tolist() == torch.histc(values.double(), bins, low, high).tolist()
+
+
+def test_zeros_without_memory_are_read_as_zeros(with_torch: Python) -> None:
+    # Forward mode has them for gradients of zero; reading address 0 ended the process.
+    done = with_torch(
+        "import torch, unidev\n"
+        "device, = (gpu.native for gpu in unidev.try_all_gpus())\n"
+        "zero, x = torch._efficientzerotensor(3, device=device), torch.ones(3, device=device)\n"
+        "print(torch.dot(zero, x).item(), (zero + x).tolist(), zero.clone().tolist())\n",
+        UNIDEV_SIMULATE="1",
+    )
+    assert (done.returncode, done.stdout) == (0, "0.0 [1.0, 1.0, 1.0] [0.0, 0.0, 0.0]\n")

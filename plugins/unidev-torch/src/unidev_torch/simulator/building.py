@@ -114,7 +114,6 @@ def _major_minor(version: str) -> tuple[int, int]:
 def _flags(torch: InstalledTorch, *, as_cuda: bool) -> list[str]:
     # Not torch.utils.cpp_extension: it imports torch, and setuptools, which torch does not always
     # install; its build needs ninja. This file uses neither Python nor pybind.
-    major, minor = _major_minor(torch.version)
     include = torch.folder / "include"
     return [
         "-std=c++20",  # torch 2.13's headers require it, and 2.9's accept it
@@ -122,7 +121,6 @@ def _flags(torch: InstalledTorch, *, as_cuda: bool) -> list[str]:
         *("-isystem", str(include)),
         *("-isystem", str(include / "torch" / "csrc" / "api" / "include")),
         "-D_GLIBCXX_USE_CXX11_ABI=1",  # all wheels since 2.7
-        f"-DUNIDEV_TORCH_VERSION={major * 1000 + minor}",
         f"-DUNIDEV_AS_CUDA={int(as_cuda)}",
         f"-L{torch.folder / 'lib'}",
     ]

@@ -9,7 +9,6 @@
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 
-
 #include <new>
 
 #include <pthread.h>

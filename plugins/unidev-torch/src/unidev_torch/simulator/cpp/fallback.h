@@ -6,6 +6,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/CPUFallback.h>
 
+#include <cstring>
 #include <vector>
 
 namespace unidev_sim {
@@ -185,7 +186,6 @@ class Call {
  private:
   struct Loan {
     at::Tensor sim, cpu;
-    bool is_out;
   };
   struct Memory {
     const c10::StorageImpl* sim;
@@ -205,19 +205,18 @@ class Call {
     const size_t begin = stack_->size() - arguments.size();
     for (size_t i = 0; i < arguments.size(); ++i) {
       c10::IValue& value = (*stack_)[begin + i];
-      const bool is_out = arguments[i].is_out();
       if (value.isTensor()) {
-        value = lend(value.toTensor(), is_out);
+        value = lend(value.toTensor());
       } else if (value.isTensorList()) {
         c10::List<at::Tensor> list;
         for (const at::Tensor& tensor : value.toTensorVector()) {
-          list.push_back(lend(tensor, is_out));
+          list.push_back(lend(tensor));
         }
         value = std::move(list);
       } else if (value.isOptionalTensorList()) {
         c10::List<std::optional<at::Tensor>> list;
         for (const auto& tensor : value.toOptionalTensorVector()) {
-          list.push_back(tensor ? std::make_optional(lend(*tensor, is_out)) : std::nullopt);
+          list.push_back(tensor ? std::make_optional(lend(*tensor)) : std::nullopt);
         }
         value = std::move(list);
       } else if (value.isDevice() && value.toDevice().type() == kSim) {
@@ -226,14 +225,13 @@ class Call {
     }
   }
 
-  at::Tensor lend(const at::Tensor& tensor, bool is_out) {
+  at::Tensor lend(const at::Tensor& tensor) {
     if (!tensor.defined() || tensor.device().type() != kSim) {
       return tensor;
     }
-    for (Loan& loan : loans_) {
+    for (const Loan& loan : loans_) {
       if (loan.sim.is_same(tensor)) {
-        loan.is_out |= is_out;  // mul_.Scalar arrives as mul.out(x, s, out=x)
-        return loan.cpu;
+        return loan.cpu;  // mul_.Scalar arrives as mul.out(x, s, out=x)
       }
     }
     require_dense(tensor);
@@ -242,7 +240,7 @@ class Call {
     if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
       cpu.unsafeGetTensorImpl()->set_wrapped_number(true);
     }
-    loans_.push_back({tensor, cpu, is_out});
+    loans_.push_back({tensor, cpu});
     return cpu;
   }
 
@@ -260,17 +258,16 @@ class Call {
 
   // What the kernel changed of an argument beside the bytes of its memory.
   void settle(const Loan& loan) {
+    if (loan.sim._is_zerotensor()) {  // without memory, and immutable
+      return;
+    }
     auto* impl = loan.sim.unsafeGetTensorImpl();
     const c10::Storage &own = loan.sim.storage(), &lent = loan.cpu.storage();
     if (lent.data() != own.data()) {  // it needed more memory than there was
       resize_storage(own, lent.nbytes());
       std::memcpy(own.mutable_data(), lent.data(), lent.nbytes());
-      for (const Loan& other : loans_) {
-        if (other.cpu.storage().is_alias_of(lent)) {
-          other.cpu.storage().set_data_ptr_noswap(
-              c10::DataPtr(own.mutable_data(), c10::Device(c10::kCPU)));
-        }
-      }
+      // For the other tensors of the storage, which share `lent`.
+      lent.set_data_ptr_noswap(c10::DataPtr(own.mutable_data(), c10::Device(c10::kCPU)));
     }
     if (loan.sim.sizes() != loan.cpu.sizes() || loan.sim.strides() != loan.cpu.strides() ||
         loan.sim.storage_offset() != loan.cpu.storage_offset()) {

@@ -1,11 +1,10 @@
 // Operations that torch requires of accelerators, but without matching CPU kernels: LSTM and GRU
-// cells, after the formulas of torch's aten/src/ATen/native/RNN.cpp, dropout and batch norm.
+// cells, after the formulas of torch's aten/src/ATen/native/RNN.cpp, and dropout.
 #pragma once
 
 #include "tensors.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/_native_batch_norm_legit.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones_like.h>
@@ -86,20 +85,6 @@ inline std::tuple<at::Tensor, at::Tensor> native_dropout(
   const at::Tensor mask =
       at::empty_like(input, input.options().dtype(c10::kBool)).bernoulli_(1 - rate);
   return {input * mask * scale, mask};
-}
-
-// Its schema does not declare that it changes the running statistics, so the fallback would not copy
-// them back. The newer operation's schema does.
-inline std::tuple<at::Tensor, at::Tensor, at::Tensor> native_batch_norm(
-    const at::Tensor& input, const std::optional<at::Tensor>& weight,
-    const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& running_mean,
-    const std::optional<at::Tensor>& running_var, bool training, double momentum, double eps) {
-  const auto is_there = [](const std::optional<at::Tensor>& x) { return x && x->defined(); };
-  if (!is_there(running_mean) || !is_there(running_var)) {
-    return at::_native_batch_norm_legit(input, weight, bias, training, momentum, eps);
-  }
-  at::Tensor mean = *running_mean, var = *running_var;
-  return at::_native_batch_norm_legit(input, weight, bias, mean, var, training, momentum, eps);
 }
 
 } // namespace unidev_sim

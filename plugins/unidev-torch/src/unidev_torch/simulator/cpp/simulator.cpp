@@ -152,8 +152,6 @@ TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
   m.impl("_copy_from", &unidev_sim::copy_from);
   m.impl("_copy_from_and_resize", &unidev_sim::copy_from_and_resize);
   m.impl("_local_scalar_dense", &unidev_sim::local_scalar_dense);
-  m.impl("fill_.Scalar", &unidev_sim::fill);
-  m.impl("zero_", &unidev_sim::zero);
   m.impl("resize_", &unidev_sim::resize);
   m.impl("set_.source_Storage_storage_offset", &unidev_sim::set_storage);
   m.impl("set_", &unidev_sim::set_nothing);
@@ -189,7 +187,6 @@ TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
 
   UNIDEV_REFUSE_SCALED(m)
   m.impl("histc", &unidev_sim::histc);
-  m.impl("native_batch_norm", &unidev_sim::native_batch_norm);
   m.impl("native_dropout", &unidev_sim::native_dropout);
 
   m.impl("_thnn_fused_lstm_cell", &unidev_sim::lstm_cell);

@@ -152,17 +152,6 @@ inline at::Scalar local_scalar_dense(const at::Tensor& self) {
   return at::native::_local_scalar_dense_cpu(on_host(self));
 }
 
-// The fallback would copy, both ways, bytes that are only overwritten.
-inline at::Tensor& fill(at::Tensor& self, const at::Scalar& value) {
-  on_host(self).fill_(value);
-  return self;
-}
-
-inline at::Tensor& zero(at::Tensor& self) {
-  on_host(self).zero_();
-  return self;
-}
-
 // torch's own would look for a kernel of CUDA's that resizes a storage.
 inline const at::Tensor& resize(
     const at::Tensor& self, at::IntArrayRef size, std::optional<c10::MemoryFormat> memory_format) {
