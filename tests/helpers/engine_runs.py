@@ -108,7 +108,8 @@ def started(
             )
         for rank in range(size):
             order = {
-                "backend": backend, "task": task, "rank": rank, "device": device,
+                "backend": backend, "task": task, "rank": rank,
+                "device": device.format(rank=rank),
                 "hosts": rendezvous.hosts, "ports": rendezvous.ports,
                 "helper_ports": rendezvous.helper_ports, "timeout_s": timeout_s,
                 "folder": str(common) if has_folder else None,

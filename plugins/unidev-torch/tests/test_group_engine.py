@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from engine_checks import after_a_death, check_engine, check_run, not_carried
 
 if TYPE_CHECKING:
@@ -22,8 +24,11 @@ def test_between_machines_the_store_is_that_of_rank_0(tmp_path: Path) -> None:
     assert all(found.listens)  # where depends on the name of this host
 
 
-def test_simulated_devices_travel_through_the_host(tmp_path: Path) -> None:
-    found = check_engine("torch", 2, tmp_path, "gpu:1", UNIDEV_SIMULATE="2")
+@pytest.mark.parametrize("name", [{}, {"UNIDEV_SIMULATE_AS": "cuda"}])
+def test_simulated_devices_exchange_by_a_group_of_their_own(
+    name: dict[str, str], tmp_path: Path
+) -> None:
+    found = check_engine("torch", 2, tmp_path, "gpu:{rank}", UNIDEV_SIMULATE="2", **name)
     assert "sum of float32" in found.exchanged
 
 

@@ -48,7 +48,7 @@ class TorchEngine(GroupEngine):
         """
         if not dist.is_available():
             raise UnsupportedOperation("joining a group", "torch was built without distributed")
-        names = _engines_for(device, self.backend.simulated_count > 0)
+        names = _engines_for(device)
         self.on_host = device.kind == "gpu" and len(names) == 1
         self._here = self.backend.cpu.native if self.on_host else device.native
         self._size = rendezvous.size
@@ -135,10 +135,10 @@ def _bytes_of(x: torch.Tensor) -> torch.Tensor:
     return x.reshape(-1).view(torch.uint8)
 
 
-def _engines_for(device: Device, is_simulated: bool) -> dict[str, str]:
-    """Torch's engine for each type of device: for the CPU, and for real GPUs if there is one."""
+def _engines_for(device: Device) -> dict[str, str]:
+    """Torch's engine for each type of device: for the CPU, and for GPUs if there is one."""
     names = {"cpu": "gloo"}
-    if device.kind == "gpu" and not is_simulated:
+    if device.kind == "gpu":
         kind = device.native.type
         name = dist.Backend.default_device_backend_map.get(kind)
         if name is not None and dist.is_backend_available(name):

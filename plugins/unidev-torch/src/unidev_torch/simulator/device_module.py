@@ -8,6 +8,7 @@ returns, so nothing here waits.
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -91,8 +92,34 @@ def synchronize(device: _Where = None) -> None:
     _ops.memory_stats(_index(device))  # raises if there is no such device
 
 
+# -- streams ------------------------------------------------------------------------------------
+
+
+class Stream(torch.Stream):
+    """A name: work is done when a call returns."""
+
+    def __new__(cls, device: _Where = None, priority: int = 0) -> Stream:
+        where = torch.device("sim", _index(device))
+        return super().__new__(cls, device=where, priority=priority)  # type: ignore[no-any-return]
+
+
+class Event(torch.Event):
+    """A moment."""
+
+    def __new__(cls, enable_timing: bool = False) -> Event:
+        return super().__new__(cls, device="sim", enable_timing=enable_timing)
+
+
 def current_stream(device: _Where = None) -> torch.Stream:
     return torch.accelerator.current_stream(_index(device))
+
+
+def set_stream(stream: torch.Stream) -> None:
+    torch.accelerator.set_stream(stream)
+
+
+def stream(stream: torch.Stream | None) -> AbstractContextManager[Any]:
+    return nullcontext() if stream is None else stream
 
 
 model: str | None = None

@@ -1,6 +1,7 @@
 // Simulated GPUs for PyTorch, in host memory, which answer to `sim` or to `cuda`. Each header has one
 // subject; this file joins them to torch's dispatcher.
 #include "autocast.h"
+#include "distributed.h"
 #include "dtypes.h"
 #include "engine.h"
 #include "fallback.h"

@@ -78,9 +78,9 @@ def _bind(gpus: SimulatedGpus, bindings: Any) -> None:
 
 
 def _before_distributed() -> None:
-    from unidev_torch.simulator.cuda import nccl
+    from unidev_torch.simulator import distributed
 
-    nccl.before_distributed()
+    distributed.before_distributed()
 
 
 def _nothing(*_: Any) -> None:
@@ -94,7 +94,8 @@ def _patch(name: str, module: Any) -> None:
 
 
 def _finish(torch: Any) -> None:
-    from unidev_torch.simulator.cuda import nccl, patches
+    from unidev_torch.simulator import distributed
+    from unidev_torch.simulator.cuda import patches
 
     patches.apply(torch)
-    nccl.finish()
+    distributed.finish()

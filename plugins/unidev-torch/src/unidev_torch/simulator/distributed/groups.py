@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C import _distributed_c10d
 
-from unidev_torch.simulator.cuda.nccl.backend import Options, ProcessGroupNCCL
-from unidev_torch.simulator.cuda.nccl.works import Call, Transfers, done
+from unidev_torch.simulator.distributed import names
+from unidev_torch.simulator.distributed.backend import Options, ProcessGroupNCCL
+from unidev_torch.simulator.distributed.works import Call, Transfers, done
 from unidev_torch.simulator.cuda.refused import refusing
 
 if TYPE_CHECKING:
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 c10d: Any = _distributed_c10d
-_GPU = torch.device("cuda")
+
+
+def _gpu() -> torch.device:
+    return torch.device(names.current().device)
 
 
 def patch() -> None:
-    """Patch torch's class, for groups whose backend for ``cuda`` is ours; others keep theirs."""
+    """Patch torch's class, for groups whose backend for GPUs is ours; others keep theirs."""
     for method in (
         _start_coalescing, _end_coalescing, shutdown, abort, split_group, merge_remote_group,
         _enable_collectives_timing, _register_on_completion_hook,
@@ -43,10 +47,10 @@ def _replace(method: Callable[..., Any]) -> None:
 
 
 def nccl_of(group: Any) -> ProcessGroupNCCL | None:
-    """The backend of ``group`` for ``cuda``, if it is ours."""
-    if _GPU not in group._device_types:
+    """The backend of ``group`` for GPUs, if it is ours."""
+    if _gpu() not in group._device_types:
         return None
-    backend = group._get_backend(_GPU)
+    backend = group._get_backend(_gpu())
     if isinstance(backend, c10d._ProcessGroupWrapper):
         backend = backend.wrapped_pg
     return backend if isinstance(backend, ProcessGroupNCCL) else None
@@ -67,7 +71,7 @@ def _end_coalescing(group: Any, backend: ProcessGroupNCCL, device: Any) -> Any: 
 
 
 def _others(group: Any, backend: ProcessGroupNCCL) -> list[Any]:
-    found = [group._get_backend(device) for device in group._device_types if device != _GPU]
+    found = [group._get_backend(device) for device in group._device_types if device != _gpu()]
     return [each for each in found if each is not backend]
 
 
@@ -102,12 +106,13 @@ def split_group(  # noqa: PLR0913, PLR0917  torch's arguments
     store = c10d.PrefixStore(f"{name}/", backend.store)
     rank, size = ranks.index(backend.rank()), len(ranks)
     made = c10d.ProcessGroup(store, rank, size)
-    made._set_default_backend(c10d.ProcessGroup.BackendType.NCCL)
     kinds = c10d.ProcessGroup.BackendType
+    kind = getattr(kinds, names.current().kind)
+    made._set_default_backend(kind)
     for device in device_types or group._device_types:
         own = c10d.PrefixStore(f"{device.type}/", store)
-        if device.type == "cuda":
-            made._register_backend(device, kinds.NCCL, ProcessGroupNCCL(own, rank, size, options))
+        if device.type == names.current().device:
+            made._register_backend(device, kind, ProcessGroupNCCL(own, rank, size, options))
         else:
             other = c10d.ProcessGroupGloo(own, rank, size, timeout=options._timeout)
             made._register_backend(device, kinds.GLOO, other)
@@ -118,7 +123,7 @@ def split_group(  # noqa: PLR0913, PLR0917  torch's arguments
 
 def merge_remote_group(group: Any, backend: ProcessGroupNCCL, *_: Any, **__: Any) -> Any:  # noqa: ARG001
     """Refuses: torch's C++ would merge the part of the backend that is gloo's."""
-    refusing("merge_remote_group", "gloo, which does NCCL's work, merges no groups of GPUs")()
+    refusing("merge_remote_group", "gloo, which exchanges their tensors, merges no groups of GPUs")()
 
 
 def _enable_collectives_timing(group: Any, backend: ProcessGroupNCCL) -> None:
@@ -127,4 +132,4 @@ def _enable_collectives_timing(group: Any, backend: ProcessGroupNCCL) -> None:
 
 def _register_on_completion_hook(group: Any, backend: ProcessGroupNCCL, hook: Any) -> None:  # noqa: ARG001
     """Refuses: such a hook is called by NCCL's watchdog."""
-    refusing("_register_on_completion_hook", "there is no watchdog of NCCL's that would call it")()
+    refusing("_register_on_completion_hook", "there is no watchdog that would call it")()

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C import _distributed_c10d
 
-from unidev_torch.simulator.cuda.nccl import checks
-from unidev_torch.simulator.cuda.nccl.backend import ProcessGroupNCCL
-from unidev_torch.simulator.cuda.nccl.works import Call
+from unidev_torch.simulator.distributed import checks, names
+from unidev_torch.simulator.distributed.backend import ProcessGroupNCCL
+from unidev_torch.simulator.distributed.works import Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ def begin(
     """
     tensors = [*outputs, *inputs]
     group = c10d.ProcessGroup.unbox(group)
-    backend = group._get_backend(torch.device("cuda"))
+    backend = group._get_backend(torch.device(names.current().device))
     if isinstance(backend, c10d._ProcessGroupWrapper):  # TORCH_DISTRIBUTED_DEBUG=DETAIL
         backend = backend.wrapped_pg
     is_nccl = isinstance(backend, ProcessGroupNCCL)
@@ -46,13 +46,13 @@ def begin(
         backend.check_usable()
         backend.calls += 1
         call.number = backend.calls
-    elif group.name() == "nccl":  # shut down: of its backend gloo's part is left
+    elif group.name() == names.current().kind.lower():  # shut down: of its backend gloo's part is left
         raise checks.aborted(group.rank())
     checks.check_tensors(tensors, is_nccl=is_nccl)
     if is_nccl:
         ranks = range(group.size()) if peer is None else (peer,)
         try:
-            backend.meet(tensors[0].device if tensors else torch.device("cuda"), ranks)
+            backend.meet(tensors[0].device if tensors else torch.device(names.current().device), ranks)
         except RuntimeError as error:
             raise call.failure(error) from error
     return call

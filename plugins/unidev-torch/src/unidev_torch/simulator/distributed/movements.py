@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C import _distributed_c10d
 
-from unidev_torch.simulator.cuda.nccl import checks
-from unidev_torch.simulator.cuda.nccl.calling import (
+from unidev_torch.simulator.distributed import checks, names
+from unidev_torch.simulator.distributed.calling import (
     begin,
     bytes_of,
     fill,
@@ -23,7 +23,7 @@ from unidev_torch.simulator.cuda.nccl.calling import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev_torch.simulator.cuda.nccl.works import Call
+    from unidev_torch.simulator.distributed.works import Call
 
     Tensors = Sequence[torch.Tensor]
 
@@ -239,7 +239,7 @@ def barrier(
     timeout: int = -1,
 ) -> Any:  # fmt: skip
     if device_ids:
-        tensor = torch.empty(1, dtype=torch.uint8, device=torch.device("cuda", device_ids[0]))
+        tensor = torch.empty(1, dtype=torch.uint8, device=torch.device(names.current().device, device_ids[0]))
     call = begin("BARRIER", group, [], [tensor], is_async=is_async, timeout=timeout)
     options = call.options(c10d.BarrierOptions)
     return call.run(lambda: [call.backend_call("barrier", options)], lambda: None).boxed()

@@ -1,4 +1,4 @@
-"""``ProcessGroupNCCL``: a backend of gloo which has NCCL's name, options and rules."""
+"""``ProcessGroupNCCL``: a backend of gloo which has NCCL's options and rules."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch._C import _distributed_c10d
 
-from unidev_torch.simulator.cuda import devices
-from unidev_torch.simulator.cuda.nccl import checks
+from unidev_torch.simulator.distributed import checks, names
 from unidev_torch.simulator.cuda.refused import refusing
 
 c10d: Any = _distributed_c10d
@@ -47,7 +46,7 @@ class Options:
 
 
 class ProcessGroupNCCL(c10d.ProcessGroupGloo):  # type: ignore[misc]
-    """NCCL's backend of a group; its collectives are those of the group (``kernels``)."""
+    """The backend of a group of GPUs; its collectives are those of the group (``kernels``)."""
 
     NCCLConfig = SimpleNamespace
     NCCL_CTA_POLICY_DEFAULT, NCCL_CTA_POLICY_EFFICIENCY, NCCL_CTA_POLICY_ZERO = 0, 1, 2
@@ -93,8 +92,8 @@ class ProcessGroupNCCL(c10d.ProcessGroupGloo):  # type: ignore[misc]
         return self._store
 
     def name(self) -> str:
-        """NCCL's."""
-        return "nccl"
+        """NCCL's, or that of the devices named ``sim``."""
+        return names.current().backend
 
     _get_backend_name = name
 
@@ -170,9 +169,7 @@ class ProcessGroupNCCL(c10d.ProcessGroupGloo):  # type: ignore[misc]
             return
         me = self.rank()
         if self._device is None:
-            index = torch.cuda.current_device() if device.index is None else device.index
-            number = devices.visible()[index]
-            self._device = f"{devices.uuid_of(number)} {number:x}"
+            self._device = names.identity_of(device)
             self._store.set(f"{_KEY}{me}", self._device)
             self._others[me] = self._device
         missing = [rank for rank in ranks if rank not in self._others]
@@ -186,7 +183,16 @@ class ProcessGroupNCCL(c10d.ProcessGroupGloo):  # type: ignore[misc]
             first = by_device.setdefault(self._others[rank], rank)
             if first != rank:
                 self.has_failed = True
-                raise checks.duplicate_gpu(rank, first, self._others[rank].split()[1])
+                raise checks.duplicate_gpu(rank, first, self._others[rank].split()[-1])
+
+
+def made_for(given: Any, options: Any) -> ProcessGroupNCCL:
+    """The backend that ``init_process_group`` asks for, with torch's ``DistributedBackendOptions``."""
+    chosen = options if isinstance(options, Options) else Options()
+    chosen._timeout = given.timeout
+    chosen.global_ranks_in_group = list(given.global_ranks_in_group)
+    chosen.group_name = given.group_id
+    return ProcessGroupNCCL(given.store, given.group_rank, given.group_size, chosen)
 
 
 def _forwarded(name: str) -> Any:
@@ -194,8 +200,8 @@ def _forwarded(name: str) -> Any:
 
     def method(self: ProcessGroupNCCL, *given: Any, **named: Any) -> Any:
         group = c10d.ProcessGroup(self._store, self.rank(), self.size())
-        kind = c10d.ProcessGroup.BackendType.NCCL
-        group._register_backend(torch.device("cuda"), kind, self)
+        kind = getattr(c10d.ProcessGroup.BackendType, names.current().kind)
+        group._register_backend(torch.device(names.current().device), kind, self)
         group._set_default_backend(kind)
         return getattr(group, name)(*given, **named)
 

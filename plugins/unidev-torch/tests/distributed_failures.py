@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from datetime import timedelta
 
 from unidev.contract import SimulatedGpus
@@ -22,17 +23,20 @@ if CASE == "one_device_by_variable":
 if CASE == "own_device_by_variable":
     os.environ["CUDA_VISIBLE_DEVICES"] = str(RANK)
 shares = CASE in {"one_device", "one_device_by_variable", "own_device_by_variable"}
-limit = timedelta(seconds=3 if CASE in {"absent", "absent_sender", "killed"} else 60)
+limit = timedelta(seconds=3 if CASE in {"absent", "absent_sender", "killed", "unwaited"} else 60)
 dist.init_process_group("nccl", init_method=sys.argv[2], rank=RANK, world_size=2, timeout=limit)
 torch.cuda.set_device(0 if shares else RANK)
 x = torch.ones(3, device="cuda")
 try:
-    if CASE in {"absent", "absent_sender", "killed"}:
+    if CASE in {"absent", "absent_sender", "killed", "unwaited"}:
         dist.all_reduce(x)
         if CASE == "killed" and RANK == 1:
             os.kill(os.getpid(), signal.SIGKILL)
         if RANK == 0 and CASE == "absent_sender":
             dist.recv(x, 1)
+        elif RANK == 0 and CASE == "unwaited":
+            dist.all_reduce(x, async_op=True)
+            time.sleep(6)  # longer than the group's timeout
         elif RANK == 0:
             dist.all_reduce(x)
         else:

@@ -1,4 +1,4 @@
-"""``init_process_group("nccl")`` on simulated `cuda`: each question in two and three processes."""
+"""``torch.distributed`` on simulated GPUs: each question in two and three processes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HERE = Path(__file__).parent
-NAMES = re.findall(r"^@question\ndef (\w+)", (HERE / "nccl_questions.py").read_text(), re.MULTILINE)
+COLLECTIVES, TRAINING = (
+    HERE / "distributed_questions.py", HERE / "distributed_questions_of_training.py"
+)  # fmt: skip
+PROGRAMS = {
+    name: program
+    for program in (COLLECTIVES, TRAINING)
+    for name in re.findall(r"^@question\ndef (\w+)", program.read_text(), re.MULTILINE)
+}
 IN_THREE = (
     "all_reduce", "all_gather_uneven", "reduce_scatter", "all_to_all_splits", "gather", "scatter",
     "batched_transfers", "subgroup", "split", "ddp", "fsdp2", "pipeline",
 )  # fmt: skip
+IN_DETAIL = ("all_reduce", "all_gather", "reduce_scatter_tensor", "broadcast", "ddp", "fsdp1")
 
 
 def _started(words: Sequence[str], **variables: str) -> subprocess.Popen[str]:
@@ -31,31 +39,47 @@ def _started(words: Sequence[str], **variables: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def _asked(folder: Path, size: int, only: Sequence[str] = ()) -> list[dict[str, Any]]:
-    store = (folder / "store").as_uri()
-    program = str(HERE / "nccl_questions.py")
-    started = [_started([program, str(rank), str(size), store, *only]) for rank in range(size)]
-    found = []
-    for each in started:
-        output, errors = each.communicate(timeout=300)
-        lines = [line for line in output.splitlines() if line.startswith("found ")]
-        assert len(lines) == 1, errors[-4000:]
-        assert each.returncode == 0, errors[-4000:]
-        found.append(json.loads(lines[0].removeprefix("found ")))
-    return found
+def _asked(
+    folder: Path, size: int, name: str = "cuda", only: Sequence[str] = (), **variables: str
+) -> list[dict[str, Any]]:
+    """For each rank its answers to the questions of both programs, or to some."""
+    answers: list[dict[str, Any]] = [{"found": {}, "caught": {}} for _ in range(size)]
+    for program in (COLLECTIVES, TRAINING):
+        chosen = [each for each in only if PROGRAMS[each] == program]
+        if only and not chosen:
+            continue
+        store = (folder / program.stem).as_uri()
+        started = [
+            _started([str(program), str(rank), str(size), store, name, *chosen], **variables)
+            for rank in range(size)
+        ]
+        for each, answer in zip(started, answers, strict=True):
+            output, errors = each.communicate(timeout=300)
+            lines = [line for line in output.splitlines() if line.startswith("found ")]
+            assert len(lines) == 1, errors[-4000:]
+            assert each.returncode == 0, errors[-4000:]
+            for kind, found in json.loads(lines[0].removeprefix("found ")).items():
+                answer[kind].update(found)
+    return answers
 
 
-@pytest.fixture(scope="module")
-def two(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    return _asked(tmp_path_factory.mktemp("two"), 2)
+@pytest.fixture(scope="module", params=["cuda", "sim"])
+def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return _asked(tmp_path_factory.mktemp("two"), 2, request.param)
 
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    return _asked(tmp_path_factory.mktemp("three"), 3, IN_THREE)
+    return _asked(tmp_path_factory.mktemp("three"), 3, only=IN_THREE)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.fixture(scope="module")
+def detail(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("detail")
+    return _asked(folder, 2, only=IN_DETAIL, TORCH_DISTRIBUTED_DEBUG="DETAIL")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_in_two_processes(name: str, two: list[dict[str, Any]]) -> None:
     assert [each["found"][name] for each in two] == ["ok", "ok"]
 
@@ -65,29 +89,34 @@ def test_in_three_processes(name: str, three: list[dict[str, Any]]) -> None:
     assert [each["found"][name] for each in three] == ["ok", "ok", "ok"]
 
 
-def test_each_mutant_that_loses_a_part_is_caught(two: list[dict[str, Any]]) -> None:
-    assert len(two[0]["caught"]) > 20
+@pytest.mark.parametrize("name", IN_DETAIL)
+def test_with_torchs_own_checks_of_each_call(name: str, detail: list[dict[str, Any]]) -> None:
+    assert [each["found"][name] for each in detail] == ["ok", "ok"]
+
+
+def test_each_mutant_is_caught(two: list[dict[str, Any]]) -> None:
+    assert len(two[0]["caught"]) > 30
     assert [name for name, caught in two[0]["caught"].items() if not caught] == []
 
 
-def _ends(folder: Path, case: str) -> tuple[str, str]:
+def _ends(folder: Path, case: str) -> tuple[str, str, str]:
+    """What each rank printed, and the first one's stderr."""
     store = (folder / "store").as_uri()
-    program = str(HERE / "nccl_failures.py")
+    program = str(HERE / "distributed_failures.py")
     first, second = (_started([program, str(rank), store, case]) for rank in range(2))
-    errors = ""
     output, errors = first.communicate(timeout=300)
     assert first.returncode == 0, errors[-4000:]
-    return output, second.communicate(timeout=300)[0]
+    return output, second.communicate(timeout=300)[0], errors
 
 
 @pytest.mark.parametrize("case", ["one_device", "one_device_by_variable"])
 def test_two_ranks_on_one_gpu_are_refused_by_both(case: str, tmp_path: Path) -> None:
-    for output in _ends(tmp_path, case):
+    for output in _ends(tmp_path, case)[:2]:
         assert "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device" in output
 
 
 def test_each_rank_may_see_its_own_gpu_as_the_first(tmp_path: Path) -> None:
-    assert _ends(tmp_path, "own_device_by_variable") == ("summed [2.0, 2.0, 2.0]\n",) * 2
+    assert _ends(tmp_path, "own_device_by_variable")[:2] == ("summed [2.0, 2.0, 2.0]\n",) * 2
 
 
 @pytest.mark.parametrize(
@@ -102,6 +131,11 @@ def test_a_rank_that_does_not_come_is_an_error_that_names_the_operation(
     assert f"OpType={operation}," in output
 
 
+def test_a_failed_collective_that_nobody_waits_for_is_written_to_stderr(tmp_path: Path) -> None:
+    errors = _ends(tmp_path, "unwaited")[2]
+    assert "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(" in errors
+
+
 def test_each_operator_of_torch_is_ours_and_one_that_it_adds_is_refused_by_name() -> None:
     program = """
 from unidev.contract import SimulatedGpus
@@ -109,7 +143,7 @@ from unidev_torch.simulator import TorchSimulator
 TorchSimulator().before_import(SimulatedGpus(count=1, name="cuda"))
 import torch
 from torch._C import _distributed_c10d as c10d
-from unidev_torch.simulator.cuda.nccl import backend, kernels
+from unidev_torch.simulator.distributed import backend, kernels
 print(sorted(set(kernels.operators()) - set(kernels.KERNELS)))
 base = {n for n in dir(c10d.Backend) if callable(getattr(c10d.Backend, n)) and n[:2] != "__"}
 own = {n for n in dir(c10d.ProcessGroupNCCL) if n in vars(c10d.ProcessGroupNCCL)}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from unidev_torch.simulator.cuda.devices import NCCL_VERSION
+from unidev_torch.simulator.distributed import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,13 +35,13 @@ def check_tensors(tensors: Iterable[torch.Tensor], *, is_nccl: bool) -> None:
     """Raise what ``ProcessGroupNCCL`` raises for tensors that it does not take."""
     for tensor in tensors:
         if tensor.device.type == "cpu" or tensor.layout is not torch.strided:
-            raise ValueError("Tensors must be CUDA and dense")
+            raise ValueError(f"Tensors must be {names.current().device.upper()} and dense")
         if not is_dense(tensor):
             raise ValueError("Tensors must be contiguous")
         if is_nccl and tensor.dtype not in _KNOWN and not tensor.is_complex():
-            name = _NAMES.get(tensor.dtype, str(tensor.dtype))
             raise TypeError(
-                f"Input tensor data type is not supported for NCCL process group: {name}"
+                f"Input tensor data type is not supported for {names.current().title} process "
+                f"group: {_NAMES.get(tensor.dtype, str(tensor.dtype))}"
             )
 
 
@@ -56,7 +57,7 @@ def is_dense(tensor: torch.Tensor) -> bool:
 def check_reduction(op: str, dtype: torch.dtype) -> None:
     """Raise what ``ProcessGroupNCCL`` raises for reductions that NCCL lacks."""
     if op not in _ANYWHERE:
-        raise ValueError(f"Cannot use ReduceOp.{op} with NCCL")
+        raise ValueError(f"Cannot use ReduceOp.{op} with {names.current().title}")
     if dtype is torch.bool and op == "AVG":
         raise TypeError("Cannot use ReduceOp.AVG with Bool")
     if op == "PREMUL_SUM" and dtype not in _FLOATS:
@@ -95,6 +96,10 @@ def check_splits(numel_of_row: int, rows: int, splits: Sequence[int], size: int)
 def duplicate_gpu(rank: int, other: int, device: Any) -> RuntimeError:
     """The error of two ranks on one GPU, which NCCL finds when it makes its communicator."""
     first, second = sorted((rank, other))
+    if names.current() is names.SIM:
+        return DistBackendError(
+            f"Duplicate GPU detected : rank {second} and rank {first} both on sim:{device}"
+        )
     version = ".".join(map(str, NCCL_VERSION))
     return DistBackendError(
         "NCCL error, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version "
@@ -107,4 +112,4 @@ def duplicate_gpu(rank: int, other: int, device: Any) -> RuntimeError:
 
 def aborted(rank: int) -> RuntimeError:
     """The error of a communicator that was destroyed, or has failed."""
-    return DistBackendError(f"NCCL communicator was aborted on rank {rank}.")
+    return DistBackendError(f"{names.current().title} communicator was aborted on rank {rank}.")

@@ -7,33 +7,34 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unidev_torch.simulator.cuda.nccl import movements, reductions, transfers
+from unidev_torch.simulator.distributed import movements, names, reductions, transfers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_KEY = "CUDA"
 _kept: list[Any] = []
 """The registrations, which end with their objects."""
 
 
 def register() -> None:
     """Register the kernels, and for other operators of ``c10d`` one that refuses by name."""
+    key = names.current().key
     library = torch._C._dispatch_library("IMPL", "c10d", "", __file__, 1)
     _kept.append(library)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in operators():
-            library.impl(name, _KEY, KERNELS.get(name) or _refusing(name))
-        library.impl("allreduce_", f"Sparse{_KEY}", _refusing("allreduce_ of sparse tensors"))
+            library.impl(name, key, KERNELS.get(name) or _refusing(name))
+        library.impl("allreduce_", f"Sparse{key}", _refusing("allreduce_ of sparse tensors"))
 
 
 def operators() -> list[str]:
-    """The operators of ``c10d`` that torch's own library calls with tensors of ``cuda``."""
+    """The operators of ``c10d`` that torch's own library calls with tensors of GPUs."""
+    key = names.current().key
     return [
         name.removeprefix("c10d::")
         for name in torch._C._dispatch_get_all_op_names()
-        if name.startswith("c10d::") and torch._C._dispatch_has_kernel_for_dispatch_key(name, _KEY)
+        if name.startswith("c10d::") and torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
     ]
 
 

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 from torch._C import _distributed_c10d
 
-from unidev_torch.simulator.cuda.nccl.calling import (
+from unidev_torch.simulator.distributed.calling import (
     begin,
     bytes_of,
     fill,
     room_for,
 )  # fmt: skip
-from unidev_torch.simulator.cuda.nccl.works import Transfers
+from unidev_torch.simulator.distributed.works import Transfers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     import torch
 
-    from unidev_torch.simulator.cuda.nccl.works import Call
+    from unidev_torch.simulator.distributed.works import Call
 
     Tensors = Sequence[torch.Tensor]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C import _distributed_c10d
 
-from unidev_torch.simulator.cuda.nccl import checks
+from unidev_torch.simulator.distributed import checks, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,7 +60,7 @@ class Call:
         if timeout < 0:
             timeout = round(self.backend.options._timeout.total_seconds() * 1000)
         return (
-            f"WorkNCCL(SeqNum={self.number}, OpType={self.name}, NumelIn={self.numel_in}, "
+            f"Work{names.current().title}(SeqNum={self.number}, OpType={self.name}, NumelIn={self.numel_in}, "
             f"NumelOut={sum(t.numel() for t in self.tensors)}, Timeout(ms)={timeout})"
         )
 
@@ -101,7 +102,10 @@ class Call:
                 with without_grad(self.tensors):
                     back()
             except RuntimeError as error:
-                raise self.failure(error) from error
+                failure = self.failure(error)
+                # Nobody may wait for this work. NCCL's watchdog writes the error, too.
+                sys.stderr.write(f"{failure}\n")
+                raise failure from error
             return list(self.tensors)
 
         if not futures:

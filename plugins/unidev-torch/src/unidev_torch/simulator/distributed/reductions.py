@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C import _distributed_c10d
 
-from unidev_torch.simulator.cuda.nccl import checks
-from unidev_torch.simulator.cuda.nccl.calling import (
+from unidev_torch.simulator.distributed import checks
+from unidev_torch.simulator.distributed.calling import (
     begin,
     fill,
     flattened,
@@ -21,7 +21,7 @@ from unidev_torch.simulator.cuda.nccl.calling import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev_torch.simulator.cuda.nccl.works import Call
+    from unidev_torch.simulator.distributed.works import Call
 
     Tensors = Sequence[torch.Tensor]
 

@@ -1,0 +1,51 @@
+"""``torch.distributed`` on simulated GPUs: NCCL's checks, gloo's exchange in host memory.
+
+Devices named ``cuda`` have the backend ``nccl``, those named ``sim`` the same one as ``simccl``.
+torch's own ``ProcessGroup`` remains. Each collective of it is an operator of the namespace
+``c10d``, called for the type of device of its tensors: those for GPUs are ours (``kernels``).
+They copy the tensors to host memory and let gloo exchange them there. So a group of gloo, too,
+takes tensors of simulated GPUs, as it does those of real ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def before_distributed() -> None:
+    """Give torch's bindings ``ProcessGroupNCCL``, for which ``torch.distributed`` looks once."""
+    import torch._C
+
+    from unidev_torch.simulator.distributed.backend import TIMEOUT, ProcessGroupNCCL
+
+    bindings: Any = torch._C._distributed_c10d
+    bindings.ProcessGroupNCCL = ProcessGroupNCCL
+    bindings._DEFAULT_PG_NCCL_TIMEOUT = TIMEOUT
+
+
+def finish() -> None:
+    """Register the operators, and what ``ProcessGroup`` does without one; torch is complete."""
+    import torch.distributed
+
+    if not torch.distributed.is_available():
+        return
+    from unidev_torch.simulator.distributed import groups, kernels
+
+    kernels.register()
+    groups.patch()
+
+
+def add_simccl() -> None:
+    """Give ``torch.distributed`` the backend ``simccl``, the default one of devices named ``sim``."""
+    import torch.distributed
+
+    if not torch.distributed.is_available():
+        return
+    from unidev_torch.simulator.distributed import names
+    from unidev_torch.simulator.distributed.backend import made_for
+
+    names.choose(names.SIM)
+    finish()
+    torch.distributed.Backend.register_backend(
+        names.SIM.backend, made_for, extended_api=True, devices=[names.SIM.device]
+    )

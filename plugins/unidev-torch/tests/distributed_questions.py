@@ -1,0 +1,372 @@
+"""Questions on the collectives of simulated GPUs, asked by each of several processes.
+
+Prints a line of JSON: for each question ``ok`` or its error, and for each mutant whether it is
+caught.
+"""
+
+# ruff: noqa: T201, I001  torch after the simulator; its report is printed
+from __future__ import annotations
+
+import json
+import sys
+
+from distributed_kit import (
+    ALL, BACKEND, DEVICE, NAME, QUESTIONS, RANK, SIZE, TOTAL, answers, full, meet, mine, question,
+    refused, same,
+)  # fmt: skip
+
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as fc
+from torch.distributed.distributed_c10d import _coalescing_manager
+
+import distributed_mutants
+
+
+@question
+def all_reduce():
+    x = mine()
+    dist.all_reduce(x)
+    same(x, TOTAL)
+
+
+@question
+def all_reduce_async():
+    x = mine()
+    work = dist.all_reduce(x, async_op=True)
+    work.wait()
+    same(x, TOTAL)
+    assert work.is_completed()
+    assert work.get_future().value()[0] is not None
+
+
+@question
+def all_reduce_dtypes():
+    kinds = (torch.bfloat16, torch.float16, torch.float64, torch.int8, torch.uint8, torch.int32)
+    found = []
+    for dtype in (*kinds, torch.int64):
+        x = mine(dtype=dtype)
+        dist.all_reduce(x)
+        found.append(x)
+    for x in found:
+        same(x, TOTAL)
+
+
+@question
+def all_reduce_bool():
+    x = torch.tensor([RANK == 0, True, False], device=DEVICE)
+    dist.all_reduce(x)
+    same(x, torch.tensor([1, 1, 0]))
+
+
+@question
+def all_reduce_operations():
+    found = [mine() for _ in range(4)]
+    names = ("MAX", "MIN", "PRODUCT", "AVG")
+    for x, name in zip(found, names, strict=True):
+        dist.all_reduce(x, getattr(dist.ReduceOp, name))
+    product = 1
+    for rank in ALL:
+        product *= rank + 1
+    for x, value in zip(found, (SIZE, 1, product, TOTAL / SIZE), strict=True):
+        same(x, value)
+
+
+@question
+def premul_sum():
+    x, y = mine(), mine()
+    dist.all_reduce(x, dist._make_nccl_premul_sum(2.0))
+    dist.all_reduce(y, dist._make_nccl_premul_sum(torch.tensor([0.5], device=DEVICE)))
+    same(x, 2 * TOTAL)
+    same(y, TOTAL / 2)
+
+
+@question
+def coalesced():
+    x, y = mine(), mine(2)
+    with _coalescing_manager():
+        dist.all_reduce(x)
+        dist.all_reduce(y)
+    a, b = full(0, SIZE), full(0, SIZE)
+    with _coalescing_manager(async_ops=True) as manager:
+        dist.all_gather_into_tensor(a, mine(1))
+        dist.all_gather_into_tensor(b, mine(1))
+    manager.wait()
+    c = full(0, 2)
+    with _coalescing_manager():
+        dist.reduce_scatter_tensor(c, mine(2 * SIZE))
+    same(x, TOTAL)
+    same(y, TOTAL)
+    same(a, torch.arange(SIZE) + 1)
+    same(b, torch.arange(SIZE) + 1)
+    same(c, TOTAL)
+
+
+@question
+def broadcast():
+    x = mine()
+    dist.broadcast(x, SIZE - 1)
+    same(x, SIZE)
+
+
+@question
+def reduce():
+    x = mine()
+    dist.reduce(x, 1)
+    same(x, TOTAL if RANK == 1 else RANK + 1)
+
+
+@question
+def all_gather():
+    found = [full(0) for _ in ALL]
+    dist.all_gather(found, mine())
+    for rank, x in enumerate(found):
+        same(x, rank + 1)
+
+
+@question
+def all_gather_uneven():
+    found = [full(0, rank + 1) for rank in ALL]
+    dist.all_gather(found, mine(RANK + 1))
+    for rank, x in enumerate(found):
+        same(x, rank + 1)
+
+
+@question
+def all_gather_other_shape():
+    x = full(0, SIZE, 3)
+    dist.all_gather_into_tensor(x.view(-1), mine(3, 1))
+    for rank in ALL:
+        same(x[rank], rank + 1)
+
+
+@question
+def reduce_scatter():
+    x = full(0)
+    dist.reduce_scatter(x, [mine() * (rank + 1) for rank in ALL])
+    same(x, TOTAL * (RANK + 1))
+
+
+@question
+def reduce_scatter_tensor():
+    x = full(0, 2)
+    dist.reduce_scatter_tensor(x, torch.arange(2.0 * SIZE, device=DEVICE), dist.ReduceOp.AVG)
+    same(x, torch.arange(2.0 * SIZE).view(SIZE, 2)[RANK])
+
+
+@question
+def gather():
+    found = [full(0) for _ in ALL] if RANK == 0 else None
+    dist.gather(mine(), found, 0)
+    for rank, x in enumerate(found or []):
+        same(x, rank + 1)
+
+
+@question
+def scatter():
+    x = full(0)
+    dist.scatter(x, [full(rank + 5) for rank in ALL] if RANK == 0 else None, 0)
+    same(x, RANK + 5)
+
+
+@question
+def all_to_all():
+    found = [full(0) for _ in ALL]
+    dist.all_to_all(found, [full(10 * RANK + rank) for rank in ALL])
+    for rank, x in enumerate(found):
+        same(x, 10 * rank + RANK)
+
+
+@question
+def all_to_all_single():
+    x = full(0, SIZE)
+    dist.all_to_all_single(x, torch.arange(float(SIZE), device=DEVICE) + 10 * RANK)
+    same(x, torch.arange(SIZE) * 10 + RANK)
+
+
+@question
+def all_to_all_splits():
+    sizes = [rank + 1 for rank in ALL]
+    x = full(0, SIZE * (RANK + 1), 2)
+    dist.all_to_all_single(x, mine(sum(sizes), 2), [RANK + 1] * SIZE, sizes)
+    same(x[:, 0], torch.arange(SIZE).repeat_interleave(RANK + 1) + 1)
+
+
+@question
+def send_and_recv():
+    x = mine()
+    if RANK == 0:
+        dist.send(x, 1)
+    elif RANK == 1:
+        dist.recv(x, 0)
+    same(x, 1 if RANK < 2 else RANK + 1)
+
+
+@question
+def batched_transfers():
+    x = full(0)
+    first = dist.P2POp(dist.isend, mine(), (RANK + 1) % SIZE)
+    works = dist.batch_isend_irecv([first, dist.P2POp(dist.irecv, x, (RANK - 1) % SIZE)])
+    for work in works:
+        work.wait()
+    same(x, (RANK - 1) % SIZE + 1)
+
+
+@question
+def transfers_in_order():
+    found = [full(0), full(0)]
+    if RANK == 0:
+        sent = [dist.isend(full(7), 1), dist.isend(full(8), 1)]
+    else:
+        sent = [dist.irecv(x, 0) for x in found] if RANK == 1 else []
+    for work in sent:
+        work.get_future().wait()
+    if RANK == 1:
+        same(found[0], 7)
+        same(found[1], 8)
+
+
+@question
+def objects():
+    found, one = [None] * SIZE, [{"from": RANK}]
+    dist.all_gather_object(found, {"rank": RANK})
+    dist.broadcast_object_list(one, 1)
+    assert found == [{"rank": rank} for rank in ALL]
+    assert one == [{"from": 1}]
+
+
+@question
+def barriers():
+    dist.barrier()
+    dist.barrier(device_ids=[RANK])
+    dist.barrier(async_op=True).wait()
+
+
+@question
+def functional():
+    x = fc.all_reduce(mine(), "sum", dist.group.WORLD)
+    y = fc.all_gather_tensor(mine(2), 0, dist.group.WORLD)
+    z = fc.reduce_scatter_tensor(mine(SIZE), "sum", 0, dist.group.WORLD)
+    same(x + 0, TOTAL)
+    same(y + 0, torch.arange(SIZE).repeat_interleave(2) + 1)
+    same(z + 0, TOTAL)
+
+
+@question
+def subgroup():
+    group = dist.new_group([0, 1])
+    x = mine()
+    if RANK < 2:
+        dist.all_reduce(x, group=group)
+        dist.destroy_process_group(group)
+        refused(lambda: group.allreduce([x]).wait(), "CCL communicator was aborted")
+    same(x, 3 if RANK < 2 else RANK + 1)
+
+
+@question
+def split():
+    group = dist.split_group(split_ranks=[list(ALL)])
+    x = mine()
+    dist.all_reduce(x, group=group)
+    same(x, TOTAL)
+
+
+@question
+def both_backends():
+    group = dist.new_group(backend=f"cpu:gloo,{DEVICE.type}:{BACKEND}")
+    x, y = mine(), torch.ones(3)
+    dist.all_reduce(x, group=group)
+    dist.all_reduce(y, group=group)
+    same(x, TOTAL)
+    same(y, SIZE)
+
+
+@question
+def gloo_with_cuda():
+    if NAME == "sim":  # torch has gloo for `cpu` and `cuda` only
+        refused(lambda: dist.new_group(backend="gloo"), "No backend type associated")
+        return
+    group = dist.new_group(backend="gloo")
+    x = mine()
+    dist.all_reduce(x, group=group)
+    same(x, TOTAL)
+
+
+@question
+def what_nccl_refuses():
+    on_cpu = "No backend type associated with device type cpu"
+    refused(lambda: dist.all_reduce(torch.ones(2)), on_cpu)
+    refused(lambda: dist.all_reduce(mine(dtype=torch.int16)), "type is not supported", TypeError)
+    refused(lambda: dist.all_reduce(mine(4, 4)[:, :2]), "Tensors must be contiguous")
+    refused(lambda: dist.all_reduce(mine(dtype=torch.int32), dist.ReduceOp.BOR), "ReduceOp.BOR")
+    refused(lambda: dist.group.WORLD.merge_remote_group(None, 2), "merge_remote_group")
+
+
+@question
+def cpu_tensors():
+    here, there = torch.ones(3), mine()
+    both = [mine() for _ in ALL]
+    mixed = [here, *both[1:]]
+    for call in (
+        lambda: dist.all_gather(mixed, there),
+        lambda: dist.all_gather(both, here),
+        lambda: dist.all_gather_into_tensor(torch.zeros(3 * SIZE), there),
+        lambda: dist.reduce_scatter(there, mixed),
+        lambda: dist.reduce_scatter_tensor(there, torch.zeros(3 * SIZE)),
+        lambda: dist.all_to_all(mixed, both),
+        lambda: dist.all_to_all_single(full(0, SIZE), torch.zeros(SIZE)),
+        lambda: dist.gather(here, both if RANK == 0 else None, 0),
+        lambda: dist.scatter(here, both if RANK == 0 else None, 0),
+    ):
+        try:
+            call()
+        except (RuntimeError, ValueError) as error:
+            words = str(error)
+            assert "and dense" in words or "No backend type associated" in words, words
+        else:
+            raise AssertionError("a CPU tensor was taken")
+
+
+@question
+def after_an_abort():
+    group = dist.new_group()
+    x = mine()
+    dist.all_reduce(x, group=group)
+    group.abort()
+    refused(lambda: dist.all_reduce(x, group=group), "CCL communicator was aborted")
+    same(x, TOTAL)
+
+
+@question
+def a_rank_without_a_gpu():
+    module = torch.get_device_module(DEVICE)
+    refused(lambda: module.set_device(3), "invalid device ordinal" if NAME == "cuda" else "sim:3")
+
+
+@question
+def other_numbers_of_elements():
+    room = full(0, 3 * SIZE + 1)
+    refused(lambda: dist.all_gather_into_tensor(room, mine()), "output tensor size")
+    refused(lambda: dist.reduce_scatter_tensor(full(0, 3), mine()), "input tensor must be")
+
+
+@question
+def its_names():
+    assert dist.get_backend() == BACKEND
+    if NAME == "cuda":
+        assert dist.is_nccl_available()
+        assert torch.cuda.nccl.version() >= (2, 20)
+
+
+@question
+def the_backend_itself():
+    x = mine()
+    dist.group.WORLD._get_backend(DEVICE).allreduce([x]).wait()
+    same(x, TOTAL)
+
+if __name__ == "__main__":
+    meet()
+    asked, chosen = answers(sys.argv[5:]), not sys.argv[5:] and SIZE == 2
+    caught = distributed_mutants.caught(QUESTIONS) if chosen else {}
+    print("found", json.dumps({"found": asked, "caught": caught}), flush=True)
+    dist.destroy_process_group()
