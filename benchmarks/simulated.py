@@ -1,4 +1,4 @@
-"""What a simulated GPU of PyTorch costs beside the CPU: operations, a step, loading, building.
+"""What a simulated GPU of PyTorch costs beside the CPU: operations, steps, loading, building.
 
 ``python benchmarks/simulated.py``, once for each name: ``sim``, and ``cuda`` on the CPU build. Both
 compute with the CPU's own kernels, so the ratio is what the simulation adds.
@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from measure import Row, compare
@@ -30,9 +31,10 @@ OPERATIONS = {
     "cat of two": "cat(({x}, {x}))",
     "relu": "relu({x})",
 }
-TINY_AT_MOST, STEP_AT_MOST = 2.5, 1.15
+TINY_AT_MOST, STEP_AT_MOST, DDP_AT_MOST = 2.5, 1.15, 1.3
 LOAD_AT_MOST_S, BUILD_AT_MOST_S = 0.3, 30.0
 STARTS = 7
+DDP_ROUNDS, DDP_STEPS = 25, 10
 
 
 def rows_of(name: str) -> Iterator[Row]:
@@ -65,6 +67,65 @@ def step_on(device: Any) -> Any:
     def step() -> None:
         optimizer.zero_grad()
         nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+
+    return step
+
+
+def ddp_row(name: str) -> Row:
+    """A step of DDP with two processes, which measure both in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, __file__, name, (Path(folder) / "store").as_uri()]
+        second = subprocess.Popen([*words, "1"], env=environment(settings(name)))
+        try:
+            ours, theirs = json.loads(run([*words, "0"], settings(name)))
+            second.wait()
+        finally:
+            second.kill()
+    ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+    took = statistics.median(ours), statistics.median(theirs)
+    return Row(name, "a step of DDP, 0.5 M, 2 processes", "DDP on the CPU, gloo", *took, ratio,
+               DDP_AT_MOST)  # fmt: skip
+
+
+def ddp_times(store: str, rank: int) -> tuple[list[float], list[float]]:
+    """Seconds of a step on simulated GPUs, and on the CPU, in each round."""
+    device = unidev.gpu(rank).native
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)
+    engine = dist.get_default_backend_for_device(device)
+    dist.init_process_group(
+        f"cpu:gloo,{device.type}:{engine}", init_method=store, rank=rank, world_size=2
+    )
+    steps = [ddp_step(device), ddp_step(torch.device("cpu"))]
+    took: tuple[list[float], list[float]] = ([], [])
+    for number in range(DDP_ROUNDS + 2):
+        for step, seconds in zip(steps, took, strict=True):
+            began = time.perf_counter()
+            for _ in range(DDP_STEPS):
+                step()
+            if number >= 2:  # the first ones make connections and buckets
+                seconds.append((time.perf_counter() - began) / DDP_STEPS)
+    dist.destroy_process_group()
+    return took
+
+
+def ddp_step(device: Any) -> Any:
+    """One step of SGD of an MLP with 0.5 million parameters at batch 64, by DDP."""
+    import torch
+    from torch import nn
+
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 256), nn.Linear(256, 10))
+    wrapped = nn.parallel.DistributedDataParallel(net.to(device))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    x, y = torch.randn(64, 784).to(device), torch.randint(0, 10, (64,)).to(device)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(wrapped(x), y).backward()
         optimizer.step()
 
     return step
@@ -105,15 +166,24 @@ def seconds(program: str, variables: dict[str, str]) -> float:
 
 def run(command: list[str], variables: dict[str, str]) -> str:
     """The output of a command without this process's own settings."""
-    inherited = {key: value for key, value in os.environ.items() if "UNIDEV_SIM" not in key}
-    environment = {**inherited, "UNIDEV_BACKEND": "torch", **variables}
     return subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, text=True, check=True
+        command, env=environment(variables), stdout=subprocess.PIPE, text=True, check=True
     ).stdout
+
+
+def environment(variables: dict[str, str]) -> dict[str, str]:
+    """This process's, without its own simulated devices."""
+    inherited = {key: value for key, value in os.environ.items() if "UNIDEV_SIM" not in key}
+    return {**inherited, "UNIDEV_BACKEND": "torch", **variables}
 
 
 def main() -> None:
     """Measure both names, each in processes of its own, and print a table."""
+    if len(sys.argv) > 2:
+        took = ddp_times(sys.argv[2], int(sys.argv[3]))
+        if sys.argv[3] == "0":
+            print(json.dumps(took))
+        return
     if len(sys.argv) > 1:
         for row in rows_of(sys.argv[1]):
             print(json.dumps(row), flush=True)
@@ -123,6 +193,7 @@ def main() -> None:
         rows += starts_of(name)
         lines = run([sys.executable, __file__, name], settings(name)).splitlines()
         rows += [Row(*json.loads(line)) for line in lines]
+        rows.append(ddp_row(name))
     print_table(rows)
 
 

@@ -50,7 +50,9 @@ def _reordered(method, given):
             host.copy_(host.view(SIZE, -1).flip(0).view(-1))
     else:
         given = [
-            [each[::-1] for each in lists] if isinstance(lists, list) and _is_nested(lists) else lists
+            [each[::-1] for each in lists]
+            if isinstance(lists, list) and _is_nested(lists)
+            else lists
             for lists in given
         ]
     return given

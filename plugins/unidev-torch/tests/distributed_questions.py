@@ -364,6 +364,7 @@ def the_backend_itself():
     dist.group.WORLD._get_backend(DEVICE).allreduce([x]).wait()
     same(x, TOTAL)
 
+
 if __name__ == "__main__":
     meet()
     asked, chosen = answers(sys.argv[5:]), not sys.argv[5:] and SIZE == 2

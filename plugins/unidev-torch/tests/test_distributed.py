@@ -159,3 +159,55 @@ except NotImplementedError as error:
     output, errors = child.communicate(timeout=300)
     assert output.splitlines()[:2] == ["[]", "[]"], output + errors[-2000:]
     assert "c10d::gather_everything_" in output
+
+
+BOTH_WAYS = """
+import unidev
+
+import torch
+from torch import nn
+
+
+def train():
+    group = unidev.group()
+    torch.manual_seed(7)
+    x, y = (each.chunk(2)[group.rank].to(group.device.native)
+            for each in (torch.randn(8, 6), torch.randn(8, 3)))
+
+    def net():
+        torch.manual_seed(group.rank)  # all begin with the weights of rank 0
+        made = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 3))
+        return unidev.place(made, group.device)
+
+    def loss(model, x, y):
+        return (model(x) - y).pow(2).mean()
+
+    ours, theirs = unidev.DataParallel(net()), nn.parallel.DistributedDataParallel(net())
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1)
+    for _ in range(5):
+        gradients = unidev.value_and_grad(loss)(ours, x, y)[1]
+        unidev.sgd(ours, gradients, lr=0.1)
+        optimizer.zero_grad()
+        loss(theirs, x, y).backward()
+        optimizer.step()
+    pairs = zip(ours.model.parameters(), theirs.parameters(), strict=True)
+    assert max((a - b).abs().max().item() for a, b in pairs) <= 1e-6
+    print(torch.distributed.get_backend_config())
+
+
+if __name__ == "__main__":
+    unidev.run(train, workers=2, gpus_per_worker=1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("variables", "engines"),
+    [({}, "cpu:gloo,sim:simccl"), ({"UNIDEV_SIMULATE_AS": "cuda"}, "cpu:gloo,cuda:nccl")],
+)
+def test_data_parallel_and_ddp_train_to_the_same_parameters(
+    variables: dict[str, str], engines: str, tmp_path: Path
+) -> None:
+    (tmp_path / "program.py").write_text(BOTH_WAYS)
+    words = {"UNIDEV_BACKEND": "torch", **variables, "UNIDEV_SIMULATE": "2"}
+    output, errors = _started([str(tmp_path / "program.py")], **words).communicate(timeout=300)
+    assert output.count(engines) == 2, errors[-4000:]

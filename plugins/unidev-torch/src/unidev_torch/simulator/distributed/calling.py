@@ -7,10 +7,12 @@ elements, gloo shapes and dtypes.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C import _distributed_c10d
+from torch.utils._python_dispatch import _disable_current_modes
 
 from unidev_torch.simulator.distributed import checks, names
 from unidev_torch.simulator.distributed.backend import ProcessGroupNCCL
@@ -46,13 +48,17 @@ def begin(
         backend.check_usable()
         backend.calls += 1
         call.number = backend.calls
-    elif group.name() == names.current().kind.lower():  # shut down: of its backend gloo's part is left
+    elif (
+        group.name() == names.current().kind.lower()
+    ):  # shut down: of its backend gloo's part is left
         raise checks.aborted(group.rank())
     checks.check_tensors(tensors, is_nccl=is_nccl)
     if is_nccl:
         ranks = range(group.size()) if peer is None else (peer,)
         try:
-            backend.meet(tensors[0].device if tensors else torch.device(names.current().device), ranks)
+            backend.meet(
+                tensors[0].device if tensors else torch.device(names.current().device), ranks
+            )
         except RuntimeError as error:
             raise call.failure(error) from error
     return call
@@ -67,7 +73,8 @@ def row_of(tensor: torch.Tensor) -> torch.Tensor:
 
 def on_host(tensor: torch.Tensor) -> torch.Tensor:
     """The elements of ``tensor``, copied to host memory."""
-    return row_of(tensor).cpu()
+    with _unseen():
+        return row_of(tensor).cpu()
 
 
 def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
@@ -83,8 +90,18 @@ def room_for(tensor: torch.Tensor, numel: int | None = None) -> torch.Tensor:
 
 def fill(tensor: torch.Tensor, host: torch.Tensor) -> None:
     """Copy bytes, or elements, to the GPU."""
-    flat = row_of(tensor)
-    flat.copy_(host if host.dtype is flat.dtype else host.view(flat.dtype))
+    with _unseen():
+        flat = row_of(tensor)
+        flat.copy_(host if host.dtype is flat.dtype else host.view(flat.dtype))
+
+
+def _unseen() -> ExitStack:
+    """Hide copies that no GPU makes from the program's modes, such as a trace of its transfers."""
+    stack = ExitStack()
+    stack.enter_context(torch._C.DisableTorchFunction())
+    if torch._C._len_torch_dispatch_stack():
+        stack.enter_context(_disable_current_modes())
+    return stack
 
 
 def parts_of(host: torch.Tensor, sizes: list[int]) -> Tensors:

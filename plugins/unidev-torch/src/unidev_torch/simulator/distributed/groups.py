@@ -123,7 +123,9 @@ def split_group(  # noqa: PLR0913, PLR0917  torch's arguments
 
 def merge_remote_group(group: Any, backend: ProcessGroupNCCL, *_: Any, **__: Any) -> Any:  # noqa: ARG001
     """Refuses: torch's C++ would merge the part of the backend that is gloo's."""
-    refusing("merge_remote_group", "gloo, which exchanges their tensors, merges no groups of GPUs")()
+    refusing(
+        "merge_remote_group", "gloo, which exchanges their tensors, merges no groups of GPUs"
+    )()
 
 
 def _enable_collectives_timing(group: Any, backend: ProcessGroupNCCL) -> None:

@@ -239,7 +239,9 @@ def barrier(
     timeout: int = -1,
 ) -> Any:  # fmt: skip
     if device_ids:
-        tensor = torch.empty(1, dtype=torch.uint8, device=torch.device(names.current().device, device_ids[0]))
+        tensor = torch.empty(
+            1, dtype=torch.uint8, device=torch.device(names.current().device, device_ids[0])
+        )
     call = begin("BARRIER", group, [], [tensor], is_async=is_async, timeout=timeout)
     options = call.options(c10d.BarrierOptions)
     return call.run(lambda: [call.backend_call("barrier", options)], lambda: None).boxed()
