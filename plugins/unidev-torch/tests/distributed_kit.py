@@ -4,7 +4,7 @@ Each gives tensors of its own GPU. Questions compare only after their last excha
 stay in step.
 """
 
-# ruff: noqa: E402, PT017, I001  torch after the simulator
+# ruff: noqa: E402, PT017  torch after the simulator
 from __future__ import annotations
 
 import sys

@@ -320,7 +320,7 @@ def cpu_tensors():
     ):
         try:
             call()
-        except (RuntimeError, ValueError) as error:
+        except (RuntimeError, ValueError) as error:  # noqa: PERF203
             words = str(error)
             assert "and dense" in words or "No backend type associated" in words, words
         else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from engine_checks import after_a_death, check_engine, check_run, not_carried
 
 if TYPE_CHECKING:

@@ -99,6 +99,7 @@ class Stream(torch.Stream):
     """A name: work is done when a call returns."""
 
     def __new__(cls, device: _Where = None, priority: int = 0) -> Stream:
+        """Make a stream of ``device``, by default the current one."""
         where = torch.device("sim", _index(device))
         return super().__new__(cls, device=where, priority=priority)  # type: ignore[no-any-return]
 
@@ -107,6 +108,7 @@ class Event(torch.Event):
     """A moment."""
 
     def __new__(cls, enable_timing: bool = False) -> Event:
+        """Make an event, with a time if ``enable_timing``."""
         return super().__new__(cls, device="sim", enable_timing=enable_timing)
 
 

@@ -36,7 +36,7 @@ def finish() -> None:
 
 
 def add_simccl() -> None:
-    """Give ``torch.distributed`` the backend ``simccl``, the default one of devices named ``sim``."""
+    """Give ``torch.distributed`` the backend ``simccl``, the default one of ``sim``."""
     import torch.distributed
 
     if not torch.distributed.is_available():

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch._C import _distributed_c10d
 
-from unidev_torch.simulator.distributed import checks, names
 from unidev_torch.simulator.cuda.refused import refusing
+from unidev_torch.simulator.distributed import checks, names
 
 c10d: Any = _distributed_c10d
 TIMEOUT = timedelta(minutes=10)
@@ -187,7 +187,7 @@ class ProcessGroupNCCL(c10d.ProcessGroupGloo):  # type: ignore[misc]
 
 
 def made_for(given: Any, options: Any) -> ProcessGroupNCCL:
-    """The backend that ``init_process_group`` asks for, with torch's ``DistributedBackendOptions``."""
+    """Make the backend for ``init_process_group``, which gives its own options."""
     chosen = options if isinstance(options, Options) else Options()
     chosen._timeout = given.timeout
     chosen.global_ranks_in_group = list(given.global_ranks_in_group)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C import _distributed_c10d
 
+from unidev_torch.simulator.cuda.refused import refusing
 from unidev_torch.simulator.distributed import names
 from unidev_torch.simulator.distributed.backend import Options, ProcessGroupNCCL
 from unidev_torch.simulator.distributed.works import Call, Transfers, done
-from unidev_torch.simulator.cuda.refused import refusing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -60,7 +60,8 @@ class Call:
         if timeout < 0:
             timeout = round(self.backend.options._timeout.total_seconds() * 1000)
         return (
-            f"Work{names.current().title}(SeqNum={self.number}, OpType={self.name}, NumelIn={self.numel_in}, "
+            f"Work{names.current().title}(SeqNum={self.number}, OpType={self.name}, "
+            f"NumelIn={self.numel_in}, "
             f"NumelOut={sum(t.numel() for t in self.tensors)}, Timeout(ms)={timeout})"
         )
 
