@@ -101,7 +101,7 @@ class Stream(torch.Stream):
     def __new__(cls, device: _Where = None, priority: int = 0) -> Stream:
         """Make a stream of ``device``, by default the current one."""
         where = torch.device("sim", _index(device))
-        return super().__new__(cls, device=where, priority=priority)  # type: ignore[no-any-return]
+        return super().__new__(cls, device=where, priority=priority)
 
 
 class Event(torch.Event):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -57,5 +58,5 @@ def identity_of(device: torch.device) -> str:
     index = index_of(device)
     if _current is SIM:
         return f"{socket.gethostname()} sim:{index} {index:x}"
-    found = torch.cuda.get_device_properties(index)
+    found: Any = torch.cuda.get_device_properties(index)
     return f"{socket.gethostname()} {found.uuid} {found.pci_bus_id:x}"
