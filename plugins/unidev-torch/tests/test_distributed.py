@@ -211,3 +211,73 @@ def test_data_parallel_and_ddp_train_to_the_same_parameters(
     words = {"UNIDEV_BACKEND": "torch", **variables, "UNIDEV_SIMULATE": "2"}
     output, errors = _started([str(tmp_path / "program.py")], **words).communicate(timeout=300)
     assert output.count(engines) == 2, errors[-4000:]
+
+
+ENDED = """
+import sys
+from datetime import timedelta
+
+import unidev
+
+import torch
+import torch.distributed as dist
+
+rank, store, engine = int(sys.argv[1]), *sys.argv[2:]
+device = unidev.gpu(rank).native
+for number in range(25):
+    dist.init_process_group(engine, init_method=f"{store}{number}", rank=rank, world_size=2,
+                            timeout=timedelta(seconds=60))
+    works = [dist.all_reduce(torch.ones(200_000, device=device), async_op=True) for _ in range(3)]
+    while works:
+        works.pop().wait()
+    dist.destroy_process_group()
+print("ended")
+"""
+
+
+@pytest.mark.parametrize(("name", "engine"), [("cuda", "nccl"), ("sim", "simccl")])
+def test_a_group_may_end_as_soon_as_its_last_collective_has(
+    name: str, engine: str, tmp_path: Path
+) -> None:
+    named = {"UNIDEV_SIMULATE_AS": name} if name == "cuda" else {}
+    words = {"UNIDEV_BACKEND": "torch", **named, "UNIDEV_SIMULATE": "2"}
+    store = (tmp_path / "store").as_uri()
+    ranks = [_started(["-c", ENDED, str(rank), store, engine], **words) for rank in range(2)]
+    for each in ranks:
+        output, errors = each.communicate(timeout=300)
+        assert output == "ended\n", errors[-4000:]
+
+
+TRACED = """
+import sys
+
+import unidev
+
+import torch
+import torch.distributed as dist
+
+unidev.gpu(0)
+device, engine = sys.argv[2:]
+dist.init_process_group(engine, init_method=sys.argv[1], rank=0, world_size=1)
+net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(30, 30).to(device))
+with unidev.trace_transfers() as trace:
+    net(torch.ones(8, 30, device=device)).sum().backward()
+    x = torch.ones(2).to(device)
+    dist.all_reduce(x)
+    dist.all_reduce(x, async_op=True).wait()
+print("moved", [each.nbytes for each in trace.transfers])
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.parametrize(("name", "engine"), [("cuda", "nccl"), ("sim", "simccl")])
+def test_a_trace_has_the_programs_transfers_and_none_of_the_exchange(
+    name: str, engine: str, tmp_path: Path
+) -> None:
+    named = {"UNIDEV_SIMULATE_AS": name} if name == "cuda" else {}
+    child = _started(
+        ["-c", TRACED, (tmp_path / "store").as_uri(), f"{name}:0", engine],
+        **{"UNIDEV_BACKEND": "torch", **named, "UNIDEV_SIMULATE": "1"},
+    )
+    output, errors = child.communicate(timeout=300)
+    assert output == "moved [8]\n", errors[-4000:]

@@ -7,12 +7,10 @@ elements, gloo shapes and dtypes.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C import _distributed_c10d
-from torch.utils._python_dispatch import _disable_current_modes
 
 from unidev_torch.simulator.distributed import checks, names
 from unidev_torch.simulator.distributed.backend import ProcessGroupNCCL
@@ -73,8 +71,7 @@ def row_of(tensor: torch.Tensor) -> torch.Tensor:
 
 def on_host(tensor: torch.Tensor) -> torch.Tensor:
     """The elements of ``tensor``, copied to host memory."""
-    with _unseen():
-        return row_of(tensor).cpu()
+    return row_of(tensor).cpu()
 
 
 def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
@@ -90,18 +87,8 @@ def room_for(tensor: torch.Tensor, numel: int | None = None) -> torch.Tensor:
 
 def fill(tensor: torch.Tensor, host: torch.Tensor) -> None:
     """Copy bytes, or elements, to the GPU."""
-    with _unseen():
-        flat = row_of(tensor)
-        flat.copy_(host if host.dtype is flat.dtype else host.view(flat.dtype))
-
-
-def _unseen() -> ExitStack:
-    """Hide copies that no GPU makes from the program's modes, such as a trace of its transfers."""
-    stack = ExitStack()
-    stack.enter_context(torch._C.DisableTorchFunction())
-    if torch._C._len_torch_dispatch_stack():
-        stack.enter_context(_disable_current_modes())
-    return stack
+    flat = row_of(tensor)
+    flat.copy_(host if host.dtype is flat.dtype else host.view(flat.dtype))
 
 
 def parts_of(host: torch.Tensor, sizes: list[int]) -> Tensors:

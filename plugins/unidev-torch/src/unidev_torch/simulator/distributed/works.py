@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
+import weakref
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +40,14 @@ class Call:
     begun: float = field(default_factory=time.monotonic)
     number: int = 0
 
+    def __post_init__(self) -> None:
+        """Keep what an error says of the backend, which may end before the call does."""
+        self._rank = self.backend.rank()
+        if self.is_nccl and self.timeout_ms < 0:
+            self._limit_ms = round(self.backend.options._timeout.total_seconds() * 1000)
+        else:
+            self._limit_ms = self.timeout_ms
+
     def backend_call(self, method: str, *given: Any) -> Any:
         """A work of gloo's, on host memory."""
         kind = c10d.ProcessGroupGloo if self.is_nccl else type(self.backend)
@@ -56,21 +66,19 @@ class Call:
 
     def described(self) -> str:
         """As NCCL's watchdog names it."""
-        timeout = self.timeout_ms
-        if timeout < 0:
-            timeout = round(self.backend.options._timeout.total_seconds() * 1000)
         return (
             f"Work{names.current().title}(SeqNum={self.number}, OpType={self.name}, "
             f"NumelIn={self.numel_in}, "
-            f"NumelOut={sum(t.numel() for t in self.tensors)}, Timeout(ms)={timeout})"
+            f"NumelOut={sum(t.numel() for t in self.tensors)}, Timeout(ms)={self._limit_ms})"
         )
 
     def failure(self, error: BaseException) -> BaseException:
         """What gloo raised, as NCCL reports it; gloo's own groups report it themselves."""
         if not self.is_nccl or isinstance(error, checks.DistBackendError):
             return error
-        rank, text = self.backend.rank(), str(error)
-        self.backend.has_failed = True  # NCCL's communicator is aborted, too
+        rank, text = self._rank, str(error)
+        with suppress(ReferenceError):  # its backend has ended
+            self.backend.has_failed = True  # NCCL's communicator is aborted, too
         if "imed out" in text or "imeout" in text:
             elapsed = round((time.monotonic() - self.begun) * 1000)
             return checks.DistBackendError(
@@ -94,6 +102,9 @@ class Call:
                 return done(list(self.tensors))
         except RuntimeError as error:
             raise self.failure(error) from error
+        # What follows runs in a thread of gloo's, which must not be the last to hold the backend:
+        # its end joins that thread, and the process aborts ("Resource deadlock avoided", 2.13).
+        self.backend = weakref.proxy(self.backend)
         futures = [work.get_future() for work in works]
 
         def finish(_: Any) -> list[torch.Tensor]:
