@@ -243,9 +243,13 @@ def test_a_group_may_end_as_soon_as_its_last_collective_has(
     words = {"UNIDEV_BACKEND": "torch", **named, "UNIDEV_SIMULATE": "2"}
     store = (tmp_path / "store").as_uri()
     ranks = [_started(["-c", ENDED, str(rank), store, engine], **words) for rank in range(2)]
-    for each in ranks:
-        output, errors = each.communicate(timeout=300)
-        assert output == "ended\n", errors[-4000:]
+    try:
+        for each in ranks:
+            output, errors = each.communicate(timeout=120)
+            assert output == "ended\n", errors[-4000:]
+    finally:
+        for each in ranks:
+            each.kill()  # one that waits for a rank that has aborted
 
 
 TRACED = """
