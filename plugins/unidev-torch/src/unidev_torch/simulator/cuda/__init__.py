@@ -94,7 +94,8 @@ def _patch(name: str, module: Any) -> None:
 
 
 def _finish(torch: Any) -> None:
-    from unidev_torch.simulator.cuda import nccl, patches
+    from unidev_torch.simulator.cuda import batch_norm, nccl, patches
 
     patches.apply(torch)
+    batch_norm.register()
     nccl.finish()
