@@ -60,7 +60,9 @@ def _options(suites: dict[str, Suite]) -> argparse.ArgumentParser:
     )
     parser.add_argument("suite", nargs="?", choices=[*suites], metavar="SUITE")
     parser.add_argument("--table", action="store_true", help="print the results of all suites")
-    parser.add_argument("--checkout", type=Path, metavar="FOLDER", help="what the suite is run from")
+    parser.add_argument(
+        "--checkout", type=Path, metavar="FOLDER", help="what the suite is run from"
+    )
     parser.add_argument(
         "--folder", type=Path, default=_cache(), help="for environments and sources (%(default)s)"
     )

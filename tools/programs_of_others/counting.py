@@ -21,7 +21,7 @@ CRASHES = re.compile(
 """What reports of a test say where a process that it started has crashed."""
 ORDER = ("skipped", "passed", "failed")
 """From the best to the worst, of what one test's elements say."""
-OUTSIDE = ("network", "card")
+OUTSIDE = ("network", "card", "files")
 """Kinds of failure that say nothing of the simulator."""
 
 
@@ -106,7 +106,9 @@ def judge(suite: Suite, with_gpus: Run, without: Run) -> Verdict:
         counted.append(counts or Counts(0, (), 0))
     found, before = counted
     if found.collected < before.collected:
-        complaints.append(f"collected {found.collected} tests, {before.collected} without simulation")
+        complaints.append(
+            f"collected {found.collected} tests, {before.collected} without simulation"
+        )
     if not found.collected:
         complaints.append("collected no tests")
     failures = tuple(

@@ -1,4 +1,4 @@
-"""A suite's environment: its source, a virtual environment with what it needs, and its variables."""
+"""A suite's source, a virtual environment with what it needs, and the variables for its run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TORCH = "torch==2.13.0"
 TOOLS = ("hatchling>=1.25", "editables", "pytest>=8", "pytest-timeout>=2.3")
 
 MEMORY = ("--memory", "4GiB")
-"""Of each GPU. Accelerate fills 90 % of what is free, which without a limit is the host's memory."""
+"""Of each GPU. Accelerate's tests fill 90 % of the free memory: without a limit, of the host's."""
 
 
 class Refusal(Exception):  # noqa: N818  not an error of the program, but of what it was given
@@ -111,7 +111,7 @@ class Environment:
 
     def _install(self) -> None:
         stamp = self.folder / "installed.txt"
-        wanted = [TORCH, *TOOLS, *self.suite.requires]
+        wanted = [str(ROOT), TORCH, *TOOLS, *self.suite.requires]
         if self.suite.sdist:
             wanted.append(self.suite.sdist)
         if stamp.is_file() and stamp.read_text() == "\n".join(wanted):
@@ -119,7 +119,7 @@ class Environment:
         shutil.rmtree(self._venv, ignore_errors=True)
         self._do([sys.executable, "-m", "venv", str(self._venv)], "making the environment")
         pip = [str(self._venv / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-        self._do([*pip, *wanted], f"installing {len(wanted)} packages and what they need")
+        self._do([*pip, *wanted[1:]], f"installing {len(wanted) - 1} packages and what they need")
         trees = ["-e", str(ROOT), "-e", str(ROOT / "plugins" / "unidev-torch")]
         self._do([*pip, "--no-build-isolation", *trees], "installing unidev from this tree")
         stamp.write_text("\n".join(wanted))
@@ -140,12 +140,16 @@ def _checked(suite: Suite, checkout: Path | None) -> Path | None:
             )
         return None
     if not (suite.checkout or suite.sdist):
-        raise Refusal(f"{suite.name} needs no checkout: its tests come with torch or with this tool")
+        raise Refusal(
+            f"{suite.name} needs no checkout: its tests come with torch or with this tool"
+        )
     if not checkout.is_dir():
         raise Refusal(f"{checkout} is not a folder")
     if not any(checkout.iterdir()):
         raise Refusal(f"{checkout} is empty")
     mark = suite.checkout or suite.tests[0]
     if not (checkout / mark).exists():
-        raise Refusal(f"{checkout} has no {mark}: not a checkout of {suite.checkout_of or suite.name}")
+        raise Refusal(
+            f"{checkout} has no {mark}: not a checkout of {suite.checkout_of or suite.name}"
+        )
     return checkout.resolve()

@@ -75,11 +75,13 @@ def _counts(counts: Counts) -> dict[str, int]:
 
 
 def _reasons(name: str, entry: dict[str, Any]) -> list[str]:
-    """A line for each reason, with the number of tests that fail for it, and for what is left out."""
+    """A line for each reason: of failures, with their number, and of what is left out."""
     numbers: dict[tuple[str, str], int] = {}
     for each in entry["failures"]:
         key = (each["whose"] or "unexplained", each["why"] or each["test"])
         numbers[key] = numbers.get(key, 0) + 1
-    lines = [f"- {name}, {number} failed, {whose}: {why}" for (whose, why), number in numbers.items()]
+    lines = [
+        f"- {name}, {number} failed, {whose}: {why}" for (whose, why), number in numbers.items()
+    ]
     lines += [f"- {name}, left out, {each['whose']}: {each['why']}" for each in entry["left_out"]]
     return lines

@@ -59,7 +59,7 @@ def run_pytest(environment: Environment, *, simulated: bool, extra: list[str]) -
     return Run(ended, junit, log)
 
 
-def run_in_group(
+def run_in_group(  # noqa: PLR0913  each has its name
     command: list[str],
     *,
     log: Path,

@@ -1,15 +1,17 @@
 """d2l's two chapters on several GPUs, from its text: the losses of two devices equal one device's.
 
 The chapters' code is run as it is. Only the data set, which is downloaded, is replaced by drawn
-images of its shape; torchvision, which only the data set needs and whose wheel on PyPI is for
-PyTorch with CUDA, by an empty module. The halves of a batch are alike: batch normalization, which each replica
-computes from its own half, then has one device's statistics. In float64: with float32, the order of sums grows within a few
-steps of the chapter's learning rate to more than is compared.
+images of its shape, and torchvision, which only the data set needs and whose wheel on PyPI is for
+PyTorch with CUDA, by an empty module. The halves of a batch are alike: batch normalization, which
+each replica computes from its own half, then has one device's statistics. In float64: in float32
+the differences from another order of sums grow, within a few steps at the chapter's learning rate,
+to more than is compared.
 """
 
 from __future__ import annotations
 
 import copy
+import importlib
 import os
 import re
 import sys
@@ -46,7 +48,7 @@ def _chapter(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setenv("MPLBACKEND", "agg")
     vision = Mock(__spec__=ModuleSpec("torchvision", None))
     monkeypatch.setitem(sys.modules, "torchvision", vision)
-    from d2l import torch as d2l
+    d2l = importlib.import_module("d2l.torch")
 
     monkeypatch.setattr(d2l, "load_data_fashion_mnist", _drawn)
     text = (CHAPTERS / name).read_text(encoding="utf-8")
@@ -70,7 +72,7 @@ class Losses:
             if isinstance(module, nn.CrossEntropyLoss):
                 self.found.append(output.detach().sum().item())
 
-        self._hook = register_module_forward_hook(note)  # type: ignore[arg-type]
+        self._hook = register_module_forward_hook(note)
         return self.found
 
     def __exit__(self, *_: object) -> None:

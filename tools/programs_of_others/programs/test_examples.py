@@ -25,7 +25,14 @@ SMALL = (
 PROGRAMS = {
     "ddp": ("ddp", *TORCHRUN, "2", "example.py"),
     "ddp_series_spawn": ("ddp-tutorial-series", "multigpu.py", "2", "1"),
-    "ddp_series_torchrun": ("ddp-tutorial-series", *TORCHRUN, "2", "multigpu_torchrun.py", "2", "1"),
+    "ddp_series_torchrun": (
+        "ddp-tutorial-series",
+        *TORCHRUN,
+        "2",
+        "multigpu_torchrun.py",
+        "2",
+        "1",
+    ),
     "ddp_series_multinode": ("ddp-tutorial-series", *TORCHRUN, "2", "multinode.py", "2", "1"),
     "fsdp2": ("FSDP2", *TORCHRUN, "2", "example.py"),
     "fsdp2_prefetching": ("FSDP2", *TORCHRUN, "2", "example.py", "--explicit-prefetching"),
