@@ -11,12 +11,12 @@ import torch
 
 accelerate = pytest.importorskip("accelerate")
 SCRIPTS = Path(accelerate.__file__).parent / "test_utils" / "scripts"
+# Without test_notebook.py, which launches itself: the suite `accelerate` runs it.
 NAMES = [
     "test_cli.py",
     "test_ddp_comm_hook.py",
     "test_distributed_data_loop.py",
     "test_merge_weights.py",
-    "test_notebook.py",
     "test_ops.py",
     "test_script.py",
     "test_sync.py",
