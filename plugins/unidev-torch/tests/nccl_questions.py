@@ -417,6 +417,7 @@ def ddp_no_sync_and_hooks():
         trained(hooked)
         for each, expected in zip(hooked.parameters(), alone(), strict=True):
             assert torch.allclose(each.grad.cpu(), expected, rtol=2e-2, atol=2e-2)
+    refused(lambda: hooked.register_comm_hook(None, {}), "must be callable", TypeError)
 
 
 @question

@@ -40,7 +40,8 @@ def _let_hooks_send_bfloat16(torch: Any) -> None:
     compressing = {"bf16_compress_hook", "bf16_compress_wrapper_hook"}
 
     def _check_comm_hook(self: Any, hook: Any) -> Any:
-        if hook.__name__ not in compressing or not torch.distributed.is_nccl_available():
+        name = getattr(hook, "__name__", None)  # a hook that is no function is refused by torch
+        if name not in compressing or not torch.distributed.is_nccl_available():
             return check(self, hook)
 
         @functools.wraps(hook)
