@@ -67,7 +67,11 @@ class Environment:
         }
         # A setting of the caller's own would give simulated GPUs to the run without them.
         kept = {name: value for name, value in os.environ.items() if "UNIDEV_SIM" not in name}
-        return {**kept, **fixed, **self.suite.variables}
+        own = {
+            name: value.replace("{source}", str(self.source))
+            for name, value in self.suite.variables.items()
+        }
+        return {**kept, **fixed, **own}
 
     def command(self, *, simulated: bool) -> list[str]:
         """What starts Python in this environment, with two simulated GPUs or with none."""
