@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from programs_of_others.counting import judge, read_junit
-from programs_of_others.environment import Environment, Refusal
+from programs_of_others.environment import Environment
 from programs_of_others.results import Results
-from programs_of_others.running import Run, run_in_group
+from programs_of_others.running import Refusal, Run, run_in_group
 from programs_of_others.suites import Reason, Suite, read_suites
 
 TOOL = Path(__file__).parents[2] / "tools" / "programs_of_others"

@@ -21,9 +21,9 @@ if not __package__:  # Python puts the folder that it runs on the path, not the 
     sys.path[0] = str(Path(__file__).parents[1])
 
 from programs_of_others.counting import judge
-from programs_of_others.environment import Environment, Refusal
+from programs_of_others.environment import Environment
 from programs_of_others.results import Results
-from programs_of_others.running import run_pytest
+from programs_of_others.running import Refusal, run_pytest
 from programs_of_others.suites import Suite, read_suites
 
 HERE = Path(__file__).parent
@@ -67,6 +67,9 @@ def _options(suites: dict[str, Suite]) -> argparse.ArgumentParser:
         "--folder", type=Path, default=_cache(), help="for environments and sources (%(default)s)"
     )
     parser.add_argument("--results", type=Path, default=HERE / "results.json", metavar="FILE")
+    parser.add_argument(
+        "--recount", action="store_true", help="judge the last run by the reasons of now"
+    )
     parser.add_argument("--only", metavar="EXPRESSION", help="pytest's -k; the result is not kept")
     return parser
 
@@ -78,10 +81,11 @@ def _cache() -> Path:
 
 def _run(suite: Suite, asked: argparse.Namespace, results: Results) -> int:
     environment = Environment(suite, asked.folder.resolve(), asked.checkout)
-    environment.prepare()
+    if not asked.recount:
+        environment.prepare()
     extra = ["-k", asked.only] if asked.only else []
-    without = run_pytest(environment, simulated=False, extra=extra)
-    with_gpus = run_pytest(environment, simulated=True, extra=extra)
+    without = run_pytest(environment, simulated=False, kept=asked.recount, extra=extra)
+    with_gpus = run_pytest(environment, simulated=True, kept=asked.recount, extra=extra)
     verdict = judge(suite, with_gpus, without)
     print(verdict.as_text())
     if not asked.only:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from programs_of_others.running import run_in_group
+from programs_of_others.running import Refusal, run_in_group
 
 if TYPE_CHECKING:
     from programs_of_others.suites import Suite
@@ -21,10 +21,6 @@ TOOLS = ("hatchling>=1.25", "editables", "pytest>=8", "pytest-timeout>=2.3")
 
 MEMORY = ("--memory", "4GiB")
 """Of each GPU. Accelerate's tests fill 90 % of the free memory: without a limit, of the host's."""
-
-
-class Refusal(Exception):  # noqa: N818  not an error of the program, but of what it was given
-    """A sentence for whoever gave the command."""
 
 
 class Environment:

@@ -23,6 +23,10 @@ EVERY = 10.0
 """Seconds between two lines of progress."""
 
 
+class Refusal(Exception):  # noqa: N818  not an error of the program, but of what it was given
+    """A sentence for whoever gave the command."""
+
+
 @dataclass(frozen=True)
 class Run:
     """How pytest ended, and where it wrote its counts."""
@@ -32,11 +36,16 @@ class Run:
     log: Path
 
 
-def run_pytest(environment: Environment, *, simulated: bool, extra: list[str]) -> Run:
-    """The suite's tests, with two simulated GPUs or with none."""
+def run_pytest(environment: Environment, *, simulated: bool, kept: bool, extra: list[str]) -> Run:
+    """The suite's tests, with two simulated GPUs or with none; ``kept``: those of the last run."""
     suite = environment.suite
     name = "with" if simulated else "without"
     junit, log = environment.folder / f"{name}.xml", environment.folder / f"{name}.log"
+    ending = environment.folder / f"{name}.exit"
+    if kept:
+        if not ending.is_file():
+            raise Refusal(f"{environment.folder} has no run of {suite.name} to count")
+        return Run(int(ending.read_text()), junit, log)
     junit.unlink(missing_ok=True)  # that of an earlier run would be counted
     left_out = [f"--deselect-pattern={each.tests}" for each in suite.left_out]
     command = [
@@ -56,6 +65,7 @@ def run_pytest(environment: Environment, *, simulated: bool, extra: list[str]) -
         cwd=environment.source if environment.source.is_dir() else environment.folder,
         variables=variables,
     )
+    ending.write_text(str(ended))
     return Run(ended, junit, log)
 
 
