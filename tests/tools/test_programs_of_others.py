@@ -56,6 +56,7 @@ def test_a_run_with_reasons_for_its_failures_is_good(tmp_path: Path) -> None:
         (1, {"test_a": "", "test_b": "failure:no"}, "test_b: no reason"),
         (1, {"test_a": "", "test_odd": "failure:exit code: -11"}, "test_odd: a process ended"),
         (0, {"test_a": "", "test_b": "", "test_odd": "failure:died with SIGSEGV"}, "by a signal"),
+        (1, {"test_a": "", "test_odd": "failure:Expected exit code 0 but got -6"}, "by a signal"),
         (0, {}, "collected no tests"),
     ],
 )

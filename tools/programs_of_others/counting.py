@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from programs_of_others.suites import Reason, Suite
 
 CRASHES = re.compile(
-    r"SIG(?:SEGV|ABRT|BUS|FPE|ILL)\b|Segmentation fault|\bexit ?code:? -(?:4|6|7|8|11)\b",
+    r"SIG(?:SEGV|ABRT|BUS|FPE|ILL)\b|Segmentation fault"
+    r"|\b(?:exit ?code:?|but got) -(?:4|6|7|8|11)\b",
     re.IGNORECASE,
 )
 """What reports of a test say where a process that it started has crashed."""

@@ -78,11 +78,9 @@ class Environment:
         return [unidev, "simulate", "--as", "cuda", "--gpus", "2", *MEMORY, "--", python]
 
     def versions(self) -> dict[str, str]:
-        """The versions of torch and of what the suite requires."""
-        ask = "import importlib.metadata as m, sys; print(*map(m.version, sys.argv[1:]))"
-        names = ["torch", *([self.suite.sdist.partition("==")[0]] if self.suite.sdist else [])]
-        names += [each for each in self.suite.requires if each.isidentifier()][:1]
-        names = list(dict.fromkeys(names))
+        """The versions of torch and of the packages whose version the suite names."""
+        pinned = [each for each in (self.suite.sdist, *self.suite.requires) if "==" in each]
+        names = ["torch", *(each.partition("==")[0] for each in pinned)]
         found = subprocess.run(
             [*self.command(simulated=False), "-c", ask, *names],
             capture_output=True, text=True, check=True,

@@ -84,4 +84,4 @@ def _reasons(name: str, entry: dict[str, Any]) -> list[str]:
         f"- {name}, {number} failed, {whose}: {why}" for (whose, why), number in numbers.items()
     ]
     lines += [f"- {name}, left out, {each['whose']}: {each['why']}" for each in entry["left_out"]]
-    return lines
+    return list(dict.fromkeys(lines))
