@@ -356,6 +356,12 @@ def cuda_names(session: nox.Session) -> None:
     session.run("python", "tools/cuda_names.py", *session.posargs, env=IN_TESTS)
 
 
+@nox.session(default=False, venv_backend="none")
+def programs_of_others(session: nox.Session) -> None:
+    """Other people's test suites on two simulated GPUs: ``nox -s programs_of_others -- SUITE``."""
+    session.run("python", "tools/programs_of_others", *session.posargs)
+
+
 @nox.session(default=False, venv_backend=WITH_TORCH)
 def operators(session: nox.Session) -> None:
     """All operators of PyTorch on its simulated GPUs, under both names: two minutes."""

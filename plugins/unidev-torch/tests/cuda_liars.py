@@ -270,6 +270,12 @@ def autocast_does_nothing() -> None:
     set_in(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
 
 
+@caught_by("softmax_of_half_precision_is_computed_in_float32")
+def softmax_stays_in_half_precision() -> None:
+    own = nn.functional.softmax
+    set_in(nn.functional, "softmax", lambda x, dim: own(x, dim=dim).to(x.dtype))
+
+
 @caught_by("a_scaler_leaves_out_a_step_with_infinities")
 def a_scaler_always_steps() -> None:
     set_in(torch.amp.GradScaler, "step", lambda _, optimizer: optimizer.step())

@@ -169,6 +169,25 @@ def autocast_computes_in_half_precision() -> None:
 
 
 @question
+def softmax_of_half_precision_is_computed_in_float32() -> None:
+    for layer in (nn.functional.softmax, nn.functional.log_softmax):
+        plain = torch.tensor([[1.0, 2.0, 4.0]], requires_grad=True)
+        layer(plain, dim=1).square().sum().backward()
+        assert plain.grad is not None
+        for half in (torch.float16, torch.bfloat16):
+            x = plain.detach().to("cuda", half).requires_grad_()
+            with torch.autocast("cuda", dtype=half):
+                found = layer(x, dim=1)
+            found.square().sum().backward()
+            assert x.grad is not None
+            assert (found.dtype, x.grad.dtype) == (torch.float32, half)
+            assert torch.allclose(found.cpu(), layer(plain, dim=1))
+            assert torch.allclose(x.grad.cpu().float(), plain.grad, rtol=1e-2, atol=1e-3)
+        outside = layer(plain.detach().to("cuda", torch.float16), dim=1)
+        assert outside.dtype == torch.float16
+
+
+@question
 def a_scaler_leaves_out_a_step_with_infinities() -> None:
     weight = nn.Parameter(ones(2))
     optimizer = torch.optim.SGD([weight], lr=1.0)

@@ -236,6 +236,18 @@ def objects():
 
 
 @question
+def objects_with_a_log_of_them():
+    before = dist.get_debug_level()
+    dist.set_debug_level(dist.DebugLevel.DETAIL)
+    try:
+        found = [None] * SIZE
+        dist.all_gather_object(found, RANK)
+    finally:
+        dist.set_debug_level(before)
+    assert found == [*ALL]
+
+
+@question
 def barriers():
     dist.barrier()
     dist.barrier(device_ids=[RANK])

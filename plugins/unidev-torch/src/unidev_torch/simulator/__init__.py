@@ -92,11 +92,12 @@ def _start_sim(gpus: SimulatedGpus) -> None:
 
     from torch.utils import backend_registration
 
-    from unidev_torch.simulator import device_module, distributed
+    from unidev_torch.simulator import batch_norm, device_module, distributed
 
     backend_registration.rename_privateuse1_backend(DEVICE_TYPE)
     device_module.model = gpus.like
     torch._register_device_module(DEVICE_TYPE, device_module)  # type: ignore[no-untyped-call]
     backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
+    batch_norm.register("PrivateUse1")
     distributed.add_simccl()
     settle_at_exit(torch.ops.unidev_sim)

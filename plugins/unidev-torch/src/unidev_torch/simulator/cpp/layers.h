@@ -1,8 +1,8 @@
 // Operations that torch requires of accelerators, but without matching CPU kernels: LSTM and GRU
-// cells, after the formulas of torch's aten/src/ATen/native/RNN.cpp, and dropout.
+// cells, after the formulas of torch's aten/src/ATen/native/RNN.cpp, dropout, and softmax.
 #pragma once
 
-#include "tensors.h"
+#include "fallback.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
@@ -85,6 +85,27 @@ inline std::tuple<at::Tensor, at::Tensor> native_dropout(
   const at::Tensor mask =
       at::empty_like(input, input.options().dtype(c10::kBool)).bernoulli_(1 - rate);
   return {input * mask * scale, mask};
+}
+
+// softmax and log_softmax of half precision with dtype=float32, as in autocast: of a tensor on CUDA
+// torch asks the kernel to convert, too, which the CPU's refuses.
+inline void softmax(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  c10::IValue& is_converting = stack->back();
+  if (is_converting.toBool()) {
+    c10::IValue& input = *(stack->end() - 3);
+    input = input.toTensor().to(c10::kFloat);
+    is_converting = false;
+  }
+  fallback(op, stack);
+}
+
+inline void softmax_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  c10::IValue& dtype = stack->back();
+  const at::ScalarType wanted = dtype.toScalarType();
+  dtype = (stack->end() - 4)->toTensor().scalar_type();
+  fallback(op, stack);
+  c10::IValue& result = stack->back();
+  result = result.toTensor().to(wanted);
 }
 
 } // namespace unidev_sim

@@ -190,6 +190,13 @@ TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
   m.impl("histc", &unidev_sim::histc);
   m.impl("native_dropout", &unidev_sim::native_dropout);
 
+  for (const char* name : {"_softmax", "_log_softmax"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&unidev_sim::softmax>());
+  }
+  for (const char* name : {"_softmax_backward_data", "_log_softmax_backward_data"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&unidev_sim::softmax_backward>());
+  }
+
   m.impl("_thnn_fused_lstm_cell", &unidev_sim::lstm_cell);
   m.impl("_thnn_fused_lstm_cell_backward_impl", &unidev_sim::lstm_cell_backward);
   m.impl("_thnn_fused_gru_cell", &unidev_sim::gru_cell);

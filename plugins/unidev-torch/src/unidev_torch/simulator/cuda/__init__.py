@@ -94,8 +94,9 @@ def _patch(name: str, module: Any) -> None:
 
 
 def _finish(torch: Any) -> None:
-    from unidev_torch.simulator import distributed
+    from unidev_torch.simulator import batch_norm, distributed
     from unidev_torch.simulator.cuda import patches
 
     patches.apply(torch)
+    batch_norm.register("CUDA")
     distributed.finish()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from unidev_torch.simulator.cuda.devices import ops
@@ -27,7 +28,30 @@ def apply(torch: Any) -> None:
     # Layers ask it, and it would warn that PyTorch is to be rebuilt with cuDNN.
     torch.backends.cudnn.is_acceptable = lambda tensor: False  # noqa: ARG005
     torch.cuda._compile_kernel = refusing("NVRTC", "they run no kernels for CUDA")
+    _let_hooks_send_bfloat16(torch)
     torch.cuda.nccl.is_available = lambda tensors: False  # noqa: ARG005  comm.py has another way
+
+
+def _let_hooks_send_bfloat16(torch: Any) -> None:
+    # DDP asks torch.version.cuda, which stays None, whether NCCL can send what a hook compresses.
+    from torch.nn.parallel import DistributedDataParallel
+
+    check = DistributedDataParallel._check_comm_hook
+    compressing = {"bf16_compress_hook", "bf16_compress_wrapper_hook"}
+
+    def _check_comm_hook(self: Any, hook: Any) -> Any:
+        name = getattr(hook, "__name__", None)  # a hook that is no function is refused by torch
+        if name not in compressing or not torch.distributed.is_nccl_available():
+            return check(self, hook)
+
+        @functools.wraps(hook)
+        def by_another_name(*given: Any) -> Any:
+            return hook(*given)
+
+        by_another_name.__name__ = "hook"
+        return check(self, by_another_name)
+
+    DistributedDataParallel._check_comm_hook = _check_comm_hook
 
 
 def _patch_storages(torch: Any) -> None:

@@ -1,0 +1,1 @@
+"""Other people's test suites on simulated GPUs named ``cuda``."""
