@@ -29,8 +29,8 @@ _GREEDY = {
 def memory(case: Case) -> Iterator[Finding]:
     """A GPU's memory is nearly full; names the processes that use it."""
     for gpu in case.machine.gpus:
-        if gpu.used_bytes is None or not gpu.total_bytes:
-            continue
+        if gpu.used_bytes is None or not gpu.total_bytes or gpu.shares_host_memory:
+            continue  # what uses the host's memory is no process of the GPU's
         if gpu.total_bytes - gpu.used_bytes < _LEAST_FREE * gpu.total_bytes:
             yield _taken(case.machine, gpu)
 
