@@ -154,11 +154,10 @@ def _found(device: Device | None, backend: Backend | None) -> Found:
     driver = None if gpu is None else memory_of(gpu)
     if driver is not None:
         return Found(driver.free_bytes, driver.total_bytes, driver.holders)
+    fails: tuple[type[Exception], ...] = (UnsupportedOperation, *backend.framework_errors)
     try:
         memory = backend.memory(device)
-    except UnsupportedOperation:
-        return Found()
-    except backend.framework_errors:  # with no memory left, this may fail too
+    except fails:  # with no memory left, this may fail too
         return Found()
     return Found(memory.free_bytes, memory.total_bytes)
 
