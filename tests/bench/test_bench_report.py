@@ -360,3 +360,13 @@ def test_the_report_says_what_the_timings_depend_on() -> None:
 def test_a_machine_without_a_gpu_has_no_such_circumstances() -> None:
     given = replace(ONLY_CPU, settings={"TF32 in products": "off"})
     assert "TF32" not in to_text(given, [])
+
+
+def test_memory_that_a_gpu_shares_with_the_host_is_shown_as_that() -> None:
+    cpu, gpu = WITH_GPU.devices
+    own = replace(gpu, total_bytes=80 * 2**30)
+    shared = replace(own, is_memory_shared=True)
+    for each, said in ((own, "80 GiB)"), (shared, "80 GiB shared with the host)")):
+        given = replace(WITH_GPU, devices=(cpu, each))
+        assert f"({gpu.name}, {said}" in to_text(given, []).splitlines()[2]
+        assert from_document(json.loads(to_json(given, []))) == given

@@ -64,7 +64,7 @@ def test_the_numbers_in_each_frameworks_words_are_read(message: str, numbers: Nu
 
 def test_a_system_that_reports_no_memory_leaves_it_out(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
-    assert host_memory() == (None, None, ())
+    assert host_memory()[:3] == (None, None, ())
     with pytest.raises(unidev.OutOfDeviceMemoryError) as caught:
         unidev.zeros(2**50)
     assert "Requested: 4,194,304 GiB. Free tensors that are not needed" in str(caught.value)

@@ -6,18 +6,23 @@ import os
 import pickle
 import threading
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
+from made_cards import GPUS, Cuda, put_driver
 
 import unidev
 from unidev.calls import driver_memory
 from unidev.calls.driver_memory import DriverMemory, gpu_meant, memory_of
 from unidev.contract.backend import Memory
-from unidev.contract.device import Device
-from unidev.contract.installation import Build, Installation
+from unidev.contract.installation import Build
 from unidev.contract.memory import PeakCounter
-from unidev.hardware.facts import WORKS, Driver, Gpu, GpuProcess, MemoryHolder
+from unidev.hardware.facts import Driver, MemoryHolder
+from unidev.hardware.host_memory import free_and_total
 from unidev.registry.loading import load_backend
+
+if TYPE_CHECKING:
+    from unidev.contract.device import Device
 
 
 class Counter(PeakCounter):
@@ -143,13 +148,6 @@ def test_a_frameworks_own_lack_of_memory_inside_the_block_is_unidevs_error(count
 
 # -- the driver's count ----------------------------------------------------------------------------
 
-GPUS = (
-    Gpu("cuda", 0, "NVIDIA H200", "GPU-aaaa", used_bytes=600, total_bytes=1000,
-        processes=(GpuProcess(1, "small", 100), GpuProcess(2), GpuProcess(3, "big", 400))),
-    Gpu("cuda", 1, "NVIDIA H200", "GPU-bbbb", used_bytes=0, total_bytes=1000),
-    Gpu("cuda", 2, "NVIDIA H200", "GPU-abcd"),
-)  # fmt: skip
-
 
 def test_the_driver_tells_used_free_and_total_and_who_holds_it() -> None:
     assert memory_of(GPUS[0]) == DriverMemory(
@@ -191,29 +189,29 @@ def test_after_a_gpu_that_cannot_be_read_cudas_index_is_not_certain() -> None:
     assert gpu_meant(0, {"CUDA_VISIBLE_DEVICES": "GPU-bb"}, first_is_lost) is GPUS[1]
 
 
-def test_of_a_gpu_that_is_divided_the_drivers_count_is_not_the_parts() -> None:
-    assert gpu_meant(0, {}, (replace(GPUS[0], mig_uuids=("MIG-1",)),)) is None
+PARTS = tuple(
+    replace(GPUS[0], uuid=uuid, used_bytes=1, total_bytes=100, parent="GPU 0, NVIDIA H200")
+    for uuid in ("MIG-1", "MIG-2")
+)
 
 
-class Cuda(Installation):
-    def build(self) -> Build:
-        return Build(accelerator="cuda")
-
-    def usable_gpus(self) -> int:
-        return 1
+@pytest.mark.parametrize(
+    ("visible", "found"),
+    [("MIG-2", 1), ("MIG-1", 0), ("MIG-", None), ("0", None), ("GPU-aaaa", None), (None, None)],
+)
+def test_of_a_gpu_that_is_divided_the_count_is_that_of_the_instance(visible, found) -> None:
+    environment = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    divided = (replace(GPUS[0], parts=PARTS), GPUS[1])
+    assert gpu_meant(0, environment, divided) is (None if found is None else PARTS[found])
+    assert gpu_meant(0, {"CUDA_VISIBLE_DEVICES": "GPU-bb"}, divided) is GPUS[1]
 
 
 @pytest.fixture
 def with_driver(two_gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """NumPy taken for a framework with real GPUs, whose driver is asked."""
+    put_driver(monkeypatch, *GPUS)
     cls = type(load_backend("numpy"))
-    monkeypatch.setattr(Device, "is_simulated", property(lambda self: False))
-    monkeypatch.setattr(cls, "installation", Cuda(load_backend("numpy")))
     monkeypatch.setattr(cls, "memory", lambda self, device: Memory(300, 400, 1000))
-    monkeypatch.setattr(
-        driver_memory, "ask_nvml", lambda nvml, told: Driver("cuda", WORKS, gpus=GPUS)
-    )
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
 def test_memory_of_a_gpu_has_the_frameworks_count_and_the_drivers(with_driver: None) -> None:
@@ -236,6 +234,58 @@ def test_what_the_frameworks_allocator_keeps_stays_beside_the_drivers_count(
     assert memory == (300, 400, 1000)
     assert (memory.reserved_bytes, memory.driver) == (350, memory_of(GPUS[0]))
     assert unidev.memory("cpu").reserved_bytes == 350
+
+
+def test_memory_of_an_instance_names_its_parent(with_driver: None, monkeypatch) -> None:
+    put_driver(monkeypatch, replace(GPUS[0], parts=PARTS[:1]))
+    found = unidev.memory("gpu:0").driver
+    assert found is not None
+    assert (found.used_bytes, found.total_bytes) == (1, 100)
+    assert found.parent == "GPU 0, NVIDIA H200"
+
+
+@pytest.mark.parametrize("is_known_by", ["driver", "framework"])
+def test_of_shared_memory_free_and_total_are_the_hosts(
+    with_driver: None, monkeypatch: pytest.MonkeyPatch, is_known_by: str
+) -> None:
+    monkeypatch.setattr(driver_memory, "free_and_total", lambda: (7000, 9000))
+    put_driver(monkeypatch, replace(GPUS[0], shares_host_memory=is_known_by == "driver"))
+    cls = type(load_backend("numpy"))
+    monkeypatch.setattr(cls, "shares_host_memory", lambda *_: is_known_by == "framework")
+    counted = Memory(300, 400, 1000).with_reserved(350)
+    monkeypatch.setattr(cls, "memory", lambda self, device: counted)
+    memory = pickle.loads(pickle.dumps(unidev.memory("gpu:0")))
+    assert memory == (300, 7000, 9000)
+    assert (memory.is_shared, memory.reserved_bytes, memory.driver) == (True, 350, None)
+    assert "shared with the host" in memory._repr_html_()
+    monkeypatch.setattr(driver_memory, "free_and_total", lambda: (None, None))
+    assert unidev.memory("gpu:0") == (300, 400, 1000)
+
+
+def test_shared_memory_that_ran_out_is_the_hosts(with_driver: None, monkeypatch) -> None:
+    put_driver(monkeypatch, replace(GPUS[0], shares_host_memory=True))
+
+    def fails(self, *_):
+        raise RuntimeError(
+            "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "
+            "7.94 GiB of which 1.00 MiB is free."
+        )
+
+    monkeypatch.setattr(type(load_backend("numpy")), "zeros", fails)
+    with pytest.raises(unidev.OutOfDeviceMemoryError) as caught:
+        unidev.zeros((2, 3), device="gpu:0")
+    assert "gpu:0 shares the host's memory." in str(caught.value)
+    assert caught.value.total_bytes == free_and_total()[1]
+
+
+def test_free_and_total_of_an_error_are_of_one_source(with_driver: None, monkeypatch) -> None:
+    def fails(self, *_):
+        raise RuntimeError("Out of memory error on GPU 0: available memory is only 1.00MiB.")
+
+    monkeypatch.setattr(type(load_backend("numpy")), "zeros", fails)
+    with pytest.raises(unidev.OutOfDeviceMemoryError) as caught:
+        unidev.zeros((2, 3), device="gpu:0")
+    assert (caught.value.free_bytes, caught.value.total_bytes) == (2**20, None)
 
 
 def test_memory_of_a_cpu_or_without_a_driver_has_none(with_driver: None, monkeypatch) -> None:

@@ -19,6 +19,7 @@ from doctor_cases import (
     WORKING,
     case,
     causes,
+    divided,
     everything,
     found,
     gpu,
@@ -243,6 +244,19 @@ def test_memory_of_which_a_tenth_is_free_is_not_taken() -> None:
 
 def test_a_card_that_does_not_tell_its_memory_has_no_memory_taken() -> None:
     assert causes(with_gpus(gpu(0, used_bytes=None, total_bytes=None)), torch(1)) == []
+
+
+def test_memory_that_is_the_hosts_is_taken_by_no_process_of_the_gpu() -> None:
+    shared = gpu(0, used_bytes=139 * GIB, shares_host_memory=True)
+    assert causes(with_gpus(shared), torch(1)) == []
+
+
+def test_of_a_divided_gpu_the_instance_is_full_and_not_the_whole() -> None:
+    whole = replace(divided("MIG-1", used_bytes=19 * GIB), used_bytes=139 * GIB)
+    (first,) = found(with_gpus(whole), torch(1))
+    assert first.title.startswith(
+        "The memory of NVIDIA H200 MIG 1g.18gb, part of GPU 0, NVIDIA H200, is used by"
+    )
 
 
 def test_of_two_frameworks_the_one_that_has_taken_all_is_named_and_stopped() -> None:

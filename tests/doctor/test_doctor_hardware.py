@@ -16,6 +16,7 @@ from doctor_cases import (
     WORKING,
     case,
     causes,
+    divided,
     everything,
     found,
     gpu,
@@ -224,10 +225,10 @@ def test_a_gpu_that_a_framework_uses_is_there_whatever_the_drivers_say(machine) 
 
 
 def test_of_a_gpu_that_is_divided_one_part_is_all_that_a_process_sees() -> None:
-    divided = with_gpus(gpu(0, mig_uuids=("MIG-1", "MIG-2")), gpu(1))
-    assert causes(divided, torch(1)) == []
-    assert causes(with_environment(divided, CUDA_VISIBLE_DEVICES="MIG-2"), torch(1)) == []
-    assert causes(divided, torch(0)) == ["unexplained"]
+    machine = with_gpus(divided("MIG-1", "MIG-2"), gpu(1))
+    assert causes(machine, torch(1)) == []
+    assert causes(with_environment(machine, CUDA_VISIBLE_DEVICES="MIG-2"), torch(1)) == []
+    assert causes(machine, torch(0)) == ["unexplained"]
 
 
 LOST_ONE = UnreadableGpu(1, LOST, "GPU is lost")

@@ -85,9 +85,10 @@ def test_a_gpu_that_is_lost_or_not_permitted_hides_no_other(function, error, sta
     assert found.unreadable == (UnreadableGpu(1, state, f"error {error}"),)
 
 
-def test_memory_that_the_driver_does_not_report_is_unknown_and_the_gpu_is_there() -> None:
-    found = ask_nvml(FakeNvml(broken={0: ("memory", 3)}), unknown)
+def test_memory_that_this_user_may_not_see_is_unknown_and_the_gpu_is_there() -> None:
+    found = ask_nvml(FakeNvml(broken={0: ("memory", 4)}), unknown)
     assert (found.gpus[0].total_bytes, found.unreadable) == (None, ())
+    assert not found.gpus[0].shares_host_memory
 
 
 def test_without_nvidia_ml_py_nobody_is_asked() -> None:

@@ -16,6 +16,7 @@ from doctor_cases import (
     B,
     case,
     causes,
+    divided,
     everything,
     found,
     gpu,
@@ -71,7 +72,7 @@ def test_a_value_that_shows_all_hides_none(value) -> None:
 
 
 def test_a_part_of_a_gpu_is_known_by_its_own_uuid() -> None:
-    parted = (gpu(0, mig_uuids=("MIG-1234-5678",)),)
+    parted = (divided("MIG-1234-5678"),)
     assert hidden({"CUDA_VISIBLE_DEVICES": "MIG-1234-5678"}, "cuda", parted) is None
     assert hidden({"CUDA_VISIBLE_DEVICES": "MIG-9"}, "cuda", parted) is not None
 

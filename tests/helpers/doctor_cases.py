@@ -36,6 +36,19 @@ def gpu(index: int = 0, **changes: Any) -> Gpu:
     return replace(given, **changes)
 
 
+def divided(*uuids: str, index: int = 0, **changes: Any) -> Gpu:
+    """A GPU in instances (MIG) of 20 GiB."""
+    parts = tuple(
+        replace(
+            gpu(index, uuid=uuid, name="NVIDIA H200 MIG 1g.18gb", total_bytes=20 * GIB),
+            parent=f"GPU {index}, NVIDIA H200",
+            **changes,
+        )
+        for uuid in uuids
+    )
+    return gpu(index, parts=parts)
+
+
 def nvidia(*gpus: Gpu, **changes: Any) -> Driver:
     given = Driver("cuda", "works", version="570.86.15", cuda_version="12.8", gpus=gpus)
     return replace(given, **changes)

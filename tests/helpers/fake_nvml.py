@@ -21,6 +21,7 @@ class FakeNvml:
     NVMLError = NvmlError
     NVML_ERROR_LIBRARY_NOT_FOUND = 12
     NVML_ERROR_DRIVER_NOT_LOADED = 9
+    NVML_ERROR_NOT_SUPPORTED = 3
     NVML_ERROR_NO_PERMISSION = 4
     NVML_ERROR_LIB_RM_VERSION_MISMATCH = 18
     NVML_ERROR_GPU_IS_LOST = 15
@@ -34,9 +35,11 @@ class FakeNvml:
         mig: int = 0,
         gpus: int = 1,
         broken: dict[int, tuple[str, int]] | None = None,
+        capability: tuple[int, int] = (9, 0),
     ) -> None:
         self.init, self.count, self.mig, self.gpus = init, count, mig, gpus
         self.broken = broken or {}
+        self.capability = capability
         self.is_open = False
 
     def nvmlInit(self) -> None:
@@ -70,15 +73,17 @@ class FakeNvml:
 
     def nvmlDeviceGetName(self, handle: str) -> str:
         self._check(handle, "name")
-        return "NVIDIA H200"
+        return "NVIDIA H200 MIG 1g.18gb" if handle == "part 1" else "NVIDIA H200"
 
     def nvmlDeviceGetUUID(self, handle: str) -> str:
         return "MIG-1" if handle == "part 1" else f"GPU-{int(handle[-1]) + 1}"
 
     def nvmlDeviceGetCudaComputeCapability(self, handle: str) -> tuple[int, int]:
-        return 9, 0
+        return self.capability
 
     def nvmlDeviceGetMemoryInfo(self, handle: str) -> Any:
+        if handle == "part 1":
+            return SimpleNamespace(used=1, free=1, total=2)
         self._check(handle, "memory")
         return SimpleNamespace(used=3, free=7, total=10)
 

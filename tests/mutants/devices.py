@@ -181,6 +181,30 @@ def try_gpu_raises(backend: Any) -> None:
         return gpu(index)
 
 
+@mutant("devices.free_memory_chooses")
+def free_memory_is_not_looked_at(backend: Any) -> None:
+    """The first GPU, however full it is: ``torch.device("cuda")``, the usual "first free" GPU."""
+    from unidev.devices.finding import try_gpu
+
+    @in_place_of(try_gpu)
+    def trying(index: int = 0, *, free: Any = None, most_free: bool = False) -> Any:
+        if free is not None:
+            try_gpu(free=free)  # checked, and not heeded
+        return try_gpu(index)
+
+
+@mutant("devices.free_memory_chooses")
+def an_index_beside_free_is_passed_over(backend: Any) -> None:
+    """``try_gpu(1, free=…)`` is the first GPU with enough memory: the index is a hint."""
+    from unidev.devices.finding import try_gpu
+
+    @in_place_of(try_gpu)
+    def trying(index: int = 0, *, free: Any = None, most_free: bool = False) -> Any:
+        if free is None:
+            return try_gpu(index, most_free=True) if most_free else try_gpu(index)
+        return try_gpu(free=free, most_free=most_free)
+
+
 @mutant("devices.try_all_gpus_without_any_gives_cpu", simulated_count=0)
 def try_all_gpus_gives_nothing(backend: Any) -> None:
     """``[]`` without a GPU: what the textbook's published package returns."""

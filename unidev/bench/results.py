@@ -61,6 +61,10 @@ class DeviceRecord:
     device: str
     name: str
     is_simulated: bool
+    total_bytes: int | None = None
+    """None: the framework does not report it, or the device is simulated, or the CPU."""
+    is_memory_shared: bool = False
+    """Whether the memory is the host's, also of a GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,8 @@ from unidev.bench.results import BANDWIDTH, Bench, DeviceRecord, GpuRecord, Resu
 from unidev.bench.tasks import Host, floor_tasks, matrix_tasks, transfer_tasks
 from unidev.calls.boundary import errors_of
 from unidev.contract.backend import Unsupported
-from unidev.devices.finding import devices_of
-from unidev.errors import UnidevError
+from unidev.devices.finding import devices_of, memory
+from unidev.errors import FrameworkError, UnidevError, UnsupportedOperation
 from unidev.hardware.gpu_state import driver_version, read_states
 from unidev.registry.versions import framework_version
 from unidev.support.version import __version__
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from unidev.bench.tasks import Task
     from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
     from unidev.hardware.gpu_state import GpuState
 
     Progress = Callable[[int, int, Task], None]
@@ -68,15 +69,23 @@ def run(
         date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         is_full=is_full,
         seconds=time.monotonic() - began,
-        devices=tuple(
-            DeviceRecord(device=str(each), name=each.name, is_simulated=each.is_simulated)
-            for each in devices
-        ),
+        devices=tuple(_device(each) for each in devices),
         results=tuple(results),
         driver=driver_version() if before else None,
         settings=_settings(backend),
         gpu_states=_records(before),
     )
+
+
+def _device(device: Device) -> DeviceRecord:
+    record = DeviceRecord(device=str(device), name=device.name, is_simulated=device.is_simulated)
+    if device.kind == "cpu" or device.is_simulated:
+        return record
+    try:
+        found = memory(device)
+    except (UnsupportedOperation, FrameworkError):
+        return record
+    return replace(record, total_bytes=found.total_bytes, is_memory_shared=found.is_shared)
 
 
 def _records(before: tuple[GpuState, ...]) -> tuple[GpuRecord, ...]:

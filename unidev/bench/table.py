@@ -16,7 +16,7 @@ from unidev.support.wording import bytes_text, number_text, plain, seconds_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from unidev.bench.results import Bench, GpuRecord, Result
+    from unidev.bench.results import Bench, DeviceRecord, GpuRecord, Result
     from unidev.hardware.gpu_state import GpuState
 
 
@@ -97,7 +97,7 @@ def heading(bench: Bench) -> list[str]:
     """The lines above the tables: backend, machine, date, devices, and the circumstances."""
     devices = ", ".join(
         f"{each.device} (simulated, left out)" if each.is_simulated
-        else f"{each.device} ({each.name})"
+        else f"{each.device} ({each.name}{_memory(each)})"
         for each in bench.devices
     )  # fmt: skip
     return [
@@ -108,6 +108,13 @@ def heading(bench: Bench) -> list[str]:
         f"measured in {bench.seconds:.0f} s" + (", --full" if bench.is_full else ""),
         *circumstances(bench),
     ]
+
+
+def _memory(device: DeviceRecord) -> str:
+    if device.total_bytes is None:
+        return ""
+    shared = " shared with the host" if device.is_memory_shared else ""
+    return f", {bytes_text(device.total_bytes)}{shared}"
 
 
 def _row(result: Result) -> Row:

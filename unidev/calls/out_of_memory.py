@@ -7,7 +7,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from unidev.calls.driver_memory import driver_memory
+from unidev.calls.driver_memory import driver_gpu, memory_of, shares_host_memory
 from unidev.contract.dtypes import DTYPES, portable_name
 from unidev.errors import OutOfDeviceMemoryError, UnsupportedOperation
 from unidev.hardware.host_memory import free_and_total
@@ -57,6 +57,8 @@ class Found(NamedTuple):
     free_bytes: int | None = None
     total_bytes: int | None = None
     holders: tuple[MemoryHolder, ...] = ()
+    is_host: bool = False
+    """Whether it is the host's, which a device without memory of its own uses."""
 
 
 def out_of_memory(
@@ -74,9 +76,8 @@ def out_of_memory(
     if requested is None and made is not None and loaded is not None:
         requested = _size(made[0], portable_name(made[1], loaded))
     found = _found(where, loaded)
-    free = found.free_bytes if numbers.free_bytes is None else numbers.free_bytes
-    total = found.total_bytes if numbers.total_bytes is None else numbers.total_bytes
-    facts = " ".join(_facts(where, requested, free, total, found.holders))
+    free, total = _free_and_total(numbers, found, where)
+    facts = " ".join(_facts(where, requested, free, total, found))
     return OutOfDeviceMemoryError(
         f"{backend} ran out of memory while {doing}. {facts}{' ' if facts else ''}Free tensors "
         f"that are not needed, or use a smaller batch or another device. {message}",
@@ -107,7 +108,21 @@ def numbers_in(message: str) -> Numbers:
 def host_memory() -> Found:
     """The host's free and total memory, and this user's processes that hold most of it."""
     free, total = free_and_total()
-    return Found(free, total, tuple(largest_processes(_MOST_HOLDERS)))
+    return Found(free, total, tuple(largest_processes(_MOST_HOLDERS)), is_host=True)
+
+
+def _free_and_total(
+    numbers: Numbers, found: Found, device: Device | None
+) -> tuple[int | None, int | None]:
+    """Free and total bytes of one source: two counts of different extent would not fit together.
+
+    The framework's message, which is of the moment, if it has a number; but of a GPU that shares
+    the host's memory it may count only a part.
+    """
+    is_gpu = device is not None and device.kind == "gpu" and not device.is_simulated
+    if numbers.free_bytes is None or (is_gpu and found.is_host):
+        return found.free_bytes, found.total_bytes
+    return numbers.free_bytes, numbers.total_bytes
 
 
 def _number(patterns: Sequence[re.Pattern[str]], message: str) -> int | None:
@@ -133,14 +148,16 @@ def _found(device: Device | None, backend: Backend | None) -> Found:
         return host_memory()
     if device is None:
         return Found()
-    driver = driver_memory(device, backend)
+    gpu = driver_gpu(device, backend)
+    if shares_host_memory(gpu, device, backend):
+        return host_memory()
+    driver = None if gpu is None else memory_of(gpu)
     if driver is not None:
         return Found(driver.free_bytes, driver.total_bytes, driver.holders)
+    fails: tuple[type[Exception], ...] = (UnsupportedOperation, *backend.framework_errors)
     try:
         memory = backend.memory(device)
-    except UnsupportedOperation:
-        return Found()
-    except backend.framework_errors:  # with no memory left, this may fail too
+    except fails:  # with no memory left, this may fail too
         return Found()
     return Found(memory.free_bytes, memory.total_bytes)
 
@@ -155,22 +172,25 @@ def _facts(
     requested: int | None,
     free: int | None,
     total: int | None,
-    holders: Sequence[MemoryHolder],
+    found: Found,
 ) -> Iterator[str]:
     if requested is not None:
         yield f"Requested: {bytes_text(requested)}."
     if device is not None and device.is_simulated:
         yield f"{device} is simulated: it uses the host's memory."
+    elif device is not None and device.kind != "cpu" and found.is_host:
+        yield f"{device} shares the host's memory."
     if free is not None:
         where = "" if device is None else f" on {device}"
         yield f"Free{where}: {bytes_text(free)}" + (
             "." if total is None else f" of {bytes_text(total)}."
         )
-    if holders:
-        yield "Held by " + ", ".join(_holder(each) for each in holders) + "."
+    if found.holders:
+        yield "Held by " + ", ".join(map(holder_text, found.holders)) + "."
 
 
-def _holder(holder: MemoryHolder) -> str:
+def holder_text(holder: MemoryHolder) -> str:
+    """``process 12 (python): 3 GiB``; by number alone if it is another user's."""
     name = "this process" if holder.pid == os.getpid() else holder.name or "name unknown"
     used = "an unknown amount" if holder.used_bytes is None else bytes_text(holder.used_bytes)
     return f"process {holder.pid} ({name}): {used}"

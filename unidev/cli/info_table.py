@@ -29,6 +29,10 @@ def print_info(document: Answer, console: Console, *, verbose: bool) -> None:
     console.print()
     _print_table(document, console)
     console.print()
+    for gpu in document["gpus"]:
+        which = f", part of {gpu['parent']}" if gpu["parent"] else ""
+        memory = gpu["memory"] or "memory unknown"
+        console.print(Text(f"the driver's GPU {gpu['index']}: {gpu['name']}{which}: {memory}"))
     choice = document["choice"]
     console.print(Text(f"chosen: {choice['name'] or 'none'} ({choice['reason']})"))
     if choice["problem"]:

@@ -284,6 +284,14 @@ class Backend(ABC):
         """
         return index
 
+    def shares_host_memory(self, device: Device) -> bool:  # noqa: ARG002
+        """Whether the framework reports that a real GPU has no memory of its own (``integrated``).
+
+        False, as by default, if it does not report that, or not yet: creates no context, which
+        there is once ``memory`` was read. unidev asks NVIDIA's driver, too.
+        """
+        return False
+
     def thread_settings(self) -> AbstractContextManager[Any]:
         """A context manager that a thread working for this one enters, once.
 

@@ -44,19 +44,30 @@ class Memory(NamedTuple):
         """The driver's count, which includes other processes; None if no driver reports one."""
         return None
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether a GPU has no memory of its own: free and total are then the host's."""
+        return False
+
     def _repr_html_(self) -> str:
         """For notebooks: the three numbers, as a table."""
         from unidev.support.tables import Table, as_html
 
-        return as_html([Table(self._fields, [[f"{each:,}" for each in self]], len(self))])
+        notes = {0: ("shared with the host",)} if self.is_shared else {}
+        return as_html([Table(self._fields, [[f"{each:,}" for each in self]], len(self), notes)])
 
     def with_reserved(self, reserved_bytes: int) -> Memory:
         """The same, with what the framework's allocator holds."""
-        return DetailedMemory.of(self, reserved_bytes, self.driver)
+        return DetailedMemory.of(self, reserved_bytes, self.driver, self.is_shared)
 
     def with_driver(self, driver: DriverMemory) -> Memory:
         """The same, with the driver's count."""
-        return DetailedMemory.of(self, self.reserved_bytes, driver)
+        return DetailedMemory.of(self, self.reserved_bytes, driver, self.is_shared)
+
+    def of_host(self, free_bytes: int, total_bytes: int) -> Memory:
+        """That of a GPU which shares the host's memory, of which so much is free."""
+        hosts = Memory(self.used_bytes, free_bytes, total_bytes)
+        return DetailedMemory.of(hosts, self.reserved_bytes, None, True)
 
 
 class DetailedMemory(Memory):
@@ -64,12 +75,20 @@ class DetailedMemory(Memory):
 
     _reserved_bytes: int | None = None
     _driver: DriverMemory | None = None
+    _is_shared: bool = False
 
     @classmethod
-    def of(cls, memory: Memory, reserved_bytes: int | None, driver: DriverMemory | None) -> Memory:
+    def of(
+        cls,
+        memory: Memory,
+        reserved_bytes: int | None,
+        driver: DriverMemory | None,
+        is_shared: bool,
+    ) -> Memory:
         """``memory`` with its details."""
         made = cls(*memory)
         made._reserved_bytes, made._driver = reserved_bytes, driver
+        made._is_shared = is_shared
         return made
 
     @property
@@ -81,6 +100,11 @@ class DetailedMemory(Memory):
     def driver(self) -> DriverMemory | None:
         """The driver's count."""
         return self._driver
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether free and total are the host's."""
+        return self._is_shared
 
 
 class PeakCounter(ABC):

@@ -42,20 +42,42 @@ KINDS = ("cpu", "gpu")
 """Understood by every backend, whatever devices it has."""
 
 
+class _First(int):
+    """The index where none was passed: 0, and with ``free`` any."""
+
+
+_FIRST = _First(0)
+
+
 def cpu() -> Device:
     """The host device of the selected backend, ``cpu:0``."""
     return _there(active_backend(), "cpu", 0)
 
 
-def gpu(index: int = 0) -> Device:
+def gpu(index: int = _FIRST, *, free: int | str | None = None) -> Device:
     """The accelerator ``index`` of the selected backend: CUDA, ROCm, MPS, XPU, or simulated.
+
+    With ``free``, such as ``"8GiB"``, it must have that much free memory now, and without
+    ``index``, it is the first that has. As ``try_gpu``, this reserves nothing.
 
     Raises:
         DeviceNotFoundError: it is not available; lists the devices that are, and explains why the
-            backend has no GPU if it has none.
-        DeviceSpecError: ``index`` is not a non-negative integer.
+            backend has no GPU if it has none. Or it has too little free memory; lists the free
+            memory of each GPU and the processes that hold the rest, this user's by name.
+        DeviceSpecError: ``index`` is not a non-negative integer, or ``free`` is not a size.
+        UnsupportedOperation: with ``free``: free memory cannot be read without a context.
     """
-    return _there(active_backend(), "gpu", _checked_index(index))
+    if free is None:
+        return _there(active_backend(), "gpu", _checked_index(index))
+    from unidev.devices.free_memory import bytes_wanted, free_memory, too_little
+
+    wanted, backend = bytes_wanted(free), active_backend()
+    first = _there(backend, "gpu", _checked_index(index))
+    found = free_memory(_gpus(backend) if index is _FIRST else [first], backend)
+    fits = [each.device for each in found if each.free_bytes >= wanted]
+    if not fits:
+        raise DeviceNotFoundError(too_little(found, wanted), spec=str(first))
+    return fits[0]
 
 
 def as_device(spec: DeviceLike, /) -> Device:
@@ -101,18 +123,36 @@ def num_gpus() -> int:
     return active_backend().device_count("gpu")
 
 
-def try_gpu(index: int = 0) -> Device:
+def try_gpu(
+    index: int = _FIRST, *, free: int | str | None = None, most_free: bool = False
+) -> Device:
     """``gpu(index)`` if it is available, else ``cpu()``.
 
     Only this function and ``try_all_gpus`` fall back to another device.
 
+    Args:
+        index: the GPU, by default the first.
+        free: memory that must be free now: bytes, or a string in KiB, MiB or GiB, such as
+            ``"8GiB"``. Without ``index``, the first GPU that has so much.
+        most_free: choose the GPU with the most free memory; among equals, the first.
+
+    Free memory is read from NVIDIA's driver, from the host where a GPU shares its memory, or from
+    the simulator, without creating a context on any GPU. What this process's allocator has in
+    reserve is not free. **This reserves nothing**: another process may take the memory before you
+    do.
+
     Raises:
-        DeviceSpecError: ``index`` is not a non-negative integer.
+        DeviceSpecError: ``index`` is not a non-negative integer, ``free`` is not a size, or
+            ``most_free`` is passed with ``index``.
+        UnsupportedOperation: with ``free`` or ``most_free``, where free memory cannot be read
+            without a context (Metal, XPU, ROCm, a card that the driver does not identify).
 
     >>> import unidev
     >>> str(unidev.try_gpu(63))
     'cpu:0'
     """
+    if free is not None or most_free is not False:
+        return _try_free(index, free, most_free=most_free)
     backend = active_backend()
     if type(index) is not int or index < 0:
         index = _checked_index(index)
@@ -121,10 +161,24 @@ def try_gpu(index: int = 0) -> Device:
     return backend.cpu
 
 
-def try_all_gpus() -> list[Device]:
-    """Every GPU of the selected backend, or ``[cpu()]`` if there is none."""
-    backend = active_backend()
-    return [Device(backend.name, "gpu", i) for i in range(backend.device_count("gpu"))] or [cpu()]
+def try_all_gpus(*, free: int | str | None = None) -> list[Device]:
+    """Every GPU of the selected backend, or ``[cpu()]`` if there is none.
+
+    With ``free``, every GPU with that much free memory now, as ``try_gpu`` reads it. Reserves
+    nothing.
+
+    Raises:
+        DeviceSpecError: ``free`` is not a size.
+        UnsupportedOperation: with ``free``, where free memory cannot be read without a context.
+    """
+    if free is None:
+        backend = active_backend()
+        return _gpus(backend) or [cpu()]
+    from unidev.devices.free_memory import bytes_wanted, free_memory
+
+    wanted, backend = bytes_wanted(free), active_backend()
+    found = free_memory(_gpus(backend), backend)
+    return [each.device for each in found if each.free_bytes >= wanted] or [backend.cpu]
 
 
 def synchronize(device: DeviceLike | None = None) -> None:
@@ -144,7 +198,8 @@ def memory(device: DeviceLike) -> Memory:
         that of its own tensors where it reports them. ``.reserved_bytes`` is what its allocator
         holds, in tensors and in reserve, or None. For a real NVIDIA GPU, ``.driver`` has the
         driver's counts for all processes, and ``.driver.holders`` lists the processes; otherwise
-        ``.driver`` is None.
+        ``.driver`` is None. If the GPU has no memory of its own, ``.is_shared`` is true, and free
+        and total are the host's.
 
     May create the device's context.
 
@@ -224,6 +279,33 @@ def check_device(device: Device) -> None:
         raise DeviceNotFoundError(_not_available(device, backend), spec=str(device))
 
 
+def _gpus(backend: Backend) -> list[Device]:
+    return [Device(backend.name, "gpu", i) for i in range(backend.device_count("gpu"))]
+
+
+def _try_free(index: int, free: int | str | None, *, most_free: bool) -> Device:
+    from unidev.devices.free_memory import bytes_wanted, free_memory
+
+    if not isinstance(most_free, bool):
+        raise DeviceSpecError(
+            f"most_free must be True or False, not {shown(most_free)}.", spec=most_free
+        )
+    wanted = 0 if free is None else bytes_wanted(free)
+    if most_free and index is not _FIRST:
+        raise DeviceSpecError(
+            "most_free chooses among all GPUs, and an index names one: pass one of the two, or the "
+            f'index with free: try_gpu({shown(index)}, free="8GiB").',
+            spec=index,
+        )
+    backend, number = active_backend(), _checked_index(index)
+    gpus = _gpus(backend)
+    found = free_memory(gpus if index is _FIRST else gpus[number : number + 1], backend)
+    if most_free:
+        found.sort(key=lambda each: each.free_bytes, reverse=True)
+    fits = (each.device for each in found if each.free_bytes >= wanted)
+    return next(fits, backend.cpu)
+
+
 def _there(backend: Backend, kind: str, index: int) -> Device:
     device = backend.device(kind, index)
     _ = device.native  # checks, the first time, that the device is available
@@ -259,6 +341,8 @@ def _is_number(text: str) -> bool:
 
 
 def _checked_index(index: object) -> int:
+    if index is _FIRST:
+        return 0
     number = non_negative_integer(index, MOST_INDEX)
     if number is None:
         raise DeviceSpecError(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from unidev.doctor.facts import Case, Finding, Framework
 
-SCHEMA = 1
+SCHEMA = 2
 """Raised when a field is removed or changes its meaning, not when one is added."""
 
 

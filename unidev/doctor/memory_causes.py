@@ -28,9 +28,9 @@ _GREEDY = {
 
 def memory(case: Case) -> Iterator[Finding]:
     """A GPU's memory is nearly full; names the processes that use it."""
-    for gpu in case.machine.gpus:
-        if gpu.used_bytes is None or not gpu.total_bytes:
-            continue
+    for gpu in (part for each in case.machine.gpus for part in each.parts or (each,)):
+        if gpu.used_bytes is None or not gpu.total_bytes or gpu.shares_host_memory:
+            continue  # what uses the host's memory is no process of the GPU's
         if gpu.total_bytes - gpu.used_bytes < _LEAST_FREE * gpu.total_bytes:
             yield _taken(case.machine, gpu)
 
@@ -39,6 +39,7 @@ def _taken(machine: Machine, gpu: Gpu) -> Finding:
     holders = sorted(gpu.processes, key=lambda each: each.used_bytes or 0, reverse=True)
     frameworks = list(dict.fromkeys(name for each in holders for name in each.frameworks))
     greedy = [name for name in frameworks if name in _GREEDY]
+    which = f"GPU {gpu.index}" if gpu.parent is None else f"{gpu.name}, part of {gpu.parent},"
     assert gpu.used_bytes is not None
     evidence = (
         f"{bytes_text(gpu.used_bytes)} of {bytes_text(gpu.total_bytes or 0)} are in use",
@@ -48,10 +49,10 @@ def _taken(machine: Machine, gpu: Gpu) -> Finding:
     is_between = len(frameworks) > 1
     return Finding(
         "two-frameworks" if is_between else "memory-taken",
-        f"{' and '.join(frameworks)} share GPU {gpu.index}, and "
+        f"{' and '.join(frameworks)} share {which}, and "
         + (f"{greedy[0]} has allocated its memory." if greedy else "its memory is full.")
         if is_between
-        else f"The memory of GPU {gpu.index} is used by {_whom(holders)}.",
+        else f"The memory of {which} is used by {_whom(holders)}.",
         evidence,
         tuple(_remedies(machine, greedy, holders)),
         _GREEDY[greedy[0]][2] if greedy else None,

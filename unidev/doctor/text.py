@@ -8,8 +8,9 @@ from rich.text import Text
 
 from unidev.doctor.diagnosis import is_healthy
 from unidev.hardware.facts import MAKERS, WORKS
+from unidev.hardware.gpu_memory import free_text
 from unidev.support.tables import Table
-from unidev.support.wording import bytes_text, count_text
+from unidev.support.wording import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,10 +105,7 @@ def _print_driver(driver: Driver, console: Console) -> None:
     maker = MAKERS[driver.accelerator]
     runs = f", CUDA up to {driver.cuda_version}" if driver.cuda_version else ""
     for gpu in driver.gpus:
-        free = ""
-        if gpu.total_bytes and gpu.used_bytes is not None:
-            left = gpu.total_bytes - gpu.used_bytes
-            free = f", {bytes_text(left)} of {bytes_text(gpu.total_bytes)} free"
+        free = _after_comma(free_text(gpu))
         architecture = f", {gpu.architecture}" if gpu.architecture else ""
         version = f" {driver.version}" if driver.version else ""
         console.print(
@@ -115,3 +113,9 @@ def _print_driver(driver: Driver, console: Console) -> None:
                 f"{maker}'s driver{version}{runs}: GPU {gpu.index}, {gpu.name}{architecture}{free}"
             )
         )
+        for part in gpu.parts:
+            console.print(Text(f"   {part.name} of {part.parent}{_after_comma(free_text(part))}"))
+
+
+def _after_comma(text: str | None) -> str:
+    return f", {text}" if text else ""

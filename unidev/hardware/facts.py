@@ -82,7 +82,17 @@ class Gpu:
     used_bytes: int | None = None
     total_bytes: int | None = None
     processes: tuple[GpuProcess, ...] = ()
-    mig_uuids: tuple[str, ...] = ()
+    shares_host_memory: bool = False
+    """Whether it has no memory of its own: the bytes are then the host's."""
+    parent: str | None = None
+    """Of an instance (MIG), the GPU that is divided: ``GPU 0, NVIDIA H200``."""
+    parts: tuple[Gpu, ...] = ()
+    """The instances (MIG) into which it is divided, with the index of their parent."""
+
+    @property
+    def mig_uuids(self) -> tuple[str, ...]:
+        """The UUIDs of its parts."""
+        return tuple(each.uuid for each in self.parts if each.uuid is not None)
 
 
 @dataclass(frozen=True)

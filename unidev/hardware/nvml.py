@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from concurrent import futures
+from dataclasses import replace
 from functools import partial
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from unidev.hardware.facts import (
     GpuProcess,
     UnreadableGpu,
 )
+from unidev.hardware.gpu_memory import read_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -169,17 +171,32 @@ def _gpu_or_why_not(nvml: Any, index: int, describe: DescribeProcess) -> Gpu | U
 def _gpu(nvml: Any, index: int, describe: DescribeProcess) -> Gpu:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
     major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
-    memory = _or_none(nvml, partial(nvml.nvmlDeviceGetMemoryInfo, handle))
-    return Gpu(
-        "cuda",
-        index,
-        text(nvml.nvmlDeviceGetName(handle)),
-        text(nvml.nvmlDeviceGetUUID(handle)),
-        f"sm_{major}{minor}",
-        None if memory is None else int(memory.used),
-        None if memory is None else int(memory.total),
-        tuple(_processes(nvml, handle, describe)),
-        tuple(_mig_uuids(nvml, handle)),
+    architecture = f"sm_{major}{minor}"
+    whole = _named(nvml, handle, index, architecture)
+    parent = f"GPU {index}, {whole.name}"
+    parts = tuple(
+        _with_memory(
+            nvml, part, replace(_named(nvml, part, index, architecture), parent=parent), describe
+        )
+        for part in _parts(nvml, handle)
+    )
+    return _with_memory(nvml, handle, replace(whole, parts=parts), describe)
+
+
+def _named(nvml: Any, handle: Any, index: int, architecture: str) -> Gpu:
+    name, uuid = nvml.nvmlDeviceGetName(handle), nvml.nvmlDeviceGetUUID(handle)
+    return Gpu("cuda", index, text(name), text(uuid), architecture)
+
+
+def _with_memory(nvml: Any, handle: Any, gpu: Gpu, describe: DescribeProcess) -> Gpu:
+    """``gpu``, a GPU or an instance (MIG), with its memory and the processes that hold it."""
+    memory = read_memory(nvml, handle, gpu)
+    return replace(
+        gpu,
+        used_bytes=memory.used_bytes,
+        total_bytes=memory.total_bytes,
+        shares_host_memory=memory.is_shared,
+        processes=tuple(_processes(nvml, handle, describe)),
     )
 
 
@@ -191,14 +208,15 @@ def _processes(nvml: Any, handle: Any, describe: DescribeProcess) -> Iterator[Gp
         yield GpuProcess(each.pid, name, each.usedGpuMemory, frameworks)
 
 
-def _mig_uuids(nvml: Any, handle: Any) -> Iterator[str]:
+def _parts(nvml: Any, handle: Any) -> Iterator[Any]:
+    """The handles of the instances (MIG) of a GPU."""
     mode = _or_none(nvml, lambda: nvml.nvmlDeviceGetMigMode(handle)[0])
     if not mode:
         return
     for index in range(_or_none(nvml, partial(nvml.nvmlDeviceGetMaxMigDeviceCount, handle)) or 0):
         part = _or_none(nvml, partial(nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index))
         if part is not None:
-            yield text(nvml.nvmlDeviceGetUUID(part))
+            yield part
 
 
 def _or_none(nvml: Any, ask: Callable[[], Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from unidev.errors import SimulationError
-from unidev.support.wording import bytes_in, shown
+from unidev.support.wording import bytes_in, lacks_unit, shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -20,9 +20,6 @@ MODEL = "UNIDEV_SIMULATE_LIKE"
 DETAILS = (NAME, MEMORY, MODEL)
 """Variables that say more about the simulated GPUs, and nothing without ``VARIABLE``."""
 MOST = 64
-
-_LEAST_WITHOUT_UNIT = 1 << 20
-"""No GPU has less memory: of a smaller number the unit was forgotten."""
 
 prepared: SimulatedGpus | None = None
 """The GPUs whose name this process has been prepared for: it can have no others."""
@@ -78,7 +75,7 @@ def memory_in(text: str) -> int:
         SimulationError: it is not a size.
     """
     number = bytes_in(text)
-    if number and text.strip().isdigit() and number < _LEAST_WITHOUT_UNIT:
+    if lacks_unit(text):
         raise SimulationError(
             f"{MEMORY}={text.strip()} is {number} bytes, since it has no unit. Example: "
             f"{MEMORY}={text.strip()}GiB."

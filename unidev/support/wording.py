@@ -83,6 +83,10 @@ def bytes_text(count: int) -> str:
     return f"{number:,.1f}".removesuffix(".0") + f" {unit}"
 
 
+_LEAST_WITHOUT_UNIT = 1 << 20
+"""No GPU has less memory: of a smaller number the unit was forgotten."""
+
+
 def bytes_in(text: str) -> int | None:
     """The number that ``bytes_text`` shows as ``text``, such as ``1.5 KiB``; None if it is none.
 
@@ -100,6 +104,11 @@ def bytes_in(text: str) -> int | None:
     if len(digits) > 18:  # more than any memory; `int` refuses thousands of digits
         return None
     return (int(digits) << power) // int("1" + "0" * len(decimals))
+
+
+def lacks_unit(text: str) -> bool:
+    """Whether a size of a GPU's memory is a number without a unit, too small to be bytes."""
+    return text.strip().isdigit() and 0 < (bytes_in(text) or 0) < _LEAST_WITHOUT_UNIT
 
 
 def seconds_text(seconds: float) -> str:

@@ -193,6 +193,28 @@ def test_a_name_before_torch_only() -> None:
         TorchSimulator().before_import(SimulatedGpus(count=2, name="cuda"))
 
 
+@pytest.mark.parametrize("named", [{}, CUDA], ids=["sim", "cuda"])
+def test_free_memory_is_that_of_each_gpus_limit(python: Python, named: dict[str, str]) -> None:
+    done = python(
+        "import unidev\n"
+        "unidev.set_backend('torch')\n"
+        "kept = unidev.zeros(10 << 20, device='gpu:0')\n"
+        "print(unidev.try_gpu(free='24MiB'), unidev.try_gpu(free='25MiB'))\n"
+        "print(unidev.try_gpu(0, free='25MiB'), unidev.try_gpu(most_free=True))\n"
+        "print(unidev.try_gpu(free='65MiB'), unidev.try_all_gpus(free='64MiB'))\n"
+        "try:\n"
+        "    unidev.gpu(free='65MiB')\n"
+        "except unidev.DeviceNotFoundError as error:\n"
+        "    print(error)\n",
+        **{"UNIDEV_SIMULATE": "2", "UNIDEV_SIMULATE_MEMORY": "64MiB", **named},
+    )  # fmt: skip
+    assert done.stdout.startswith(
+        "gpu:0 gpu:1\ncpu:0 gpu:1\ncpu:0 [<Device gpu:1 of torch>]\n"
+        "no GPU has 65 MiB of free memory: gpu:0 has 24 MiB of 64 MiB free; gpu:1 has 64 MiB of "
+        "64 MiB free."
+    )
+
+
 def test_sim_has_a_limit_and_a_model_as_well(python: Python) -> None:
     done = python(
         "import unidev, torch\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -44,6 +46,36 @@ def test_a_device_that_torch_counts_nothing_of_is_refused(monkeypatch):
     monkeypatch.setattr(torch, "get_device_module", lambda native: object())
     with pytest.raises(UnsupportedOperation, match="does not count it"):
         peaks.peak_bytes(unidev.gpu(0))
+
+
+@pytest.mark.parametrize(
+    ("properties", "is_shared"),
+    [
+        ({"is_integrated": 1}, True),
+        ({"is_integrated": 0}, False),
+        ({"is_integrated_gpu": True}, True),  # XPU's word
+        ({}, False),  # before PyTorch reports it
+    ],
+)
+def test_torch_says_whether_a_gpu_shares_the_hosts_memory(monkeypatch, properties, is_shared):
+    backend, device = unidev.active_backend(), unidev.gpu(1)
+    initialised = SimpleNamespace(
+        is_initialized=lambda: True,
+        get_device_properties=lambda index: SimpleNamespace(**properties),
+    )
+    monkeypatch.setattr(torch, "get_device_module", lambda native: initialised)
+    assert backend.shares_host_memory(device) is is_shared
+
+
+@pytest.mark.parametrize(
+    "module",
+    [SimpleNamespace(is_initialized=lambda: False), SimpleNamespace()],
+    ids=["not yet", "mps"],
+)
+def test_torch_is_not_initialised_to_say_it(monkeypatch, module):
+    backend, device = unidev.active_backend(), unidev.gpu(1)
+    monkeypatch.setattr(torch, "get_device_module", lambda native: module)
+    assert backend.shares_host_memory(device) is False
 
 
 def test_a_simulated_device_counts_its_peak():

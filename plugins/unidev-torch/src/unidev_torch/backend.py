@@ -169,6 +169,15 @@ class TorchBackend(Backend):
             return memory
         return memory.with_reserved(module.memory_reserved(device.index))
 
+    def shares_host_memory(self, device: Device) -> bool:
+        """CUDA's, HIP's and Level Zero's word, once torch has initialised them."""
+        module = torch.get_device_module(device.native)
+        if not accelerator.is_initialized(module):  # reading properties would initialise it
+            return False
+        properties = module.get_device_properties(device.index)
+        names = ("is_integrated", "is_integrated_gpu")  # the second is XPU's
+        return any(getattr(properties, name, False) for name in names)
+
     # -- tensors ------------------------------------------------------------------------------
 
     def copy_to(self, x: torch.Tensor, device: Device, non_blocking: bool) -> torch.Tensor:

@@ -159,6 +159,42 @@ def test_try_gpu_in_and_out_of_range(bench: Workbench) -> None:
 
 
 @check(required=True)
+def test_free_memory_chooses(bench: Workbench) -> None:
+    """``free`` is the first GPU with that much free memory, otherwise the CPU; sizes are checked.
+
+    The two sizes are one that every GPU has, and one that none can have.
+    """
+    gpus = [device for device in bench.devices if device.kind == "gpu"]
+    for size in ("8 apples", "24", -1, True):
+        bench.expect(unidev.DeviceSpecError, unidev.try_gpu, free=size)
+    try:
+        first = unidev.try_gpu(free=_LITTLE)
+    except unidev.UnsupportedOperation as refusal:
+        if bench.simulated or not refusal.reason:
+            raise
+        bench.not_applicable(f"free memory takes a context here: {refusal.reason}")
+    assert first is (gpus or [bench.cpu])[0], f"try_gpu(free={_LITTLE!r}) is {first!r}"
+    for free, expected in ((_LITTLE, gpus), (_TOO_MUCH, [])):
+        found = unidev.try_all_gpus(free=free)
+        assert found == (expected or [bench.cpu]), f"try_all_gpus(free={free!r}) is {found}"
+        for index, device in enumerate(gpus):
+            one = unidev.try_gpu(index, free=free)
+            wanted = device if expected else bench.cpu
+            assert one is wanted, f"try_gpu({index}, free={free!r}) is {one!r}"
+    most = unidev.try_gpu(most_free=True)
+    assert most in (gpus or [bench.cpu]), f"try_gpu(most_free=True) is {most!r}"
+    none = unidev.try_gpu(free=_TOO_MUCH)
+    assert none is bench.cpu, f"try_gpu(free={_TOO_MUCH!r}) is {none!r}"
+    error = bench.expect(unidev.DeviceNotFoundError, unidev.gpu, free=_TOO_MUCH)
+    unnamed = [str(device) for device in gpus if str(device) not in str(error)]
+    assert not unnamed, f"gpu(free={_TOO_MUCH!r}) does not name {unnamed}: {error}"
+
+
+_LITTLE = "1 KiB"
+_TOO_MUCH = "1,000,000,000 GiB"
+
+
+@check(required=True)
 def test_try_all_gpus_without_any_gives_cpu(bench: Workbench) -> None:
     """Without a GPU, ``try_all_gpus()`` is ``[cpu()]``, and ``try_gpu()`` is ``cpu()``."""
     if bench.simulated:

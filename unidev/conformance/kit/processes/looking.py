@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ def looks() -> dict[str, Callable[[], object]]:
         "gpu(index)": lambda: [unidev.gpu(index) for index in range(unidev.num_gpus())],
         "the spellings of devices": _spell,
         "a device that is missing": _miss,
+        "free memory": _weigh,
         "synchronize()": unidev.synchronize,
     }
 
@@ -58,6 +60,12 @@ def _spell() -> None:
         again = pickle.loads(pickle.dumps(device))  # noqa: S301  ours
         assert again is device, f"{device}, unpickled, is another object"
         _ = repr(device), hash(device), device.is_simulated
+
+
+def _weigh() -> None:
+    with contextlib.suppress(unidev.UnsupportedOperation):  # it would take a context
+        unidev.try_all_gpus(free=1)
+        unidev.try_gpu(most_free=True)
 
 
 def _miss() -> None:
