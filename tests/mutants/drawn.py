@@ -219,7 +219,9 @@ def threads_share_a_staging_buffer_for_one_dtype(backend: Any) -> None:
         if x.dtype != "int16":
             return made
         staged[0] = made
-        time.sleep(1e-3)  # so that another thread comes between
+        until = time.monotonic() + 0.1
+        while staged[0] is made and time.monotonic() < until:
+            time.sleep(1e-4)  # so that another thread comes between
         found = staged[0]
         return found if found.shape == made.shape else made
 

@@ -34,9 +34,10 @@ def apply(torch: Any) -> None:
 
 def _let_hooks_send_bfloat16(torch: Any) -> None:
     # DDP asks torch.version.cuda, which stays None, whether NCCL can send what a hook compresses.
-    from torch.nn.parallel import DistributedDataParallel
+    from torch.nn import parallel
 
-    check = DistributedDataParallel._check_comm_hook
+    ddp: Any = parallel.DistributedDataParallel
+    check = ddp._check_comm_hook
     compressing = {"bf16_compress_hook", "bf16_compress_wrapper_hook"}
 
     def _check_comm_hook(self: Any, hook: Any) -> Any:
@@ -51,7 +52,7 @@ def _let_hooks_send_bfloat16(torch: Any) -> None:
         by_another_name.__name__ = "hook"
         return check(self, by_another_name)
 
-    DistributedDataParallel._check_comm_hook = _check_comm_hook
+    ddp._check_comm_hook = _check_comm_hook
 
 
 def _patch_storages(torch: Any) -> None:
