@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     from unidev.distributed.exchange.group import Group, group
     from unidev.distributed.running.run import run
     from unidev.models.checkpoints.verbs import load_parameters, save_parameters
+    from unidev.models.estimating import estimate_memory
     from unidev.models.gradients import no_grad, sgd, value_and_grad
     from unidev.models.placing import parameters, place
     from unidev.parallel.accuracy import evaluate_accuracy
@@ -150,6 +151,7 @@ _LATER = {
     "distributed.exchange.group": "Group group",
     "distributed.running.run": "run",
     "models.checkpoints.verbs": "load_parameters save_parameters",
+    "models.estimating": "estimate_memory",
     "models.gradients": "no_grad sgd value_and_grad",
     "models.placing": "parameters place",
     "parallel.accuracy": "evaluate_accuracy",
@@ -186,7 +188,7 @@ __all__ = [
     "UnsupportedDtypeError", "UnsupportedOperation", "Wheel", "WorkerFailedError", "active_backend",
     "all_reduce", "arange", "array", "as_device", "as_in_device", "broadcast", "check_same_device",
     "convert", "copy_to", "cpu", "device_get", "device_of", "device_put", "empty", "empty_like",
-    "evaluate_accuracy", "fastest_device", "full", "gather", "gpu", "group", "hookimpl",
+    "estimate_memory", "evaluate_accuracy", "fastest_device", "full", "gather", "gpu", "group", "hookimpl",
     "is_tensor", "list_backends", "list_devices", "load_parameters", "map_tensors", "memory",
     "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part", "pin", "place", "prefetch",
     "rand", "randn", "register_container", "replicate", "run", "same_device", "save_parameters",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from unidev.contract.collectives import Collectives
     from unidev.contract.copy_stream import CopyStream
     from unidev.contract.device import Device
+    from unidev.contract.estimating import Estimator, StepMemory
     from unidev.contract.group_engine import (
         Arrangement,
         GroupEngine,
@@ -39,12 +40,14 @@ if TYPE_CHECKING:
     from unidev.contract.probe import Contained, Probe, TransferExample
     from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
+    from unidev.hardware.cards import CARD_BYTES
     from unidev.hardware.cuda import driver_cuda_version
     from unidev.support.build_cache import build_once
     from unidev.support.forking import fork_safe_lock
     from unidev.support.wording import kind_of
 
     __all__ = [
+        "CARD_BYTES",
         "CONTRACT_VERSION",
         "Arrangement",
         "Array",
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
         "CopyStream",
         "Device",
         "Ended",
+        "Estimator",
         "Event",
         "Exported",
         "Extent",
@@ -88,6 +92,7 @@ if TYPE_CHECKING:
         "Rendezvous",
         "SimulatedGpus",
         "Simulator",
+        "StepMemory",
         "Stored",
         "Tensor",
         "Tracer",
@@ -113,6 +118,7 @@ _NAMES = {
     "contract.collectives": "Collectives",
     "contract.copy_stream": "CopyStream",
     "contract.device": "Device",
+    "contract.estimating": "Estimator StepMemory",
     "contract.group_engine": "Arrangement GroupEngine GroupSetting HelperProcess Rendezvous",
     "contract.hardware_probe": "HardwareProbe RecordedCopy Training",
     "contract.hookspecs": "hookimpl",
@@ -126,6 +132,7 @@ _NAMES = {
     "contract.probe": "Probe TransferExample",
     "contract.tracer": "Patches PlannedTransfer Recording Tracer",
     "contract.training_probe": "AutogradProbe ModelProbe",
+    "hardware.cards": "CARD_BYTES",
     "hardware.cuda": "driver_cuda_version",
     "support.build_cache": "build_once",
     "support.forking": "fork_safe_lock",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend_spec import BackendSpec
     from unidev.contract.collectives import Collectives
     from unidev.contract.copy_stream import CopyStream
+    from unidev.contract.estimating import Estimator
     from unidev.contract.group_engine import GroupEngine
     from unidev.contract.installation import Installation
     from unidev.contract.interop import Interop
@@ -405,3 +406,8 @@ class Backend(ABC):
         "`track_memory(device)`: peak memory", "the framework does not count peak memory"
     )
     """Behind ``track_memory``: ``unidev/contract/memory.py``."""
+
+    estimator: Estimator = optional(
+        "`estimate_memory(step, ...)`", "the backend cannot run a step on likenesses of a model"
+    )
+    """Behind ``estimate_memory``: ``unidev/contract/estimating.py``."""

@@ -44,6 +44,7 @@ class NumpyBackend(Backend):
     autograd = unsupported("NumPy has no autograd")
     memory = unsupported("NumPy does not count its memory, and its devices share the host's")
     peaks = unsupported("NumPy does not count its memory")
+    estimator = unsupported("NumPy does not count its memory")
     pinned = unsupported("NumPy does not use GPUs, which pinned memory is for")
 
     @cached_property

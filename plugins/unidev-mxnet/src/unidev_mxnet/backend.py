@@ -66,6 +66,7 @@ class MxnetBackend(Backend):
     memory = part("unidev_mxnet.memory:memory_of")
     pinned = part("unidev_mxnet.memory:pinning_of")
     peaks = unsupported("MXNet does not record peak memory")
+    estimator = unsupported("MXNet does not record peak memory")
 
     # A size beyond a C int; a dtype that MXNet's own table lacks.
     framework_errors = (*Backend.framework_errors, OverflowError, KeyError)

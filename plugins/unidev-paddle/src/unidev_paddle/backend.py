@@ -58,6 +58,7 @@ class PaddleBackend(Backend):
     group_engine = part("unidev_paddle.group.engine:PaddleEngine")
     installation = part("unidev_paddle.installation:PaddleInstallation")
     peaks = part("unidev_paddle.memory:PaddlePeaks")
+    estimator = part("unidev_paddle.memory.estimating:PaddleEstimator")
     interop = part("unidev_paddle.memory.interop:PaddleInterop")
     tracer = part("unidev_paddle.tracer:PaddleTracer")
     pinned = part("unidev_paddle.memory:pinning_of")

@@ -57,6 +57,10 @@ class TensorFlowBackend(Backend):
     installation = part("unidev_tensorflow.installation:TensorFlowInstallation")
     memory = part("unidev_tensorflow.memory:memory_of")
     peaks = part("unidev_tensorflow.memory:peaks_of")
+    estimator = unsupported(
+        "a Keras optimizer cannot be copied, so a trial step would change yours; "
+        "`track_memory(device)` measures a real step on a GPU"
+    )
     pinned = unsupported("TensorFlow has no call that puts a tensor into pinned memory")
     framework_errors = (
         tf.errors.OpError, RuntimeError, ValueError, TypeError, MemoryError,

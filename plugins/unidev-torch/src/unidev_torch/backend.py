@@ -47,6 +47,7 @@ class TorchBackend(Backend):
     interop = part("unidev_torch.memory.interop:TorchInterop")
     tracer = part("unidev_torch.tracer:TorchTracer")
     peaks = part("unidev_torch.memory:peaks_of")
+    estimator = part("unidev_torch.memory.estimating:TorchEstimator")
     pinned = part("unidev_torch.memory:pinning_of")
 
     model_types = (torch.nn.Module, torch.optim.Optimizer)

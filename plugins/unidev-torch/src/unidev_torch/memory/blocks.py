@@ -1,0 +1,137 @@
+"""The storages of fake tensors on one device: when each came and went, and what it was for."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException
+from torch.utils import _pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+KINDS = ("parameters", "gradients", "optimizer state", "activations", "rest")
+PARAMETERS, GRADIENTS, OPTIMIZER_STATE, ACTIVATIONS, REST = KINDS
+
+_CUDAS_BLOCK = 512
+"""CUDA's allocator rounds each request up to so many bytes."""
+
+
+@dataclass
+class _Block:
+    """One storage."""
+
+    nbytes: int
+    kind: str = REST
+    is_given: bool = False
+    """Whether it was there before the step: then autograd's keeping it costs nothing."""
+
+
+class Blocks(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Records the storages that operations make while it is entered, and their ends.
+
+    Kinds are added up at the end: what a storage was for is known only some time after it was made.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._device = device
+        self._unit = _CUDAS_BLOCK if device.type == "cuda" else 1
+        self._alive: dict[int, tuple[_Block, weakref.ref[Any]]] = {}
+        """By the address of torch's object for the storage."""
+        self._events: list[tuple[_Block, int]] = []
+        """Each block twice, when it came and when it went, with 1 and -1."""
+        self._checks_of_infinity: list[weakref.ref[torch.Tensor]] = []
+
+    # -- recording ---------------------------------------------------------------------------------
+
+    def begin(self, parameters: Iterable[torch.Tensor], given: Iterable[torch.Tensor]) -> None:
+        """Record what is there before the first step."""
+        self._note(parameters, PARAMETERS)
+        for x in given:
+            block = self._block(x)
+            if block is not None:
+                block.is_given = True
+
+    def note_gradient(self, parameter: torch.Tensor) -> None:
+        """Record that ``parameter`` has got its gradient."""
+        if parameter.grad is not None:
+            self._note([parameter.grad], GRADIENTS)
+
+    def note_activation(self, x: torch.Tensor) -> torch.Tensor:
+        """Record that autograd keeps ``x`` for the backward pass; returns ``x``."""
+        block = self._block(x)
+        if block is not None and block.kind == REST and not block.is_given:
+            block.kind = ACTIVATIONS
+        return x
+
+    def end_step(self, parameters: Iterable[torch.Tensor], optimizers: Iterable[Any]) -> None:
+        """Record what parameters and optimizers hold after a step."""
+        for x in parameters:
+            self.note_gradient(x)
+        for optimizer in optimizers:
+            held = _pytree.tree_leaves([*optimizer.state.values()])
+            self._note([x for x in held if isinstance(x, torch.Tensor)], OPTIMIZER_STATE)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        try:
+            found = func(*args, **(kwargs or {}))
+        except DataDependentOutputException:
+            if func is not torch.ops.aten._local_scalar_dense.default:
+                raise
+            return self._value(args[0])
+        for x in _pytree.tree_leaves(found):
+            if isinstance(x, torch.Tensor):
+                self._block(x)
+        if func is torch.ops.aten._amp_foreach_non_finite_check_and_unscale_.default:
+            self._checks_of_infinity.append(weakref.ref(args[1]))
+        return found
+
+    # -- the result --------------------------------------------------------------------------------
+
+    def at_peak(self) -> Mapping[str, int]:
+        """The bytes of each kind when most were in use."""
+        used = peak = end = 0
+        for position, (block, sign) in enumerate(self._events):
+            used += sign * block.nbytes
+            if used > peak:
+                peak, end = used, position + 1
+        found = dict.fromkeys(KINDS, 0)
+        for block, sign in self._events[:end]:
+            found[block.kind] += sign * block.nbytes
+        return found
+
+    # -- one storage -------------------------------------------------------------------------------
+
+    def _note(self, tensors: Iterable[torch.Tensor], kind: str) -> None:
+        for x in tensors:
+            block = self._block(x)
+            if block is not None:
+                block.kind = kind
+
+    def _block(self, x: torch.Tensor) -> _Block | None:
+        """The block of the memory of ``x``, recorded if it is new; None if it is elsewhere."""
+        if x.device != self._device or x.layout is not torch.strided:
+            return None
+        storage = x.untyped_storage()
+        key = storage._cdata
+        if key in self._alive:
+            return self._alive[key][0]
+        block = _Block(-(-storage.nbytes() // self._unit) * self._unit)
+        self._alive[key] = block, weakref.ref(storage, lambda _: self._end(key, block))
+        self._events.append((block, 1))
+        return block
+
+    def _end(self, key: int, block: _Block) -> None:
+        del self._alive[key]
+        self._events.append((block, -1))
+
+    def _value(self, x: torch.Tensor) -> bool | int | float:
+        """What a program reads: 1, a number by which it can divide, or that nothing is infinite."""
+        if any(check() is x for check in self._checks_of_infinity):
+            return 0.0
+        return True if x.dtype is torch.bool else 1.0 if x.is_floating_point() else 1

@@ -1,0 +1,191 @@
+"""A step on PyTorch's fake tensors, which have shapes and dtypes, but no memory."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+from torch._subclasses import fake_tensor
+from torch.optim.optimizer import Optimizer, _default_to_fused_or_foreach
+
+from unidev.contract import Estimator, StepMemory
+from unidev.errors import InvalidDataError, UnsupportedOperation
+from unidev_torch.memory.blocks import Blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from unidev.contract import Device
+
+_OPERATION = "estimate_memory"
+
+
+class TorchEstimator(Estimator):
+    """By ``FakeTensorMode``: also for models that the machine has no room for."""
+
+    takes_no_memory = True
+
+    def run(
+        self,
+        step: Callable[..., object],
+        arguments: Sequence[Any],
+        shapes: Mapping[int, tuple[int, ...]],
+    ) -> StepMemory:
+        """Counts the storages on the device of the parameters, or else of the first tensor.
+
+        Tensors on the device ``meta`` are taken to be on the first GPU, or on the CPU.
+        """
+        mode = fake_tensor.FakeTensorMode()
+        with _Likenesses(mode, self._home(), shapes):
+            likenesses = copy.deepcopy(tuple(arguments))
+        _choose_foreach(arguments, likenesses)
+        models = [each for each in likenesses if isinstance(each, nn.Module)]
+        optimizers = [each for each in likenesses if isinstance(each, Optimizer)]
+        parameters: list[Any] = list(_unique(_parameters(models, optimizers)))
+        given = [*parameters, *_buffers(models), *_leaves(likenesses)]
+        device = self._device(parameters or given)
+        blocks = Blocks(device.native)
+        blocks.begin(parameters, given)
+        hooks = [
+            x.register_post_accumulate_grad_hook(blocks.note_gradient)
+            for x in parameters
+            if x.requires_grad
+        ]
+        try:
+            for _ in range(2):
+                _run(step, likenesses, mode, blocks)
+                blocks.end_step(parameters, optimizers)
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return StepMemory(device, blocks.at_peak())
+
+    def _home(self) -> torch.device:
+        kind = "gpu" if self.backend.device_count("gpu") else "cpu"
+        found: torch.device = self.backend.device(kind, 0).native
+        return found
+
+    def _device(self, tensors: Sequence[torch.Tensor]) -> Device:
+        if not tensors:
+            raise InvalidDataError(
+                "estimate_memory found no model and no tensor among the step's arguments: pass "
+                "them after the step, as in estimate_memory(step, net, optimizer, x, y)."
+            )
+        devices = list(dict.fromkeys(self.backend.device_of(x) for x in tensors))
+        if len(devices) > 1:
+            raise UnsupportedOperation(
+                f"{_OPERATION} of a model on several devices",
+                f"it counts one device, and these are {', '.join(map(str, devices))}",
+            )
+        return devices[0]
+
+
+class _Likenesses(fake_tensor.FakeCopyMode):
+    """Lets ``copy.deepcopy`` make fake tensors of tensors: ties and optimizers' references stay."""
+
+    def __init__(
+        self,
+        mode: fake_tensor.FakeTensorMode,
+        home: torch.device,
+        shapes: Mapping[int, tuple[int, ...]],
+    ) -> None:
+        super().__init__(mode)
+        self._home = home
+        self._shapes = shapes
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        is_copy = func is torch.Tensor.__deepcopy__
+        if is_copy or func is torch._C.TensorBase.clone:
+            x = args[0]
+            shape = self._shapes.get(id(x))
+            if x.is_meta or shape is not None:
+                made = self._empty(x, shape)
+                if is_copy:
+                    args[1][id(x)] = made
+                return made
+        return super().__torch_function__(func, types, args, kwargs)
+
+    def _empty(self, x: torch.Tensor, shape: tuple[int, ...] | None) -> torch.Tensor:
+        device = self._home if x.is_meta else x.device
+        with self.fake_mode:
+            if shape is None:
+                made = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
+            else:
+                made = torch.empty(shape, dtype=x.dtype, device=device)
+        return made.requires_grad_(x.requires_grad)
+
+
+def _run(
+    step: Callable[..., object],
+    arguments: Sequence[Any],
+    mode: fake_tensor.FakeTensorMode,
+    blocks: Blocks,
+) -> None:
+    saved = torch.autograd.graph.saved_tensors_hooks(blocks.note_activation, lambda x: x)
+    try:
+        with mode, blocks, saved:
+            step(*arguments)
+    except (
+        fake_tensor.DataDependentOutputException,
+        fake_tensor.DynamicOutputShapeException,
+        fake_tensor.UnsupportedOperatorException,
+    ) as error:
+        raise UnsupportedOperation(
+            f"{_OPERATION} of this step",
+            f"its tensors have no values, and {error.func} needs them, or cannot do without",
+            "https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/"
+            "torch.compiler_fake_tensor.html",
+        ) from error
+    except AssertionError as error:
+        if "FakeTensor" not in str(error):
+            raise
+        raise InvalidDataError(
+            "the step uses a tensor that is not among its arguments: pass the model, its optimizer "
+            "and all tensors after the step, as in estimate_memory(step, net, optimizer, x, y). "
+            f"{error}"
+        ) from error
+
+
+def _choose_foreach(arguments: Sequence[Any], likenesses: Sequence[Any]) -> None:
+    """Let optimizers of fake tensors compute as those of real ones do: by lists of tensors.
+
+    PyTorch asks for exact types before it does, so a fake tensor would be updated by itself, with
+    less memory.
+    """
+    for real, fake in zip(arguments, likenesses, strict=True):
+        if not isinstance(real, Optimizer):
+            continue
+        for group, its_likeness in zip(real.param_groups, fake.param_groups, strict=True):
+            if group.get("foreach") is None and not group.get("fused") and "foreach" in group:
+                probes: list[torch.Tensor] = [
+                    nn.Parameter(torch.empty(0, dtype=x.dtype, device=like.device))
+                    for x, like in zip(group["params"], its_likeness["params"], strict=True)
+                ]
+                _, its_likeness["foreach"] = _default_to_fused_or_foreach(
+                    probes, differentiable=bool(group.get("differentiable")), use_fused=False
+                )
+
+
+def _parameters(models: Iterable[nn.Module], optimizers: Iterable[Optimizer]) -> Any:
+    for model in models:
+        yield from model.parameters()
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            yield from group["params"]
+
+
+def _buffers(models: Iterable[nn.Module]) -> list[torch.Tensor]:
+    return [buffer for model in models for buffer in model.buffers()]
+
+
+def _leaves(arguments: Sequence[Any]) -> list[torch.Tensor]:
+    from torch.utils import _pytree
+
+    leaves = _pytree.tree_leaves(arguments)
+    return [each for each in leaves if isinstance(each, torch.Tensor)]
+
+
+def _unique(tensors: Iterable[torch.Tensor]) -> Iterable[torch.Tensor]:
+    return {id(x): x for x in tensors}.values()

@@ -1,0 +1,124 @@
+"""``estimate_memory`` on fake tensors, beside what simulated GPUs count and have room for."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+from estimated_models import MODELS, OPTIMIZERS, given, step
+from torch import nn
+
+import unidev
+
+BIG = (
+    "import unidev, torch\n"
+    "unidev.set_backend('torch')\n"
+    "with torch.device('meta'):\n"
+    "    net = torch.nn.Sequential(*[torch.nn.Linear(1 << 14, 1 << 14) for _ in range(64)])\n"
+    "    x = torch.empty(8, 1 << 14)\n"
+    "optimizer = torch.optim.AdamW(net.parameters())\n"
+    "def step(net, optimizer, x):\n"
+    "    optimizer.zero_grad()\n"
+    "    net(x).sum().backward()\n"
+    "    optimizer.step()\n"
+    "found = unidev.estimate_memory(step, net, optimizer, x, of='H100')\n"
+    "print(found.device, found.by_kind['parameters'] >> 30, found.by_kind['optimizer state'] >> 30)\n"
+    "print(str(found).splitlines()[-2])\n"
+)
+LIMITED = (
+    "import gc, sys, unidev, torch\n"
+    "unidev.set_backend('torch')\n"
+    "from estimated_models import given, step\n"
+    "for name in sys.argv[1:]:\n"
+    "    gc.collect()\n"
+    "    net, optimizer, x, y = given(name, 'Adam', unidev.gpu(0).native)\n"
+    "    rows = unidev.estimate_memory(step, net, optimizer, x, y, of='64MiB').largest_batch\n"
+    "    for extra in (0, 1):\n"
+    "        xs = torch.zeros(rows + extra, *x.shape[1:], device=x.device, dtype=x.dtype)\n"
+    "        ys = torch.zeros(rows + extra, dtype=torch.long, device=x.device)\n"
+    "        del x, y\n"
+    "        try:\n"
+    "            step(net, optimizer, xs, ys)\n"
+    "            step(net, optimizer, xs, ys)\n"
+    "            print(name, extra, 'fits')\n"
+    "        except (torch.OutOfMemoryError, RuntimeError) as error:\n"
+    "            print(name, extra, 'out of memory' if 'out of memory' in str(error) else error)\n"
+    "        x, y = xs, ys\n"
+    "    del net, optimizer, x, y, xs, ys\n"
+)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("name", MODELS)
+def test_an_estimate_is_what_a_simulated_gpu_counts(name: str, optimizer: str) -> None:
+    device = unidev.gpu(1)
+    gc.collect()
+    before = unidev.memory(device).used_bytes
+    arguments = given(name, optimizer, device.native)
+    estimate = unidev.estimate_memory(step, *arguments)
+    step(*arguments)
+    with unidev.track_memory(device) as peak:
+        step(*arguments)
+    assert estimate.peak_bytes == pytest.approx(peak.peak_bytes - before, rel=0.05)
+    assert estimate.by_kind["parameters"] == sum(x.nbytes for x in arguments[0].parameters())
+    assert all(arguments[1].state.values())
+
+
+def test_the_largest_batch_fits_and_one_row_more_does_not(python) -> None:
+    # Without LSTMs: within an operation, the simulator's cells take memory that no card's do.
+    names = ("perceptron", "transformer encoder", "U-Net")
+    program = LIMITED.replace("sys.argv[1:]", repr(names))
+    done = python(program, UNIDEV_SIMULATE="1", UNIDEV_SIMULATE_MEMORY="64MiB",
+                  PYTHONPATH=__file__.rpartition("/")[0])  # fmt: skip
+    said = [f"{name} {extra}" for name in names for extra in ("0 fits", "1 out of memory")]
+    assert done.stdout.splitlines() == said, done.stderr
+
+
+@pytest.mark.parametrize(("simulated", "device"), [("0", "cpu:0"), ("1", "gpu:0")])
+def test_a_model_that_is_larger_than_the_machine(python, simulated: str, device: str) -> None:
+    done = python(BIG, UNIDEV_SIMULATE=simulated)
+    assert done.stdout.splitlines() == [
+        f"{device} 64 128", "not even a batch of 2 fits into 80 GiB"
+    ], done.stderr  # fmt: skip
+
+
+def test_mixed_precision_with_a_scaler_makes_its_step() -> None:
+    model, optimizer, x, y = given("perceptron", "Adam", unidev.gpu(0).native)
+    scaler = torch.amp.GradScaler("sim")
+
+    def scaled(model, optimizer, scaler, x, y):
+        optimizer.zero_grad()
+        with torch.autocast("sim", dtype=torch.float16):
+            loss = nn.functional.cross_entropy(model(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    estimate = unidev.estimate_memory(scaled, model, optimizer, scaler, x, y)
+    assert estimate.by_kind["optimizer state"] == 2 * estimate.by_kind["parameters"]
+
+
+def test_what_an_estimate_cannot_run_is_named() -> None:
+    model, optimizer, x, y = given("perceptron", "SGD", unidev.gpu(0).native)
+    with pytest.raises(unidev.InvalidDataError, match="not among its arguments"):
+        unidev.estimate_memory(lambda net, opt: step(net, opt, x, y), model, optimizer)
+    with pytest.raises(unidev.UnsupportedOperation, match="aten.nonzero.default needs them"):
+        unidev.estimate_memory(lambda net, x: net(x[x[:, 0] > 0]), model, x)
+    other = nn.Linear(4, 4)
+    with pytest.raises(unidev.UnsupportedOperation, match="these are gpu:0, cpu:0"):
+        unidev.estimate_memory(lambda *_: None, model, other)
+    with pytest.raises(unidev.InvalidDataError, match="found no model and no tensor"):
+        unidev.estimate_memory(print, 3)
+    with pytest.raises(unidev.InvalidDataError, match="there is no batch"):
+        unidev.estimate_memory(lambda net: net, model, of="L4")
+
+
+def test_an_estimate_is_a_table() -> None:
+    arguments = given("perceptron", "Adam", unidev.gpu(0).native)
+    estimate = unidev.estimate_memory(step, *arguments, of="T4")
+    lines = str(estimate).splitlines()
+    assert lines[0].startswith("peak memory of a step on gpu:0, for a batch of 128: ")
+    assert [line.split("  ")[1] for line in lines[1:6]] == [*estimate.by_kind]
+    assert lines[6] == f"largest batch within 16 GiB: {estimate.largest_batch:,}"
+    assert "<table" in estimate._repr_html_()

@@ -1,0 +1,48 @@
+"""``Estimator``: the part of the contract for the memory of a training step."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+
+
+class StepMemory(NamedTuple):
+    """The peak memory of a step on ``device``, in bytes."""
+
+    device: Device
+    by_kind: Mapping[str, int]
+    """The part of each kind, such as ``parameters``, at the moment of the peak; the sum is the
+    peak."""
+
+
+class Estimator(ABC):
+    """Runs a step on likenesses of its arguments, and counts the memory of their tensors."""
+
+    takes_no_memory = False
+    """Whether the likenesses have shapes and dtypes only, so that any batch can be tried."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+
+    @abstractmethod
+    def run(
+        self,
+        step: Callable[..., object],
+        arguments: Sequence[Any],
+        shapes: Mapping[int, tuple[int, ...]],
+    ) -> StepMemory:
+        """The peak of ``step(*arguments)``, run twice, since optimizers make their state at first.
+
+        Works on likenesses of the tensors, models and optimizers in ``arguments``, which it does
+        not change. ``shapes`` has other shapes for some tensors in ``arguments``, by their ``id``.
+
+        Raises:
+            UnsupportedOperation: the step cannot be run in this way; says what in it.
+            InvalidDataError: it uses a tensor that is not among its arguments.
+        """

@@ -1,0 +1,243 @@
+"""``estimate_memory``: the peak memory of a training step, and the largest batch that fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unidev.calls.boundary import errors_of
+from unidev.contract.backend import Unsupported
+from unidev.errors import InvalidDataError, UnsupportedOperation
+from unidev.hardware.cards import CARD_BYTES
+from unidev.models.memory_estimate import MemoryEstimate
+from unidev.support.arguments import non_negative_integer
+from unidev.support.wording import bytes_in, kind_of, lacks_unit, shown
+from unidev.tensors.classify import CONTAINER, MODEL, TENSOR, classify, shape_of
+from unidev.tensors.containers import Opened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+    from unidev.contract.estimating import StepMemory
+
+_MOST_RUNS = 12
+"""The peak is a convex function of the batch, so that few are needed: mostly four."""
+_MOST_DOUBLINGS = 12
+"""While a small batch makes no difference."""
+_LEAST_ROWS = 2
+"""Batch normalization refuses to train on one."""
+
+
+def estimate_memory(
+    step: Callable[..., object],
+    /,
+    *arguments: Any,
+    of: str | int | None = None,
+    batch_axis: int = 0,
+) -> MemoryEstimate:
+    """Estimate the peak memory of ``step(*arguments)``, a training step, without changing anything.
+
+    The step is run on likenesses of ``arguments``. On PyTorch they have no memory, so the model may
+    be larger than the machine: made ``with torch.device("meta")``, it is counted as if it were on
+    the first GPU, or on the CPU if there is none. On PaddlePaddle they are copies, and the
+    framework counts. It is run twice, since optimizers make their state in their first step.
+
+    Args:
+        step: a function that computes a loss, its gradients, and updates the model. All tensors,
+            models and optimizers that it uses must be among ``arguments``. On PyTorch, numbers that
+            it reads from tensors (``loss.item()``) are 1.
+        arguments: a model, its optimizer, and the tensors of a batch, in any order, or containers
+            of such tensors. The first tensor gives the number of rows; others with as many rows
+            belong to the batch, too.
+        of: memory for which to find the largest batch: bytes, a string such as ``"24GiB"``, or a
+            card: ``"H100"``, ``"A100"``, ``"L4"`` or ``"T4"``. The step is then run with other
+            batches, until the largest is found; where that takes memory which is not free, with two
+            others, from which it is extrapolated.
+        batch_axis: the axis of the rows.
+
+    Returns:
+        An estimate with ``peak_bytes``, ``by_kind`` (parameters, gradients, optimizer state,
+        activations, the rest) and ``largest_batch``. It counts tensors: **not** the workspaces of
+        libraries such as cuDNN, fragmentation, or the driver's own memory. What an operation keeps
+        may depend on the device, so estimate on the one that you mean: ``unidev simulate`` has it.
+
+    Raises:
+        UnsupportedOperation: the backend cannot estimate, or not this step; gives the reason.
+        InvalidDataError: ``of`` or an argument is not what it must be, or the step uses a tensor
+            that is not among its arguments.
+
+    An example::
+
+        print(unidev.estimate_memory(step, net, optimizer, x, y, of="24GiB"))
+    """
+    if not callable(step):
+        raise InvalidDataError(f"estimate_memory needs a function, not {shown(step)}.")
+    limit = None if of is None else _bytes_of(of)
+    axis = non_negative_integer(batch_axis)
+    if axis is None:
+        raise InvalidDataError(
+            f"batch_axis must be a non-negative integer, not {shown(batch_axis)}."
+        )
+    backend, tensors = _found(arguments)
+    estimator = backend.estimator
+    if isinstance(estimator, Unsupported):
+        raise UnsupportedOperation("estimate_memory", estimator.reason, estimator.link)
+    batch = next((shape_of(x)[axis] for x in tensors if len(shape_of(x)) > axis), None)
+    runs = _Runs(backend, step, arguments, tensors, axis, batch)
+    found = runs.step_memory(batch)
+    largest, has_room = None, True
+    if limit is not None:
+        if not batch:
+            raise InvalidDataError(
+                "there is no batch to enlarge: none of the step's arguments is a tensor with rows "
+                f"along axis {axis}."
+            )
+        has_room = estimator.takes_no_memory or 2 * limit < _free_bytes(found.device, backend)
+        largest = runs.largest(batch, limit) if has_room else runs.extrapolated(batch, limit)
+    return MemoryEstimate(
+        found.device,
+        sum(found.by_kind.values()),
+        found.by_kind,
+        batch,
+        limit,
+        largest,
+        is_extrapolated=largest is not None and not has_room,
+    )
+
+
+class _Runs:
+    """The step with batches of different sizes."""
+
+    def __init__(  # noqa: PLR0913, PLR0917  as they are found, in their order
+        self,
+        backend: Backend,
+        step: Callable[..., object],
+        arguments: Sequence[Any],
+        tensors: Sequence[Any],
+        axis: int,
+        batch: int | None,
+    ) -> None:
+        self._backend, self._step, self._arguments = backend, step, arguments
+        self._rows = [x for x in tensors if len(shape_of(x)) > axis and shape_of(x)[axis] == batch]
+        self._axis, self._batch = axis, batch
+        self._known: dict[int, int] = {}
+
+    def step_memory(self, batch: int | None) -> StepMemory:
+        """The peak of the step with so many rows."""
+        shapes = {}
+        if batch is not None and batch != self._batch:
+            for x in self._rows:
+                shape = [*shape_of(x)]
+                shape[self._axis] = batch
+                shapes[id(x)] = tuple(shape)
+        found: StepMemory = self._backend.estimator.run(self._step, self._arguments, shapes)
+        if batch is not None:
+            self._known[batch] = sum(found.by_kind.values())
+        return found
+
+    def largest(self, batch: int, limit: int) -> int:
+        """The most rows whose peak is at most ``limit``, by running the step with others.
+
+        The peak is the largest of what is in use at each moment of the step, which is a straight
+        line over the rows. So it is convex, and a line through two of its points shows where to
+        look next.
+        """
+        low, high = batch, 2 * batch
+        while self._peak(high) <= self._peak(low) and high < batch << _MOST_DOUBLINGS:
+            high *= 4
+        for _ in range(_MOST_RUNS):
+            self._peak(max(_LEAST_ROWS, self._meets(low, high, limit)))
+            fitting = [rows for rows, peak in self._known.items() if peak <= limit]
+            above = [rows for rows, peak in self._known.items() if peak > limit]
+            if fitting and above:
+                low, high = max(fitting), min(above)
+            elif fitting:
+                low, high = sorted(self._known)[-2:]
+            else:
+                low, high = sorted(self._known)[:2]
+            if high == low + 1 or (not fitting and low == _LEAST_ROWS):
+                break
+        return max((rows for rows, peak in self._known.items() if peak <= limit), default=0)
+
+    def extrapolated(self, batch: int, limit: int) -> int:
+        """The same from twice and three times the batch: too many if the peak is not a line."""
+        low, high = 2 * batch, 3 * batch
+        self._peak(low)
+        self._peak(high)
+        return max(0, self._meets(low, high, limit))
+
+    def _peak(self, batch: int) -> int:
+        if batch not in self._known:
+            self.step_memory(batch)
+        return self._known[batch]
+
+    def _meets(self, low: int, high: int, limit: int) -> int:
+        """The rows at which the line through two peaks meets the limit, rounded down."""
+        start = self._known[low]
+        slope = (self._known[high] - start) / (high - low)
+        if slope <= 0:
+            raise UnsupportedOperation(
+                "finding the largest batch",
+                f"the peak does not grow with the batch: it is the same for {low} and {high} rows",
+            )
+        return low + int((limit - start) // slope)
+
+
+def _free_bytes(device: Device, backend: Backend) -> int:
+    with errors_of(backend, f"reading the memory of {device}"):
+        return backend.memory(device).free_bytes
+
+
+def _bytes_of(of: object) -> int:
+    """The bytes of a size or of a card.
+
+    Raises:
+        InvalidDataError: it is neither.
+    """
+    if isinstance(of, str):
+        if of.strip().upper() in CARD_BYTES:
+            return CARD_BYTES[of.strip().upper()]
+        number = None if lacks_unit(of) else bytes_in(of)
+    else:
+        number = non_negative_integer(of)
+    if not number:
+        raise InvalidDataError(
+            f'of must be a size such as "24GiB", a number of bytes, or a card '
+            f"({', '.join(CARD_BYTES)}), not {shown(of)}."
+        )
+    return number
+
+
+def _found(arguments: Sequence[Any]) -> tuple[Backend, list[Any]]:
+    """The backend of the arguments, and their tensors outside models, in order."""
+    backends: list[Backend] = []
+    tensors: list[Any] = []
+    for argument in arguments:
+        for backend, tensor in _parts(argument):
+            backends.append(backend)
+            if tensor is not None:
+                tensors.append(tensor)
+    if not backends:
+        kinds = ", ".join(map(kind_of, arguments)) or "nothing"
+        raise InvalidDataError(
+            "estimate_memory found no model and no tensor among the step's arguments: pass them "
+            f"after the step, as in estimate_memory(step, net, optimizer, x, y), not {kinds}."
+        )
+    names = sorted({each.name for each in backends})
+    if len(names) > 1:
+        raise InvalidDataError(f"the step's arguments are of several backends: {', '.join(names)}.")
+    return backends[0], tensors
+
+
+def _parts(argument: object) -> Iterator[tuple[Backend, Any]]:
+    kind, backend = classify(argument)
+    if kind == MODEL and backend is not None:
+        yield backend, None
+    elif kind == TENSOR and backend is not None:
+        yield backend, argument
+    elif kind == CONTAINER:
+        opened = Opened(argument, takes_models=True, own_to="looked into")
+        for _, leaf, owner in opened.found:
+            if classify(leaf)[0] in {MODEL, TENSOR}:
+                yield owner, leaf if classify(leaf)[0] == TENSOR else None
