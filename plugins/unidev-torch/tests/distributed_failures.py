@@ -30,6 +30,8 @@ short = {"absent", "absent_sender", "killed", "unwaited", "without_the_second"}
 limit = timedelta(seconds=3 if CASE in short else 60)
 size = 3 if CASE == "pair_of_three" else 2  # there is no third process
 dist.init_process_group("nccl", init_method=sys.argv[2], rank=RANK, world_size=size, timeout=limit)
+if CASE == "barrier_first":  # on the GPU that NCCL guesses, since none is used yet
+    dist.barrier()
 torch.cuda.set_device(0 if shares else RANK)
 x = torch.ones(3, device="cuda")
 try:

@@ -134,6 +134,10 @@ def test_a_rank_that_does_not_come_is_an_error_that_names_the_operation(
     assert f"OpType={operation}," in output
 
 
+def test_a_barrier_may_come_before_a_rank_has_chosen_its_gpu(tmp_path: Path) -> None:
+    assert _ends(tmp_path, "barrier_first")[:2] == ("summed [2.0, 2.0, 2.0]\n",) * 2
+
+
 def test_two_ranks_send_and_receive_without_the_third(tmp_path: Path) -> None:
     expected = ("summed [2.0, 2.0, 2.0]\n", "summed [1.0, 1.0, 1.0]\n")
     assert _ends(tmp_path, "pair_of_three")[:2] == expected

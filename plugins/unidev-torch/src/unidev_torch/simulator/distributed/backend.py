@@ -75,7 +75,7 @@ class ProcessGroupNCCL(c10d.ProcessGroupGloo):  # type: ignore[misc]
         self._rank = rank
         self._size = size
         self.exchanges = Exchanges(store, rank, size, self._options._timeout)
-        self._device: str | None = None
+        self._used: torch.device | None = None
         self._others: dict[int, str] = {}
         self._splits = 0
         self.calls = 0
@@ -171,6 +171,15 @@ class ProcessGroupNCCL(c10d.ProcessGroupGloo):  # type: ignore[misc]
 
     # -- the ranks' devices -----------------------------------------------------------------------
 
+    def own_device(self) -> torch.device:
+        """The GPU of a barrier that names none: the one used first, or NCCL's guess by the rank."""
+        if self._used is not None:
+            return self._used
+        ranks = self._options.global_ranks_in_group
+        rank = ranks[self._rank] if ranks else self._rank
+        kind = names.current().device
+        return torch.device(kind, rank % torch.get_device_module(kind).device_count())
+
     def check_usable(self) -> None:
         """Raise as a communicator that is gone."""
         if self.is_closed or self.has_failed:
@@ -187,10 +196,10 @@ class ProcessGroupNCCL(c10d.ProcessGroupGloo):  # type: ignore[misc]
         if len(self._others) == self.size():
             return
         me = self.rank()
-        if self._device is None:
-            self._device = names.identity_of(device)
-            self._store.set(f"{_KEY}{me}", self._device)
-            self._others[me] = self._device
+        if self._used is None:
+            self._used = torch.device(device.type, names.index_of(device))
+            self._others[me] = names.identity_of(device)
+            self._store.set(f"{_KEY}{me}", self._others[me])
         missing = [rank for rank in ranks if rank not in self._others]
         if not missing:
             return

@@ -56,9 +56,7 @@ def begin(
         if peer is not None and backend.batch is None and not backend.exchanges.is_eager:
             call.peer = peer
         try:
-            backend.meet(
-                tensors[0].device if tensors else torch.device(names.current().device), ranks
-            )
+            backend.meet(tensors[0].device if tensors else backend.own_device(), ranks)
             if peer != backend.rank() or backend.batch is not None:
                 backend.exchanges.with_rank(call.peer)
         except RuntimeError as error:
