@@ -99,6 +99,19 @@ def test_results_become_a_table(tmp_path: Path) -> None:
     assert "- some, 1 failed, network: asks a server" in table
 
 
+def test_skips_are_counted_by_their_message(tmp_path: Path) -> None:
+    results = Results(tmp_path / "results.json")
+    skipped = {
+        "test_a": "skipped:requires XPU", "test_b": "skipped:requires NPU",
+        "test_c": "skipped:requires\n XPU", "test_d": "",
+    }  # fmt: skip
+    found = _run(tmp_path, "with", exit_code=0, **skipped)
+    verdict = judge(SUITE, found, _run(tmp_path, "without", exit_code=0, **skipped))
+    results.keep(SUITE, verdict, {"torch": "2.13.0"})
+    expected = "- some, 3 skipped, in its words: requires XPU (2); requires NPU (1)\n"
+    assert expected in results.as_markdown() + "\n"
+
+
 def test_each_reason_in_the_list_says_whose_and_why() -> None:
     suites = read_suites(TOOL / "suites.toml")
     reasons = [each for suite in suites.values() for each in suite.left_out + suite.failing]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import xml.etree.ElementTree as ET
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -46,12 +47,22 @@ class Counts:
 
     passed: int
     failed: tuple[tuple[str, str], ...]
-    skipped: int
+    skips: tuple[str, ...]
+    """For each skipped test what it says."""
 
     @property
     def collected(self) -> int:
         """All tests, however they ended."""
         return self.passed + len(self.failed) + self.skipped
+
+    @property
+    def skipped(self) -> int:
+        """The number of tests that said so."""
+        return len(self.skips)
+
+    def numbers_by_skip(self) -> dict[str, int]:
+        """How many tests were skipped with each message."""
+        return dict(Counter(" ".join(each.split()) for each in self.skips))
 
 
 @dataclass(frozen=True)
@@ -104,7 +115,7 @@ def judge(suite: Suite, with_gpus: Run, without: Run) -> Verdict:
         counts = read_junit(run.junit)
         if counts is None:
             complaints.append(f"the run {name} simulated GPUs left no JUnit file: {run.log}")
-        counted.append(counts or Counts(0, (), 0))
+        counted.append(counts or Counts(0, (), ()))
     found, before = counted
     if found.collected < before.collected:
         complaints.append(
@@ -132,22 +143,26 @@ def read_junit(path: Path) -> Counts | None:
         return None
     # A test with an error in its teardown has two elements: it is counted once, by the worst.
     kinds: dict[str, str] = {}
-    texts: dict[str, str] = {}
+    texts: dict[tuple[str, str], str] = {}
     for case in root.iter("testcase"):
         name = "::".join(filter(None, [case.get("classname", ""), case.get("name", "")]))
         kind, text = _kind(case)
         kinds[name] = max(kinds.get(name, kind), kind, key=ORDER.index)
-        if kind == "failed":
-            texts[name] = texts.get(name, "") + text
-    counted = list(kinds.values())
-    return Counts(counted.count("passed"), tuple(texts.items()), counted.count("skipped"))
+        texts[name, kind] = texts.get((name, kind), "") + text
+    found = {kind: [name for name, each in kinds.items() if each == kind] for kind in ORDER}
+    return Counts(
+        len(found["passed"]),
+        tuple((name, texts[name, "failed"]) for name in found["failed"]),
+        tuple(texts[name, "skipped"] for name in found["skipped"]),
+    )
 
 
 def _kind(case: ET.Element) -> tuple[str, str]:
     bad = [child for child in case if child.tag in {"failure", "error"}]
     if bad:
         return "failed", "\n".join(f"{each.get('message', '')}\n{each.text or ''}" for each in bad)
-    return ("skipped" if case.find("skipped") is not None else "passed"), ""
+    skipped = case.find("skipped")
+    return ("passed", "") if skipped is None else ("skipped", skipped.get("message", ""))
 
 
 def _signal(exit_code: int) -> str:

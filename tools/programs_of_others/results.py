@@ -42,6 +42,7 @@ class Results:
                 }
                 for each in verdict.failures
             ],
+            "skips": verdict.with_gpus.numbers_by_skip(),
             "left_out": [vars(each) for each in suite.left_out],
             "complaints": list(verdict.complaints),
         }
@@ -75,7 +76,7 @@ def _counts(counts: Counts) -> dict[str, int]:
 
 
 def _reasons(name: str, entry: dict[str, Any]) -> list[str]:
-    """A line for each reason: of failures, with their number, and of what is left out."""
+    """A line for each reason: of failures and skips, with their number, and of what is left out."""
     numbers: dict[tuple[str, str], int] = {}
     for each in entry["failures"]:
         key = (each["whose"] or "unexplained", each["why"] or each["test"])
@@ -83,5 +84,9 @@ def _reasons(name: str, entry: dict[str, Any]) -> list[str]:
     lines = [
         f"- {name}, {number} failed, {whose}: {why}" for (whose, why), number in numbers.items()
     ]
+    skips = sorted(entry.get("skips", {}).items(), key=lambda pair: (-pair[1], pair[0]))
+    if skips:
+        listed = "; ".join(f"{why or 'without a word'} ({number})" for why, number in skips)
+        lines.append(f"- {name}, {entry['with']['skipped']} skipped, in its words: {listed}")
     lines += [f"- {name}, left out, {each['whose']}: {each['why']}" for each in entry["left_out"]]
     return list(dict.fromkeys(lines))

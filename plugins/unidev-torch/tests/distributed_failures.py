@@ -22,9 +22,16 @@ if CASE == "one_device_by_variable":
     os.environ["CUDA_VISIBLE_DEVICES"] = "1"
 if CASE == "own_device_by_variable":
     os.environ["CUDA_VISIBLE_DEVICES"] = str(RANK)
+if CASE == "without_the_second" and RANK == 1:
+    sys.stdin.read()  # until the test closes it: this rank makes no group
+    os._exit(0)
 shares = CASE in {"one_device", "one_device_by_variable", "own_device_by_variable"}
-limit = timedelta(seconds=3 if CASE in {"absent", "absent_sender", "killed", "unwaited"} else 60)
-dist.init_process_group("nccl", init_method=sys.argv[2], rank=RANK, world_size=2, timeout=limit)
+short = {"absent", "absent_sender", "killed", "unwaited", "without_the_second"}
+limit = timedelta(seconds=3 if CASE in short else 60)
+size = 3 if CASE == "pair_of_three" else 2  # there is no third process
+dist.init_process_group("nccl", init_method=sys.argv[2], rank=RANK, world_size=size, timeout=limit)
+if CASE == "barrier_first":  # on the GPU that NCCL guesses, since none is used yet
+    dist.barrier()
 torch.cuda.set_device(0 if shares else RANK)
 x = torch.ones(3, device="cuda")
 try:
@@ -42,6 +49,9 @@ try:
             dist.all_reduce(x)
         else:
             sys.stdin.read()  # until the test closes it
+    elif CASE == "pair_of_three":
+        dist.send(x, 1) if RANK == 0 else dist.recv(x.zero_(), 0)
+        dist.recv(x.zero_(), 1) if RANK == 0 else dist.send(x + 1, 0)
     else:
         dist.all_reduce(x)
     print("summed", x.tolist())

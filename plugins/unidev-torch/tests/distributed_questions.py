@@ -213,6 +213,37 @@ def batched_transfers():
 
 
 @question
+def batched_transfers_to_itself():
+    mine_there, other, back = full(0), full(0, 2), full(0)
+    peer = RANK ^ 1
+    pairs = [
+        (dist.irecv, mine_there, RANK), (dist.isend, full(RANK + 5), RANK),
+        (dist.isend, mine(), peer), (dist.irecv, back, peer),
+        (dist.isend, full(RANK + 9, 2), RANK), (dist.irecv, other, RANK),
+    ]  # fmt: skip
+    for work in dist.batch_isend_irecv([dist.P2POp(*each) for each in pairs]):
+        work.wait()
+    same(mine_there, RANK + 5)
+    same(other, RANK + 9)
+    same(back, peer + 1)
+
+
+@question
+def transfers_to_itself_that_nccl_refuses():
+    for way, words in (
+        (dist.isend, "Trying to send to self without a matching recv"),
+        (dist.irecv, "Trying to recv to self without a matching send"),
+    ):
+        refused(lambda way=way: way(mine(), RANK), words, dist.DistBackendError)
+        alone = [dist.P2POp(way, mine(), RANK)]
+        refused(lambda alone=alone: dist.batch_isend_irecv(alone), words, dist.DistBackendError)
+    group = dist.new_group()  # it goes on after such a batch
+    x = mine()
+    dist.all_reduce(x, group=group)
+    same(x, TOTAL)
+
+
+@question
 def transfers_in_order():
     found = [full(0), full(0)]
     if RANK == 0:

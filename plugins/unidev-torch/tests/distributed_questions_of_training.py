@@ -66,6 +66,17 @@ def ddp_no_sync_and_hooks():
 
 
 @question
+def ddp_compiled():
+    wrapped = nn.parallel.DistributedDataParallel(model().to(DEVICE), [RANK])
+    compiled = torch.compile(wrapped, backend="eager")
+    for _ in range(3):  # after the first, DDP builds its buckets anew, by a broadcast
+        compiled.zero_grad()
+        trained(compiled)
+    for each, expected in zip(wrapped.parameters(), alone(), strict=True):
+        same(each.grad, expected)
+
+
+@question
 def sync_batch_norm():
     x = torch.arange(96.0).reshape(8, 3, 2, 2).sin()
     slope = x.cos()

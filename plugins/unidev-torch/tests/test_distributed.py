@@ -121,14 +121,26 @@ def test_each_rank_may_see_its_own_gpu_as_the_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("case", "operation"),
-    [("absent", "ALLREDUCE"), ("absent_sender", "RECV"), ("killed", "ALLREDUCE")],
-)
+    [
+        ("absent", "ALLREDUCE"), ("absent_sender", "RECV"), ("killed", "ALLREDUCE"),
+        ("without_the_second", "ALLREDUCE"),  # ranks meet at the first collective, not before
+    ],
+)  # fmt: skip
 def test_a_rank_that_does_not_come_is_an_error_that_names_the_operation(
     case: str, operation: str, tmp_path: Path
 ) -> None:
     output = _ends(tmp_path, case)[0]
     assert output.startswith("DistBackendError"), output
     assert f"OpType={operation}," in output
+
+
+def test_a_barrier_may_come_before_a_rank_has_chosen_its_gpu(tmp_path: Path) -> None:
+    assert _ends(tmp_path, "barrier_first")[:2] == ("summed [2.0, 2.0, 2.0]\n",) * 2
+
+
+def test_two_ranks_send_and_receive_without_the_third(tmp_path: Path) -> None:
+    expected = ("summed [2.0, 2.0, 2.0]\n", "summed [1.0, 1.0, 1.0]\n")
+    assert _ends(tmp_path, "pair_of_three")[:2] == expected
 
 
 def test_a_failed_collective_that_nobody_waits_for_is_written_to_stderr(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""``ProcessGroupNCCL``: a backend of gloo which has NCCL's options and rules."""
+"""``ProcessGroupNCCL``: NCCL's options and rules; gloo exchanges (``exchanges``)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from torch._C import _distributed_c10d
 
 from unidev_torch.simulator.cuda.refused import refusing
 from unidev_torch.simulator.distributed import checks, names
+from unidev_torch.simulator.distributed.exchanges import Exchanges
+from unidev_torch.simulator.distributed.works import Batch
 
 c10d: Any = _distributed_c10d
 TIMEOUT = timedelta(minutes=10)
 _KEY = "unidev/device/"
 
 open_backends: set[ProcessGroupNCCL] = set()
-"""Torch's C++ keeps of a backend the part that is gloo's; here the rest lives until shutdown."""
+"""Torch's C++ keeps of a backend the part that is its own; here the rest lives until shutdown."""
 
 
 class Options:
@@ -46,7 +48,11 @@ class Options:
 
 
 class ProcessGroupNCCL(c10d.ProcessGroupGloo):  # type: ignore[misc]
-    """The backend of a group of GPUs; its collectives are those of the group (``kernels``)."""
+    """The backend of a group of GPUs; its collectives are those of the group (``kernels``).
+
+    Python cannot make a backend of no kind (torch 2.13), and one of gloo's meets the other ranks in
+    its constructor, which NCCL's does not: gloo's own part is a group of one, and never used.
+    """
 
     NCCLConfig = SimpleNamespace
     NCCL_CTA_POLICY_DEFAULT, NCCL_CTA_POLICY_EFFICIENCY, NCCL_CTA_POLICY_ZERO = 0, 1, 2
@@ -64,17 +70,28 @@ class ProcessGroupNCCL(c10d.ProcessGroupGloo):  # type: ignore[misc]
         self._options = options if options is not None else Options()
         if timeout is not None:
             self._options._timeout = timeout
-        super().__init__(store, rank, size, timeout=self._options._timeout)
+        super().__init__(c10d.HashStore(), 0, 1, timeout=self._options._timeout)
         self._store = store
-        self._device: str | None = None
+        self._rank = rank
+        self._size = size
+        self.exchanges = Exchanges(store, rank, size, self._options._timeout)
+        self._used: torch.device | None = None
         self._others: dict[int, str] = {}
         self._splits = 0
         self.calls = 0
         self.is_closed = False
         self.has_failed = False
-        self.coalesced: list[Any] | None = None
-        """The transfers of a batch that has begun."""
+        self.batch: Batch | None = None
+        """The transfers since a batch has begun."""
         open_backends.add(self)
+
+    def rank(self) -> int:
+        """This process's number in the group."""
+        return self._rank
+
+    def size(self) -> int:
+        """The number of ranks of the group."""
+        return self._size
 
     @property
     def options(self) -> Options:
@@ -99,7 +116,7 @@ class ProcessGroupNCCL(c10d.ProcessGroupGloo):  # type: ignore[misc]
 
     def _set_default_timeout(self, timeout: timedelta) -> None:
         self._options._timeout = timeout
-        super()._set_default_timeout(timeout)
+        self.exchanges.set_timeout(timeout)
 
     set_timeout = _set_default_timeout
 
@@ -116,8 +133,10 @@ class ProcessGroupNCCL(c10d.ProcessGroupGloo):  # type: ignore[misc]
         return self._splits
 
     def eager_connect_single_device(self, device: torch.device) -> None:
-        """Compare the ranks' devices now, not at the first collective."""
+        """Meet the other ranks now, and compare their devices, not at the first collective."""
         self.meet(torch.device(device), range(self.size()))
+        self.exchanges.with_rank(None)
+        self.exchanges.is_eager = True
 
     def perform_nocolor_split(self, device: torch.device) -> None:
         """Does nothing: groups are connected by their own store."""
@@ -134,23 +153,32 @@ class ProcessGroupNCCL(c10d.ProcessGroupGloo):  # type: ignore[misc]
     def shutdown(self) -> None:
         """As ``destroy_process_group`` does."""
         self.close()
-        super().shutdown()
+        self.exchanges.shutdown()
 
     _shutdown = shutdown
 
     def abort(self) -> None:
         """End what is under way, with an error."""
         self.close()
-        super().abort()
+        self.exchanges.abort()
 
     def _group_start(self) -> None: ...
 
     def _group_end(self) -> None: ...
 
     def _start_coalescing(self) -> None:
-        self.coalesced = []
+        self.batch = Batch()
 
     # -- the ranks' devices -----------------------------------------------------------------------
+
+    def own_device(self) -> torch.device:
+        """The GPU of a barrier that names none: the one used first, or NCCL's guess by the rank."""
+        if self._used is not None:
+            return self._used
+        ranks = self._options.global_ranks_in_group
+        rank = ranks[self._rank] if ranks else self._rank
+        kind = names.current().device
+        return torch.device(kind, rank % torch.get_device_module(kind).device_count())
 
     def check_usable(self) -> None:
         """Raise as a communicator that is gone."""
@@ -168,10 +196,10 @@ class ProcessGroupNCCL(c10d.ProcessGroupGloo):  # type: ignore[misc]
         if len(self._others) == self.size():
             return
         me = self.rank()
-        if self._device is None:
-            self._device = names.identity_of(device)
-            self._store.set(f"{_KEY}{me}", self._device)
-            self._others[me] = self._device
+        if self._used is None:
+            self._used = torch.device(device.type, names.index_of(device))
+            self._others[me] = names.identity_of(device)
+            self._store.set(f"{_KEY}{me}", self._others[me])
         missing = [rank for rank in ranks if rank not in self._others]
         if not missing:
             return

@@ -31,7 +31,7 @@ def begin(
     """Check what NCCL checks before a collective begins, and number the call.
 
     Raises:
-        DistBackendError: the group is gone, or two ranks use one GPU.
+        DistBackendError: the group is gone, two ranks use one GPU, or one has not come.
     """
     tensors = [*outputs, *inputs]
     group = c10d.ProcessGroup.unbox(group)
@@ -53,10 +53,12 @@ def begin(
     checks.check_tensors(tensors, is_nccl=is_nccl)
     if is_nccl:
         ranks = range(group.size()) if peer is None else (peer,)
+        if peer is not None and backend.batch is None and not backend.exchanges.is_eager:
+            call.peer = peer
         try:
-            backend.meet(
-                tensors[0].device if tensors else torch.device(names.current().device), ranks
-            )
+            backend.meet(tensors[0].device if tensors else backend.own_device(), ranks)
+            if peer != backend.rank() or backend.batch is not None:
+                backend.exchanges.with_rank(call.peer)
         except RuntimeError as error:
             raise call.failure(error) from error
     return call

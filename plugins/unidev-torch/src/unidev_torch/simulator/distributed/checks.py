@@ -96,18 +96,27 @@ def check_splits(numel_of_row: int, rows: int, splits: Sequence[int], size: int)
 def duplicate_gpu(rank: int, other: int, device: Any) -> RuntimeError:
     """The error of two ranks on one GPU, which NCCL finds when it makes its communicator."""
     first, second = sorted((rank, other))
+    where = f"sim:{device}" if names.current() is names.SIM else f"CUDA device {device}"
+    return invalid_usage(f"Duplicate GPU detected : rank {second} and rank {first} both on {where}")
+
+
+def invalid_usage(text: str) -> RuntimeError:
+    """The error of a call that NCCL itself refuses."""
     if names.current() is names.SIM:
-        return DistBackendError(
-            f"Duplicate GPU detected : rank {second} and rank {first} both on sim:{device}"
-        )
+        return DistBackendError(text)
     version = ".".join(map(str, NCCL_VERSION))
     return DistBackendError(
         "NCCL error, invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version "
         f"{version}\n"
         "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n"
-        "Last error:\n"
-        f"Duplicate GPU detected : rank {second} and rank {first} both on CUDA device {device}"
+        f"Last error:\n{text}"
     )
+
+
+def unmatched(*, is_sent: bool) -> RuntimeError:
+    """The error of a rank that sends to itself and does not receive, or the reverse."""
+    ways = ("send", "recv") if is_sent else ("recv", "send")
+    return invalid_usage(f"Trying to {ways[0]} to self without a matching {ways[1]}")
 
 
 def aborted(rank: int) -> RuntimeError:

@@ -11,7 +11,7 @@ from torch._C import _distributed_c10d
 from unidev_torch.simulator.cuda.refused import refusing
 from unidev_torch.simulator.distributed import names
 from unidev_torch.simulator.distributed.backend import Options, ProcessGroupNCCL
-from unidev_torch.simulator.distributed.works import Call, Transfers, done
+from unidev_torch.simulator.distributed.works import Batch, Call, Transfers, done
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -28,7 +28,7 @@ def patch() -> None:
     """Patch torch's class, for groups whose backend for GPUs is ours; others keep theirs."""
     for method in (
         _start_coalescing, _end_coalescing, shutdown, abort, split_group, merge_remote_group,
-        _enable_collectives_timing, _register_on_completion_hook,
+        _enable_collectives_timing, _get_sequence_number_for_group, _register_on_completion_hook,
     ):  # fmt: skip
         _replace(method)
 
@@ -57,12 +57,13 @@ def nccl_of(group: Any) -> ProcessGroupNCCL | None:
 
 
 def _start_coalescing(group: Any, backend: ProcessGroupNCCL, device: Any) -> None:  # noqa: ARG001
-    backend.coalesced = []
+    backend.batch = Batch()
 
 
 def _end_coalescing(group: Any, backend: ProcessGroupNCCL, device: Any) -> Any:  # noqa: ARG001
     """One work for all sends and receives since the start; collectives have run."""
-    transfers, backend.coalesced = backend.coalesced or [], None
+    batch, backend.batch = backend.batch or Batch(), None
+    transfers = batch.end()
     if not transfers:
         return done([])
     tensors = [tensor for each in transfers for tensor in each.result()]
@@ -130,6 +131,11 @@ def merge_remote_group(group: Any, backend: ProcessGroupNCCL, *_: Any, **__: Any
 
 def _enable_collectives_timing(group: Any, backend: ProcessGroupNCCL) -> None:
     """Does nothing: no collective has a duration on a GPU."""
+
+
+def _get_sequence_number_for_group(group: Any, backend: ProcessGroupNCCL) -> int:  # noqa: ARG001
+    """How many calls this rank has made."""
+    return backend.calls
 
 
 def _register_on_completion_hook(group: Any, backend: ProcessGroupNCCL, hook: Any) -> None:  # noqa: ARG001

@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch._C._dynamo import eval_frame
 
 from unidev_torch.simulator.distributed import movements, names, reductions, transfers
 
@@ -24,7 +25,7 @@ def register() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in operators():
-            library.impl(name, key, KERNELS.get(name) or _refusing(name))
+            library.impl(name, key, _untraced(KERNELS.get(name) or _refusing(name)))
         library.impl("allreduce_", f"Sparse{key}", _refusing("allreduce_ of sparse tensors"))
 
 
@@ -36,6 +37,19 @@ def operators() -> list[str]:
         for name in torch._C._dispatch_get_all_op_names()
         if name.startswith("c10d::") and torch._C._dispatch_has_kernel_for_dispatch_key(name, key)
     ]
+
+
+def _untraced(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Let Dynamo run ``kernel``, and all that it calls, as it is.
+
+    DDP in a compiled program calls collectives from C++ between two graphs, where Dynamo looks at
+    each Python frame. ``torch.compiler.disable`` would import the compiler into every program.
+    """
+    as_it_is = eval_frame._FrameExecStrategy(
+        eval_frame._FrameAction.SKIP, eval_frame._FrameAction.SKIP
+    )
+    eval_frame.set_code_exec_strategy(kernel.__code__, as_it_is)
+    return kernel
 
 
 def _refusing(name: str) -> Callable[..., Any]:

@@ -235,13 +235,16 @@ def alltoall_base_(
 
 
 def barrier(
-    tensor: torch.Tensor, group: Any, device_ids: Sequence[int], is_async: bool = True,
+    tensor: torch.Tensor, group: Any, device_ids: Sequence[int], is_async: bool = True,  # noqa: ARG001
     timeout: int = -1,
 ) -> Any:  # fmt: skip
-    if device_ids:
-        tensor = torch.empty(
-            1, dtype=torch.uint8, device=torch.device(names.current().device, device_ids[0])
-        )
-    call = begin("BARRIER", group, [], [tensor], is_async=is_async, timeout=timeout)
+    # Not the tensor's GPU, which is the current one: NCCL, too, makes another.
+    kind = names.current().device
+    given = [
+        torch.empty(1, dtype=torch.uint8, device=torch.device(kind, each))
+        for each in device_ids[:1]
+    ]
+    call = begin("BARRIER", group, [], given, is_async=is_async, timeout=timeout)
+    call.numel_in = 1
     options = call.options(c10d.BarrierOptions)
     return call.run(lambda: [call.backend_call("barrier", options)], lambda: None).boxed()

@@ -29,7 +29,7 @@ class Call:
     name: str
     """Torch's ``OpType``, such as ``ALLREDUCE``."""
     backend: Any
-    """The backend of gloo that exchanges host memory."""
+    """Gloo's, or that of NCCL, whose ``exchanges`` are gloo's."""
     is_nccl: bool
     is_async: bool = True
     timeout_ms: int = -1
@@ -37,6 +37,8 @@ class Call:
     tensors: Sequence[torch.Tensor] = ()
     """The tensors that it returns."""
     numel_in: int = 0
+    peer: int | None = None
+    """The other rank of a transfer whose exchange these two have alone."""
     begun: float = field(default_factory=time.monotonic)
     number: int = 0
 
@@ -50,8 +52,12 @@ class Call:
 
     def backend_call(self, method: str, *given: Any) -> Any:
         """A work of gloo's, on host memory."""
-        kind = c10d.ProcessGroupGloo if self.is_nccl else type(self.backend)
-        return getattr(kind, method)(self.backend, *given)
+        gloo = self.backend.exchanges.with_rank(self.peer) if self.is_nccl else self.backend
+        return getattr(gloo, method)(*given)
+
+    def rank_of(self, rank: int) -> int:
+        """The number of ``rank`` for ``backend_call``."""
+        return self.backend.exchanges.rank_in(self.peer, rank) if self.is_nccl else rank
 
     def options(self, kind: Any, **fields: Any) -> Any:
         """Options of torch for the exchange in host memory."""
@@ -124,6 +130,29 @@ class Call:
             return done(finish(None))
         last = futures[0] if len(futures) == 1 else torch.futures.collect_all(futures)
         return c10d._create_work_from_future(last.then(finish))
+
+
+@dataclass
+class Batch:
+    """Transfers that begin together: those of a rank with itself wait for the batch's end."""
+
+    works: list[Transfers] = field(default_factory=list)
+    sent: list[torch.Tensor] = field(default_factory=list)
+    """Bytes for this rank itself, in the order of sending."""
+    received: list[Callable[[torch.Tensor], None]] = field(default_factory=list)
+    """What takes them, in the order of receiving; each checks their number."""
+
+    def end(self) -> list[Transfers]:
+        """Give this rank what it sent to itself, and return the works of all transfers.
+
+        Raises:
+            DistBackendError: as NCCL, a send without its receive, or the reverse.
+        """
+        if len(self.sent) != len(self.received):
+            raise checks.unmatched(is_sent=len(self.sent) > len(self.received))
+        for host, take in zip(self.sent, self.received, strict=True):
+            take(host)
+        return self.works
 
 
 def done(value: list[torch.Tensor]) -> Any:
