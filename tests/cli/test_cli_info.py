@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -11,14 +10,9 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
-from fake_nvml import FakeNvml
 from named_gpus import write_plugin
-from rich.console import Console
 
-from unidev.cli import facts
 from unidev.cli.capability_table import to_markdown
-from unidev.cli.info_table import print_info
-from unidev.hardware import gpu_memory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,30 +127,6 @@ def test_a_plugin_broken_in_any_way_is_a_line_and_the_rest_is_there(
     assert said in found["strange"]["problem"]
     assert found["numpy"]["state"] == "works"
     assert found[""]["choice"]["name"] == "numpy"
-
-
-def test_the_memory_of_gpus_is_the_drivers_or_the_hosts_and_of_instances_their_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(gpu_memory, "free_and_total", lambda: (7 * 2**30, 9 * 2**30))
-    shared = FakeNvml(broken={0: ("memory", 3)}, capability=(12, 1))
-    told = []
-    for nvml in (shared, FakeNvml(mig=1)):
-        monkeypatch.setattr(facts, "import_nvml", lambda nvml=nvml: nvml)
-        told += facts.gpus()
-    file = io.StringIO()
-    document = {
-        "unidev": "", "python": "", "platform": "", "plugins": [], "notices": [],
-        "environment": {}, "choice": {"name": None, "reason": "", "problem": None}, "gpus": told,
-    }  # fmt: skip
-    print_info(document, Console(file=file, width=200), verbose=False)
-    assert [line for line in file.getvalue().splitlines() if "driver's GPU" in line] == [
-        "the driver's GPU 0: NVIDIA H200: 7 GiB of 9 GiB free, shared with the host",
-        "the driver's GPU 0: NVIDIA H200: 7 bytes of 10 bytes free",
-        "the driver's GPU 0: NVIDIA H200 MIG 1g.18gb, part of GPU 0, NVIDIA H200: 1 byte of "
-        "2 bytes free",
-    ]
-    assert json.loads(json.dumps(told)) == told
 
 
 def test_a_plugin_that_kills_python_on_import_takes_nobody_with_it(unidev, tmp_path) -> None:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from unidev.cli.capability_table import working
 from unidev.cli.facts import VARIABLES
+from unidev.cli.gpus import gpu_table
 from unidev.registry.description import abilities
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ def print_info(document: Answer, console: Console, *, verbose: bool) -> None:
     console.print()
     _print_table(document, console)
     console.print()
-    for gpu in document["gpus"]:
-        which = f", part of {gpu['parent']}" if gpu["parent"] else ""
-        memory = gpu["memory"] or "memory unknown"
-        console.print(Text(f"the driver's GPU {gpu['index']}: {gpu['name']}{which}: {memory}"))
+    if document["gpus"]:
+        console.print(Text("by NVIDIA's driver:"))
+        console.print(gpu_table(document["gpus"]))
+        console.print()
     choice = document["choice"]
     console.print(Text(f"chosen: {choice['name'] or 'none'} ({choice['reason']})"))
     if choice["problem"]:
