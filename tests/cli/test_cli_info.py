@@ -94,6 +94,19 @@ def test_the_table_shows_devices_and_which_is_chosen_and_why(unidev) -> None:
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("environment", "command"),
+    [
+        ({}, "`unidev doctor`"),
+        ({"UNIDEV_SIMULATE": "2"}, "`unidev trace PROGRAM.py`"),
+        ({"UNIDEV_SIMULATE": "many"}, "`unidev info --verbose`"),
+    ],
+)
+def test_the_last_line_says_what_to_type_next(unidev, environment, command) -> None:
+    done = unidev("info", UNIDEV_BACKEND="numpy", **environment)
+    assert done.stdout.splitlines()[-1].startswith(f"next: {command} ")
+
+
 def test_named_gpus_are_shown_as_simulated_and_with_their_name(unidev, tmp_path) -> None:
     write_plugin(tmp_path)
     given = {"UNIDEV_SIMULATE": "2", "UNIDEV_SIMULATE_AS": "cuda", "COLUMNS": "200"}

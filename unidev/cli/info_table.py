@@ -45,6 +45,8 @@ def print_info(document: Answer, console: Console, *, verbose: bool) -> None:
         console.print()
         console.print(Text(f"notice: {notice}", style="yellow"))
     _print_environment(document["environment"], console)
+    console.print()
+    console.print(Text(f"next: {_next_step(document)}"))
 
 
 def print_capabilities(document: Answer, console: Console) -> None:
@@ -131,6 +133,24 @@ def _print_environment(variables: dict[str, str], console: Console) -> None:
     for name, value in variables.items():
         meaning = VARIABLES.get(name, "not used by unidev")
         console.print(Text(f"environment: {name}={value} ({meaning})"))
+
+
+def _next_step(document: Answer) -> str:
+    """What to type next, by what the chosen backend has."""
+    choice = document["choice"]
+    chosen = [each for each in document["plugins"] if each["backend"] == choice["name"] is not None]
+    devices = [device for each in chosen for device in each["devices"]]
+    gpus = [each for each in devices if not each["device"].startswith("cpu:")]
+    if choice["problem"] or not devices:
+        return "`unidev info --verbose` shows the tracebacks of what fails"
+    if not gpus:
+        return (
+            "`unidev doctor` finds out why there is no GPU; UNIDEV_SIMULATE=2, set before Python "
+            "starts, simulates two"
+        )
+    if gpus[0]["simulated"]:
+        return "`unidev trace PROGRAM.py` shows what a program moves between these devices"
+    return "`unidev bench` measures what the GPU is worth"
 
 
 def _yes_or_no(capability: Answer) -> Text:
