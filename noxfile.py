@@ -31,6 +31,13 @@ nox.options.error_on_missing_interpreters = True
 if hasattr(nox.options, "parallel") and {"-s", "--session", "--sessions"}.isdisjoint(sys.argv):
     nox.options.parallel = 2
     nox.options.allow_parallel = True
+WITHOUT_STAND_IN = "WITHOUT_STAND_IN" in os.environ
+# Here: of sessions that run beside each other, the output appears when they have ended.
+if len(sys.argv) == 1 and not WITHOUT_STAND_IN:
+    sys.stderr.write(
+        "nox: the session stand_in downloads 6 GB, PyTorch's build for CUDA; WITHOUT_STAND_IN=1 "
+        "leaves it out\n"
+    )
 
 FRAMEWORKS = {
     # CPU builds, in the versions that were measured; a plugin's own range is wider.
@@ -122,6 +129,14 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     check_types(session, "unidev", "unidev_pytest", "noxfile.py", "hatch_build.py", "tools")
+
+
+@nox.session(default=False, reuse_venv=True)
+def style(session: nox.Session) -> None:
+    """Style alone, in seconds: ``nox -s style`` installs nothing but ruff."""
+    session.install(RUFF)
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
 
 
 @nox.session
@@ -259,7 +274,7 @@ def newest_framework(session: nox.Session) -> None:
     session.run(*IN_TWO, f"plugins/unidev-{name}", "-W", ignored, env=IN_TESTS)
 
 
-@nox.session(venv_backend="virtualenv")
+@nox.session(default=not WITHOUT_STAND_IN, venv_backend="virtualenv")
 def stand_in(session: nox.Session) -> None:
     """PyTorch's CUDA build on a stand-in for the CUDA runtime: 6 GB, and no GPU."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):

@@ -188,13 +188,14 @@ __all__ = [
     "UnsupportedDtypeError", "UnsupportedOperation", "Wheel", "WorkerFailedError", "active_backend",
     "all_reduce", "arange", "array", "as_device", "as_in_device", "broadcast", "check_same_device",
     "convert", "copy_to", "cpu", "device_get", "device_of", "device_put", "empty", "empty_like",
-    "estimate_memory", "evaluate_accuracy", "fastest_device", "full", "gather", "gpu", "group", "hookimpl",
-    "is_tensor", "list_backends", "list_devices", "load_parameters", "map_tensors", "memory",
-    "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part", "pin", "place", "prefetch",
-    "rand", "randn", "register_container", "replicate", "run", "same_device", "save_parameters",
-    "seed", "set_backend", "sgd", "shares_memory", "simulate", "split_batch", "spread",
-    "synchronize", "to_numpy", "trace_transfers", "track_memory", "transfer_guard", "try_all_gpus",
-    "try_gpu", "unsupported", "use_backend", "value_and_grad", "zeros", "zeros_like",
+    "estimate_memory", "evaluate_accuracy", "fastest_device", "full", "gather", "gpu", "group",
+    "hookimpl", "is_tensor", "list_backends", "list_devices", "load_parameters", "map_tensors",
+    "memory", "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part", "pin", "place",
+    "prefetch", "rand", "randn", "register_container", "replicate", "run", "same_device",
+    "save_parameters", "seed", "set_backend", "sgd", "shares_memory", "simulate", "split_batch",
+    "spread", "synchronize", "to_numpy", "trace_transfers", "track_memory", "transfer_guard",
+    "try_all_gpus", "try_gpu", "unsupported", "use_backend", "value_and_grad", "zeros",
+    "zeros_like",
 ]  # fmt: skip
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -11,14 +10,9 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
-from fake_nvml import FakeNvml
 from named_gpus import write_plugin
-from rich.console import Console
 
-from unidev.cli import facts
 from unidev.cli.capability_table import to_markdown
-from unidev.cli.info_table import print_info
-from unidev.hardware import gpu_memory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,6 +94,19 @@ def test_the_table_shows_devices_and_which_is_chosen_and_why(unidev) -> None:
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("environment", "command"),
+    [
+        ({}, "`unidev doctor`"),
+        ({"UNIDEV_SIMULATE": "2"}, "`unidev trace PROGRAM.py`"),
+        ({"UNIDEV_SIMULATE": "many"}, "`unidev info --verbose`"),
+    ],
+)
+def test_the_last_line_says_what_to_type_next(unidev, environment, command) -> None:
+    done = unidev("info", UNIDEV_BACKEND="numpy", **environment)
+    assert done.stdout.splitlines()[-1].startswith(f"next: {command} ")
+
+
 def test_named_gpus_are_shown_as_simulated_and_with_their_name(unidev, tmp_path) -> None:
     write_plugin(tmp_path)
     given = {"UNIDEV_SIMULATE": "2", "UNIDEV_SIMULATE_AS": "cuda", "COLUMNS": "200"}
@@ -133,30 +140,6 @@ def test_a_plugin_broken_in_any_way_is_a_line_and_the_rest_is_there(
     assert said in found["strange"]["problem"]
     assert found["numpy"]["state"] == "works"
     assert found[""]["choice"]["name"] == "numpy"
-
-
-def test_the_memory_of_gpus_is_the_drivers_or_the_hosts_and_of_instances_their_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(gpu_memory, "free_and_total", lambda: (7 * 2**30, 9 * 2**30))
-    shared = FakeNvml(broken={0: ("memory", 3)}, capability=(12, 1))
-    told = []
-    for nvml in (shared, FakeNvml(mig=1)):
-        monkeypatch.setattr(facts, "import_nvml", lambda nvml=nvml: nvml)
-        told += facts.gpus()
-    file = io.StringIO()
-    document = {
-        "unidev": "", "python": "", "platform": "", "plugins": [], "notices": [],
-        "environment": {}, "choice": {"name": None, "reason": "", "problem": None}, "gpus": told,
-    }  # fmt: skip
-    print_info(document, Console(file=file, width=200), verbose=False)
-    assert [line for line in file.getvalue().splitlines() if "driver's GPU" in line] == [
-        "the driver's GPU 0: NVIDIA H200: 7 GiB of 9 GiB free, shared with the host",
-        "the driver's GPU 0: NVIDIA H200: 7 bytes of 10 bytes free",
-        "the driver's GPU 0: NVIDIA H200 MIG 1g.18gb, part of GPU 0, NVIDIA H200: 1 byte of "
-        "2 bytes free",
-    ]
-    assert json.loads(json.dumps(told)) == told
 
 
 def test_a_plugin_that_kills_python_on_import_takes_nobody_with_it(unidev, tmp_path) -> None:

@@ -102,6 +102,32 @@ def test_the_metadata_is_complete(distributions: list[tuple[Path, Path]], number
     assert (pinned in needed) == (number > 0)
 
 
+def test_the_core_names_each_python_from_the_oldest_to_the_newest_that_is_tested(
+    distributions: list[tuple[Path, Path]],
+) -> None:
+    text = (ROOT / "noxfile.py").read_text(encoding="utf-8")
+    tested = re.search(r'OLDEST, NEWEST = "3\.(\d+)", "3\.(\d+)"', text)
+    assert tested is not None
+    metadata = metadata_of(distributions[0][1])
+    start = "Programming Language :: Python :: 3."
+    named = [
+        int(each.removeprefix(start))
+        for each in metadata.get_all("Classifier", [])
+        if each.startswith(start)
+    ]
+    assert named == list(range(int(tested[1]), int(tested[2]) + 1))
+    assert metadata["Requires-Python"] == f">=3.{tested[1]}"
+
+
+def test_the_sdist_of_the_core_has_no_tests_that_lack_what_they_need(
+    distributions: list[tuple[Path, Path]],
+) -> None:
+    with tarfile.open(distributions[0][0]) as packed:
+        folders = {name.split("/")[1] for name in packed.getnames()}
+    assert {"unidev", "unidev_pytest", "docs", "pyproject.toml", "hatch_build.py"} <= folders
+    assert not {"tests", "tools"} & folders
+
+
 @pytest.mark.parametrize("number", PROJECTS)
 def test_an_sdist_says_what_its_wheel_says(
     distributions: list[tuple[Path, Path]], number: int

@@ -12,10 +12,10 @@ def test_clocks_power_and_modes_are_read_and_what_is_not_reported_is_unknown() -
     assert read_states(nvml) == (
         GpuState(
             index=0, name="NVIDIA H200", uuid="GPU-1", performance_state="P8", sm_mhz=345,
-            sm_most_mhz=1980, memory_mhz=3201, memory_most_mhz=3201, power_w=76.5,
-            power_limit_w=700.0, temperature_c=27, throttled_by="0x1", ecc="on", mig=None,
-            persistence="off", compute_mode="exclusive process", pcie_generation=None,
-            pcie_width=16,
+            sm_most_mhz=1980, memory_mhz=3201, memory_most_mhz=3201,
+            utilisation_percent=35, power_w=76.5, power_limit_w=700.0,
+            temperature_c=27, throttled_by="0x1", ecc="on", mig=None, persistence="off",
+            compute_mode="exclusive process", pcie_generation=None, pcie_width=16,
         ),
     )  # fmt: skip
     assert not nvml.is_open
@@ -33,3 +33,8 @@ def test_without_a_driver_there_is_no_state() -> None:
 
 def test_a_gpu_that_is_divided_says_so() -> None:
     assert read_states(FakeNvml(mig=1))[0].mig == "on"
+
+
+def test_utilisation_that_is_not_reported_is_unknown() -> None:
+    state = read_states(FakeNvml(mig=1, broken={0: ("utilisation", 3)}))[0]
+    assert (state.utilisation_percent, state.power_w) == (None, 76.5)

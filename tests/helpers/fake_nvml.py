@@ -99,6 +99,10 @@ class FakeNvml:
     def nvmlDeviceGetMaxClockInfo(self, handle: str, clock: int) -> int:
         return {1: 1980, 2: 3201}[clock]
 
+    def nvmlDeviceGetUtilizationRates(self, handle: str) -> Any:
+        self._check(handle, "utilisation")
+        return SimpleNamespace(gpu=35, memory=4)
+
     def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
         return 76_500
 

@@ -8,8 +8,7 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 import unidev
-from unidev.hardware.gpu_memory import free_text
-from unidev.hardware.nvml import ask_in_time, ask_nvml, import_nvml
+from unidev.cli.gpus import gpus
 from unidev.registry.queries import ask_all
 
 if TYPE_CHECKING:
@@ -37,10 +36,6 @@ VARIABLES = {
 }
 """Variables and meanings, for ``unidev info`` and the docs; each is read once, when needed."""
 
-_WAIT_S = 3.0
-_OF_A_GPU = (
-    "index", "name", "uuid", "parent", "used_bytes", "total_bytes", "shares_host_memory",
-)  # fmt: skip
 _FOREIGN = "unidev"
 """The PyPI distribution of this name is an unrelated project; ours is ``unidev-core``."""
 
@@ -64,16 +59,6 @@ def gather(timeout_s: float, stop: Interruption) -> Answer:
         "notices": notices(),
         "plugins": completed,
     }
-
-
-def gpus() -> list[Answer]:
-    """The memory of NVIDIA's GPUs, and of instances (MIG), by the driver; creates no context."""
-    driver = ask_in_time(lambda: ask_nvml(import_nvml(), lambda _: (None, ())), _WAIT_S)
-    return [
-        {name: getattr(gpu, name) for name in _OF_A_GPU} | {"memory": free_text(gpu)}
-        for whole in driver.gpus
-        for gpu in (whole, *whole.parts)
-    ]
 
 
 def environment() -> dict[str, str]:

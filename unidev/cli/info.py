@@ -21,7 +21,7 @@ or prints garbage affects only its own line.
 \b
 Exit codes:
   0    shown; also if a plugin is broken, which --json and the table report
-  1    --check: the table in FILE is outdated, or a plugin did not load
+  1    --check: the table in FILE is outdated, or a plugin did not load; --watch: no GPU
   2    wrong usage
   130  interrupted by Ctrl-C
 
@@ -29,6 +29,7 @@ Exit codes:
 Examples:
   unidev info
   unidev info --verbose                        with tracebacks of failures
+  unidev info --watch                          memory, utilisation, power, temperature of GPUs
   UNIDEV_SIMULATE=4 unidev info --json
   unidev info --capabilities                   what each backend can and cannot do
   unidev info --capabilities --markdown
@@ -40,6 +41,10 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 @click.command(name="info", help=_HELP, short_help="Show what is installed and chosen.")
 @click.option("--json", "is_json", is_flag=True, help="Print everything as JSON.")
+@click.option(
+    "--watch", "is_watch", is_flag=True,
+    help="Show only NVIDIA's GPUs, every two seconds until Ctrl-C; in a terminal.",
+)  # fmt: skip
 @click.option("--capabilities", is_flag=True, help="Show what each backend can and cannot do.")
 @click.option("--markdown", is_flag=True, help="With --capabilities: as a Markdown table.")
 @click.option(
@@ -55,6 +60,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 def command(  # noqa: PLR0913  one for each option
     *,
     is_json: bool,
+    is_watch: bool,
     capabilities: bool,
     markdown: bool,
     update: Path | None,
@@ -67,6 +73,10 @@ def command(  # noqa: PLR0913  one for each option
         raise click.UsageError("--markdown, --update and --check require --capabilities.")
     if is_json and (markdown or update or check):
         raise click.UsageError("--json excludes --markdown, --update and --check.")
+    if is_watch:
+        if is_json or capabilities or verbose:
+            raise click.UsageError("--watch excludes --json, --capabilities and --verbose.")
+        return _watch()
     from unidev.cli.facts import gather
     from unidev.support.child_processes import noticing_interruption
 
@@ -85,6 +95,17 @@ def command(  # noqa: PLR0913  one for each option
 
         print_info(document, console(), verbose=verbose)
     return 0
+
+
+def _watch() -> int:
+    from unidev.cli.gpus import watch
+
+    shown = console()
+    if not shown.is_terminal or shown.is_dumb_terminal:
+        raise click.UsageError(
+            "--watch needs a terminal that it can update; `unidev info --json` has the same values."
+        )
+    return watch(shown)
 
 
 def _print_capabilities(document: dict[str, Any], *, markdown: bool) -> None:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from unidev.cli.capability_table import working
 from unidev.cli.facts import VARIABLES
+from unidev.cli.gpus import gpu_table
 from unidev.registry.description import abilities
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ def print_info(document: Answer, console: Console, *, verbose: bool) -> None:
     console.print()
     _print_table(document, console)
     console.print()
-    for gpu in document["gpus"]:
-        which = f", part of {gpu['parent']}" if gpu["parent"] else ""
-        memory = gpu["memory"] or "memory unknown"
-        console.print(Text(f"the driver's GPU {gpu['index']}: {gpu['name']}{which}: {memory}"))
+    if document["gpus"]:
+        console.print(Text("by NVIDIA's driver:"))
+        console.print(gpu_table(document["gpus"]))
+        console.print()
     choice = document["choice"]
     console.print(Text(f"chosen: {choice['name'] or 'none'} ({choice['reason']})"))
     if choice["problem"]:
@@ -44,6 +45,8 @@ def print_info(document: Answer, console: Console, *, verbose: bool) -> None:
         console.print()
         console.print(Text(f"notice: {notice}", style="yellow"))
     _print_environment(document["environment"], console)
+    console.print()
+    console.print(Text(f"next: {_next_step(document)}"))
 
 
 def print_capabilities(document: Answer, console: Console) -> None:
@@ -130,6 +133,24 @@ def _print_environment(variables: dict[str, str], console: Console) -> None:
     for name, value in variables.items():
         meaning = VARIABLES.get(name, "not used by unidev")
         console.print(Text(f"environment: {name}={value} ({meaning})"))
+
+
+def _next_step(document: Answer) -> str:
+    """What to type next, by what the chosen backend has."""
+    choice = document["choice"]
+    chosen = [each for each in document["plugins"] if each["backend"] == choice["name"] is not None]
+    devices = [device for each in chosen for device in each["devices"]]
+    gpus = [each for each in devices if not each["device"].startswith("cpu:")]
+    if choice["problem"] or not devices:
+        return "`unidev info --verbose` shows the tracebacks of what fails"
+    if not gpus:
+        return (
+            "`unidev doctor` finds out why there is no GPU; UNIDEV_SIMULATE=2, set before Python "
+            "starts, simulates two"
+        )
+    if gpus[0]["simulated"]:
+        return "`unidev trace PROGRAM.py` shows what a program moves between these devices"
+    return "`unidev bench` measures what the GPU is worth"
 
 
 def _yes_or_no(capability: Answer) -> Text:

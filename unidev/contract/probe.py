@@ -156,7 +156,7 @@ class Probe(ABC):
     """A tensor on the device whose memory was deleted or donated."""
 
     cut_short: Callable[[Device], Mapping[str, Tensor]] = optional(
-        "tensors whose memory the framework shortens while in use",
+        "live tensors whose memory has been resized to less than they need",
         "the framework does not shorten the memory of a tensor that is in use",
     )
     """Tensors on the device whose memory ends before their last element, but is not empty.

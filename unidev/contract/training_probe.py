@@ -137,10 +137,10 @@ class ModelProbe(ABC):
     """A model of the shapes above whose parameters are created by the first ``forward``."""
 
     spread: Callable[[], Model] = optional(
-        "models mirrored on several devices",
+        "models that have a copy of each parameter on every device",
         "the framework itself does not spread a model over several devices",
     )
-    """A model whose parameters are all mirrored on several devices; needs two GPUs."""
+    """A model that has a copy of each parameter on several devices; needs two GPUs."""
 
     joining: Callable[[], Model] = optional(
         "layers that pass on containers",

@@ -15,6 +15,7 @@ from unidev.contract.backend import Unsupported
 from unidev.doctor.diagnosis import diagnose
 from unidev.doctor.facts import Case, Framework
 from unidev.hardware.facts import NO_ANSWER
+from unidev.hardware.late_changes import changes
 from unidev.hardware.machine import read_machine, relevant
 from unidev.hardware.processes import this_process
 
@@ -50,7 +51,7 @@ def _first(backend: Backend) -> Finding | None:
     machine = replace(_machine(), environment=relevant(os.environ))
     if machine.driver("cuda").state == NO_ANSWER:
         return None  # left to the doctor, which waits longer for an answer
-    case = Case(machine, (_as_installed(backend),), this_process())
+    case = Case(machine, (_as_installed(backend),), replace(this_process(), changes=changes()))
     return next(iter(diagnose(case)), None)
 
 

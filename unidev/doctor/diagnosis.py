@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unidev.doctor.driver_causes import driver, single_gpus
-from unidev.doctor.environment_causes import fork, variables
+from unidev.doctor.environment_causes import changed_too_late, fork, variables
 from unidev.doctor.framework_causes import frameworks, unexplained
 from unidev.doctor.hardware_causes import no_gpu, simulated
 from unidev.doctor.memory_causes import memory
@@ -19,16 +19,26 @@ if TYPE_CHECKING:
 RANKING = (
     "simulated", "fork", "no-gpu", "wsl", "reserved", "nouveau", "container", "no-device-files",
     "no-permission", "no-driver", "driver-mismatch", "driver-fails", "gpu-lost",
-    "gpu-not-permitted", "visible-devices", "no-framework", "framework-broken", "cpu-only-wheel",
-    "other-wheel", "driver-too-old", "library-missing", "no-code", "unexplained", "two-frameworks",
-    "memory-taken",
+    "gpu-not-permitted", "changed-too-late", "visible-devices", "no-framework", "framework-broken",
+    "cpu-only-wheel", "other-wheel", "driver-too-old", "library-missing", "no-code", "unexplained",
+    "two-frameworks", "memory-taken",
 )  # fmt: skip
 """Causes from the lowest layer up: fixing a later one has no effect before the earlier ones.
 
 Blocking findings come first; the others follow in the same order.
 """
 
-_CAUSES = (simulated, fork, no_gpu, driver, single_gpus, variables, frameworks, memory)
+_CAUSES = (
+    simulated,
+    fork,
+    no_gpu,
+    driver,
+    single_gpus,
+    changed_too_late,
+    variables,
+    frameworks,
+    memory,
+)
 
 
 def diagnose(case: Case) -> list[Finding]:

@@ -14,6 +14,7 @@ from unidev.hardware.visible import (
     REPEATED,
     SUBSET,
     UNKNOWN,
+    VARIABLES,
     applied,
 )
 
@@ -81,6 +82,36 @@ def _title(hiding: Hiding, count: int, highest: int) -> str:
         REPEATED: f"{name} names GPU {hiding.entry} twice, which hides every GPU.",
         SUBSET: f"{name} shows {hiding.shown} of {count} GPUs.",
     }[hiding.how]
+
+
+def changed_too_late(case: Case) -> Iterator[Finding]:
+    """A variable was changed in this process, which has initialised the driver: before or after."""
+    for each in case.process.changes:
+        accelerator = next(name for name, those in VARIABLES.items() if each.variable in those)
+        is_seen = each.line is not None
+        at = f"changed at {each.line}" if is_seen else "not seen: which line, and when"
+        yield Finding(
+            "changed-too-late",
+            f"{each.variable} was changed after the driver had been initialised in this process, "
+            "which has no effect."
+            if is_seen
+            else f"{each.variable} was changed in this process, perhaps after the driver had been "
+            "initialised, which would have no effect.",
+            (str(each), at, f"process {case.process.pid} has opened {each.file}"),
+            (
+                Remedy("Set it before Python starts, or before the first use of a GPU."),
+                *(() if is_seen else (_TRACE,)),
+            ),
+            LINKS[accelerator],
+            is_blocking=is_seen or _is_gpu_missing(case),
+        )
+
+
+_TRACE = Remedy("The line is found by a trace.", "unidev trace PROGRAM")
+
+
+def _is_gpu_missing(case: Case) -> bool:
+    return any((each.gpus_seen or 0) < case.expected(each) for each in case.frameworks)
 
 
 def fork(case: Case) -> Iterator[Finding]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.installation import Build, Wheel
 from unidev.doctor.facts import Case, Framework
 from unidev.hardware.driver_process import driver_process
+from unidev.hardware.late_changes import changes
 from unidev.hardware.machine import read_machine
 from unidev.hardware.processes import this_process
 from unidev.registry.discovery import EMBEDDED, plugin_points
@@ -48,7 +50,11 @@ def examine(
                 "Run `unidev info` to see what is missing."
             )
         nvidia = driver.answer(timeout_s, stop)
-    return Case(read_machine(environment, nvidia=nvidia), frameworks, this_process())
+    return Case(
+        read_machine(environment, nvidia=nvidia),
+        frameworks,
+        replace(this_process(), changes=changes()),
+    )
 
 
 def ask_frameworks(

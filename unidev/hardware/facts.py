@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from unidev.hardware.late_changes import Change
+
 VENDORS = {"0x10de": "cuda", "0x1002": "rocm", "0x8086": "xpu"}
 """PCI vendor ids, and the platform with which the vendor's GPUs are programmed."""
 MAKERS = {"cuda": "NVIDIA", "rocm": "AMD", "xpu": "Intel", "mps": "Apple"}
@@ -174,3 +176,5 @@ class Process:
     holds_gpu: tuple[str, ...] = ()
     """Open device files that show that CUDA or ROCm has been initialised."""
     parent_holds_gpu: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
+    """Variables that were changed too late for the driver, or perhaps so."""

@@ -25,6 +25,8 @@ class GpuState:
     sm_most_mhz: int | None
     memory_mhz: int | None
     memory_most_mhz: int | None
+    utilisation_percent: int | None
+    """Of the last sampling period, the part in which a kernel ran; none of an instance (MIG)."""
     power_w: float | None
     power_limit_w: float | None
     temperature_c: int | None
@@ -81,6 +83,7 @@ def _state(nvml: Any, index: int) -> GpuState | None:
         sm_most_mhz=ask("nvmlDeviceGetMaxClockInfo", _SM),
         memory_mhz=ask("nvmlDeviceGetClockInfo", _MEMORY),
         memory_most_mhz=ask("nvmlDeviceGetMaxClockInfo", _MEMORY),
+        utilisation_percent=ask("nvmlDeviceGetUtilizationRates", then=lambda rates: rates.gpu),
         power_w=ask("nvmlDeviceGetPowerUsage", then=_watts),
         power_limit_w=ask("nvmlDeviceGetEnforcedPowerLimit", then=_watts),
         temperature_c=ask("nvmlDeviceGetTemperature", _DIE),

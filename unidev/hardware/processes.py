@@ -40,8 +40,8 @@ def this_process() -> Process:
         parent,
         # A newly started process, also by multiprocessing's spawn, has other arguments.
         is_forked=bool(arguments) and arguments == _arguments(parent),
-        holds_gpu=_open_gpu_files(pid),
-        parent_holds_gpu=_open_gpu_files(parent),
+        holds_gpu=_initialised_by(pid),
+        parent_holds_gpu=_initialised_by(parent),
     )
 
 
@@ -118,13 +118,28 @@ def _frameworks(pid: int) -> tuple[str, ...]:
     return tuple(framework for sign, framework in _LIBRARIES.items() if sign in maps)
 
 
-def _open_gpu_files(pid: int) -> tuple[str, ...]:
+def environment_at_start() -> dict[str, str]:
+    """The environment that this process began with; the current one where that is not known."""
+    import psutil
+
+    with contextlib.suppress(psutil.Error, OSError):
+        return psutil.Process().environ()
+    return dict(os.environ)
+
+
+def open_gpu_files(pid: int) -> tuple[str, ...]:
+    """The device files that a process of this user has open; none where there is no ``/proc``."""
     # psutil's open_files() lists regular files only.
     held = set()
     with contextlib.suppress(OSError):  # another user's process, or a system without /proc
         for each in (_proc() / str(pid) / "fd").iterdir():
             with contextlib.suppress(OSError):  # closed meanwhile, like that of this listing
                 held.add(os.readlink(each))
+    return tuple(sorted(name for name in held if name.startswith("/dev/")))
+
+
+def _initialised_by(pid: int) -> tuple[str, ...]:
+    held = open_gpu_files(pid)
     return tuple(name for name in _OPEN_ONCE_INITIALISED if name in held)
 
 

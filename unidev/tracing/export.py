@@ -43,6 +43,7 @@ def json_pieces(trace: Trace) -> Iterator[str]:
         "blind_spots": {name: dict(spots) for name, spots in trace.blind_spots.items()},
         "not_seen": trace.not_seen,
         "gpu_queries": trace.gpu_queries,
+        "late_changes": trace.late_changes,
     }
     return _document(head, "transfers", (_transfer(each, trace.start) for each in trace.transfers))
 

@@ -20,6 +20,7 @@ from unidev.tracing import import_hook
 from unidev.tracing.advice import remedy, spoken
 from unidev.tracing.call_site import CallSites
 from unidev.tracing.trace import Trace, Transfer
+from unidev.tracing.variables import environment_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.tracer import PlannedTransfer
+    from unidev.hardware.late_changes import Change
     from unidev.tracing.call_site import Line
     from unidev.tracing.transfer_guard import transfer_guard
 
@@ -61,6 +63,8 @@ class Recorder:
         """Transfers that the open tracers do not see, and why, by backend."""
         self.gpu_queries: dict[str, str] = {}
         """The framework's functions that have answered that there is no GPU, and why."""
+        self.late_changes: dict[str, str] = {}
+        """Variables that choose GPUs, changed after the driver had read them; values and line."""
         self._scopes: list[AbstractContextManager[None]] = []
         self._verb: str | None = None
         self.lines = CallSites()
@@ -103,6 +107,20 @@ class Recorder:
             queries.__enter__()
         self.blind_spots[backend.name] = dict(tracer.blind_spots)
         self.not_seen.pop(backend.name, None)
+
+    def watch_variables(self) -> None:
+        """Note variables that are changed too late, until the recorder closes."""
+        environment_changes.__enter__()
+        self._scopes.append(environment_changes)
+
+    def note_variable(self, variable: str, change: Change | None) -> None:
+        """Note that ``variable`` has been changed too late; None: it is as the driver read it."""
+        self.late_changes.pop(variable, None)
+        if change is not None:
+            self.late_changes[variable] = (
+                f"changed at {change.line}, after the driver had been initialised, which has no "
+                f"effect: {change}"
+            )
 
     def note_gpu_query(self, name: str, backend: Backend, asker: FrameType) -> None:
         """Note that ``name`` sees no simulated GPU, if the user's own code has called it."""
@@ -245,6 +263,7 @@ def join() -> Recorder:
     import_hook.start()
     thread.recorder = recorder
     try:
+        recorder.watch_variables()
         recorder.catch_up()
     except BaseException:
         close(recorder)

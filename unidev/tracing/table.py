@@ -25,6 +25,7 @@ def parts(trace: Trace) -> Iterator[str | Table]:
     """All of it: what was moved, by which line, advice, and what is not seen."""
     yield from _moved(trace)
     yield from (f"{name}(), {why}" for name, why in trace.gpu_queries.items())
+    yield from (f"{name}, {what}" for name, what in trace.late_changes.items())
     yield from _unseen(trace)
 
 

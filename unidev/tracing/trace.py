@@ -138,6 +138,7 @@ class Trace:
         self._blind_spots: dict[str, Mapping[str, str]] = {}
         self._not_seen: dict[str, str] = {}
         self._gpu_queries = recorder.gpu_queries
+        self._late_changes = recorder.late_changes
 
     def add(self, transfer: Transfer) -> None:
         """Record one more transfer."""
@@ -199,6 +200,11 @@ class Trace:
     def gpu_queries(self) -> dict[str, str]:
         """Functions that the program called and that do not see simulated GPUs; where, and why."""
         return dict(self._gpu_queries)
+
+    @property
+    def late_changes(self) -> dict[str, str]:
+        """Variables such as ``CUDA_VISIBLE_DEVICES`` that the program changed too late; where."""
+        return dict(self._late_changes)
 
     def by_line(self) -> list[LineTotal]:
         """The transfers grouped by the line that made them, the most expensive line first.

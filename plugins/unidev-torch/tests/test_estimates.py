@@ -23,7 +23,8 @@ BIG = (
     "    net(x).sum().backward()\n"
     "    optimizer.step()\n"
     "found = unidev.estimate_memory(step, net, optimizer, x, of='H100')\n"
-    "print(found.device, found.by_kind['parameters'] >> 30, found.by_kind['optimizer state'] >> 30)\n"
+    "kinds = found.by_kind\n"
+    "print(found.device, kinds['parameters'] >> 30, kinds['optimizer state'] >> 30)\n"
     "print(str(found).splitlines()[-2])\n"
 )
 LIMITED = (
@@ -103,7 +104,7 @@ def test_what_an_estimate_cannot_run_is_named() -> None:
     model, optimizer, x, y = given("perceptron", "SGD", unidev.gpu(0).native)
     with pytest.raises(unidev.InvalidDataError, match="not among its arguments"):
         unidev.estimate_memory(lambda net, opt: step(net, opt, x, y), model, optimizer)
-    with pytest.raises(unidev.UnsupportedOperation, match="aten.nonzero.default needs them"):
+    with pytest.raises(unidev.UnsupportedOperation, match=r"aten\.nonzero\.default needs them"):
         unidev.estimate_memory(lambda net, x: net(x[x[:, 0] > 0]), model, x)
     other = nn.Linear(4, 4)
     with pytest.raises(unidev.UnsupportedOperation, match="these are gpu:0, cpu:0"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -177,6 +178,16 @@ def test_the_library_is_built_anew_for_another_torch_or_compiler() -> None:
         for flags in (["-O1"], ["-O2"])
     }
     assert len(keys) == 8
+
+
+def test_environments_with_the_same_torch_share_the_library() -> None:
+    here = building.installed_torch()
+    elsewhere = replace(here, folder=Path("/elsewhere/site-packages/torch"))
+    keys = {
+        building._key(torch, ["g++"], building._flags(torch, as_cuda=True))
+        for torch in (here, elsewhere)
+    }
+    assert len(keys) == 1
 
 
 def test_two_processes_at_once_build_it_once(tmp_path: Path, python: Python) -> None:

@@ -139,7 +139,9 @@ def _key(torch: InstalledTorch, compiler: list[str], flags: list[str]) -> str:
     sources = hashlib.sha256(repr(_sources()).encode()).hexdigest()
     # Two wheels of one version (CPU, CUDA) have different headers.
     build = (torch.version, str(torch.accelerator), platform.machine(), platform.libc_ver()[0])
-    return "\n".join((*build, sources, *compiler, *flags))
+    # Not where torch is: the library has no path to it, and environments with one torch share it.
+    options = (flag.replace(str(torch.folder), "torch") for flag in flags)
+    return "\n".join((*build, sources, *compiler, *options))
 
 
 def _build(compiler: list[str], flags: list[str], path: Path) -> None:
