@@ -40,14 +40,13 @@ if TYPE_CHECKING:
     from unidev.contract.probe import Contained, Probe, TransferExample
     from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
-    from unidev.hardware.cards import CARD_BYTES
+    from unidev.hardware.cards import card_bytes
     from unidev.hardware.cuda import driver_cuda_version
     from unidev.support.build_cache import build_once
     from unidev.support.forking import fork_safe_lock
     from unidev.support.wording import kind_of
 
     __all__ = [
-        "CARD_BYTES",
         "CONTRACT_VERSION",
         "Arrangement",
         "Array",
@@ -101,6 +100,7 @@ if TYPE_CHECKING:
         "Unsupported",
         "Wheel",
         "build_once",
+        "card_bytes",
         "check_state",
         "driver_cuda_version",
         "fork_safe_lock",
@@ -132,7 +132,7 @@ _NAMES = {
     "contract.probe": "Probe TransferExample",
     "contract.tracer": "Patches PlannedTransfer Recording Tracer",
     "contract.training_probe": "AutogradProbe ModelProbe",
-    "hardware.cards": "CARD_BYTES",
+    "hardware.cards": "card_bytes",
     "hardware.cuda": "driver_cuda_version",
     "support.build_cache": "build_once",
     "support.forking": "fork_safe_lock",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unidev.contract import CARD_BYTES
+from unidev.contract import card_bytes
 
 if TYPE_CHECKING:
     from unidev.contract import SimulatedGpus
@@ -25,10 +25,10 @@ class Model:
 
 
 MODELS = {
-    "H100": Model("NVIDIA H100 80GB HBM3", (9, 0), 132, CARD_BYTES["H100"], 232_448, 50 << 20),
-    "A100": Model("NVIDIA A100-SXM4-80GB", (8, 0), 108, CARD_BYTES["A100"]),
-    "L4": Model("NVIDIA L4", (8, 9), 58, CARD_BYTES["L4"], 101_376, 48 << 20, 1536),
-    "T4": Model("Tesla T4", (7, 5), 40, CARD_BYTES["T4"], 65_536, 4 << 20, 1024),
+    "H100": Model("NVIDIA H100 80GB HBM3", (9, 0), 132, card_bytes("H100"), 232_448, 50 << 20),
+    "A100": Model("NVIDIA A100-SXM4-80GB", (8, 0), 108, card_bytes("A100")),
+    "L4": Model("NVIDIA L4", (8, 9), 58, card_bytes("L4"), 101_376, 48 << 20, 1536),
+    "T4": Model("Tesla T4", (7, 5), 40, card_bytes("T4"), 65_536, 4 << 20, 1024),
 }
 """By the word in ``UNIDEV_SIMULATE_LIKE``."""
 
