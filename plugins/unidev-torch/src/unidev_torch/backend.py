@@ -164,7 +164,9 @@ class TorchBackend(Backend):
             raise UnsupportedOperation(
                 "memory", f"torch.{device.native.type} does not report how much memory is free"
             )
-        free, total = module.mem_get_info(device.index)
+        # torch.cuda initialises CUDA to read it, after which the process may not fork.
+        read = cuda.memory_info if cuda.is_started() else module.mem_get_info
+        free, total = read(device.index)
         memory = Memory(module.memory_allocated(device.index), free, total)
         if not hasattr(module, "memory_reserved"):
             return memory
