@@ -123,4 +123,4 @@ def _cuda_index(device: Device, backend: Backend) -> int | None:
 
 def _is_cuda(backend: Backend) -> bool:
     installation = backend.installation
-    return not isinstance(installation, Unsupported) and installation.build().accelerator == "cuda"
+    return not isinstance(installation, Unsupported) and installation.accelerator() == "cuda"

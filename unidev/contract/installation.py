@@ -60,6 +60,10 @@ class Installation(ABC):
         process.
         """
 
+    def accelerator(self) -> str | None:
+        """``build().accelerator``; a process that has only asked for it must be able to fork."""
+        return self.build().accelerator
+
     def settings(self) -> Mapping[str, str]:
         """The framework's settings that change how fast or how precisely a GPU computes, by name.
 

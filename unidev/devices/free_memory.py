@@ -121,9 +121,7 @@ def _of_host(device: Device) -> FreeMemory:
 
 def _unreadable(device: Device, backend: Backend) -> UnsupportedOperation:
     installation = backend.installation
-    accelerator = (
-        None if isinstance(installation, Unsupported) else installation.build().accelerator
-    )
+    accelerator = None if isinstance(installation, Unsupported) else installation.accelerator()
     reason = (
         "it is not certain which of the driver's GPUs that is, or the driver does not report its "
         "memory: `unidev doctor` shows what it reports, and CUDA_DEVICE_ORDER=PCI_BUS_ID gives "

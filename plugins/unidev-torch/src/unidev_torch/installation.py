@@ -37,6 +37,10 @@ class TorchInstallation(Installation):
             page=PAGE,
         )
 
+    def accelerator(self) -> str | None:
+        """Without the architectures: after torch has listed those, a child cannot use CUDA."""
+        return _compiled_for()[0]
+
     def settings(self) -> Mapping[str, str]:
         """TF32 in products and convolutions, and whether cuDNN tries its algorithms."""
         return {
