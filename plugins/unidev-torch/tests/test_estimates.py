@@ -100,6 +100,13 @@ def test_mixed_precision_with_a_scaler_makes_its_step() -> None:
     assert estimate.by_kind["optimizer state"] == 2 * estimate.by_kind["parameters"]
 
 
+def test_models_and_optimizers_in_a_container_are_counted() -> None:
+    model, optimizer, x, y = given("perceptron", "Adam", unidev.gpu(0).native)
+    alone = unidev.estimate_memory(step, model, optimizer, x, y)
+    nested = unidev.estimate_memory(lambda both, x, y: step(*both, x, y), [model, optimizer], x, y)
+    assert nested.by_kind == alone.by_kind
+
+
 def test_what_an_estimate_cannot_run_is_named() -> None:
     model, optimizer, x, y = given("perceptron", "SGD", unidev.gpu(0).native)
     with pytest.raises(unidev.InvalidDataError, match="not among its arguments"):

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch._subclasses import fake_tensor
 from torch.optim.optimizer import Optimizer, _default_to_fused_or_foreach
+from torch.utils import _pytree
 
 from unidev.contract import Estimator, StepMemory
 from unidev.errors import InvalidDataError, UnsupportedOperation
@@ -40,11 +41,13 @@ class TorchEstimator(Estimator):
         mode = fake_tensor.FakeTensorMode()
         with _Likenesses(mode, self._home(), shapes):
             likenesses = copy.deepcopy(tuple(arguments))
-        _choose_foreach(arguments, likenesses)
-        models = [each for each in likenesses if isinstance(each, nn.Module)]
-        optimizers = [each for each in likenesses if isinstance(each, Optimizer)]
+        leaves = _pytree.tree_leaves(likenesses)
+        _choose_foreach(_pytree.tree_leaves(tuple(arguments)), leaves)
+        models = [each for each in leaves if isinstance(each, nn.Module)]
+        optimizers = [each for each in leaves if isinstance(each, Optimizer)]
         parameters: list[Any] = list(_unique(_parameters(models, optimizers)))
-        given = [*parameters, *_buffers(models), *_leaves(likenesses)]
+        tensors = [each for each in leaves if isinstance(each, torch.Tensor)]
+        given = [*parameters, *_buffers(models), *tensors]
         device = self._device(parameters or given)
         blocks = Blocks(device.native)
         blocks.begin(parameters, given)
@@ -178,13 +181,6 @@ def _parameters(models: Iterable[nn.Module], optimizers: Iterable[Optimizer]) ->
 
 def _buffers(models: Iterable[nn.Module]) -> list[torch.Tensor]:
     return [buffer for model in models for buffer in model.buffers()]
-
-
-def _leaves(arguments: Sequence[Any]) -> list[torch.Tensor]:
-    from torch.utils import _pytree
-
-    leaves = _pytree.tree_leaves(arguments)
-    return [each for each in leaves if isinstance(each, torch.Tensor)]
 
 
 def _unique(tensors: Iterable[torch.Tensor]) -> Iterable[torch.Tensor]:
