@@ -173,6 +173,22 @@ def test_leaving_early_leaves_no_thread_no_batch_and_no_loader(kind: str) -> Non
     assert [each() for each in held] == [None] * len(held)
 
 
+def test_a_generator_leaves_its_scopes_in_the_thread_that_has_entered_them() -> None:
+    lock, ended_in = threading.RLock(), []
+
+    def loading() -> Iterator[int]:
+        try:
+            with lock:
+                yield from range(5)
+        finally:
+            ended_in.append(threading.current_thread().name)
+
+    for _ in unidev.prefetch(loading(), "cpu"):
+        break
+    assert ended_in == ["unidev-prefetch"]
+    assert lock.acquire(blocking=False), "the thread that has ended still holds it"
+
+
 def test_iter_of_the_loader_runs_in_the_thread_that_iterates() -> None:
     threads: list[Any] = []
 

@@ -91,6 +91,16 @@ def paddle_records_batches_inside_no_grad(backend: Any) -> None:
 
 
 @torch_mutant("prefetch.autograd_mode", profile="tensor")
+def loaders_that_are_left_end_their_scopes_here(backend: Any) -> None:
+    """``torch.no_grad`` of a loader's generator sets the mode of the thread that drops it."""
+    from unidev.data import reader
+
+    @replace(reader._Queue)
+    def forget_batches(self: Any) -> None:
+        self.batches = None
+
+
+@torch_mutant("prefetch.autograd_mode", profile="tensor")
 def batches_are_never_recorded(backend: Any) -> None:
     """Loaders make data, so the thread does not record: batches have lost their history."""
     import torch

@@ -10,9 +10,10 @@ import threading
 import time
 import weakref
 from collections import deque
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import chain
+from types import GeneratorType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.data.uploads import Ahead, Uploads
@@ -24,6 +25,7 @@ from unidev.tracing.trace_transfers import InheritedTraces
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from unidev.devices.finding import DeviceLike
 
@@ -142,7 +144,7 @@ class _Ending(weakref.ref[Reader]):
             self.thread.join(_SLICE_S)
             if interrupts.is_pending and until is None:
                 until = time.monotonic() + _PATIENCE_S
-        self.queue.batches = None  # the loader's workers end in the thread that has started them
+        self.queue.forget_batches()
 
 
 _endings: set[_Ending] = set()
@@ -158,7 +160,7 @@ def _end_all() -> None:
     for each in left:
         each.thread.join(max(0.0, until - time.monotonic()))
         if not each.thread.is_alive():
-            each.queue.batches = None
+            each.queue.forget_batches()
 
 
 class _Queue:
@@ -202,18 +204,33 @@ class _Queue:
             self._filled.clear()
             self._changed.notify_all()
 
+    def forget_batches(self) -> None:
+        """Let the loader go, in the thread that has started its workers.
+
+        An iterator over a generator may end a scope here that was entered in the reading thread,
+        such as ``torch.no_grad``, whose end sets the mode of the thread that it runs in.
+        """
+        with ExitStack() as stack:
+            for each in _settings():
+                stack.enter_context(each)
+            self.batches = None
+
 
 class _Context:
     """The iterating thread's context: the frameworks' settings, its scopes, traces and guards."""
 
     def __init__(self) -> None:
-        settings = [each.thread_settings() for each in loaded_backends.values()]
-        self._parts = [*settings, inherited(), InheritedTraces()]
+        self._parts = [*_settings(), inherited(), InheritedTraces()]
 
     def enter(self, stack: ExitStack) -> None:
         """Enter them in this thread, too."""
         for part in self._parts:
             stack.enter_context(part)
+
+
+def _settings() -> list[AbstractContextManager[Any]]:
+    """What each framework keeps for this thread."""
+    return [each.thread_settings() for each in loaded_backends.values()]
 
 
 def _iterator_of(batches: Iterable[Any]) -> Iterator[Any]:
@@ -225,9 +242,20 @@ def _read(queue: _Queue, device: DeviceLike, context: _Context) -> None:
     with ExitStack() as stack:
         try:
             context.enter(stack)
-            _fill(queue, device)
+            with _closing(queue.batches):
+                _fill(queue, device)
         except BaseException as error:  # noqa: BLE001  the loader's, raised where it is iterated
             queue.put(_Failure(error))
+
+
+@contextmanager
+def _closing(batches: Iterator[Any] | None) -> Iterator[None]:
+    """Close a generator in the thread in which it has entered its scopes."""
+    try:
+        yield
+    finally:
+        if isinstance(batches, GeneratorType):
+            batches.close()
 
 
 def _fill(queue: _Queue, device: DeviceLike) -> None:

@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from unidev.conformance.kit.inputs import samples
 from unidev.conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
@@ -92,6 +93,8 @@ def test_autograd_mode(bench: Workbench, source: Device, target: Device) -> None
         with unidev.no_grad():
             _check_recorded(bench, x, target, "inside no_grad", is_recorded=False)
         _check_recorded(bench, x, target, "after no_grad", is_recorded=True)
+        for wrap in (iter, itertools.chain):
+            _check_left_early(bench, x, target, wrap)
         return unidev.copy_to(x, target)
 
     bench.probe.gradient(looped, samples.counting(), source)
@@ -118,3 +121,37 @@ def _check_recorded(
     after = dict(bench.probe.global_state())
     changed = [name for name in before if after.get(name) != before[name]]
     assert not changed, f"prefetch to {target}, {where}, has changed the framework's {changed}"
+
+
+def _check_left_early(
+    bench: Workbench, x: Any, target: Device, wrap: Callable[[Iterator[Any]], Iterator[Any]]
+) -> None:
+    """The loader stays in ``no_grad`` when it is left, in another mode than it was begun in."""
+
+    def begun() -> Iterator[Any]:
+        is_there = threading.Event()
+
+        def loading() -> Iterator[Any]:
+            yield x
+            with unidev.no_grad():
+                is_there.set()
+                yield x
+
+        found = iter(unidev.prefetch(wrap(loading()), target, depth=2))
+        next(found)
+        assert is_there.wait(60), f"prefetch to {target} with depth 2 does not read a second batch"
+        return found
+
+    def check(where: str, *, is_recorded: bool) -> None:
+        here = bench.probe.autograd.is_differentiable(unidev.copy_to(x, target))
+        assert here is is_recorded, f"prefetch to {target}, {where}: gradients required: {here}"
+
+    reading = begun()
+    with unidev.no_grad():
+        del reading
+        check("left inside no_grad", is_recorded=False)
+    check("left inside no_grad, after it", is_recorded=True)
+    with unidev.no_grad():
+        reading = begun()
+    del reading
+    check("begun inside no_grad, left after it", is_recorded=True)
