@@ -19,8 +19,8 @@ from click.testing import CliRunner, Result
 from unidev.bench import files
 from unidev.bench.results import from_document
 from unidev.cli import bench as cli_bench
-from unidev.cli import options
 from unidev.cli.bench import command
+from unidev.support import extras
 from unidev.support.atomic_file import write_whole
 
 if TYPE_CHECKING:
@@ -88,12 +88,12 @@ def test_what_files_need_is_named_before_anything_is_measured(
     given: Path, monkeypatch, missing
 ) -> None:
     real = find_spec
-    monkeypatch.setattr(options, "find_spec", lambda name: None if name == missing else real(name))
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == missing else real(name))
     assert run("--json").return_value == 0
     monkeypatch.setattr(cli_bench, "_measure", lambda *_, **__: pytest.fail("it measured"))
     done = runner().invoke(command, [])
     assert done.exit_code == 2
-    assert f"need {missing}. In unidev's repository, run: pip install '.[bench]'." in done.stderr
+    assert f"{missing} is not installed. In unidev's repository, run: pip install '.[bench]'." in done.stderr
     assert names(given) == set()
 
 

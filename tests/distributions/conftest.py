@@ -68,15 +68,26 @@ def installed(shared: Path, distributions: list[tuple[Path, Path]]) -> Installed
 
     Without a framework; NumPy comes with the core.
     """
-    folder = shared / "installed"
+    (_, core), *plugins = distributions
+    wheels = [f"{core}[conformance]", *(str(wheel) for _, wheel in plugins)]
+    return _environment(shared, "installed", wheels)
+
+
+@pytest.fixture(scope="session")
+def bare(shared: Path, distributions: list[tuple[Path, Path]]) -> Installed:
+    """The wheel of the core, without any extra, in an environment of its own."""
+    (_, core), *_ = distributions
+    return _environment(shared, "bare", [str(core)])
+
+
+def _environment(shared: Path, name: str, wheels: list[str]) -> Installed:
+    folder = shared / name
     place = ("Scripts", "python.exe") if sys.platform == "win32" else ("bin", "python")
     python = folder.joinpath(*place)
-    with FileLock(shared / "installed.lock"):
+    with FileLock(shared / f"{name}.lock"):
         if not (folder / "complete").exists():
             make = [sys.executable, "-m", "venv", "--without-pip", folder]
             subprocess.run(make, check=True, timeout=LIMIT_S)
-            (_, core), *plugins = distributions
-            wheels = [f"{core}[conformance]", *(str(wheel) for _, wheel in plugins)]
             install = ["install", "--quiet", "--no-compile", *wheels]
             command = [sys.executable, "-m", "pip", "--python", python, *install]
             subprocess.run(command, check=True, timeout=LIMIT_S, cwd=shared)

@@ -13,6 +13,7 @@ from unidev.errors import OutOfDeviceMemoryError, UnsupportedOperation
 from unidev.hardware.host_memory import free_and_total
 from unidev.hardware.processes import largest_processes
 from unidev.registry.loading import loaded_backends
+from unidev.support.extras import is_complete
 from unidev.support.wording import bytes_text
 
 if TYPE_CHECKING:
@@ -106,7 +107,12 @@ def numbers_in(message: str) -> Numbers:
 
 
 def host_memory() -> Found:
-    """The host's free and total memory, and this user's processes that hold most of it."""
+    """The host's free and total memory, and this user's processes that hold most of it.
+
+    Without psutil they are not known, and the error is raised all the same.
+    """
+    if not is_complete("hardware"):
+        return Found(is_host=True)
     free, total = free_and_total()
     return Found(free, total, tuple(largest_processes(_MOST_HOLDERS)), is_host=True)
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
 
 _FOLDER = Path("unidev-bench")
-_NEEDED = ("jinja2", "matplotlib")
 
 _HELP = """
 Measure this machine's devices with one framework: the minimum time of one small operation,
@@ -80,7 +79,7 @@ def command(
 def _check(folder: Path) -> None:
     """Check that the files can be written, before minutes are spent on measuring."""
     also = ". --json without --output does not need them."
-    need(_NEEDED, "bench", "the page and the picture need", also)
+    need("bench", "the page and the picture cannot be made", also)
     from unidev.bench.files import FILES
 
     try:

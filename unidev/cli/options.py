@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from unidev.support.atomic_file import check_writable
+from unidev.support.extras import lack
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,14 +32,11 @@ def timeout(default: float, help_text: str) -> Callable[[Command], Command]:
     )  # fmt: skip
 
 
-def need(distributions: tuple[str, ...], extra: str, who: str, also: str = "") -> None:
-    """Refuse, with the command that installs them, unless all the distributions are there."""
-    missing = [each for each in distributions if find_spec(each) is None]
-    if missing:
-        raise click.UsageError(
-            f"{who} {', '.join(missing)}. In unidev's repository, run: "
-            f"pip install '.[{extra}]'{also}"
-        )
+def need(extra: str, what: str, also: str = "") -> None:
+    """Refuse, beginning with ``what``, unless the modules of ``extra`` are installed."""
+    reason = lack(extra)
+    if reason is not None:
+        raise click.UsageError(f"{what}: {reason}{also}")
 
 
 def need_writable(file: Path) -> None:

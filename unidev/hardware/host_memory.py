@@ -8,6 +8,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from unidev.errors import UnsupportedOperation
+from unidev.support.extras import check_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +30,12 @@ class _Mallinfo2(ctypes.Structure):
 
 
 def free_and_total() -> tuple[int | None, int | None]:
-    """Available and total bytes; None where the system does not report them."""
+    """Available and total bytes; None where the system does not report them.
+
+    Raises:
+        UnsupportedOperation: psutil is not installed.
+    """
+    check_extra("hardware", "reading the host's memory")
     import psutil
 
     try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unidev.hardware.facts import MemoryHolder, Process
+from unidev.support.extras import is_complete
 from unidev.support.wording import one_line
 
 if TYPE_CHECKING:
@@ -46,7 +47,12 @@ def this_process() -> Process:
 
 
 def describe_process(pid: int) -> tuple[str | None, tuple[str, ...]]:
-    """The name of a process, if it is this user's, and the frameworks that it has loaded."""
+    """The name of a process, if it is this user's, and the frameworks that it has loaded.
+
+    Without psutil, neither is known.
+    """
+    if not is_complete("hardware"):
+        return None, ()
     import psutil
 
     with contextlib.suppress(psutil.Error):
@@ -94,6 +100,8 @@ def _is_own(process: psutil.Process) -> bool:
 
 
 def _arguments(pid: int) -> list[str]:
+    if not is_complete("hardware"):
+        return []
     import psutil
 
     with contextlib.suppress(psutil.Error, OSError):
@@ -120,6 +128,8 @@ def _frameworks(pid: int) -> tuple[str, ...]:
 
 def environment_at_start() -> dict[str, str]:
     """The environment that this process began with; the current one where that is not known."""
+    if not is_complete("hardware"):
+        return dict(os.environ)
     import psutil
 
     with contextlib.suppress(psutil.Error, OSError):

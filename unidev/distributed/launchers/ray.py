@@ -8,7 +8,6 @@ import socket
 import sys
 import tempfile
 from contextlib import ExitStack, contextmanager, suppress
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.launcher import ENDED, Ended, Event, Launcher
@@ -17,6 +16,7 @@ from unidev.distributed.launchers.ray_place import RayPlace
 from unidev.distributed.launchers.run_folders import RAY, own_folder
 from unidev.errors import DeviceNotFoundError, InvalidDataError, UnsupportedOperation
 from unidev.registry.simulation import simulated_count
+from unidev.support.extras import check_extra
 from unidev.support.wording import count_text, shown
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class RayLauncher(Launcher):
         self._actors: list[Any] = []
         self._polls: dict[Any, int] = {}
         self._folder: str | None = None
-        _check_installed()
+        check_extra("distributed", 'unidev.run(launcher="ray")')
         try:
             if address is None:
                 self._folder = self._scope.enter_context(own_folder(RAY))
@@ -199,16 +199,6 @@ class RayLauncher(Launcher):
                 f"cluster has {count_text(there, 'CPU')}, and each worker needs one."
             ) from error
         self.hosts = (_LOOPBACK,) * size if is_local else tuple(hosts)
-
-
-def _check_installed() -> None:
-    if find_spec("ray") is not None:
-        return
-    raise UnsupportedOperation(
-        'unidev.run(launcher="ray")',
-        "Ray is not installed. Install it in unidev's repository with: pip install "
-        "'.[distributed]'",
-    )
 
 
 _token: str | None = None

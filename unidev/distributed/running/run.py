@@ -80,7 +80,8 @@ def run(  # noqa: PLR0913  each is an option of its own
         NotATensorError: an argument holds a tensor or a model: pass ``to_numpy(x)``.
         DeviceNotFoundError: there are not as many GPUs.
         RunError: the system does not let as many processes, or their files, be opened.
-        UnsupportedOperation: this is a worker already, or the launcher is not available here.
+        UnsupportedOperation: this is a worker already, the launcher is not available here, or
+            psutil is not installed, by which workers are watched.
 
     However it ends, also by SIGKILL, it leaves no worker and nothing that a worker has started:
     processes in sessions of their own are found by the variable UNIDEV_RUN_MARKS, unless their

@@ -38,6 +38,7 @@ from unidev.distributed.messages.frames import (
 from unidev.distributed.workers.guarding import end_marked, new_mark, with_mark
 from unidev.errors import UnsupportedOperation
 from unidev.support.child_processes import end_group
+from unidev.support.extras import check_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,6 +85,7 @@ class WorkerHost:
     def __init__(self) -> None:
         if sys.platform == "win32":
             raise UnsupportedOperation("unidev.run", "its workers inherit pipes as POSIX has them")
+        check_extra("hardware", "unidev.run")
         self._selector = selectors.DefaultSelector()
         self._workers: dict[int, _Worker] = {}
         self._running: set[int] = set()
