@@ -148,3 +148,12 @@ def test_an_instance_that_is_not_named_is_not_guessed(cuda: Runtime, monkeypatch
     assert unidev.memory("gpu").driver is None
     with pytest.raises(unidev.UnsupportedOperation, match="CUDA_VISIBLE_DEVICES=MIG-"):
         unidev.try_gpu(free="64MiB")
+
+
+def test_of_two_divided_cards_this_process_has_one_instance(cuda: Runtime, monkeypatch):
+    monkeypatch.setenv("STAND_IN_LAYOUT", "MIG")
+    assert torch.cuda.device_count() == 2  # by NVML
+    assert (unidev.num_gpus(), unidev.try_gpu(1)) == (1, unidev.cpu())
+    assert cuda.counts()["initialisations"] == 0
+    unidev.zeros(1, device="gpu")
+    assert unidev.num_gpus() == 1 == torch._C._cuda_getDeviceCount()
