@@ -47,6 +47,35 @@ def test_without_nvidia_ml_py_or_with_another_module_of_its_name_there_is_none(
     assert cuda.driver_cuda_version() is None
 
 
+class HalfDivided(FakeNvml):
+    """Of two cards the second is whole."""
+
+    def nvmlDeviceGetMigMode(self, handle: str) -> list[int]:
+        if handle == "handle 1":
+            raise NvmlError(self.NVML_ERROR_NOT_SUPPORTED)
+        return super().nvmlDeviceGetMigMode(handle)
+
+
+@pytest.mark.parametrize(
+    ("module", "of_all", "of_some"),
+    [
+        (FakeNvml(gpus=2), False, False),
+        (FakeNvml(gpus=2, mig=1), True, True),
+        (HalfDivided(gpus=2, mig=1), True, False),
+        (FakeNvml(gpus=2, mig=1, broken={0: ("handle", 15)}), True, False),
+        (FakeNvml(init=9, mig=1), False, False),
+        (None, False, False),
+        (object(), False, False),
+    ],
+)
+def test_of_divided_cards_cuda_has_one_instance(
+    monkeypatch: pytest.MonkeyPatch, module: Any, of_all: bool, of_some: bool
+) -> None:
+    monkeypatch.setattr(cuda, "import_nvml", lambda: module)
+    assert cuda.has_one_instance({}) is of_all
+    assert cuda.has_one_instance({"CUDA_VISIBLE_DEVICES": "1"}) is of_some
+
+
 class FakeDriver:
     """``libcuda`` with two devices; ``fails`` names a function that does."""
 

@@ -27,9 +27,9 @@ def the_step_is_tried_on_the_model_itself(_: Any) -> None:
     sound = TorchEstimator.run
 
     @replace(TorchEstimator)
-    def run(self: Any, step: Any, arguments: Any, shapes: Any) -> Any:
+    def run(self: Any, step: Any, arguments: Any, leaves: Any, shapes: Any) -> Any:
         step(*arguments)
-        return sound(self, step, arguments, shapes)
+        return sound(self, step, arguments, leaves, shapes)
 
 
 @torch_mutant("estimating.largest_batch")
@@ -40,6 +40,6 @@ def half_of_the_rows_are_run(_: Any) -> None:
     sound = TorchEstimator.run
 
     @replace(TorchEstimator)
-    def run(self: Any, step: Any, arguments: Any, shapes: Any) -> Any:
+    def run(self: Any, step: Any, arguments: Any, leaves: Any, shapes: Any) -> Any:
         halves = {key: (max(2, rows // 2), *rest) for key, (rows, *rest) in shapes.items()}
-        return sound(self, step, arguments, halves)
+        return sound(self, step, arguments, leaves, halves)

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
     from unidev.hardware.cards import card_bytes
-    from unidev.hardware.cuda import driver_cuda_version
+    from unidev.hardware.cuda import driver_cuda_version, has_one_instance
     from unidev.support.build_cache import build_once
     from unidev.support.forking import fork_safe_lock
     from unidev.support.wording import kind_of
@@ -105,6 +105,7 @@ if TYPE_CHECKING:
         "driver_cuda_version",
         "fork_safe_lock",
         "found_in",
+        "has_one_instance",
         "hookimpl",
         "kind_of",
         "part",
@@ -133,7 +134,7 @@ _NAMES = {
     "contract.tracer": "Patches PlannedTransfer Recording Tracer",
     "contract.training_probe": "AutogradProbe ModelProbe",
     "hardware.cards": "card_bytes",
-    "hardware.cuda": "driver_cuda_version",
+    "hardware.cuda": "driver_cuda_version has_one_instance",
     "support.build_cache": "build_once",
     "support.forking": "fork_safe_lock",
     "support.wording": "kind_of",

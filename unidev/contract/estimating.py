@@ -5,8 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unidev.errors import InvalidDataError, UnsupportedOperation
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
@@ -35,14 +37,37 @@ class Estimator(ABC):
         self,
         step: Callable[..., object],
         arguments: Sequence[Any],
+        leaves: Sequence[Any],
         shapes: Mapping[int, tuple[int, ...]],
     ) -> StepMemory:
         """The peak of ``step(*arguments)``, run twice, since optimizers make their state at first.
 
         Works on likenesses of the tensors, models and optimizers in ``arguments``, which it does
-        not change. ``shapes`` has other shapes for some tensors in ``arguments``, by their ``id``.
+        not change. ``leaves`` are those of ``arguments`` and of the containers among them, as far
+        as they can be opened. ``shapes`` has other shapes for some of their tensors, by ``id``.
 
         Raises:
             UnsupportedOperation: the step cannot be run in this way; says what in it.
             InvalidDataError: it uses a tensor that is not among its arguments.
         """
+
+    def counted_device(self, tensors: Iterable[Any]) -> Device:
+        """The device of all of ``tensors``, whose memory is counted.
+
+        Raises:
+            InvalidDataError: there are none.
+            UnsupportedOperation: they are on several devices.
+        """
+        devices = list(dict.fromkeys(map(self.backend.device_of, tensors)))
+        if not devices:
+            raise InvalidDataError(
+                "estimate_memory found neither a parameter nor a tensor among the step's "
+                "arguments: pass them after the step, as in estimate_memory(step, net, optimizer, "
+                "x, y)."
+            )
+        if len(devices) > 1:
+            raise UnsupportedOperation(
+                "estimate_memory of a model on several devices",
+                f"it counts one device, and these are {', '.join(map(str, devices))}",
+            )
+        return devices[0]

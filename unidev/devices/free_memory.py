@@ -124,8 +124,8 @@ def _unreadable(device: Device, backend: Backend) -> UnsupportedOperation:
     accelerator = None if isinstance(installation, Unsupported) else installation.accelerator()
     reason = (
         "it is not certain which of the driver's GPUs that is, or the driver does not report its "
-        "memory: `unidev doctor` shows what it reports, and CUDA_DEVICE_ORDER=PCI_BUS_ID gives "
-        "CUDA the driver's order"
+        "memory: `unidev doctor` shows what it reports; CUDA_DEVICE_ORDER=PCI_BUS_ID gives CUDA "
+        "the driver's order, and CUDA_VISIBLE_DEVICES=MIG-... names an instance, by its UUID"
         if accelerator == "cuda"
         else f"only NVIDIA's driver reports it without a context, and {device.native_name} is "
         f"not CUDA's; unidev.memory({str(device)!r}) may create the context, and read it"

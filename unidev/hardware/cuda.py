@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from unidev.errors import UnsupportedOperation
-from unidev.hardware.nvml import ask_driver, cuda_version, import_nvml
+from unidev.hardware.nvml import MOST_GPUS, ask_driver, cuda_version, import_nvml, instances
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 _OPERATION = "asking which GPUs have a context"
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
@@ -24,6 +28,29 @@ def driver_cuda_version() -> tuple[int, int] | None:
     if not hasattr(nvml, "nvmlSystemGetCudaDriverVersion_v2"):
         return None
     return ask_driver(cuda_version, nvml)
+
+
+def has_one_instance(environment: Mapping[str, str]) -> bool:
+    """Whether an instance (MIG) is CUDA's only device here, however many cards there are.
+
+    A process sees one instance at most, and then no card:
+    https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html#cuda-visible-devices
+    If ``CUDA_VISIBLE_DEVICES`` is set, it may leave only cards that are not divided, so all must
+    be. From NVML, as ``driver_cuda_version``; False where that does not answer.
+    """
+    nvml = import_nvml()
+    if not hasattr(nvml, "nvmlDeviceGetMigMode"):
+        return False
+    divided = ask_driver(lambda nvml: [*_are_divided(nvml)], nvml) or [False]
+    return all(divided) if "CUDA_VISIBLE_DEVICES" in environment else any(divided)
+
+
+def _are_divided(nvml: Any) -> Iterator[bool]:
+    for index in range(min(nvml.nvmlDeviceGetCount(), MOST_GPUS)):
+        found = False
+        with contextlib.suppress(nvml.NVMLError):  # of a lost card, which hides no other
+            found = any(True for _ in instances(nvml, nvml.nvmlDeviceGetHandleByIndex(index)))
+        yield found
 
 
 def indices_with_context() -> list[int]:

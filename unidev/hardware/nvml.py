@@ -178,7 +178,7 @@ def _gpu(nvml: Any, index: int, describe: DescribeProcess) -> Gpu:
         _with_memory(
             nvml, part, replace(_named(nvml, part, index, architecture), parent=parent), describe
         )
-        for part in _parts(nvml, handle)
+        for part in instances(nvml, handle)
     )
     return _with_memory(nvml, handle, replace(whole, parts=parts), describe)
 
@@ -208,7 +208,7 @@ def _processes(nvml: Any, handle: Any, describe: DescribeProcess) -> Iterator[Gp
         yield GpuProcess(each.pid, name, each.usedGpuMemory, frameworks)
 
 
-def _parts(nvml: Any, handle: Any) -> Iterator[Any]:
+def instances(nvml: Any, handle: Any) -> Iterator[Any]:
     """The handles of the instances (MIG) of a GPU."""
     mode = _or_none(nvml, lambda: nvml.nvmlDeviceGetMigMode(handle)[0])
     if not mode:

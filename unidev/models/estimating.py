@@ -15,7 +15,7 @@ from unidev.tensors.classify import CONTAINER, MODEL, TENSOR, classify, shape_of
 from unidev.tensors.containers import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
@@ -79,12 +79,12 @@ def estimate_memory(
         raise InvalidDataError(
             f"batch_axis must be a non-negative integer, not {shown(batch_axis)}."
         )
-    backend, tensors = _found(arguments)
+    backend, leaves, tensors = _found(arguments)
     estimator = backend.estimator
     if isinstance(estimator, Unsupported):
         raise UnsupportedOperation("estimate_memory", estimator.reason, estimator.link)
     batch = next((shape_of(x)[axis] for x in tensors if len(shape_of(x)) > axis), None)
-    runs = _Runs(backend, step, arguments, tensors, axis, batch)
+    runs = _Runs(backend, step, arguments, leaves, tensors, axis, batch)
     found = runs.step_memory(batch)
     largest, has_room = None, True
     if limit is not None:
@@ -114,11 +114,13 @@ class _Runs:
         backend: Backend,
         step: Callable[..., object],
         arguments: Sequence[Any],
+        leaves: Sequence[Any],
         tensors: Sequence[Any],
         axis: int,
         batch: int | None,
     ) -> None:
-        self._backend, self._step, self._arguments = backend, step, arguments
+        self._backend, self._step = backend, step
+        self._arguments, self._leaves = arguments, leaves
         self._rows = [x for x in tensors if len(shape_of(x)) > axis and shape_of(x)[axis] == batch]
         self._axis, self._batch = axis, batch
         self._known: dict[int, int] = {}
@@ -131,7 +133,9 @@ class _Runs:
                 shape = [*shape_of(x)]
                 shape[self._axis] = batch
                 shapes[id(x)] = tuple(shape)
-        found: StepMemory = self._backend.estimator.run(self._step, self._arguments, shapes)
+        found: StepMemory = self._backend.estimator.run(
+            self._step, self._arguments, self._leaves, shapes
+        )
         if batch is not None:
             self._known[batch] = sum(found.by_kind.values())
         return found
@@ -209,15 +213,16 @@ def _bytes_of(of: object) -> int:
     return number
 
 
-def _found(arguments: Sequence[Any]) -> tuple[Backend, list[Any]]:
-    """The backend of the arguments, and their tensors outside models, in order."""
+def _found(arguments: Sequence[Any]) -> tuple[Backend, list[Any], list[Any]]:
+    """The backend of the arguments, their leaves, and among these their tensors, in order."""
+    leaves = [leaf for argument in arguments for leaf in _leaves(argument)]
     backends: list[Backend] = []
     tensors: list[Any] = []
-    for argument in arguments:
-        for backend, tensor in _parts(argument):
+    for leaf in leaves:
+        kind, backend = classify(leaf)
+        if backend is not None and kind in {MODEL, TENSOR}:
             backends.append(backend)
-            if tensor is not None:
-                tensors.append(tensor)
+            tensors += [leaf] if kind == TENSOR else []
     if not backends:
         kinds = ", ".join(map(kind_of, arguments)) or "nothing"
         raise InvalidDataError(
@@ -227,17 +232,11 @@ def _found(arguments: Sequence[Any]) -> tuple[Backend, list[Any]]:
     names = sorted({each.name for each in backends})
     if len(names) > 1:
         raise InvalidDataError(f"the step's arguments are of several backends: {', '.join(names)}.")
-    return backends[0], tensors
+    return backends[0], leaves, tensors
 
 
-def _parts(argument: object) -> Iterator[tuple[Backend, Any]]:
-    kind, backend = classify(argument)
-    if kind == MODEL and backend is not None:
-        yield backend, None
-    elif kind == TENSOR and backend is not None:
-        yield backend, argument
-    elif kind == CONTAINER:
-        opened = Opened(argument, takes_models=True, own_to="looked into")
-        for _, leaf, owner in opened.found:
-            if classify(leaf)[0] in {MODEL, TENSOR}:
-                yield owner, leaf if classify(leaf)[0] == TENSOR else None
+def _leaves(argument: object) -> Sequence[Any]:
+    if classify(argument)[0] != CONTAINER:
+        return [argument]
+    opened = Opened(argument, takes_models=True, takes_optimizers=True, own_to="looked into")
+    return opened.leaves

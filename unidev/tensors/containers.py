@@ -115,6 +115,7 @@ class Opened:
     """A tree taken apart; making one raises the same errors as ``replace_tensors``.
 
     Models are found where they are taken; so is what else ``is_array``, with None for a backend.
+    Optimizers that are not among a backend's models are refused, or taken as other leaves are.
     Then NumPy's arrays in an object that is not registered are an error beside any framework's
     tensors. An object whose own ``to`` moves it is found as a ``Movable``.
     """
@@ -124,11 +125,13 @@ class Opened:
         tree: Any,
         *,
         takes_models: bool = False,
+        takes_optimizers: bool = False,
         is_array: Callable[[object], bool] | None = None,
         own_to: OwnTo = "refused",
     ) -> None:
         self._tree, self._own_to = tree, own_to
         self._takes_models, self._is_array = takes_models, is_array
+        self._takes_optimizers = takes_optimizers
         self._frameworks = set() if is_array is None else {"numpy"}
         """Those of the tensors that were found so far."""
         self._leaves, self._structure = _flatten(tree)
@@ -171,7 +174,7 @@ class Opened:
                 found.append((position, leaf, backend))
             elif self._is_array is not None and kind == OTHER and self._is_array(leaf):
                 found.append((position, leaf, None))
-            else:
+            elif not (self._takes_optimizers and _is_optimizer(leaf)):
                 others.append((position, leaf, kind))
         return found, others
 
@@ -238,6 +241,11 @@ class Opened:
         return [
             (x.tensors[0][1] if type(x) is Movable else x, backend) for _, x, backend in self.found
         ]
+
+    @property
+    def leaves(self) -> Sequence[Any]:
+        """All leaves, those that are no tensors included."""
+        return self._leaves
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -356,11 +364,15 @@ def _is_numpy_selected() -> bool:
         return False
 
 
+def _is_optimizer(leaf: object) -> bool:
+    owner = backend_of_namespace(type(leaf))
+    return owner is not None and issubclass(type(leaf), owner.optimizer_types)
+
+
 def _left_behind(leaf: object, at: str, hidden: str | None) -> ContainerError | NotATensorError:
     """The error for an object whose tensors would not be moved."""
     where = f"{kind_of(leaf)}{f' at {at}' if at else ''}"
-    owner = backend_of_namespace(type(leaf))
-    if owner is not None and issubclass(type(leaf), owner.optimizer_types):
+    if _is_optimizer(leaf):
         return NotATensorError(
             f"{where} is an optimizer: place(model, device, optimizer=optimizer) moves it along "
             "with its model."

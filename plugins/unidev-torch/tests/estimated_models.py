@@ -1,13 +1,21 @@
-"""Ten small models, each with a batch of it, on whose steps estimates of memory are tried."""
+"""Ten small models, each with a batch of it, on whose steps estimates of memory are tried.
+
+``UNIDEV_SIMULATE=1 UNIDEV_SIMULATE_MEMORY=256MiB python plugins/unidev-torch/tests/estimated_models.py``
+prints the table of ``docs/memory.md``: estimates beside what the simulated GPU counts.
+"""  # noqa: E501  one command
 
 from __future__ import annotations
 
+import gc
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
+
+import unidev
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,3 +164,68 @@ def step(model: Any, optimizer: Any, x: Any, y: Any) -> float:
     loss.backward()
     optimizer.step()
     return float(loss.item())
+
+
+def peaks(name: str, optimizer: str) -> tuple[unidev.MemoryEstimate, int]:
+    """The estimate of a step on the last simulated GPU, and the peak that is counted there."""
+    device = unidev.list_devices()[-1]
+    gc.collect()
+    before = unidev.memory(device).used_bytes
+    arguments = given(name, optimizer, device.native)
+    estimate = unidev.estimate_memory(step, *arguments)
+    step(*arguments)
+    with unidev.track_memory(device) as peak:
+        step(*arguments)
+    assert estimate.by_kind["parameters"] == sum(x.nbytes for x in arguments[0].parameters())
+    assert all(arguments[1].state.values())
+    return estimate, peak.peak_bytes - before
+
+
+def fits(name: str, rows: int) -> bool:
+    """Whether two steps of Adam with so many rows run within the memory of the simulated GPU."""
+    gc.collect()
+    net, optimizer, x, _ = given(name, "Adam", unidev.gpu().native)
+    try:
+        x = torch.zeros(rows, *x.shape[1:], device=x.device)
+        y = torch.zeros(rows, dtype=torch.long, device=x.device)
+        for _ in range(2):
+            step(net, optimizer, x, y)
+    except torch.OutOfMemoryError:
+        return False
+    return True
+
+
+def largest(name: str, start: int) -> int:
+    """The most rows that fit, looked for from ``start``."""
+    low, high, width = start, start + 1, 1
+    while low and not fits(name, low):
+        low, high, width = max(0, low - width), low, 4 * width
+    while high == low + 1 and fits(name, high):
+        low, high = high, high + 1
+    while high > low + 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(name, middle) else (low, middle)
+    return low
+
+
+def print_table() -> None:
+    """As Markdown."""
+    limit = unidev.memory("gpu").total_bytes
+    print(f"torch {torch.__version__}, {datetime.now(timezone.utc):%Y-%m-%d}, {limit >> 20} MiB\n")
+    print("|", " | ".join(("model", "batch", *OPTIMIZERS, "estimated rows", "rows that fit")), "|")
+    print("|---|", "---:|" * (len(OPTIMIZERS) + 3), sep="")
+    for name, (_, shape) in MODELS.items():
+        cells = [name, f"{shape[0]}"]
+        for optimizer in OPTIMIZERS:
+            estimate, counted = peaks(name, optimizer)
+            found = f"{estimate.peak_bytes / 2**20:.2f} / {counted / 2**20:.2f}"
+            off = 100 * (estimate.peak_bytes / counted - 1)
+            cells.append(found + (f" ({off:+.2f} %)" if estimate.peak_bytes != counted else ""))
+        arguments = given(name, "Adam", unidev.gpu().native)
+        rows = unidev.estimate_memory(step, *arguments, of=limit).largest_batch or 0
+        del arguments
+        print("|", " | ".join([*cells, f"{rows:,}", f"{largest(name, rows):,}"]), "|", flush=True)
+
+
+if __name__ == "__main__":
+    print_table()

@@ -43,6 +43,8 @@ def test_gpus_whose_driver_is_too_old_do_not_count(monkeypatch: Any) -> None:
     )  # fmt: skip
     monkeypatch.setattr(accelerator, "is_driver_too_old", lambda: False)
     assert unidev.try_gpu(1) is active.device("gpu", 1)
+    monkeypatch.setattr(accelerator, "is_one_instance", lambda: True)
+    assert (active.device_count("gpu"), unidev.try_gpu(1)) == (1, unidev.cpu())
 
 
 def test_a_gpu_without_a_context_is_not_waited_for(monkeypatch: Any) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import gc
+from collections import UserDict
+from dataclasses import dataclass
 
 import pytest
 import torch
-from estimated_models import MODELS, OPTIMIZERS, given, step
+from estimated_models import MODELS, OPTIMIZERS, given, peaks, step
 from torch import nn
 
 import unidev
@@ -53,17 +54,8 @@ LIMITED = (
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("name", MODELS)
 def test_an_estimate_is_what_a_simulated_gpu_counts(name: str, optimizer: str) -> None:
-    device = unidev.gpu(1)
-    gc.collect()
-    before = unidev.memory(device).used_bytes
-    arguments = given(name, optimizer, device.native)
-    estimate = unidev.estimate_memory(step, *arguments)
-    step(*arguments)
-    with unidev.track_memory(device) as peak:
-        step(*arguments)
-    assert estimate.peak_bytes == pytest.approx(peak.peak_bytes - before, rel=0.05)
-    assert estimate.by_kind["parameters"] == sum(x.nbytes for x in arguments[0].parameters())
-    assert all(arguments[1].state.values())
+    estimate, counted = peaks(name, optimizer)
+    assert estimate.peak_bytes == pytest.approx(counted, rel=0.05)
 
 
 def test_the_largest_batch_fits_and_one_row_more_does_not(python) -> None:
@@ -100,11 +92,28 @@ def test_mixed_precision_with_a_scaler_makes_its_step() -> None:
     assert estimate.by_kind["optimizer state"] == 2 * estimate.by_kind["parameters"]
 
 
-def test_models_and_optimizers_in_a_container_are_counted() -> None:
+@dataclass
+class Training:
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+
+    def __iter__(self):
+        return iter((self.model, self.optimizer))
+
+
+@pytest.mark.parametrize(
+    "hold", [lambda *both: [*both], lambda *both: ({"these": both},), Training]
+)
+def test_models_and_optimizers_in_a_container_are_counted(hold) -> None:
     model, optimizer, x, y = given("perceptron", "Adam", unidev.gpu(0).native)
     alone = unidev.estimate_memory(step, model, optimizer, x, y)
-    nested = unidev.estimate_memory(lambda both, x, y: step(*both, x, y), [model, optimizer], x, y)
-    assert nested.by_kind == alone.by_kind
+
+    def opened(held, batch):
+        both = held[0]["these"] if isinstance(held, tuple) else held
+        return step(*both, batch["x"], batch["y"])
+
+    held = hold(model, optimizer)
+    assert unidev.estimate_memory(opened, held, UserDict(x=x, y=y)).by_kind == alone.by_kind
 
 
 def test_what_an_estimate_cannot_run_is_named() -> None:

@@ -31,6 +31,19 @@ std::size_t mebibytes(const char* name, const char* otherwise) {
   return std::strtoull(from_environment(name, otherwise).c_str(), nullptr, 10) << 20;
 }
 
+Layout read_layout() {
+  static const std::map<std::string, Layout> known{{"own", Layout::kOwn},
+                                                   {"carve-out", Layout::kCarveOut},
+                                                   {"no answer", Layout::kNoAnswer},
+                                                   {"MIG", Layout::kMig}};
+  const auto found = known.find(from_environment("STAND_IN_LAYOUT", "own"));
+  if (found == known.end()) {
+    std::fputs("STAND_IN_LAYOUT is none of own, carve-out, no answer, MIG\n", stderr);
+    std::abort();
+  }
+  return found->second;
+}
+
 Card cards[kMostCards];
 thread_local int device_of_thread = 0;
 thread_local cudaError_t error_of_thread = cudaSuccess;
@@ -56,24 +69,45 @@ void in_child() {
 }
 [[maybe_unused]] const int registered = pthread_atfork(before_fork, in_parent, in_child);
 
-// The card that one entry of CUDA_VISIBLE_DEVICES names, or -1.
-int named_card(const std::string& entry) {
-  if (entry.rfind("GPU-", 0) == 0) {
-    int found = -1;
-    for (int index = 0; index < settings().cards; ++index) {
-      if (uuid_of(index).rfind(entry, 0) == 0) {
-        if (found != -1) {
-          return -1;  // the start of two
-        }
-        found = index;
+struct Visible {
+  std::vector<int> cards;
+  int instance = 0;
+};
+
+// The card, and with MIG its instance, that an entry of CUDA_VISIBLE_DEVICES names; -1: none.
+struct Named {
+  int index = -1;
+  int instance = 0;
+};
+
+// By a UUID or the start of one, if it is the start of no other.
+Named named_by_uuid(const std::string& entry) {
+  Named found;
+  int number = 0;
+  const bool is_instance = entry.rfind("MIG-", 0) == 0;
+  const int instances = !is_instance ? 1 : settings().layout == Layout::kMig ? kInstances : 0;
+  for (int index = 0; index < settings().cards; ++index) {
+    for (int instance = 0; instance < instances; ++instance) {
+      const std::string uuid = is_instance ? uuid_of_instance(index, instance) : uuid_of(index);
+      if (uuid.rfind(entry, 0) == 0) {
+        found = {index, instance};
+        ++number;
       }
     }
-    return found;
+  }
+  return number == 1 ? found : Named{};
+}
+
+Named named(const std::string& entry) {
+  if (entry.rfind("GPU-", 0) == 0 || entry.rfind("MIG-", 0) == 0) {
+    return named_by_uuid(entry);
   }
   char* end = nullptr;
   const long index = std::strtol(entry.c_str(), &end, 10);
-  return end == entry.c_str() || index < 0 || index >= settings().cards ? -1
-                                                                        : static_cast<int>(index);
+  if (end == entry.c_str() || index < 0 || index >= settings().cards) {
+    return {};
+  }
+  return {static_cast<int>(index), 0};
 }
 
 std::string without_spaces_before(const std::string& text) {
@@ -81,29 +115,43 @@ std::string without_spaces_before(const std::string& text) {
   return start == std::string::npos ? "" : text.substr(start);
 }
 
-std::vector<int> read_visible_cards() {
-  std::vector<int> found;
+Visible chosen() {
+  Visible found;
   const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
   if (variable == nullptr) {
     for (int index = 0; index < settings().cards; ++index) {
-      found.push_back(index);
+      found.cards.push_back(index);
     }
     return found;
   }
   std::istringstream entries(variable);
   std::string entry;
   while (std::getline(entries, entry, ',')) {
-    const int index = named_card(without_spaces_before(entry));
-    if (index < 0) {
+    const Named each = named(without_spaces_before(entry));
+    if (each.index < 0) {
       break;  // CUDA ignores whatever follows the first that does not exist
     }
-    for (const int before : found) {
-      if (before == index) {
+    for (const int before : found.cards) {
+      if (before == each.index) {
         return {};  // the same card twice: none
       }
     }
-    found.push_back(index);
+    if (found.cards.empty()) {
+      found.instance = each.instance;
+    }
+    found.cards.push_back(each.index);
   }
+  return found;
+}
+
+const Visible& visible() {
+  static const Visible found = [] {
+    Visible read = chosen();
+    if (settings().layout == Layout::kMig && read.cards.size() > 1) {
+      read.cards.resize(1);  // a process has one instance, whatever else it names
+    }
+    return read;
+  }();
   return found;
 }
 
@@ -111,6 +159,7 @@ std::vector<int> read_visible_cards() {
 
 const Settings& settings() {
   static const Settings read{
+      read_layout(),
       std::min(std::atoi(from_environment("STAND_IN_GPUS", "2").c_str()), kMostCards),
       mebibytes("STAND_IN_MIB", "1024"),
       mebibytes("STAND_IN_CONTEXT_MIB", "128"),
@@ -132,10 +181,22 @@ std::string uuid_of(int index) {
   return text;
 }
 
-const std::vector<int>& visible_cards() {
-  static const std::vector<int> found = read_visible_cards();
-  return found;
+std::string uuid_of_instance(int index, int instance) {
+  char text[64];
+  std::snprintf(text, sizeof text, "MIG-%08x-57a4-d141-c0da-%012x", 0xa0 + index, instance + 1);
+  return text;
 }
+
+bool shares_host_memory() {
+  return settings().layout == Layout::kCarveOut || settings().layout == Layout::kNoAnswer;
+}
+
+Capability capability() {
+  return shares_host_memory() ? Capability{12, 1} : Capability{8, 0};
+}
+
+const std::vector<int>& visible_cards() { return visible().cards; }
+int visible_instance() { return visible().instance; }
 
 Card& card_of_device(int device) { return cards[visible_cards()[device]]; }
 

@@ -12,10 +12,20 @@ namespace stand_in {
 
 constexpr int kMostCards = 16;
 
+// Whose memory a card has, and what NVML reports of it.
+enum class Layout {
+  kOwn,       // a card of its own
+  kCarveOut,  // the host's; NVML reports only the part that the firmware has set aside
+  kNoAnswer,  // the host's; NVML does not support the question
+  kMig,       // each card is divided into instances, of which a process has one
+};
+constexpr int kInstances = 2;  // of a card, with MIG
+
 // From the environment, read when CUDA is first used: see README.md.
 struct Settings {
+  Layout layout;
   int cards;
-  std::size_t card_bytes;
+  std::size_t card_bytes;  // of each of CUDA's devices: with MIG, of an instance
   std::size_t context_bytes;
   int driver_cuda;  // the newest CUDA version that the driver supports, as 13000 for 13.0
   int built_for;    // the version of the runtime that is stood in for
@@ -32,9 +42,18 @@ struct Card {
 Card& card(int index);
 std::size_t used_bytes(int index);
 std::string uuid_of(int index);
+std::string uuid_of_instance(int index, int instance);
+bool shares_host_memory();
+// 8.0, and that of a DGX Spark where the memory is the host's: torch warns of a Jetson's.
+struct Capability {
+  int major, minor;
+};
+Capability capability();
 
 // What CUDA_VISIBLE_DEVICES leaves: the card behind each of the runtime's devices.
 const std::vector<int>& visible_cards();
+// With MIG, which instance of that card this process has; else 0.
+int visible_instance();
 Card& card_of_device(int device);
 
 // Guards all of the stand-in's state.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "machine.h"
 
@@ -18,6 +19,7 @@ enum Result {
   kSuccess = 0,
   kInvalidArgument = 2,
   kNotSupported = 3,
+  kNotFound = 6,
   kInsufficientSize = 7,
   kGpuIsLost = 15,
 };
@@ -50,9 +52,39 @@ struct Pci {
 
 using Handle = void*;
 
-int index_of(Handle handle) {
-  return static_cast<int>(reinterpret_cast<std::intptr_t>(handle)) - 1;
+// The numbers after those of all cards are of the first instance (MIG) of each, and so on.
+Handle handle_of(int index, int instance = -1) {
+  return reinterpret_cast<Handle>(static_cast<std::intptr_t>(index + 1 +
+                                                             kMostCards * (instance + 1)));
 }
+
+int index_of(Handle handle) {
+  const int number = static_cast<int>(reinterpret_cast<std::intptr_t>(handle)) - 1;
+  return number < 0 ? -1 : number % kMostCards;
+}
+
+// -1 of a card as a whole.
+int instance_of(Handle handle) {
+  return (static_cast<int>(reinterpret_cast<std::intptr_t>(handle)) - 1) / kMostCards - 1;
+}
+
+bool is_divided() { return settings().layout == Layout::kMig; }
+
+// Whether what this process uses is of that card or instance.
+bool is_in_use(Handle handle) {
+  if (instance_of(handle) < 0) {
+    return true;
+  }
+  return !visible_cards().empty() && visible_cards()[0] == index_of(handle) &&
+         instance_of(handle) == visible_instance();
+}
+
+constexpr unsigned int kMostInstances = 7;  // places for them on a card
+
+constexpr unsigned long long kMebibyte = 1ULL << 20;
+// What the firmware of a machine with 46,477 MiB had set aside, and what of it was free.
+constexpr unsigned long long kCarveOutTotal = 8128 * kMebibyte;
+constexpr unsigned long long kCarveOutFree = 28 * kMebibyte;
 
 Result ask(Handle handle) {
   const int index = index_of(handle);
@@ -84,6 +116,8 @@ const char* nvmlErrorString(Result result) {
       return "Invalid Argument";
     case kNotSupported:
       return "Not Supported";
+    case kNotFound:
+      return "Not Found";
     case kInsufficientSize:
       return "Insufficient Size";
     case kGpuIsLost:
@@ -117,14 +151,20 @@ Result nvmlDeviceGetCount_v2(unsigned int* number) {
 }
 
 Result nvmlDeviceGetHandleByIndex_v2(unsigned int index, Handle* handle) {
-  *handle = reinterpret_cast<Handle>(static_cast<std::intptr_t>(index) + 1);
+  if (index >= static_cast<unsigned int>(settings().cards)) {
+    return kInvalidArgument;
+  }
+  *handle = handle_of(static_cast<int>(index));
   return ask(*handle);
 }
 
 Result nvmlDeviceGetHandleByUUID(const char* uuid, Handle* handle) {
   for (int index = 0; index < settings().cards; ++index) {
-    if (uuid_of(index) == uuid) {
-      return nvmlDeviceGetHandleByIndex_v2(static_cast<unsigned int>(index), handle);
+    for (int instance = -1; instance < (is_divided() ? kInstances : 0); ++instance) {
+      if ((instance < 0 ? uuid_of(index) : uuid_of_instance(index, instance)) == uuid) {
+        *handle = handle_of(index, instance);
+        return ask(*handle);
+      }
     }
   }
   return kInvalidArgument;
@@ -145,13 +185,19 @@ Result nvmlDeviceGetIndex(Handle handle, unsigned int* index) {
 }
 
 Result nvmlDeviceGetName(Handle handle, char* to, unsigned int length) {
-  text("Stand-in GPU", to, length);
+  text(instance_of(handle) < 0 ? "Stand-in GPU" : "Stand-in GPU MIG", to, length);
   return ask(handle);
 }
 
 Result nvmlDeviceGetUUID(Handle handle, char* to, unsigned int length) {
   const Result result = ask(handle);
-  return result == kSuccess ? text(uuid_of(index_of(handle)).c_str(), to, length) : result;
+  if (result != kSuccess) {
+    return result;
+  }
+  const int index = index_of(handle);
+  const int instance = instance_of(handle);
+  const std::string uuid = instance < 0 ? uuid_of(index) : uuid_of_instance(index, instance);
+  return text(uuid.c_str(), to, length);
 }
 
 Result nvmlDeviceGetPciInfo_v3(Handle handle, Pci* found) {
@@ -166,19 +212,29 @@ Result nvmlDeviceGetPciInfo_v3(Handle handle, Pci* found) {
 }
 
 Result nvmlDeviceGetCudaComputeCapability(Handle handle, int* major, int* minor) {
-  *major = 8;
-  *minor = 0;
+  *major = capability().major;
+  *minor = capability().minor;
   return ask(handle);
 }
 
 Result nvmlDeviceGetMemoryInfo(Handle handle, Memory* found) {
   const Result result = ask(handle);
-  if (result == kSuccess) {
-    Lock lock(machine_lock());
-    const std::size_t used = used_bytes(index_of(handle));
-    *found = {settings().card_bytes, settings().card_bytes - used, used};
+  if (result != kSuccess) {
+    return result;
   }
-  return result;
+  if (settings().layout == Layout::kNoAnswer) {
+    return kNotSupported;
+  }
+  if (settings().layout == Layout::kCarveOut) {
+    *found = {kCarveOutTotal, kCarveOutFree, kCarveOutTotal - kCarveOutFree};
+    return kSuccess;
+  }
+  Lock lock(machine_lock());
+  const bool is_whole = is_divided() && instance_of(handle) < 0;
+  const std::size_t total = settings().card_bytes * (is_whole ? kInstances : 1);
+  const std::size_t used = is_in_use(handle) ? used_bytes(index_of(handle)) : 0;
+  *found = {total, total - used, used};
+  return kSuccess;
 }
 
 Result nvmlDeviceGetMemoryInfo_v2(Handle handle, MemoryV2* found) {
@@ -199,7 +255,7 @@ Result nvmlDeviceGetComputeRunningProcesses_v3(Handle handle, unsigned int* numb
   }
   Lock lock(machine_lock());
   const unsigned int room = *number;
-  *number = card(index_of(handle)).has_context ? 1 : 0;
+  *number = card(index_of(handle)).has_context && is_in_use(handle) ? 1 : 0;
   if (*number > room) {
     return kInsufficientSize;
   }
@@ -223,6 +279,29 @@ Result nvmlDeviceGetComputeRunningProcesses(Handle handle, unsigned int* number,
   return result;
 }
 
-Result nvmlDeviceGetMigMode(Handle, unsigned int*, unsigned int*) { return kNotSupported; }
+Result nvmlDeviceGetMigMode(Handle handle, unsigned int* now, unsigned int* next) {
+  if (!is_divided() || instance_of(handle) >= 0) {
+    return kNotSupported;
+  }
+  *now = *next = 1;
+  return ask(handle);
+}
+
+Result nvmlDeviceGetMaxMigDeviceCount(Handle handle, unsigned int* number) {
+  *number = kMostInstances;
+  return ask(handle);
+}
+
+// Of the places there are, the first is empty, as where an instance has been removed.
+Result nvmlDeviceGetMigDeviceHandleByIndex(Handle handle, unsigned int index, Handle* found) {
+  if (!is_divided() || instance_of(handle) >= 0) {
+    return kNotSupported;
+  }
+  if (index < 1 || index > kInstances) {
+    return kNotFound;
+  }
+  *found = handle_of(index_of(handle), static_cast<int>(index) - 1);
+  return ask(handle);
+}
 
 }  // extern "C"

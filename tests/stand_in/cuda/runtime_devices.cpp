@@ -32,9 +32,11 @@ Function* real(const char* name) {
 int attribute(cudaDeviceAttr which) {
   switch (which) {
     case cudaDevAttrComputeCapabilityMajor:
-      return 8;
+      return capability().major;
     case cudaDevAttrComputeCapabilityMinor:
-      return 0;
+      return capability().minor;
+    case cudaDevAttrIntegrated:
+      return shares_host_memory() ? 1 : 0;
     case cudaDevAttrWarpSize:
       return 32;
     case cudaDevAttrMultiProcessorCount:
@@ -119,18 +121,24 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* found, int device) {
   }
   *found = {};
   const int index = visible_cards()[device];
-  std::snprintf(found->name, sizeof found->name, "Stand-in GPU");
+  const bool is_instance = settings().layout == Layout::kMig;
+  std::snprintf(found->name, sizeof found->name, is_instance ? "Stand-in GPU MIG" : "Stand-in GPU");
   unsigned char* uuid = reinterpret_cast<unsigned char*>(found->uuid.bytes);
   unsigned int parts[5];
   unsigned long long last = 0;
-  std::sscanf(uuid_of(index).c_str(), "GPU-%8x-%4x-%4x-%4x-%12llx", parts, parts + 1, parts + 2,
-              parts + 3, &last);
+  const std::string text =
+      is_instance ? uuid_of_instance(index, visible_instance()) : uuid_of(index);
+  std::sscanf(text.c_str() + std::strlen("GPU-"), "%8x-%4x-%4x-%4x-%12llx", parts, parts + 1,
+              parts + 2, parts + 3, &last);
   const unsigned char bytes[] = {
       static_cast<unsigned char>(parts[0] >> 24), static_cast<unsigned char>(parts[0] >> 16),
       static_cast<unsigned char>(parts[0] >> 8),  static_cast<unsigned char>(parts[0]),
       static_cast<unsigned char>(parts[1] >> 8),  static_cast<unsigned char>(parts[1]),
       static_cast<unsigned char>(parts[2] >> 8),  static_cast<unsigned char>(parts[2]),
-      static_cast<unsigned char>(parts[3] >> 8),  static_cast<unsigned char>(parts[3])};
+      static_cast<unsigned char>(parts[3] >> 8),  static_cast<unsigned char>(parts[3]),
+      static_cast<unsigned char>(last >> 40),     static_cast<unsigned char>(last >> 32),
+      static_cast<unsigned char>(last >> 24),     static_cast<unsigned char>(last >> 16),
+      static_cast<unsigned char>(last >> 8),      static_cast<unsigned char>(last)};
   std::memcpy(uuid, bytes, sizeof bytes);
   found->totalGlobalMem = settings().card_bytes;
   found->major = attribute(cudaDevAttrComputeCapabilityMajor);
@@ -148,6 +156,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* found, int device) {
   found->maxGridSize[1] = found->maxGridSize[2] = 65535;
   found->textureAlignment = 512;
   found->unifiedAddressing = 1;
+  found->integrated = attribute(cudaDevAttrIntegrated);
   found->asyncEngineCount = 1;
   found->pciBusID = index + 1;
   return cudaSuccess;

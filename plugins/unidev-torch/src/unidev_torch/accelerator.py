@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ import torch
 from torch._C._functorch import get_unwrapped as unwrapped
 from torch._C._functorch import is_functorch_wrapped_tensor as is_wrapped
 
-from unidev.contract import CopyStream, driver_cuda_version
+from unidev.contract import CopyStream, driver_cuda_version, has_one_instance
 from unidev_torch.tensors import parts_of
 
 if TYPE_CHECKING:
@@ -48,6 +49,12 @@ def is_driver_too_old() -> bool:
     """
     built_for, driver = torch.version.cuda, driver_cuda_version()
     return built_for is not None and driver is not None and driver[0] < int(built_for.split(".")[0])
+
+
+@lru_cache(maxsize=1)
+def is_one_instance() -> bool:
+    """Whether CUDA has one instance (MIG) of all the cards that torch counts by NVML (2.14)."""
+    return torch.version.cuda is not None and has_one_instance(os.environ)
 
 
 def keep_until_read(x: torch.Tensor) -> None:

@@ -80,7 +80,8 @@ class TorchBackend(Backend):
         """One CPU, regardless of its cores; as many GPUs as torch's accelerator has.
 
         Queries torch each time until the number is fixed: by torch, when it initialises the
-        accelerator, or by simulation. None where NVIDIA's driver is too old for this torch.
+        accelerator, or by simulation. None where NVIDIA's driver is too old for this torch, and
+        one where GPUs are divided (MIG).
         """
         if kind == "cpu":
             return 1
@@ -94,7 +95,9 @@ class TorchBackend(Backend):
         if accelerator.is_initialized(module):
             self._fixed_count = count
         elif count and found.type == "cuda" and not cuda.is_started():
-            return 0 if accelerator.is_driver_too_old() else count
+            if accelerator.is_driver_too_old():
+                return 0
+            return 1 if count > 1 and accelerator.is_one_instance() else count
         return count
 
     def native_device(self, kind: str, index: int) -> torch.device:

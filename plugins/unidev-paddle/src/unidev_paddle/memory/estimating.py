@@ -7,13 +7,11 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract import Estimator, StepMemory
-from unidev.errors import InvalidDataError, UnsupportedOperation
+from unidev.errors import UnsupportedOperation
 from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from unidev.contract import Device
+    from collections.abc import Callable, Mapping, Sequence
 
 _PARAMETERS, _STATE = "parameters", "optimizer state"
 _REST = "gradients, activations and the rest"
@@ -26,55 +24,51 @@ class PaddleEstimator(Estimator):
         self,
         step: Callable[..., object],
         arguments: Sequence[Any],
+        leaves: Sequence[Any],
         shapes: Mapping[int, tuple[int, ...]],
     ) -> StepMemory:
         """Needs room for the copies, beside what they are copied from."""
-        device = self._device(arguments)
+        device = self.counted_device(
+            [x for each in leaves for x in _parameters(each)]
+            or [x for x in leaves if isinstance(x, paddle.Tensor)]
+        )
         peaks = self.backend.peaks
         before = peaks.used_bytes(device)
-        copies = _copied(arguments, shapes)
-        parameters = [x for each in copies for x in _parameters(each)]
+        made = _made(leaves, shapes)
+        copies = _copied(arguments, made)
+        copied = [made.get(id(each), each) for each in leaves]
         peaks.restart(device)
         for _ in range(2):
             step(*copies)
         self.backend.synchronize(device)
         peak = peaks.peak_bytes(device) - before
         known = {
-            _PARAMETERS: _bytes(parameters),
-            _STATE: _bytes([x for each in copies for x in _state(each)]),
+            _PARAMETERS: _bytes([x for each in copied for x in _parameters(each)]),
+            _STATE: _bytes([x for each in copied for x in _state(each)]),
         }
         return StepMemory(device, {**known, _REST: max(0, peak - sum(known.values()))})
 
-    def _device(self, arguments: Sequence[Any]) -> Device:
-        tensors = [x for each in arguments for x in _parameters(each)] or [
-            x for x in arguments if isinstance(x, paddle.Tensor)
-        ]
-        if not tensors:
-            raise InvalidDataError(
-                "estimate_memory found no layer and no tensor that is itself an argument of the "
-                "step: pass them as in estimate_memory(step, net, optimizer, x, y)."
-            )
-        devices = list(dict.fromkeys(map(self.backend.device_of, tensors)))
-        if len(devices) > 1:
-            raise UnsupportedOperation(
-                "estimate_memory of a model on several devices",
-                f"it counts one device, and these are {', '.join(map(str, devices))}",
-            )
-        return devices[0]
 
-
-def _copied(arguments: Sequence[Any], shapes: Mapping[int, tuple[int, ...]]) -> Sequence[Any]:
-    """Copies of the arguments; each optimizer has the parameters of the copied model."""
-    memo: dict[int, Any] = {}
-    for x in _tensors(arguments):
+def _made(leaves: Sequence[Any], shapes: Mapping[int, tuple[int, ...]]) -> dict[int, Any]:
+    """What stands for some of the leaves, by their ``id``: tensors of other shapes, optimizers."""
+    made: dict[int, Any] = {}
+    for x in leaves:
         if id(x) in shapes:
             with paddle.no_grad():
-                memo[id(x)] = paddle.zeros(shapes[id(x)], x.dtype, device=x.place)
-    for each in arguments:
+                made[id(x)] = paddle.zeros(shapes[id(x)], x.dtype, device=x.place)
+    for each in leaves:
         if isinstance(each, paddle.optimizer.Optimizer):
-            memo[id(each)] = _copied_optimizer(each, memo)
+            made[id(each)] = _copied_optimizer(each, made)
+    return made
+
+
+def _copied(arguments: Sequence[Any], made: dict[int, Any]) -> Sequence[Any]:
+    """Copies of the arguments, with what is ``made`` already, to which the other copies are added.
+
+    Each optimizer has the parameters of the copied model.
+    """
     try:
-        return copy.deepcopy(tuple(arguments), memo)
+        return copy.deepcopy(tuple(arguments), made)
     except TypeError as error:
         raise UnsupportedOperation(
             "estimate_memory of these arguments", f"Python cannot copy one of them: {error}"
@@ -89,22 +83,13 @@ def _copied_optimizer(optimizer: Any, memo: dict[int, Any]) -> Any:
     made = copy.copy(optimizer)
     made._parameter_list = copy.deepcopy(optimizer._parameter_list, memo)
     made._param_groups = copy.deepcopy(optimizer._param_groups, memo)
+    made._learning_rate = copy.deepcopy(optimizer._learning_rate, memo)  # may be a scheduler
     made._accumulators = defaultdict(dict)
     made._accumulators_holder = {}
     made._already_create_accumulator = set()
     made._master_weights = {}
     made.clear_gradients = made.clear_grad  # an attribute, bound to the original
     return made
-
-
-def _tensors(tree: Any) -> Iterator[Any]:
-    if isinstance(tree, paddle.Tensor):
-        yield tree
-    elif isinstance(tree, dict):
-        yield from _tensors([*tree.values()])
-    elif isinstance(tree, (list, tuple)):
-        for each in tree:
-            yield from _tensors(each)
 
 
 def _parameters(argument: Any) -> Sequence[Any]:

@@ -9,7 +9,6 @@ import torch
 from torch import nn
 from torch._subclasses import fake_tensor
 from torch.optim.optimizer import Optimizer, _default_to_fused_or_foreach
-from torch.utils import _pytree
 
 from unidev.contract import Estimator, StepMemory
 from unidev.errors import InvalidDataError, UnsupportedOperation
@@ -17,8 +16,6 @@ from unidev_torch.memory.blocks import Blocks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from unidev.contract import Device
 
 _OPERATION = "estimate_memory"
 
@@ -32,6 +29,7 @@ class TorchEstimator(Estimator):
         self,
         step: Callable[..., object],
         arguments: Sequence[Any],
+        leaves: Sequence[Any],
         shapes: Mapping[int, tuple[int, ...]],
     ) -> StepMemory:
         """Counts the storages on the device of the parameters, or else of the first tensor.
@@ -39,16 +37,17 @@ class TorchEstimator(Estimator):
         Tensors on the device ``meta`` are taken to be on the first GPU, or on the CPU.
         """
         mode = fake_tensor.FakeTensorMode()
+        made: dict[int, Any] = {}
         with _Likenesses(mode, self._home(), shapes):
-            likenesses = copy.deepcopy(tuple(arguments))
-        leaves = _pytree.tree_leaves(likenesses)
-        _choose_foreach(_pytree.tree_leaves(tuple(arguments)), leaves)
-        models = [each for each in leaves if isinstance(each, nn.Module)]
-        optimizers = [each for each in leaves if isinstance(each, Optimizer)]
+            likenesses = copy.deepcopy(tuple(arguments), made)
+        fakes = [made.get(id(each), each) for each in leaves]
+        _choose_foreach(leaves, fakes)
+        models = [each for each in fakes if isinstance(each, nn.Module)]
+        optimizers = [each for each in fakes if isinstance(each, Optimizer)]
         parameters: list[Any] = list(_unique(_parameters(models, optimizers)))
-        tensors = [each for each in leaves if isinstance(each, torch.Tensor)]
+        tensors = [each for each in fakes if isinstance(each, torch.Tensor)]
         given = [*parameters, *_buffers(models), *tensors]
-        device = self._device(parameters or given)
+        device = self.counted_device(parameters or given)
         blocks = Blocks(device.native)
         blocks.begin(parameters, given)
         hooks = [
@@ -69,20 +68,6 @@ class TorchEstimator(Estimator):
         kind = "gpu" if self.backend.device_count("gpu") else "cpu"
         found: torch.device = self.backend.device(kind, 0).native
         return found
-
-    def _device(self, tensors: Sequence[torch.Tensor]) -> Device:
-        if not tensors:
-            raise InvalidDataError(
-                "estimate_memory found no model and no tensor among the step's arguments: pass "
-                "them after the step, as in estimate_memory(step, net, optimizer, x, y)."
-            )
-        devices = list(dict.fromkeys(self.backend.device_of(x) for x in tensors))
-        if len(devices) > 1:
-            raise UnsupportedOperation(
-                f"{_OPERATION} of a model on several devices",
-                f"it counts one device, and these are {', '.join(map(str, devices))}",
-            )
-        return devices[0]
 
 
 class _Likenesses(fake_tensor.FakeCopyMode):
