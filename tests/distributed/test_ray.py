@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -107,6 +108,21 @@ except unidev.WorkerFailedError as error:
     assert words in lines[0]
     assert all_gone(mark), marked(mark)  # and so is all that they listened on
     assert sessions() == []
+
+
+def test_every_difference_is_an_error_on_every_worker(backend: str, mark: str) -> None:
+    program = f"""
+import json, run_samples, unidev
+found = unidev.run(run_samples.all_differences, workers=3, backend={backend!r}, launcher="ray")
+print(json.dumps(found))
+"""
+    out, err = in_a_process(program).communicate(timeout=LIMIT_S)
+    assert out, err
+    first, *others = json.loads(out.splitlines()[-1])
+    assert [*first] == [*run_samples.DIFFERENCES]
+    assert all("worker 0" in words and "but worker 1" in words for words in first.values()), first
+    assert all(other == first for other in others)
+    assert all_gone(mark), marked(mark)
 
 
 @pytest.mark.usefixtures("_ray")

@@ -172,17 +172,30 @@ _FAILURES = {
 
 
 def differing(how: str) -> str:
-    """Workers that do not exchange the same; each says what it gets."""
+    """Workers that do not exchange the same; each returns the error that it gets."""
     group = unidev.group()
     first = group.rank == 0
+    two = unidev.ones(3), unidev.ones((1, 3))
+    for known in (list(two), list(two[::-1])):
+        group.all_reduce(known)
+
+    def weighed(*lists: Any) -> Any:
+        return group.all_reduce(unidev.ones(3), "mean", weights=lists[0 if first else -1])
+
     calls = {
         "shape": lambda: group.all_reduce(unidev.ones(3 if first else 2)),
         "dtype": lambda: group.all_reduce(unidev.ones(3, dtype="float32" if first else "float64")),
         "structure": lambda: group.all_reduce({"a" if first else "b": unidev.ones(3)}),
+        "order": lambda: group.all_reduce(list(two if first else two[::-1])),
         "operation": lambda: group.all_reduce(unidev.ones(3), "sum" if first else "max"),
+        "mean": lambda: group.all_reduce(unidev.ones(3), "sum" if first else "mean"),
+        "weights": lambda: weighed([1.0] * group.size, [2.0] * group.size),
+        "kind of weights": lambda: weighed([1.0] * group.size, 1.0),
         "call": lambda: (group.all_reduce if first else group.broadcast)(unidev.ones(3)),
         "root": lambda: group.broadcast(unidev.ones(3), group.rank),
+        "nothing": lambda: group.all_reduce(unidev.ones((0, 3) if first else (3, 0))),
         "barrier": lambda: group.barrier() if first else group.all_gather(unidev.ones(3)),
+        "one is new": lambda: group.all_reduce(two[0] if not first else list(two)),
     }
     try:
         calls[how]()
@@ -192,13 +205,15 @@ def differing(how: str) -> str:
     return "no error"
 
 
-def differing_later(how: str) -> None:
-    """Structures that differ though one or both workers have seen theirs before."""
-    group = unidev.group()
-    group.all_reduce(unidev.ones(3))
-    group.all_reduce(unidev.ones(4))
-    second = 5 if how == "one is new" else 4
-    group.all_reduce(unidev.ones(3 if group.rank == 0 else second))
+DIFFERENCES = (
+    "shape", "dtype", "structure", "order", "operation", "mean", "weights", "kind of weights",
+    "call", "root", "nothing", "barrier", "one is new",
+)  # fmt: skip
+
+
+def all_differences() -> dict[str, str]:
+    """What each worker hears of every one of them, one after the other."""
+    return {how: differing(how) for how in DIFFERENCES}
 
 
 def in_a_thread() -> str:

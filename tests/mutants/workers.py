@@ -53,10 +53,10 @@ def weights_of_workers_are_forgotten(backend: Any) -> None:
     """A mean over workers, whatever rows each has: DistributedDataParallel's own."""
     from unidev.distributed.exchange.group import Group
 
-    sound = Group._factor
+    sound = Group._weights
 
     @replace(Group)
-    def _factor(self: Any, op: str, weights: Any) -> Any:
+    def _weights(self: Any, op: str, weights: Any) -> Any:
         return sound(self, op, None)
 
 
@@ -91,6 +91,42 @@ def structures_are_not_compared(backend: Any) -> None:
     @in_place_of(comparing.difference)
     def difference(given: Any) -> None:
         return None
+
+
+@multi_mutant("workers.differences")
+def listed_weights_are_not_compared(backend: Any) -> None:
+    """Each worker takes its own out of the list that it has, and divides by the sum of that."""
+    from unidev.distributed.exchange import agreeing
+
+    @in_place_of(agreeing.with_weights)
+    def with_weights(code: int, weights: Any) -> int:
+        return code
+
+
+@multi_mutant("workers.differences")
+def known_structures_are_not_compared(backend: Any) -> None:
+    """Two trees that all have exchanged, in another order: equal bytes, which are just added."""
+    from unidev.distributed.exchange.agreeing import Agreement
+
+    sound, seen = Agreement._compare, set[int]()
+
+    @replace(Agreement)
+    def _compare(self: Any, code: int, *, at_once: bool) -> None:
+        if code not in seen:
+            sound(self, code, at_once=at_once)
+            seen.add(code)
+
+
+@multi_mutant("workers.differences")
+def a_mean_is_a_sum_to_the_others(backend: Any) -> None:
+    """What is compared is what the engine is asked for: a sum, whatever each does with it."""
+    from unidev.distributed.exchange import agreeing
+
+    sound = agreeing.code_of
+
+    @in_place_of(agreeing.code_of)
+    def code_of(call: str, lines: Any) -> int:
+        return sound(call.replace("mean", "sum"), lines)
 
 
 @multi_mutant("workers.killed", "workers.raising")

@@ -127,6 +127,21 @@ class GroupEngine(ABC):
     def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
         """Join the others; called once, with the variables of ``Arrangement`` set."""
 
+    def agrees(self, code: int, device: Device) -> bool:
+        """Whether all workers give the same ``code``; waits for them, and is the same on each.
+
+        unidev calls it before each exchange, with 64 bits that stand for the call and for the
+        structure of its tree, where not all workers are on one host. Here it is an ``all_gather``
+        of an int64 on ``device``, this worker's own, or the CPU if the engine is ``on_host``;
+        override it if the framework has a cheaper way.
+        """
+        import numpy as np
+
+        own = np.array([code], "uint64").view("int64")
+        backend = self.backend
+        x = backend.from_numpy(own, backend.dtypes["int64"], device)
+        return all(bool(backend.to_numpy(found)[0] == own[0]) for found in self.all_gather(x))
+
     @abstractmethod
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:
         """The sum, minimum or maximum over all workers; may write to ``flat`` and return it.

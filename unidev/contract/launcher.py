@@ -36,10 +36,6 @@ class Progress(NamedTuple):
     left: int = 0
     operation: int = 0
     """A number of ``unidev.distributed.messages.board.OPERATIONS``."""
-    signature: int = 0
-    """Structure of the trees in the last one: the same on each worker, unless they differ."""
-    is_exchanging: int = 0
-    """1 once it knows that all have the same structure."""
 
 
 class Ended(NamedTuple):

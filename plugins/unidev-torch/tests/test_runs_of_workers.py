@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import run_samples
 import run_with_adam
 from adam_runs import check_killed
 
@@ -43,6 +45,32 @@ group.barrier()
 """
 
 
+DIFFERENCES = """
+import json
+import os
+from pathlib import Path
+
+import run_samples
+
+import unidev
+
+Path(f"heard-by-{os.environ['RANK']}").write_text(json.dumps(run_samples.all_differences()))
+"""
+
+
+def torchrun(tmp_path: Path, program: str, count: int = 2) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "program.py").write_text(program)
+    words = ["torch.distributed.run", f"--nproc-per-node={count}", "--master-addr=127.0.0.1"]
+    path = os.pathsep.join(each for each in sys.path if each)
+    return subprocess.run(
+        [sys.executable, "-m", *words, "--standalone", "program.py"],
+        cwd=tmp_path,
+        env={**os.environ, "UNIDEV_BACKEND": "torch", "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+
+
 def test_a_run_with_adam_whose_worker_was_killed_has_the_bits_of_an_undisturbed_one(
     tmp_path: Path,
 ) -> None:
@@ -50,19 +78,20 @@ def test_a_run_with_adam_whose_worker_was_killed_has_the_bits_of_an_undisturbed_
 
 
 def test_a_group_joins_what_torchrun_has_started(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(TORCHRUN)
-    words = ["torch.distributed.run", "--nproc-per-node=2", "--master-addr=127.0.0.1"]
-    done = subprocess.run(
-        [sys.executable, "-m", *words, "--standalone", "program.py"],
-        cwd=tmp_path,
-        env={**os.environ, "UNIDEV_BACKEND": "torch"},
-        capture_output=True,
-        text=True,
-    )
+    done = torchrun(tmp_path, TORCHRUN)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("[[1.5, 1.5, 1.5], [300.0, 300.0], [1, 2]]") == 2
     assert done.stdout.count("at the end: False []") == 2
     assert done.stdout.count("shape (3,), but worker 1 has a float32 tensor of shape (4,)") == 2
+
+
+def test_every_difference_under_torchrun_is_an_error_on_every_worker(tmp_path: Path) -> None:
+    done = torchrun(tmp_path, DIFFERENCES, 3)
+    assert done.returncode == 0, done.stderr
+    first, *others = (json.loads((tmp_path / f"heard-by-{rank}").read_text()) for rank in range(3))
+    assert [*first] == [*run_samples.DIFFERENCES]
+    assert all("worker 0" in words and "but worker 1" in words for words in first.values()), first
+    assert all(other == first for other in others)
 
 
 def test_a_process_that_waits_for_the_others_of_torchrun_says_so() -> None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from unidev.contract.backend import Unsupported
+from unidev.distributed.exchange.agreeing import Agreement, code_of, tree_lines, with_weights
 from unidev.distributed.exchange.host_engine import HostEngine, SingleWorkerEngine
 from unidev.distributed.exchange.plans import Plan, Stage, stages_of, weight_like
 from unidev.distributed.exchange.reducing import all_reduced, reduced
@@ -17,11 +18,11 @@ from unidev.distributed.exchange.transport import (
     with_empty_ones,
     write_back,
 )
-from unidev.distributed.exchange.trees import Tree, signature
 from unidev.distributed.messages.board import JOINING, OPERATIONS
 from unidev.distributed.messages.channel import Channel
-from unidev.errors import BackendMismatchError, CollectiveError, InvalidDataError, UnidevError
+from unidev.errors import BackendMismatchError, CollectiveError, UnidevError
 from unidev.parallel.packing import kinds_of, unrecorded
+from unidev.registry.loading import load_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
     from unidev.contract.group_engine import GroupEngine
     from unidev.distributed.exchange.membership import Membership
+    from unidev.distributed.exchange.trees import Tree
 
     Tensor = Any
     T = TypeVar("T")
@@ -48,21 +50,31 @@ class Exchange:
         self._plans: dict[Hashable, Plan] = {}
         self._engines: dict[str, list[GroupEngine]] = {}
         self._joined: list[GroupEngine] = []
+        self._agreement = Agreement(
+            own, lambda: self._of(load_backend(own.backend))[0], self._device
+        )
 
     def all_reduce(
-        self, tree: Tree, op: str, factor: float | None, is_own_weight: bool, into: str
+        self, tree: Tree, op: str, weights: float | Sequence[float] | None, into: str
     ) -> Any:
-        """``op`` (sum, min, max) over all workers, of tensors times ``factor``.
+        """``op`` (sum, mean, min, max) over all workers.
 
-        With ``is_own_weight``, divided by the sum of all workers' factors. ``into`` is what may be
+        ``weights`` of a mean are this worker's own one, or those of all. ``into`` is what may be
         written to: ``NEW_MEMORY`` alone; ``IN_PLACE``, the tree's tensors, which have the results;
         or ``ANYWHERE``, as the tree is not used any more.
         """
-        call = f"all_reduce of {op}" + (", weighted" if is_own_weight else "")
-        with self._agreed("all_reduce", call, tree, op, has_weight=is_own_weight) as plan:
+        listed = None if weights is None or isinstance(weights, float) else weights
+        has_own = isinstance(weights, float)
+        combined = "sum" if op == "mean" else op
+        call = f"all_reduce of {op}" + (", weighted" if has_own else "")
+        with self._agreed(
+            "all_reduce", call, tree, combined, has_weight=has_own, listed=listed
+        ) as plan:
 
             def exchanged(engine: GroupEngine, flat: Tensor) -> Tensor:
-                return self._run(tree.backend, reduced, engine, flat, op)
+                return self._run(tree.backend, reduced, engine, flat, combined)
+
+            factor = self._factor(op, weights)
 
             values = all_reduced(tree, plan, factor, exchanged, may_write=into != NEW_MEMORY)
             if into == IN_PLACE:
@@ -93,33 +105,27 @@ class Exchange:
 
             return self._each(tree, plan, exchanged, count=self._own.size, keeps_input=True)
 
-    def barrier(self, operation: str = "barrier") -> None:
+    def barrier(self) -> None:
         """Return when all workers have called it."""
-        mark = self._own.mark
-        number = mark.enter(_NUMBERS[operation], 0, is_exchanging=False)
-        self._compare(number, operation, [])
-        mark.leave()
+        with self._agreed_without_tree(_NUMBERS["barrier"], "barrier"):
+            return
 
     def by_the_first(self, operation: str, call: str, work: Callable[[], T]) -> T:
         """Return or raise on every worker as ``work()`` does at rank 0; ``call`` is compared."""
         own = self._own
-        number = own.mark.enter(_NUMBERS[operation], 0, is_exchanging=False)
-        self._compare(number, call, [])
-        if own.channel is None:
-            return work()
-        done = b"" if own.rank else pickle.dumps(_tried(work))
-        result, error = pickle.loads(own.channel.shared(done))  # noqa: S301  our own worker's
-        own.mark.leave()
+        with self._agreed_without_tree(_NUMBERS[operation], call):
+            if own.channel is None:
+                return work()
+            done = b"" if own.rank else pickle.dumps(_tried(work))
+            result, error = pickle.loads(own.channel.shared(done))  # noqa: S301  our own worker's
         if error is not None:
             raise error
         return result  # type: ignore[no-any-return]
 
     def join(self, backend: Backend) -> None:
         """Join the engine for the tensors of ``backend``; a collective."""
-        number = self._own.mark.enter(JOINING, 0, is_exchanging=False)
-        self._compare(number, OPERATIONS[JOINING], [])
-        self._of(backend)
-        self._own.mark.leave()
+        with self._agreed_without_tree(JOINING, OPERATIONS[JOINING]):
+            self._of(backend)
 
     def leave(self) -> None:
         """Close what was joined."""
@@ -129,34 +135,47 @@ class Exchange:
     # -- agreeing ------------------------------------------------------------------------------
 
     @contextmanager
-    def _agreed(
-        self, operation: str, call: str, tree: Tree, act: str, *, has_weight: bool = False
+    def _agreed(  # noqa: PLR0913  each is compared, or decides how tensors travel
+        self,
+        operation: str,
+        call: str,
+        tree: Tree,
+        act: str,
+        *,
+        has_weight: bool = False,
+        listed: Sequence[float] | None = None,
     ) -> Iterator[Plan]:
-        """A collective; structures that are new are compared with those of the other workers."""
-        mark, number = self._own.mark, _NUMBERS[operation]
+        """A collective, once all workers agree on it; the plans of known structures are kept."""
+        mark = self._own.mark
         key = tree.key()
         plan = None if key is None else self._plans.get((call, key))
-        if plan is None:
-            plan = self._compared(number, call, tree, act, has_weight=has_weight)
-            if key is not None:
-                self._plans[call, key] = plan
-        else:
-            mark.enter(number, plan.signature, is_exchanging=True)
-            for other in mark.differing():
-                raise InvalidDataError(
-                    f"this worker calls {call}, while another calls {OPERATIONS[other.operation]} "
-                    "of another structure: all must call the same ones, in the same order."
-                )
-        with unrecorded(tree.backend):
+        code = code_of(call, tree_lines(tree)) if plan is None else plan.code
+        number = mark.enter(_NUMBERS[operation])
+        with (
+            unrecorded(tree.backend),
+            self._agreement.reached(
+                number,
+                call,
+                code if listed is None else with_weights(code, listed),
+                lambda: tree_lines(tree, listed),
+                at_once=plan is None or not plan.stages,
+            ),
+        ):
+            if plan is None:
+                plan = self._planned(code, tree, act, has_weight=has_weight)
+                if key is not None:
+                    self._plans[call, key] = plan
             yield plan
         mark.leave()
 
-    def _compared(self, number: int, call: str, tree: Tree, act: str, *, has_weight: bool) -> Plan:
-        own, lines = self._own, tree.lines()
-        agreed = signature(call, lines)
-        collective = own.mark.enter(number, agreed, is_exchanging=False)
-        self._compare(collective, call, lines)
-        own.mark.exchange()
+    @contextmanager
+    def _agreed_without_tree(self, operation: int, call: str) -> Iterator[None]:
+        number = self._own.mark.enter(operation)
+        with self._agreement.reached(number, call, code_of(call, []), list, at_once=True):
+            yield
+        self._own.mark.leave()
+
+    def _planned(self, code: int, tree: Tree, act: str, *, has_weight: bool) -> Plan:
         kinds, weight = list(tree.kinds), None
         if has_weight:
             weight = weight_like(tree)
@@ -164,16 +183,15 @@ class Exchange:
         stages = stages_of(tree.backend, kinds, act, self._of(tree.backend))
         if has_weight:  # first, so that its sum is known to the other stages
             stages.sort(key=lambda stage: len(tree.kinds) not in stage.bucket.positions)
-        return Plan(agreed, stages, weight)
+        return Plan(code, stages, weight)
 
-    def _compare(self, number: int, call: str, lines: list[str]) -> None:
-        own = self._own
-        if own.channel is None:
-            return
-        problem = own.channel.compare(number, (call, lines))
-        if problem is not None:
-            own.mark.leave()
-            raise InvalidDataError(problem)
+    def _factor(self, op: str, weights: float | Sequence[float] | None) -> float | None:
+        """What this worker's tensors are multiplied by before the sum; None: not at all."""
+        if weights is None:
+            return 1 / self._own.size if op == "mean" and self._own.size > 1 else None
+        if isinstance(weights, float):
+            return weights
+        return weights[self._own.rank] / sum(weights)
 
     # -- engines -------------------------------------------------------------------------------
 
@@ -189,7 +207,8 @@ class Exchange:
             return [SingleWorkerEngine(backend)]
         if not isinstance(own.channel, Channel):  # not a run of ours: nothing else is there
             return [backend.group_engine]
-        host = HostEngine(backend, own.channel, own.rank, own.size)
+        assert self._agreement.relay is not None
+        host = HostEngine(backend, self._agreement.relay, own.rank)
         if isinstance(backend.group_engine, Unsupported):
             return [host]
         if backend.name != own.backend:

@@ -70,17 +70,18 @@ def leave() -> None:
 class Group:
     """The workers of one run. All call the same collectives in the same order.
 
-    A collective blocks until all workers have come to it. Structures, shapes and dtypes are
-    compared before the first exchange of each new structure: a difference is an error on every
-    worker. Tensors travel as in ``unidev.all_reduce``: packed by dtype, large ones by themselves.
-    All workers get the same bits. Autograd records none of it.
+    A collective blocks until all workers have come to it. Before each, calls, structures, shapes
+    and dtypes are compared: a difference is an error on every worker, and nothing is exchanged.
+    Tensors travel as in ``unidev.all_reduce``: packed by dtype, large ones by themselves. All
+    workers get the same bits. Autograd records none of it.
 
     Attributes:
         rank: this worker's number, from 0.
         size: the number of workers.
 
     Every collective raises:
-        InvalidDataError: the workers differ in what they call, in structure, shapes or dtypes.
+        InvalidDataError: the workers differ in what they call, in structure, shapes, dtypes, kinds
+            of device or listed weights.
         CollectiveError: it broke off, usually because another worker has failed.
         DeviceMismatchError: the tensors of the tree are on several devices.
         NotATensorError, ContainerError: ``tree`` is not a tree of tensors.
@@ -151,13 +152,12 @@ class Group:
         self.check_caller()
         if not isinstance(op, str) or op not in OPERATIONS:
             raise InvalidDataError(f"op must be one of {', '.join(OPERATIONS)}, not {shown(op)}.")
-        factor, is_own = self._factor(op, weights)
+        checked = self._weights(op, weights)
         _check_dtypes(given, op)
         if into == IN_PLACE:
             _check_writable(given)
-        combined = "sum" if op == "mean" else op
         return call(
-            given.backend, self._exchange.all_reduce, given, combined, factor, is_own, into,
+            given.backend, self._exchange.all_reduce, given, op, checked, into,
             doing="reducing tensors over the workers",
             operation="all_reduce",
         )  # fmt: skip
@@ -288,18 +288,17 @@ class Group:
     def _backend(self) -> Backend:
         return load_backend(self._own.backend) if self._own.backend else active_backend()
 
-    def _factor(self, op: str, weights: object) -> tuple[float | None, bool]:
-        """The factor before the sum, and whether it is a weight that the other workers lack."""
+    def _weights(self, op: str, weights: object) -> float | list[float] | None:
+        """This worker's own weight, or the list of all workers'."""
         if weights is None:
-            return (1 / self.size, False) if op == "mean" and self.size > 1 else (None, False)
+            return None
         if op != "mean":
             raise InvalidDataError(f"weights are those of a mean; op is {op!r}.")
         own = real_number(weights)
         if own is not None:
             (number,) = checked_weights([own], 1, "this worker") or []
-            return (float(number), True)
-        numbers = checked_weights(weights, self.size, "each worker") or []
-        return numbers[self.rank] / sum(numbers), False
+            return float(number)
+        return [float(each) for each in checked_weights(weights, self.size, "each worker") or ()]
 
 
 def _outside_a_run() -> Membership:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.contract.group_engine import GroupEngine
-from unidev.distributed.messages.frames import EVERYBODY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
     from unidev.contract.group_engine import Rendezvous
-    from unidev.distributed.messages.channel import Channel
+    from unidev.distributed.messages.relay import Relay
 
     Tensor = Any
     Array = np.ndarray[Any, Any]
@@ -40,11 +39,10 @@ class HostEngine(GroupEngine):
     carries = _ALL
     gathered = MappingProxyType({})
 
-    def __init__(self, backend: Backend, channel: Channel, rank: int, size: int) -> None:
+    def __init__(self, backend: Backend, relay: Relay, rank: int) -> None:
         super().__init__(backend)
-        self._channel = channel
+        self._relay = relay
         self._rank = rank
-        self._size = size
 
     def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
         """The channel is there already."""
@@ -52,42 +50,31 @@ class HostEngine(GroupEngine):
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:
         """Combined by rank 0, in new memory."""
         mine = self._read(flat)
-        there, back = self._channel.next_number(), self._channel.next_number()
-        if self._rank:
-            self._channel.post(0, there, _bytes(mine))
-            return self._made(self._receive(0, back, mine), flat)
-        for peer in range(1, self._size):
-            _UFUNCS[op](mine, self._receive(peer, there, mine), out=mine)
-        self._channel.post(EVERYBODY, back, _bytes(mine))
-        return self._made(mine, flat)
+
+        def combined(parts: Sequence[Any]) -> Sequence[Any]:
+            for part in parts[1:]:
+                _UFUNCS[op](mine, _array(part, mine), out=mine)
+            return [_bytes(mine)]
+
+        return self._made(self._relay.exchange(_bytes(mine), combined), mine, flat)
 
     def broadcast(self, flat: Tensor, root: int) -> Tensor:
         """In new memory, except at ``root``."""
-        number = self._channel.next_number()
-        if self._rank == root:
-            self._channel.post(EVERYBODY, number, _bytes(self._read(flat)))
-            return flat
-        like = self._read(flat)
-        return self._made(self._receive(root, number, like), flat)
+        mine = self._read(flat)
+        part = _bytes(mine) if self._rank == root else b""
+        found = self._relay.exchange(part, lambda parts: [parts[root]])
+        return flat if self._rank == root else self._made(found, mine, flat)
 
     def all_gather(self, flat: Tensor) -> Sequence[Tensor]:
         """In new memory."""
         mine = self._read(flat)
-        number = self._channel.next_number()
-        self._channel.post(EVERYBODY, number, _bytes(mine))
-        arrays = (
-            mine if peer == self._rank else self._receive(peer, number, mine)
-            for peer in range(self._size)
-        )
-        return [self._made(array, flat) for array in arrays]
+        found = memoryview(self._relay.exchange(_bytes(mine), lambda parts: parts))
+        starts = range(0, found.nbytes, mine.nbytes)
+        return [self._made(found[at : at + mine.nbytes], mine, flat) for at in starts]
 
     def barrier(self) -> None:
         """Return when all have sent something."""
-        number = self._channel.next_number()
-        self._channel.post(EVERYBODY, number, b"")
-        for peer in range(self._size):
-            if peer != self._rank:
-                self._channel.receive(peer, number)
+        self._relay.exchange(b"", lambda parts: parts[:1])
 
     def leave(self) -> None:
         """The channel stays."""
@@ -95,13 +82,10 @@ class HostEngine(GroupEngine):
     def _read(self, flat: Tensor) -> Array:
         return np.asarray(self.backend.to_numpy(flat), order="C")
 
-    def _receive(self, peer: int, number: int, like: Array) -> Array:
-        found: Array = np.frombuffer(self._channel.receive(peer, number), like.dtype)
-        shaped: Array = found.reshape(like.shape)
-        return shaped
-
-    def _made(self, array: Array, like: Tensor) -> Tensor:
-        return self.backend.from_numpy(array, like.dtype, self.backend.device_of(like))
+    def _made(self, found: Any, array: Array, like: Tensor) -> Tensor:
+        """The bytes ``found`` as ``array`` has them, in a tensor like ``like``."""
+        shaped = _array(found, array)
+        return self.backend.from_numpy(shaped, like.dtype, self.backend.device_of(like))
 
 
 class SingleWorkerEngine(GroupEngine):
@@ -134,3 +118,8 @@ class SingleWorkerEngine(GroupEngine):
 
 def _bytes(array: Array) -> Array:
     return array.reshape(-1).view(np.uint8)
+
+
+def _array(found: Any, like: Array) -> Array:
+    shaped: Array = np.frombuffer(found, like.dtype).reshape(like.shape)
+    return shaped

@@ -35,7 +35,8 @@ class Stage(NamedTuple):
 class Plan(NamedTuple):
     """The exchanges that the workers agreed on for one structure."""
 
-    signature: int
+    code: int
+    """Of the call and the structure, the same on all workers."""
     stages: list[Stage]
     weight: Any
     """A tensor of one, times this worker's weight the last of the first stage; None: no weight."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.dtypes import portable_name
@@ -122,9 +121,3 @@ class _Named(Tree):
 def _described(kind: Kind, backend: Backend) -> str:
     shape, dtype = kind
     return f"a {portable_name(dtype, backend) or dtype} tensor of shape {shape}"
-
-
-def signature(call: str, lines: Sequence[str]) -> int:
-    """A number for what is exchanged, the same in every process."""
-    text = "\n".join([call, *lines]).encode()
-    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")

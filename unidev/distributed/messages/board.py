@@ -6,12 +6,10 @@ A worker writes a few numbers for each collective, which takes less than a micro
 from __future__ import annotations
 
 import mmap
-from typing import TYPE_CHECKING
+import os
+import time
 
 from unidev.contract.launcher import Progress
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OPERATIONS = (
     "nothing", "joining the group", "all_reduce", "broadcast", "all_gather", "barrier",
@@ -20,12 +18,22 @@ OPERATIONS = (
 """Operations in which a worker may wait, by number."""
 JOINING = OPERATIONS.index("joining the group")
 _FIELDS = len(Progress._fields)
+_CODES = 2
+"""Cells for the codes of the last two collectives: no worker is more than one ahead of another."""
+_CELLS = _FIELDS + _CODES
 _BYTES = 8
+_NUMBER = 0xFFFF
+"""Bits of such a cell that are the number of the collective; the others are the code's. One word
+holds both, so whoever reads it sees either all of it or nothing, whatever the processor's order."""
+_YIELDING_S = 1e-3
+_SHARE, _LONGEST_S = 1 / 16, 2e-3
+"""Between two looks at the others: nothing at first, as they mostly come at once; then a share of
+the time waited, so that little of it is lost."""
 
 
 def board_bytes(count: int) -> int:
     """The length of the board of so many workers."""
-    return count * _FIELDS * _BYTES
+    return count * _CELLS * _BYTES
 
 
 class Board:
@@ -37,13 +45,13 @@ class Board:
 
     def read(self, place: int) -> Progress:
         """The progress of the worker at ``place``; fields are read in the order that matters."""
-        start = place * _FIELDS
+        start = place * _CELLS
         return Progress(*self._cells[start : start + _FIELDS])
 
     def mark(self, place: int) -> Mark:
         """Where the worker at ``place`` writes."""
-        others = [each * _FIELDS for each in range(self._count) if each != place]
-        return Mark(self._cells, place * _FIELDS, others)
+        others = [each * _CELLS for each in range(self._count) if each != place]
+        return Mark(self._cells, place * _CELLS, others)
 
 
 class Mark:
@@ -54,40 +62,54 @@ class Mark:
         self._start = start
         self._others = others
         self.operation = 0
+        self.count = len(others) + 1
+        """How many workers share the board."""
 
     @classmethod
     def alone(cls) -> Mark:
         """The mark of a process that is not watched."""
-        return cls([0] * _FIELDS, 0, [])
+        return cls([0] * _CELLS, 0, [])
 
-    def enter(self, operation: int, signature: int, *, is_exchanging: bool) -> int:
+    def enter(self, operation: int) -> int:
         """Note that a collective begins; returns its number, from 1."""
         cells, start = self._cells, self._start
         self.operation = operation
         cells[start + 2] = operation
-        cells[start + 3] = signature
-        cells[start + 4] = is_exchanging
         number = int(cells[start]) + 1
         cells[start] = number  # last: who reads it sees the others
         return number
+
+    def agrees(self, code: int) -> bool:
+        """Whether all workers of the board enter this collective with the same ``code``.
+
+        Waits for them. The answer is the same on each.
+        """
+        cells, number = self._cells, self._cells[self._start]
+        at = _FIELDS + number % _CODES
+        word = (code & ~_NUMBER) | (number & _NUMBER)
+        cells[self._start + at] = word
+        for other in self._others:
+            self._await(other + at, word)
+        return all(cells[other + at] == word for other in self._others)
+
+    def _await(self, cell: int, word: int) -> None:
+        """Wait until the number in ``cell`` is that in ``word``."""
+        cells = self._cells
+        if not (cells[cell] ^ word) & _NUMBER:
+            return
+        start = time.monotonic()
+        while (cells[cell] ^ word) & _NUMBER:
+            waited = time.monotonic() - start
+            if waited < _YIELDING_S:
+                os.sched_yield()  # `time.sleep(0)` comes back without letting others run
+            else:
+                time.sleep(min(waited * _SHARE, _LONGEST_S))
 
     def doing(self, operation: int) -> None:
         """Note what a part of the collective is."""
         self.operation = operation
         self._cells[self._start + 2] = operation
 
-    def exchange(self) -> None:
-        """Note that all have the same structure, so the exchange begins."""
-        self._cells[self._start + 4] = 1
-
     def leave(self) -> None:
         """Note that the collective is over."""
         self._cells[self._start + 1] = self._cells[self._start]
-
-    def differing(self) -> Iterator[Progress]:
-        """Workers of this host that exchange something else in the same collective."""
-        cells, start = self._cells, self._start
-        number, signature = cells[start], cells[start + 3]
-        for other in self._others:
-            if cells[other] == number and cells[other + 4] and cells[other + 3] != signature:
-                yield Progress(*cells[other : other + _FIELDS])

@@ -84,9 +84,9 @@ class Channel:
         self._number += 1
         return self._number
 
-    def post(self, peer: int, number: int, body: Any) -> None:
-        """Send bytes to a worker, or to ``EVERYBODY`` else."""
-        self._send(Frame(DATA, peer, number, body))
+    def post(self, peer: int, number: int, *pieces: Any) -> None:
+        """Send bytes to a worker, or to ``EVERYBODY`` else; they arrive as one."""
+        self._send(Frame(DATA, peer, number, pieces))
 
     def shared(self, content: bytes) -> bytes:
         """The ``content`` of worker 0, on every worker."""

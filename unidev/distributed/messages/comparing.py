@@ -1,4 +1,4 @@
-"""Structures of all workers, compared before the first exchange: none of them waits for ever."""
+"""What each worker is about to exchange, compared in words once their codes have differed."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from unidev.contract.launcher import Frame
-from unidev.distributed.messages.board import OPERATIONS
 from unidev.distributed.messages.frames import AGREED, DIFFERS, PARENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from unidev.contract.launcher import Progress
-
     Description = tuple[str, Sequence[str]]
-    """The call, such as ``all_reduce of sum``, and a line for each tensor."""
+    """The call, such as ``all_reduce of sum``, and lines for its weights and tensors."""
 
 
 class Comparisons:
@@ -41,22 +38,6 @@ class Comparisons:
                 kind = AGREED if problem is None else DIFFERS
                 yield rank, Frame(kind, PARENT, number, (problem or "").encode())
 
-    def passed(self, progress: Mapping[int, Progress]) -> tuple[int, str] | None:
-        """A worker that waits in vain, and why: another exchanges what it has exchanged before.
-
-        That one cannot be called back from its framework's engine, so the run has to end.
-        """
-        for number, given in self._waiting.items():
-            for other, there in progress.items():
-                if other not in given and _has_passed(there, number):
-                    rank = min(given)
-                    return rank, (
-                        f"calls {given[rank][0]} of a structure that is new, while worker {other} "
-                        f"calls {OPERATIONS[there.operation]} of one that was exchanged before: "
-                        "all workers must call the same ones, in the same order"
-                    )
-        return None
-
 
 def difference(given: Mapping[int, Description]) -> str | None:
     """The first difference between two workers, in words, or None."""
@@ -74,11 +55,6 @@ def difference(given: Mapping[int, Description]) -> str | None:
         mine, others_own = next(pair for pair in pairs if pair[0] != pair[1])
         return (
             f"{call}: worker {first} has {mine}, but worker {other} has {others_own}. Structures, "
-            "shapes and dtypes must be the same on all workers."
+            "shapes, dtypes and listed weights must be the same on all workers."
         )
     return None
-
-
-def _has_passed(progress: Progress, number: int) -> bool:
-    is_there = progress.entered == number and bool(progress.is_exchanging)
-    return progress.entered > number or is_there

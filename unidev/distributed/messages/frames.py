@@ -101,12 +101,13 @@ class Writer:
 
 
 def pieces_of(frame: Frame) -> list[memoryview]:
-    """The bytes of a frame, without copying its body."""
-    body = memoryview(frame.body)
-    if body.nbytes:  # NumPy's arrays have other shapes and formats; no cast has a zero in a shape
-        body = body.cast("B")
-    header = _HEADER.pack(frame.kind, frame.peer, frame.tag, body.nbytes)
-    return [memoryview(header), body] if body.nbytes else [memoryview(header)]
+    """The bytes of a frame, without copying its body; a tuple is one body in several pieces."""
+    bodies = frame.body if isinstance(frame.body, tuple) else (frame.body,)
+    # NumPy's arrays have other shapes and formats; no cast has a zero in a shape.
+    views = [memoryview(body) for body in bodies]
+    pieces = [view.cast("B") for view in views if view.nbytes]
+    count = sum(piece.nbytes for piece in pieces)
+    return [memoryview(_HEADER.pack(frame.kind, frame.peer, frame.tag, count)), *pieces]
 
 
 def write_all(pipe: int, frame: Frame) -> None:

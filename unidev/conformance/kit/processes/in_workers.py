@@ -166,6 +166,16 @@ def structures_that_differ() -> list[str]:
         _heard(lambda: group.all_reduce(ones(), "sum" if first else "max")),
         _heard(lambda: (group.all_reduce if first else group.all_gather)(ones())),
     ]
+    known = ones(32)  # from here on, structures that all have exchanged before
+    group.all_reduce([known, ones()])
+    group.all_reduce([ones(), known])
+    group.all_reduce(known, "mean", weights=[1.0] * group.size)
+    weights = [4.0 if first else 1.0] * group.size
+    heard += [
+        _heard(lambda: group.all_reduce([known, ones()] if first else [ones(), known])),
+        _heard(lambda: group.all_reduce(known, "mean", weights=weights)),
+        _heard(lambda: group.all_reduce(known, "sum" if first else "mean")),
+    ]
     group.barrier()
     return heard
 

@@ -74,6 +74,16 @@ class TorchEngine(GroupEngine):
         group = dist.group.WORLD
         assert group is not None
         self._group = group
+        # A group of the program's own may have no engine for the CPU.
+        has_cpu = "cpu:" in dist.get_backend_config()
+        self._codes_at = torch.device("cpu") if has_cpu else device.native
+
+    def agrees(self, code: int, device: Device) -> bool:  # noqa: ARG002  by gloo, if it is there
+        """By one small maximum: of the codes, and of their complements."""
+        signed = code - (1 << 64) if code >> 63 else code
+        pair = torch.tensor([signed, ~signed], device=self._codes_at)
+        self._group.allreduce([pair], _options("max")).wait()
+        return pair.tolist() == [signed, ~signed]
 
     def all_reduce(self, flat: torch.Tensor, op: str) -> torch.Tensor:
         """In place, if ``flat`` is contiguous."""
