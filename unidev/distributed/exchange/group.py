@@ -7,6 +7,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unidev.calls.boundary import call
 from unidev.contract.dtypes import portable_name
 from unidev.devices.finding import resolve_device
@@ -26,6 +28,7 @@ from unidev.registry.selection import active_backend
 from unidev.support.arguments import flag, non_negative_integer, real_number
 from unidev.support.wording import shown
 from unidev.tensors.classify import model_of
+from unidev.tensors.creating import array, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +38,9 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
     T = TypeVar("T")
+
+_PIECE_BYTES = 1 << 24
+"""How much of a checkpoint travels at once: it takes as much memory on each worker's device."""
 
 _group: Group | None = None
 
@@ -240,7 +246,8 @@ class Group:
     def restore(self, model: Any, optimizer: Any = None) -> int:
         """Load the last checkpoint, and return its step; 0 if there is none yet.
 
-        A collective, with the same result on every worker; only worker 0 reads the folder.
+        A collective, with the same result on every worker; only worker 0 reads the folder, and
+        broadcasts what it has read by the framework's engine.
 
         Raises:
             CheckpointError: it is that of another model or optimizer, or damaged.
@@ -248,14 +255,29 @@ class Group:
         """
         self.check_caller()
         folder, found = self._checkpoints(), model_of(model)
-        step, files = self._exchange.by_the_first(
-            "restore", "restore", lambda: checkpoints.newest(folder)
-        )
+        files: dict[str, bytes] = {}
+
+        def read() -> tuple[int, dict[str, int]]:
+            step, contents = checkpoints.newest(folder)
+            files.update(contents)
+            return step, {name: len(content) for name, content in contents.items()}
+
+        step, sizes = self._exchange.by_the_first("restore", "restore", read)
         if step:
             with tempfile.TemporaryDirectory(prefix="unidev-restore-") as place:
-                backend = backend_of_model(found)
-                checkpoints.load(files, Path(place), found, optimizer, backend)
+                for name, size in sizes.items():
+                    self._write(Path(place) / name, files.pop(name, b""), size)
+                checkpoints.load(Path(place), found, optimizer, backend_of_model(found))
         return int(step)
+
+    def _write(self, file: Path, content: bytes, size: int) -> None:
+        """Write ``content`` of worker 0 to ``file`` on every worker: broadcast piece by piece."""
+        with file.open("wb") as opened:
+            for start in range(0, size, _PIECE_BYTES):
+                length = min(_PIECE_BYTES, size - start)
+                own = np.frombuffer(content, "uint8", length, start) if content else None
+                piece = array(np.zeros(length, "uint8") if own is None else own, device=self.device)
+                opened.write(to_numpy(self.broadcast(piece)).data)
 
     def _checkpoints(self) -> Path:
         if self._own.checkpoints is None:
