@@ -93,11 +93,15 @@ class Exchange:
 
             return self._each(tree, plan, exchanged, count=self._own.size, keeps_input=True)
 
-    def barrier(self, operation: str = "barrier") -> None:
+    def barrier(self) -> None:
         """Return when all workers have called it."""
+        self.agree("barrier", "barrier")
+
+    def agree(self, operation: str, call: str) -> None:
+        """Return when all workers have called it; ``call``, the operation in words, is compared."""
         mark = self._own.mark
         number = mark.enter(_NUMBERS[operation], 0, is_exchanging=False)
-        self._compare(number, operation, [])
+        self._compare(number, call, [])
         mark.leave()
 
     def by_the_first(self, operation: str, call: str, work: Callable[[], T]) -> T:

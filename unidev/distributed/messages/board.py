@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 OPERATIONS = (
     "nothing", "joining the group", "all_reduce", "broadcast", "all_gather", "barrier",
-    "checkpoint", "restore",
+    "checkpoint", "restore", "shard",
 )  # fmt: skip
 """Operations in which a worker may wait, by number."""
 JOINING = OPERATIONS.index("joining the group")
