@@ -9,9 +9,9 @@ or by `unidev launch`, which starts the workers, with `--address` on the machine
 
     UNIDEV_BACKEND=torch unidev launch --workers 2 examples/many_machines.py
 
-In each worker, ``net = unidev.DataParallel(net)`` and ``group.split_batch(batch)`` are the two
-lines that differ from training in one process. The backend is torch, tensorflow, paddle or mxnet;
-NumPy has no gradients.
+In each worker, ``net = unidev.DataParallel(net)`` and ``group.shard(data)``, by which it reads its
+own rows of each batch, are what differs from training in one process. The backend is torch,
+tensorflow, paddle or mxnet; NumPy has no gradients.
 """
 
 import argparse
@@ -19,7 +19,14 @@ import json
 import sys
 
 from multi_gpu import make_net
-from train_digits import batches, check_installed, integer_from, load_data, loss_of, new_file
+from train_digits import (
+    BATCH_SIZE,
+    check_installed,
+    integer_from,
+    load_data,
+    loss_of,
+    new_file,
+)
 
 import unidev
 
@@ -29,20 +36,20 @@ def train(epochs, seed):
     group = unidev.group()
     unidev.seed(seed)
     net = unidev.DataParallel(make_net())
-    training, (images, labels) = load_data()
+    training, testing = load_data()
+    seen = group.shard(training, batch_size=BATCH_SIZE, shuffle=True, seed=seed, last="drop")
+    unseen = group.shard(testing, batch_size=len(testing[1]))
     losses, accuracies = [], []
     for epoch in range(1, epochs + 1):
+        seen.epoch = epoch
         total = rows = 0
-        for batch in batches(training, [seed, epoch]):
-            if len(batch[1]) < group.size:  # the last one, too small to share out
-                continue
-            X, y = group.split_batch([unidev.array(values) for values in batch])
+        for X, y in unidev.prefetch(seen, group.device):
             loss, gradients = unidev.value_and_grad(loss_of)(net, X, y)
             unidev.sgd(net, gradients, lr=0.1)
-            total += unidev.to_numpy(loss).item() * len(batch[1])
-            rows += len(batch[1])
+            total += unidev.to_numpy(loss).item() * len(y)
+            rows += len(y)
         losses.append(total / rows)
-        accuracies.append(unidev.evaluate_accuracy(net, [(unidev.array(images), labels)]))
+        accuracies.append(unidev.evaluate_accuracy(net, unidev.prefetch(unseen, group.device)))
         if group.rank == 0:
             print(
                 f"{group.size} workers, epoch {epoch:2}: loss {losses[-1]:.4f}, test accuracy "

@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     )
     from unidev.data.prefetching import prefetch
     from unidev.devices.peak_memory import track_memory
+    from unidev.distributed.exchange.accuracy import evaluate_accuracy
     from unidev.distributed.exchange.data_parallel import DataParallel
     from unidev.distributed.exchange.group import Group, group
     from unidev.distributed.running.run import run
@@ -110,7 +111,6 @@ if TYPE_CHECKING:
     from unidev.models.estimating import estimate_memory
     from unidev.models.gradients import no_grad, sgd, value_and_grad
     from unidev.models.placing import parameters, place
-    from unidev.parallel.accuracy import evaluate_accuracy
     from unidev.parallel.batches import gather, split_batch
     from unidev.parallel.reducing import all_reduce
     from unidev.parallel.replicating import broadcast, replicate
@@ -147,6 +147,7 @@ _LATER = {
     ),
     "data.prefetching": "prefetch",
     "devices.peak_memory": "track_memory",
+    "distributed.exchange.accuracy": "evaluate_accuracy",
     "distributed.exchange.data_parallel": "DataParallel",
     "distributed.exchange.group": "Group group",
     "distributed.running.run": "run",
@@ -154,7 +155,6 @@ _LATER = {
     "models.estimating": "estimate_memory",
     "models.gradients": "no_grad sgd value_and_grad",
     "models.placing": "parameters place",
-    "parallel.accuracy": "evaluate_accuracy",
     "parallel.batches": "gather split_batch",
     "parallel.reducing": "all_reduce",
     "parallel.replicating": "broadcast replicate",

@@ -93,7 +93,10 @@ def test_what_files_need_is_named_before_anything_is_measured(
     monkeypatch.setattr(cli_bench, "_measure", lambda *_, **__: pytest.fail("it measured"))
     done = runner().invoke(command, [])
     assert done.exit_code == 2
-    assert f"{missing} is not installed. In unidev's repository, run: pip install '.[bench]'." in done.stderr
+    assert (
+        f"{missing} is not installed. In unidev's repository, run: pip install '.[bench]'."
+        in done.stderr
+    )
     assert names(given) == set()
 
 

@@ -27,7 +27,9 @@ def newest(folder: Path) -> tuple[int, float]:
     step, files = checkpoints.newest(folder)
     model = {"w": unidev.zeros(2)}
     with tempfile.TemporaryDirectory() as place:
-        checkpoints.load(files, Path(place), model, None, unidev.active_backend())
+        for name, content in files.items():
+            (Path(place) / name).write_bytes(content)
+        checkpoints.load(Path(place), model, None, unidev.active_backend())
     return step, float(model["w"][0])
 
 

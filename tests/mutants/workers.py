@@ -189,6 +189,64 @@ def a_stopped_worker_is_left(backend: Any) -> None:
     def end_marked(mark: str) -> None: ...
 
 
+@multi_mutant("workers.shards", "workers.evaluation")
+def every_worker_reads_all_rows(backend: Any) -> None:
+    """A loader without a sampler for workers: each reads the whole, and an epoch as many times."""
+    from unidev.data.sharding import Shard
+
+    sound = Shard.__init__
+
+    @replace(Shard)
+    def __init__(self: Any, rows: Any, sharding: Any, rank: int, size: int) -> None:
+        sound(self, rows, sharding, 0, 1)
+
+
+@multi_mutant("workers.shards")
+def shards_are_shuffled_once(backend: Any) -> None:
+    """A sampler whose epoch is not set: DistributedSampler without ``set_epoch``."""
+    from unidev.data.sharding import Shard
+
+    sound = Shard._order
+
+    @replace(Shard)
+    def _order(self: Any, epoch: int) -> Any:
+        return sound(self, 0)
+
+
+@multi_mutant("workers.evaluation")
+def padded_rows_are_counted(backend: Any) -> None:
+    """Rows that a sampler has repeated count as often as they were read: DistributedSampler's."""
+    from unidev.parallel import accuracy
+
+    sound = accuracy.count_right
+
+    @in_place_of(accuracy.count_right)
+    def count_right(model: Any, batches: Any, padding: Any = ()) -> tuple[int, int]:
+        return sound(model, batches)
+
+
+@multi_mutant("workers.evaluation")
+def padded_rows_are_gathered(backend: Any) -> None:
+    """The argument ``padded`` is not passed on."""
+    from unidev.distributed.exchange import gathering
+
+    sound = gathering.gathered_rows
+
+    @in_place_of(gathering.gathered_rows)
+    def gathered_rows(tree: Any, padded: Any, gather: Any) -> Any:
+        return sound(tree, 0, gather)
+
+
+@multi_mutant("workers.refused_shards")
+def arguments_of_shards_are_not_compared(backend: Any) -> None:
+    """Workers with different seeds read some rows twice and some never."""
+    from unidev.distributed.exchange.exchanging import Exchange
+
+    @replace(Exchange)
+    def agree(self: Any, operation: str, call: str) -> None:
+        return None
+
+
 @multi_mutant("workers.checkpoints")
 def checkpoints_are_written_where_they_are_read(backend: Any) -> None:
     """A worker that is killed leaves half of a file: ``torch.save`` to the final name."""

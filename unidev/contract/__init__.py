@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from unidev.contract.interop import Exported, Interop
     from unidev.contract.launcher import Ended, Event, Frame, Job, Launcher, LauncherSpec, Progress
     from unidev.contract.layers import Array, Functions, Layers, Model, Pair, Tensor
+    from unidev.contract.loading import Loader, Rows
     from unidev.contract.memory import Extent, Memory, PeakCounter
     from unidev.contract.models import Models, Stored, check_state, found_in
     from unidev.contract.optional import Unsupported, part, unsupported
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
         "Launcher",
         "LauncherSpec",
         "Layers",
+        "Loader",
         "Memory",
         "Model",
         "ModelProbe",
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
         "RecordedCopy",
         "Recording",
         "Rendezvous",
+        "Rows",
         "SimulatedGpus",
         "Simulator",
         "StepMemory",
@@ -127,6 +130,7 @@ _NAMES = {
     "contract.interop": "Exported Interop",
     "contract.launcher": "Ended Event Frame Job Launcher LauncherSpec Progress",
     "contract.layers": "Functions Layers",
+    "contract.loading": "Loader Rows",
     "contract.memory": "Extent Memory PeakCounter",
     "contract.models": "Models Stored check_state found_in",
     "contract.optional": "Unsupported part unsupported",

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from unidev.contract.installation import Installation
     from unidev.contract.interop import Interop
     from unidev.contract.layers import Functions, Layers
+    from unidev.contract.loading import Loader
     from unidev.contract.models import Models
     from unidev.contract.probe import Probe
     from unidev.contract.tracer import Tracer
@@ -411,3 +412,9 @@ class Backend(ABC):
         "`estimate_memory(step, ...)`", "the backend cannot run a step on likenesses of a model"
     )
     """Behind ``estimate_memory``: ``unidev/contract/estimating.py``."""
+
+    loader: Loader = optional(
+        "`group().shard`: the framework's loaders",
+        "the framework's loaders are not connected",
+    )
+    """Behind ``group().shard``: ``unidev/contract/loading.py``. Without it, arrays, sequences."""

@@ -45,6 +45,7 @@ class NumpyBackend(Backend):
     memory = unsupported("NumPy does not count its memory, and its devices share the host's")
     peaks = unsupported("NumPy does not count its memory")
     estimator = unsupported("NumPy does not count its memory")
+    loader = unsupported("NumPy has no loaders; arrays and sequences are read without one")
     pinned = unsupported("NumPy does not use GPUs, which pinned memory is for")
 
     @cached_property

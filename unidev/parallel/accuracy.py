@@ -1,8 +1,9 @@
-"""``evaluate_accuracy``: how often a classifier is right."""
+"""How often a classifier is right: the counts behind ``evaluate_accuracy``."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.backend import Unsupported
@@ -15,7 +16,7 @@ from unidev.tensors.creating import to_numpy
 from unidev.tensors.transfer import as_in_device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
 
@@ -24,21 +25,13 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
-def evaluate_accuracy(model: Any, batches: Iterable[tuple[Any, Any]], /) -> float:
-    """The share of rows that ``model`` classifies correctly: ``argmax`` of its outputs is ``y``.
+def count_right(
+    model: Any, batches: Iterable[tuple[Any, Any]], padding: Sequence[int] = ()
+) -> tuple[int, int]:
+    """How many rows ``model`` classifies correctly, and how many there are.
 
-    Computes without gradients and in inference mode, and gives each layer the mode that it had
-    before. Blocks for each batch, whose outputs are read.
-
-    Args:
-        model: a model, or a ``DataParallel``, which splits each batch over its devices. Called with
-            ``X``, which is moved to the model's device, it returns ``(rows, classes)``.
-        batches: pairs ``(X, y)``; ``y`` has the number of the right class of each row, as a tensor
-            on any device, an array or a list.
-
-    Raises:
-        NotAModelError: ``model`` is not a model.
-        InvalidDataError: the batches hold no row, or ``y`` does not fit the outputs.
+    The arguments of ``unidev.evaluate_accuracy``; ``padding``: how many of the last rows of each
+    batch do not count.
     """
     import numpy as np
 
@@ -50,7 +43,7 @@ def evaluate_accuracy(model: Any, batches: Iterable[tuple[Any, Any]], /) -> floa
         home = devices.pop() if found is model and len(devices) == 1 else None
         if home is not None:
             scope.enter_context(home)
-        for X, y in _pairs(batches):  # noqa: N806  the textbook's names
+        for (X, y), padded in zip(_pairs(batches), chain(padding, repeat(0))):  # noqa: B905, N806
             outputs = to_numpy(model(X if home is None else as_in_device(X, home)))
             labels = to_numpy(y) if classify(y)[0] == TENSOR else np.asarray(y)
             if outputs.ndim != 2 or labels.shape != outputs.shape[:1]:
@@ -58,11 +51,10 @@ def evaluate_accuracy(model: Any, batches: Iterable[tuple[Any, Any]], /) -> floa
                     "evaluate_accuracy needs outputs of shape (rows, classes) and y of shape "
                     f"(rows,), not {outputs.shape} and {labels.shape}."
                 )
-            right += int((outputs.argmax(1) == labels).sum())
-            rows += len(labels)
-    if not rows:
-        raise InvalidDataError(f"the batches, {shown(batches)}, hold no row.")
-    return right / rows
+            count = len(labels) - padded
+            right += int((outputs.argmax(1) == labels)[:count].sum())
+            rows += count
+    return right, rows
 
 
 def _pairs(batches: Any) -> Iterator[tuple[Any, Any]]:

@@ -18,7 +18,7 @@ from cuda_questions import QUESTIONS
 # isort: split
 from cuda_liars import LIARS
 
-LIMIT_S = 60
+LIMIT_S = 240
 gc.freeze()  # what is there is not looked through, and so not copied, in each fork
 
 

@@ -209,7 +209,7 @@ def in_a_fork(program: str) -> str:
     child = os.fork()
     if child == 0:
         os.close(mine)
-        signal.alarm(100)
+        signal.alarm(400)
         os.write(theirs, f"said:{said_by(program)}".encode()[:4000])
         os._exit(0)
     os.close(theirs)

@@ -25,3 +25,20 @@ def step(
     for name, x in unidev.parameters(net).items():
         x.grad = gradients[name]
     optimizer.step()
+
+
+def restored() -> tuple[int, float, float]:
+    """What a large model and its Adam are after ``restore``: the step, a weight, a moment."""
+    group = unidev.group()
+    net = torch.nn.Linear(1000, 500)
+    with torch.no_grad():
+        net.weight.fill_(3.0)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.5)
+    net(torch.ones(2, 1000)).sum().backward()
+    optimizer.step()
+    group.checkpoint(net, 7, optimizer)
+    other = torch.nn.Linear(1000, 500)
+    fresh = torch.optim.Adam(other.parameters(), lr=0.5)
+    step = group.restore(other, fresh)
+    moment = fresh.state[other.weight]["exp_avg"]
+    return step, other.weight[-1, -1].item(), round(moment[-1, -1].item(), 6)

@@ -12,8 +12,15 @@ import run_samples
 import run_with_adam
 from adam_runs import check_killed
 
+import unidev
+from unidev.distributed.workers.worker_host import WorkerHost
+
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
+
+    from unidev.contract.launcher import Frame
 
 TORCHRUN = """
 import atexit
@@ -75,6 +82,27 @@ def test_a_run_with_adam_whose_worker_was_killed_has_the_bits_of_an_undisturbed_
     tmp_path: Path,
 ) -> None:
     check_killed(run_with_adam.train, "torch", tmp_path)
+
+
+def test_a_checkpoint_reaches_the_workers_by_the_engine_not_through_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through_the_driver = 0
+    send = WorkerHost.send
+
+    def counted(host: WorkerHost, rank: int, frame: Frame) -> None:
+        nonlocal through_the_driver
+        through_the_driver += len(frame.body)
+        send(host, rank, frame)
+
+    monkeypatch.setattr(WorkerHost, "send", counted)
+    found = unidev.run(
+        run_with_adam.restored, workers=3, backend="torch", checkpoints=tmp_path / "points"
+    )
+    assert found == [(7, 2.5, 0.2)] * 3
+    files = sum(each.stat().st_size for each in (tmp_path / "points").rglob("*.safetensors"))
+    assert files > 6_000_000
+    assert through_the_driver < 100_000
 
 
 def test_a_group_joins_what_torchrun_has_started(tmp_path: Path) -> None:

@@ -99,17 +99,13 @@ def newest(folder: Path) -> tuple[int, dict[str, bytes]]:
     return step, {file.name: file.read_bytes() for file in sorted(last.iterdir())}
 
 
-def load(
-    files: dict[str, bytes], place: Path, model: Any, optimizer: Any, backend: Backend
-) -> None:
-    """Load ``files`` into the model and the optimizer; ``place`` is an empty folder for them.
+def load(place: Path, model: Any, optimizer: Any, backend: Backend) -> None:
+    """Load the files of a checkpoint, in the folder ``place``, into the model and the optimizer.
 
     Raises:
         CheckpointError: they are damaged, or those of another model or optimizer.
     """
-    for name, content in files.items():
-        (place / name).write_bytes(content)
-    has_state = _OPTIMIZER in files
+    has_state = (place / _OPTIMIZER).exists()
     if has_state != (optimizer is not None):
         has, given = ("has", "none was given") if has_state else ("has none", "one was given")
         raise CheckpointError(

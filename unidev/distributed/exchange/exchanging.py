@@ -107,7 +107,11 @@ class Exchange:
 
     def barrier(self) -> None:
         """Return when all workers have called it."""
-        with self._agreed_without_tree(_NUMBERS["barrier"], "barrier"):
+        self.agree("barrier", "barrier")
+
+    def agree(self, operation: str, call: str) -> None:
+        """Return when all workers have called it; ``call``, the operation in words, is compared."""
+        with self._agreed_without_tree(_NUMBERS[operation], call):
             return
 
     def by_the_first(self, operation: str, call: str, work: Callable[[], T]) -> T:

@@ -7,25 +7,30 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unidev.calls.boundary import call
-from unidev.contract.dtypes import portable_name
+from unidev.data.sharding import Shard, opened
 from unidev.devices.finding import resolve_device
 from unidev.distributed.exchange import checkpoints, membership, torchrun
 from unidev.distributed.exchange.exchanging import IN_PLACE, NEW_MEMORY, Exchange
+from unidev.distributed.exchange.gathering import gathered_rows
 from unidev.distributed.exchange.membership import Membership
+from unidev.distributed.exchange.reducing import check_dtypes, check_writable
 from unidev.distributed.exchange.trees import Tree
 from unidev.distributed.messages.board import Mark
 from unidev.distributed.messages.channel import check_process
-from unidev.errors import InvalidDataError, UnsupportedDtypeError, UnsupportedOperation
+from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.models.placing import backend_of_model
 from unidev.parallel.arguments import checked_weights
 from unidev.parallel.batches import rows_for
-from unidev.parallel.reducing import OPERATIONS, refusal
+from unidev.parallel.reducing import OPERATIONS
 from unidev.registry.loading import load_backend
 from unidev.registry.selection import active_backend
 from unidev.support.arguments import flag, non_negative_integer, real_number
 from unidev.support.wording import shown
 from unidev.tensors.classify import model_of
+from unidev.tensors.creating import array, to_numpy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +40,9 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
     T = TypeVar("T")
+
+_PIECE_BYTES = 1 << 24
+"""How much of a checkpoint travels at once: it takes as much memory on each worker's device."""
 
 _group: Group | None = None
 
@@ -153,9 +161,9 @@ class Group:
         if not isinstance(op, str) or op not in OPERATIONS:
             raise InvalidDataError(f"op must be one of {', '.join(OPERATIONS)}, not {shown(op)}.")
         checked = self._weights(op, weights)
-        _check_dtypes(given, op)
+        check_dtypes(given, op)
         if into == IN_PLACE:
-            _check_writable(given)
+            check_writable(given)
         return call(
             given.backend, self._exchange.all_reduce, given, op, checked, into,
             doing="reducing tensors over the workers",
@@ -208,6 +216,72 @@ class Group:
         """
         return rows_for(batch, self.device, self.rank, self.size)
 
+    def shard(
+        self,
+        data: Any,
+        *,
+        batch_size: int | None = None,
+        shuffle: bool | None = None,
+        seed: int = 0,
+        last: str = "pad",
+    ) -> Shard:
+        """The batches of ``data``, of which each worker reads its own rows only.
+
+        A batch has the same rows whatever the number of workers, and its rows are shared out as
+        ``split_batch`` does. So training takes the same steps as in one process::
+
+            batches = unidev.group().shard(loader, seed=1)
+            for epoch in range(epochs):
+                for X, y in unidev.prefetch(batches, unidev.group().device):
+                    loss, gradients = unidev.value_and_grad(loss_of)(net, X, y)
+
+        A collective: the arguments, and the number of rows, are compared. The data must be the same
+        on all workers, which unidev cannot see.
+
+        Args:
+            data: PyTorch's ``DataLoader`` or ``Dataset``; ``tf.data.Dataset``; Paddle's or Gluon's
+                ``DataLoader`` or ``Dataset``; an array, a tensor, or a tuple or dict of them that
+                have the same number of rows; any sequence of rows, which are stacked.
+            batch_size: the rows of a batch of all workers together. None: the loader's own.
+            shuffle: whether to draw the order anew for each epoch, from ``seed`` and the number of
+                the epoch. None: as the loader does, with the order drawn here.
+            seed: a non-negative integer, the same on all workers.
+            last: a last batch of fewer rows than workers: "pad" repeats rows, so that each worker
+                has one, and ``Shard.padding`` counts them; "drop" leaves the batch out.
+
+        Raises:
+            InvalidDataError: the workers differ in what they pass; an argument is invalid, missing,
+                or at odds with the loader; ``data`` has no length.
+            UnsupportedOperation: the order of the loader's rows is its own, as a sampler's that
+                draws with weights.
+        """
+        self.check_caller()
+        rows, sharding = opened(
+            data, self.size, batch_size=batch_size, shuffle=shuffle, seed=seed, last=last
+        )
+        self._exchange.agree("shard", sharding.described())
+        return Shard(rows, sharding, self.rank, self.size)
+
+    def gather_rows(self, tree: T, *, padded: int = 0) -> T:
+        """The rows of all workers' trees, by rank, in new memory on the device of ``tree``.
+
+        Workers may have different numbers of rows. What a shard has padded is left out::
+
+            for (X, y), padded in zip(batches, batches.padding):
+                outputs = unidev.group().gather_rows(net(X), padded=padded)
+
+        Args:
+            tree: a tensor or a nested container of tensors with the same number of rows, on one
+                device; of the same structure on each worker. Non-tensor leaves stay as they are.
+            padded: how many of this worker's last rows are left out.
+
+        Raises:
+            InvalidDataError: also if ``padded`` is invalid, or numbers of rows differ in ``tree``.
+        """
+        self.check_caller()
+        found: T = gathered_rows(tree, padded, self.all_gather)
+        return found
+
     def checkpoint(self, model: Any, step: int, optimizer: Any = None) -> None:
         """Worker 0 writes the model, and the optimizer's state, into the run's ``checkpoints``.
 
@@ -240,7 +314,8 @@ class Group:
     def restore(self, model: Any, optimizer: Any = None) -> int:
         """Load the last checkpoint, and return its step; 0 if there is none yet.
 
-        A collective, with the same result on every worker; only worker 0 reads the folder.
+        A collective, with the same result on every worker; only worker 0 reads the folder, and
+        broadcasts what it has read by the framework's engine.
 
         Raises:
             CheckpointError: it is that of another model or optimizer, or damaged.
@@ -248,14 +323,29 @@ class Group:
         """
         self.check_caller()
         folder, found = self._checkpoints(), model_of(model)
-        step, files = self._exchange.by_the_first(
-            "restore", "restore", lambda: checkpoints.newest(folder)
-        )
+        files: dict[str, bytes] = {}
+
+        def read() -> tuple[int, dict[str, int]]:
+            step, contents = checkpoints.newest(folder)
+            files.update(contents)
+            return step, {name: len(content) for name, content in contents.items()}
+
+        step, sizes = self._exchange.by_the_first("restore", "restore", read)
         if step:
             with tempfile.TemporaryDirectory(prefix="unidev-restore-") as place:
-                backend = backend_of_model(found)
-                checkpoints.load(files, Path(place), found, optimizer, backend)
+                for name, size in sizes.items():
+                    self._write(Path(place) / name, files.pop(name, b""), size)
+                checkpoints.load(Path(place), found, optimizer, backend_of_model(found))
         return int(step)
+
+    def _write(self, file: Path, content: bytes, size: int) -> None:
+        """Write ``content`` of worker 0 to ``file`` on every worker: broadcast piece by piece."""
+        with file.open("wb") as opened:
+            for start in range(0, size, _PIECE_BYTES):
+                length = min(_PIECE_BYTES, size - start)
+                own = np.frombuffer(content, "uint8", length, start) if content else None
+                piece = array(np.zeros(length, "uint8") if own is None else own, device=self.device)
+                opened.write(to_numpy(self.broadcast(piece)).data)
 
     def _checkpoints(self) -> Path:
         if self._own.checkpoints is None:
@@ -308,23 +398,3 @@ def _outside_a_run() -> Membership:
         rank=0, size=1, place=0, gpus=0, backend="", rendezvous=None, timeout_s=0.0,
         checkpoints=None, attempt=0, channel=None, mark=Mark.alone(),
     )  # fmt: skip
-
-
-def _check_dtypes(tree: Tree, op: str) -> None:
-    for dtype in dict.fromkeys([dtype for _, dtype in tree.kinds]):
-        reason = refusal(portable_name(dtype, tree.backend), op)
-        if reason is not None:
-            position = next(at for at, kind in enumerate(tree.kinds) if kind.dtype == dtype)
-            raise UnsupportedDtypeError(
-                f"all_reduce has no {op} of tree{tree.path(position)}, a {dtype} tensor: {reason}."
-            )
-
-
-def _check_writable(tree: Tree) -> None:
-    for position, x in enumerate(tree.tensors):
-        if not tree.backend.collectives.is_writable(x):
-            raise UnsupportedOperation(
-                "all_reduce(in_place=True)",
-                f"tree{tree.path(position)} cannot be written to; nothing has been changed: use "
-                "the result instead",
-            )

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.contract.dtypes import portable_name
 from unidev.distributed.exchange.transport import home, narrowed, outgoing
+from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
+from unidev.parallel.reducing import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,3 +57,25 @@ def reduced(engine: GroupEngine, flat: Tensor, op: str) -> Tensor:
     for other in others:
         total = backend.collectives.combine(total, other, op)
     return total
+
+
+def check_dtypes(tree: Tree, op: str) -> None:
+    """Raise UnsupportedDtypeError if ``all_reduce`` has no ``op`` of a tensor's dtype."""
+    for dtype in dict.fromkeys([dtype for _, dtype in tree.kinds]):
+        reason = refusal(portable_name(dtype, tree.backend), op)
+        if reason is not None:
+            position = next(at for at, kind in enumerate(tree.kinds) if kind.dtype == dtype)
+            raise UnsupportedDtypeError(
+                f"all_reduce has no {op} of tree{tree.path(position)}, a {dtype} tensor: {reason}."
+            )
+
+
+def check_writable(tree: Tree) -> None:
+    """Raise UnsupportedOperation if a tensor cannot have the result in place."""
+    for position, x in enumerate(tree.tensors):
+        if not tree.backend.collectives.is_writable(x):
+            raise UnsupportedOperation(
+                "all_reduce(in_place=True)",
+                f"tree{tree.path(position)} cannot be written to; nothing has been changed: use "
+                "the result instead",
+            )

@@ -13,7 +13,7 @@ from unidev.contract.launcher import Progress
 
 OPERATIONS = (
     "nothing", "joining the group", "all_reduce", "broadcast", "all_gather", "barrier",
-    "checkpoint", "restore",
+    "checkpoint", "restore", "shard",
 )  # fmt: skip
 """Operations in which a worker may wait, by number."""
 JOINING = OPERATIONS.index("joining the group")

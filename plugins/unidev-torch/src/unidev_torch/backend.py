@@ -40,6 +40,7 @@ class TorchBackend(Backend):
     models = part("unidev_torch.models:TorchModels")
     autograd = part("unidev_torch.autograd:TorchAutograd")
     layers = part("unidev_torch.nn.layers:TorchLayers")
+    loader = part("unidev_torch.loading:TorchLoader")
     functions = part("unidev_torch.nn:TorchFunctions")
     collectives = part("unidev_torch.collectives:TorchCollectives")
     group_engine = part("unidev_torch.group.engine:TorchEngine")

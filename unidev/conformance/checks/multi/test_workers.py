@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit.processes import in_workers
+from unidev.conformance.kit.processes import in_workers, loops
 from unidev.conformance.kit.processes.in_workers import OPERATIONS, PRIMES, SHAPES
 from unidev.conformance.kit.processes.leftovers import nothing_left
 from unidev.conformance.running.catalog import check
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 _NEEDS = ("collectives",)
 _TRAINS = (*_NEEDS, "models", "layers", "autograd")
+_INFERS = (*_NEEDS, "models", "layers")
 _EXCHANGES = (
     "reductions", "extremes", "sums_by_bits", "weighted", "moved", "in_place",
-    "structures_that_differ",
+    "structures_that_differ", "shards", "refused_shards",
 )  # fmt: skip
 _SIZE = 3
 _LATE_S = 60
@@ -40,8 +41,10 @@ def _run(backend: str, names: tuple[str, ...]) -> list[dict[str, tuple[bool, Any
 
 def _found(bench: Workbench, name: str) -> list[Any]:
     """The results of ``in_workers.NAME`` on all workers, by rank."""
-    trains = not any(isinstance(getattr(bench.backend, each), Unsupported) for each in _TRAINS)
-    names = (*_EXCHANGES, "gradients") if trains else _EXCHANGES
+    names: tuple[str, ...] = _EXCHANGES
+    for needs, more in ((_INFERS, "evaluation"), (_TRAINS, "gradients")):
+        if not any(isinstance(getattr(bench.backend, each), Unsupported) for each in needs):
+            names = (*names, more)
     found = [own[name] for own in bench.works(_run, bench.backend.name, names)]
     for rank, (has_failed, said) in enumerate(found):
         assert not has_failed, f"worker {rank}: {said}"
@@ -124,6 +127,58 @@ def test_differences(bench: Workbench) -> None:
         assert other == first, f"workers heard different things: {other} and {first}"
 
 
+@check(required=True, needs=_NEEDS)
+def test_shards(bench: Workbench) -> None:
+    """Workers read each row of an epoch once, in batches that do not depend on their number."""
+    found = _found(bench, "shards")
+    for name in found[0]:
+        rows = loops.ROWS
+        if "drop" in name:
+            rows -= rows % loops.BATCH
+        for number in range(2):
+            epochs = [own[name][0][number] for own in found]
+            assert len({len(epoch) for epoch in epochs}) == 1, f"{name}: numbers of batches differ"
+            together: list[list[int]] = []
+            for at, shares in enumerate(zip(*epochs, strict=True)):
+                padded = [own[name][1][at] for own in found]
+                assert all(shares), f"{name}: a worker got no row of batch {at}"
+                kept = [
+                    row for share, more in zip(shares, padded, strict=True)
+                    for row in share[: len(share) - more]
+                ]  # fmt: skip
+                assert {row for share in shares for row in share} == set(kept), (
+                    f"{name}: what is repeated in batch {at} is not in it: {shares}"
+                )
+                together.append(kept)
+            read = [row for batch in together for row in batch]
+            assert len(read) == rows, f"{name}: {len(read)} rows were read, not {rows}: {read}"
+            assert len(set(read)) == rows, f"{name}: a row was read twice: {read}"
+            sizes = [len(batch) for batch in together[:-1]]
+            assert set(sizes) == {loops.BATCH}, f"{name}: batches of {sizes}"
+        first, second = found[0][name][0]
+        assert (first != second) == ("shuffle=True" in name), f"{name}: {first}, then {second}"
+
+
+@check(required=True, needs=_NEEDS)
+def test_refused_shards(bench: Workbench) -> None:
+    """Data that cannot be shared out, and workers that differ, are errors before the first step."""
+    first, *others = _found(bench, "refused_shards")
+    for number, heard in enumerate(first):
+        assert heard != "no error", f"call {number} was accepted, after: {first[:number]}"
+    for other in others:
+        assert other == first, f"workers heard different things: {other} and {first}"
+
+
+@check(required=True, needs=_INFERS)
+def test_evaluation(bench: Workbench) -> None:
+    """Over shards, accuracy and outputs are those of all rows, none of them counted twice."""
+    for own in _found(bench, "evaluation"):
+        for name, (found, whole) in own.items():
+            said = f"{name}: {found} over shards, {whole} of the whole"
+            assert np.shape(found) == np.shape(whole), said
+            assert np.allclose(found, whole, rtol=1e-5, atol=1e-6), said
+
+
 def _check_blame(
     bench: Workbench, how: str, rank: int, words: str, *, timeout_s: float = _LATE_S
 ) -> None:
@@ -164,7 +219,7 @@ def test_stopped(bench: Workbench) -> None:
     _check_blame(bench, "stopped", 1, "it is stopped", timeout_s=_LATE_S / 3)
 
 
-@check(required=True, needs=(*_NEEDS, "models", "layers"))
+@check(required=True, needs=_INFERS)
 def test_checkpoints(bench: Workbench) -> None:
     """A checkpoint is there as a whole or not at all, and a run begins again from the last one."""
     with tempfile.TemporaryDirectory() as folder, nothing_left():

@@ -15,6 +15,7 @@ from safetensors.numpy import save_file
 
 import unidev
 from unidev import nn
+from unidev.conformance.kit.processes import loops
 from unidev.distributed.exchange import checkpoints as writing
 from unidev.models.checkpoints import verbs
 
@@ -36,7 +37,7 @@ def several(*names: str) -> dict[str, tuple[bool, Any]]:
 
     In one run: starting processes takes longer than what they do.
     """
-    return {name: _tried(globals()[name]) for name in names}
+    return {name: _tried(getattr(loops, name, None) or globals()[name]) for name in names}
 
 
 def _tried(function: Callable[[], Any]) -> tuple[bool, Any]:

@@ -1,0 +1,93 @@
+"""``group().shard`` of Gluon's loaders and data sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mxnet as mx
+import numpy as np
+import pytest
+from mxnet.gluon.data import (
+    ArrayDataset,
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    FilterSampler,
+    SequentialSampler,
+)
+
+import unidev
+from unidev.data.sharding import Shard, opened
+
+
+class Unsized(Dataset):  # type: ignore[misc]
+    def __getitem__(self, number: int) -> int:
+        return number
+
+
+def shards(data: Any, size: int, **options: Any) -> list[Shard]:
+    given = {"batch_size": None, "shuffle": None, "seed": 3, "last": "pad", **options}
+    rows, sharding = opened(data, size, **given)
+    return [Shard(rows, sharding, rank, size) for rank in range(size)]
+
+
+def numbers(shard: Shard) -> list[list[int]]:
+    return [batch[0].asnumpy().astype(int).tolist() for batch in shard]
+
+
+def rows() -> Any:
+    return ArrayDataset(np.arange(11), np.arange(11.0))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_each_worker_reads_its_rows_only(workers: int) -> None:
+    loader = DataLoader(rows(), batch_size=4, num_workers=workers, thread_pool=True)
+    first, second = shards(loader, 2)
+    for _ in range(2):
+        assert numbers(first) == [[0, 1], [4, 5], [8, 9]]
+        assert numbers(second) == [[2, 3], [6, 7], [10]]
+
+
+def test_the_loaders_own_settings_count() -> None:
+    def together(found: list[Any]) -> list[Any]:
+        return [mx.nd.array([number for number, _ in found]), "mine"]
+
+    loader = DataLoader(
+        rows(), batch_size=4, shuffle=True, last_batch="discard", batchify_fn=together
+    )
+    own = shards(loader, 2)
+    epochs = [[[*a, *b] for a, b in zip(*map(numbers, own), strict=True)] for _ in range(2)]
+    for epoch in epochs:
+        assert [len(batch) for batch in epoch] == [4, 4]
+        assert len({row for batch in epoch for row in batch}) == 8
+    assert epochs[0] != epochs[1]
+    assert next(iter(own[0]))[1] == "mine"
+    assert numbers(shards(rows(), 2, batch_size=6)[1]) == [[3, 4, 5], [9, 10]]
+
+
+@pytest.mark.parametrize(
+    ("data", "error", "words"),
+    [
+        (Unsized(), "InvalidDataError", "Unsized has none"),
+        (rows(), "InvalidDataError", "pass batch_size"),
+        (
+            DataLoader(rows(), batch_size=4, last_batch="rollover"),
+            "UnsupportedOperation", "last_batch of rollover",
+        ),
+        (
+            DataLoader(rows(), batch_size=4, sampler=FilterSampler(lambda _: True, rows())),
+            "UnsupportedOperation", "a FilterSampler",
+        ),
+        (
+            DataLoader(rows(), batch_sampler=[[1, 2]]),
+            "UnsupportedOperation", "a list",
+        ),
+        (
+            DataLoader(rows(), batch_sampler=BatchSampler(SequentialSampler(3), 2)),
+            "UnsupportedOperation", "a SequentialSampler",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_shared_out_is_refused(data: Any, error: str, words: str) -> None:
+    with pytest.raises(getattr(unidev, error), match=words):
+        shards(data, 2)

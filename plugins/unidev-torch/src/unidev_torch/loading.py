@@ -1,0 +1,114 @@
+"""PyTorch's loaders and data sets, read by the numbers of their rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+)
+
+from unidev.contract import Loader, Rows
+from unidev.errors import InvalidDataError, UnsupportedOperation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+class TorchLoader(Loader):
+    """``DataLoader`` and map-style ``Dataset``."""
+
+    def rows(self, data: Any) -> Rows | None:
+        """The rows of the loader's data set, with its collation and its workers."""
+        if isinstance(data, DataLoader):
+            _check_length(data.dataset)
+            _check_order(data)
+            return _TorchRows(data)
+        if isinstance(data, Dataset):
+            _check_length(data)
+            return _TorchRows(DataLoader(data, batch_size=None))
+        return None
+
+
+class _TorchRows(Rows):
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        self._given = loader
+        self.batch_size = loader.batch_size
+        self.drops_last = loader.batch_size is not None and loader.drop_last
+        self.is_shuffled = isinstance(loader.sampler, RandomSampler)
+        self._batches = _Batches()
+        self._loader: DataLoader[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self._given.dataset)  # type: ignore[arg-type]  # checked
+
+    def read(self, batches: Sequence[Sequence[int]], size: int) -> Iterator[Any]:  # noqa: ARG002
+        """By a loader like the given one, whose worker processes stay if that one's would."""
+        if self._loader is None:
+            self._loader = _like(self._given, self._batches)
+        self._batches.current = batches
+        return iter(self._loader)
+
+
+class _Batches:
+    """A batch sampler that gives the batches of one epoch."""
+
+    current: Sequence[Sequence[int]] = ()
+
+    def __iter__(self) -> Iterator[Sequence[int]]:
+        return iter(self.current)
+
+    def __len__(self) -> int:
+        return len(self.current)
+
+
+def _like(loader: DataLoader[Any], batches: _Batches) -> DataLoader[Any]:
+    collates = loader.batch_size is not None
+    return DataLoader(
+        loader.dataset,
+        batch_sampler=batches,  # type: ignore[arg-type]  # any iterable of lists will do
+        num_workers=loader.num_workers,
+        collate_fn=loader.collate_fn if collates else None,
+        pin_memory=loader.pin_memory,
+        timeout=loader.timeout,
+        worker_init_fn=loader.worker_init_fn,
+        multiprocessing_context=loader.multiprocessing_context,
+        generator=loader.generator,
+        prefetch_factor=loader.prefetch_factor,
+        persistent_workers=loader.persistent_workers,
+    )
+
+
+def _check_length(dataset: object) -> None:
+    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
+        raise InvalidDataError(
+            f"shard needs a data set with a length and rows by number; {type(dataset).__name__} "
+            "has none: give each worker rows of its own by unidev.group().rank, or split batches "
+            "by unidev.group().split_batch."
+        )
+
+
+def _check_order(loader: DataLoader[Any]) -> None:
+    batches, sampler = loader.batch_sampler, loader.sampler
+    if batches is None:
+        own = "batch_size of None"
+    elif loader.batch_size is None or type(batches) is not BatchSampler:
+        own = type(batches).__name__
+    elif isinstance(sampler, RandomSampler) and (
+        sampler.replacement or sampler.num_samples != len(loader.dataset)  # type: ignore[arg-type]
+    ):
+        own = "RandomSampler with replacement, or of fewer rows"
+    elif type(sampler) in (SequentialSampler, RandomSampler):
+        return
+    else:
+        own = type(sampler).__name__
+    raise UnsupportedOperation(
+        f"shard of a DataLoader with a {own}",
+        "its order is its own: shard its data set, loader.dataset, or split its batches by "
+        "unidev.group().split_batch",
+    )

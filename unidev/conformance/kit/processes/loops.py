@@ -1,0 +1,111 @@
+"""Loops of workers in checks: shards, what they refuse, and evaluation over them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import unidev
+from unidev import nn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROWS, BATCH = 20, 6
+"""The last batch has two rows, fewer than the suite's workers."""
+_CLASSES = 3
+
+
+def shards() -> dict[str, Any]:
+    """This worker's rows of each batch, two epochs of them, and how many are repeated."""
+    group = unidev.group()
+    numbers = np.arange(ROWS)
+    found: dict[str, Any] = {}
+    sources: dict[str, Any] = {
+        "an array": numbers,
+        "tensors": {"x": unidev.array(numbers, device=group.device)},
+        "a sequence": [(number, "text") for number in range(ROWS)],
+    }
+    for name, data in sources.items():
+        for shuffle in (False, True):
+            for last in ("pad", "drop"):
+                shard = group.shard(data, batch_size=BATCH, shuffle=shuffle, seed=5, last=last)
+                epochs = [[_numbers(batch) for batch in shard] for _ in range(2)]
+                shard.epoch = 0
+                again = [_numbers(batch) for batch in shard]
+                assert again == epochs[0], f"{name}: epoch 0 has other rows when it is read again"
+                assert len(shard) == len(again), f"{name}: {len(shard)} batches, not {len(again)}"
+                found[f"{name}, {shuffle=}, {last=}"] = epochs, shard.padding
+    return found
+
+
+def _numbers(batch: Any) -> list[int]:
+    x = batch["x"] if isinstance(batch, dict) else batch[0] if isinstance(batch, tuple) else batch
+    numbers: list[int] = (x if isinstance(x, np.ndarray) else unidev.to_numpy(x)).tolist()
+    return numbers
+
+
+def refused_shards() -> list[str]:
+    """The messages about each wrong call of ``shard``, and about calls that differ."""
+    group = unidev.group()
+    first = group.rank == 0
+    data = np.arange(ROWS)
+    calls: list[Callable[[], Any]] = [
+        lambda: group.shard(iter(data), batch_size=BATCH),
+        lambda: group.shard((number for number in data), batch_size=BATCH),
+        lambda: group.shard([data, data], batch_size=BATCH),
+        lambda: group.shard((data, data[:-1]), batch_size=BATCH),
+        lambda: group.shard(data),
+        lambda: group.shard(data, batch_size=0),
+        lambda: group.shard(data, batch_size=group.size - 1),
+        lambda: group.shard(data, batch_size=BATCH, seed=-1),
+        lambda: group.shard(data, batch_size=BATCH, last="keep"),
+        lambda: group.shard(data[:0], batch_size=BATCH),
+        lambda: group.shard(data, batch_size=BATCH, shuffle=True, seed=int(first)),
+        lambda: group.shard(data if first else data[1:], batch_size=BATCH),
+        lambda: group.shard(data, batch_size=BATCH, last="pad" if first else "drop"),
+        lambda: group.gather_rows(unidev.ones((2, 3), device=group.device), padded=3),
+    ]
+    heard = [_heard(call) for call in calls]
+    group.barrier()
+    return heard
+
+
+def _heard(call: Callable[[], Any]) -> str:
+    try:
+        call()
+    except unidev.InvalidDataError as error:
+        return str(error)
+    return "no error"
+
+
+def evaluation() -> dict[str, tuple[Any, Any]]:
+    """The accuracy, and the outputs of all rows in order: over a shard, and of the whole."""
+    group = unidev.group()
+    unidev.seed(3)
+    net = nn.sequential(nn.dense(4, 8), nn.relu(), nn.dense(8, _CLASSES))
+    unidev.place(net, group.device)
+    rng = np.random.default_rng(11)
+    inputs = rng.standard_normal((ROWS, 4)).astype("float32")
+    labels = rng.integers(_CLASSES, size=ROWS)
+    labels[-2:] = unidev.to_numpy(_outputs(net, inputs)).argmax(1)[-2:]  # right, and repeated
+    shard = group.shard((inputs, labels), batch_size=BATCH)
+    gathered = [
+        unidev.to_numpy(group.gather_rows({"y": _outputs(net, x)}, padded=padded)["y"])
+        for (x, _), padded in zip(shard, shard.padding, strict=True)
+    ]
+    whole = unidev.evaluate_accuracy(net, [(_placed(inputs), labels)])
+    return {
+        "accuracy": (unidev.evaluate_accuracy(net, unidev.prefetch(shard, group.device)), whole),
+        "outputs": (np.concatenate(gathered), unidev.to_numpy(_outputs(net, inputs))),
+    }
+
+
+def _outputs(net: Any, inputs: Any) -> Any:
+    with unidev.group().device:
+        return net(_placed(inputs))
+
+
+def _placed(values: Any) -> Any:
+    return unidev.array(values, device=unidev.group().device)
