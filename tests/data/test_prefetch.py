@@ -350,6 +350,23 @@ def test_ctrl_c_while_the_thread_is_started_leaves_none(monkeypatch: pytest.Monk
     assert caught.tb is not None  # it keeps the object that the thread reads for
 
 
+def test_ctrl_c_before_the_next_batch_is_waited_for_leaves_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    batches = iter(unidev.prefetch(itertools.repeat(np.zeros(1)), "cpu"))
+    own = os.getpid()
+
+    def interrupted() -> int:
+        signal.raise_signal(signal.SIGINT)
+        return own
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt) as caught:
+        patched.setattr(reader.os, "getpid", interrupted)
+        next(batches)
+    assert caught.tb is not None  # it keeps the reader
+    assert reading_threads() == []
+
+
 def test_ctrl_c_ends_the_wait_for_a_loader_that_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_PATIENCE_S", 0.05)
     loader = Interrupting(1)

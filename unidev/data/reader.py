@@ -72,19 +72,21 @@ class Reader:
         return self
 
     def __next__(self) -> Any:
+        try:
+            return self._next()
+        except BaseException:  # also the last one, and Ctrl-C, whose traceback keeps this object
+            self.close()
+            raise
+
+    def _next(self) -> Any:
         if os.getpid() != self._process:
             raise UnsupportedOperation(
                 "next() of prefetch in a forked child",
                 "the thread that reads is in the parent alone: begin the iteration after the fork",
             )
-        try:
-            found = self._queue.take()
-        except BaseException:  # Ctrl-C, while it waits
-            self.close()
-            raise
+        found = self._queue.take()
         if isinstance(found, _Batch):
             return found.ahead.handed_out()
-        self.close()
         if isinstance(found, _Failure):
             raise found.error
         raise StopIteration
