@@ -10,6 +10,7 @@ import run_samples
 
 import unidev
 from unidev.distributed.exchange import torchrun
+from unidev.support.arguments import seconds_in
 
 if TYPE_CHECKING:
     from conftest import RunPython
@@ -145,6 +146,23 @@ def test_what_torchrun_has_started_is_not_taken_for_a_group_of_one(run_python: R
     """
     given = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
     assert "start them by `unidev launch`" in run_python(program, UNIDEV_BACKEND="numpy", **given)
+
+
+@pytest.mark.parametrize("seconds", ["soon", "-1", "0", "inf", "nan"])
+def test_a_limit_that_is_no_number_of_seconds_is_named(
+    monkeypatch: pytest.MonkeyPatch, seconds: str
+) -> None:
+    monkeypatch.setenv(torchrun.TIMEOUT, seconds)
+    words = f"UNIDEV_TORCHRUN_TIMEOUT='?{seconds}'? must be a positive number of seconds"
+    with pytest.raises(unidev.InvalidDataError, match=words):
+        seconds_in(torchrun.TIMEOUT, 600.0)
+
+
+def test_a_limit_is_as_the_variable_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(torchrun.TIMEOUT, "2.5")
+    assert seconds_in(torchrun.TIMEOUT, 600.0) == 2.5
+    monkeypatch.setenv(torchrun.TIMEOUT, "")
+    assert seconds_in(torchrun.TIMEOUT, 600.0) == 600.0
 
 
 @pytest.mark.parametrize("size", ["two", "-1", "1.5"])

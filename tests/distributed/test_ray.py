@@ -22,7 +22,7 @@ from needed import need
 import unidev
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 
 @pytest.fixture
@@ -46,9 +46,11 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         assert all_gone(value), marked(value)
 
 
-def in_a_process(program: str, **options: Any) -> subprocess.Popen[str]:
+def in_a_process(
+    program: str, environment: Mapping[str, str] = os.environ, **options: Any
+) -> subprocess.Popen[str]:
     """A program of its own: Ray takes over signals, threads and the end of its process."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
+    environment = {**environment, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
     return subprocess.Popen(
         [sys.executable, "-u", "-c", program],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **options,
@@ -86,7 +88,7 @@ def backend(request: pytest.FixtureRequest, _ray: None) -> str:
     [
         ("raises", "worker 1 on 127.0.0.1 raised KeyError"),
         ("killed", "worker 1 on 127.0.0.1 was killed by SIGKILL"),
-        ("stopped", "it is stopped (SIGSTOP)"),
+        ("stopped", "waits, within 10 s: it is stopped (SIGSTOP)"),
         ("early", "worker 1 on 127.0.0.1 returned after 3 collectives"),
     ],
 )
@@ -206,6 +208,20 @@ print(len({{node for node, _ in found}}), [total for _, total in found])
 """
     out, err = in_a_process(program).communicate(timeout=LIMIT_S)
     assert out == "2 [3.0, 3.0]\n", err
+
+
+@pytest.mark.usefixtures("_ray")
+def test_workers_that_find_no_place_within_the_users_limit_are_an_error(cluster: str) -> None:
+    program = f"""
+import run_samples, unidev
+try:
+    unidev.run(run_samples.ranks, backend="numpy", address={cluster!r}, workers=3)
+except unidev.InvalidDataError as error:
+    print(error)
+"""
+    environment = {**os.environ, "UNIDEV_RAY_PLACE_TIMEOUT": "3.5"}
+    out, err = in_a_process(program, environment=environment).communicate(timeout=LIMIT_S)
+    assert "3 workers found no place within 3.5 s: the Ray cluster has 2 CPUs" in out, err
 
 
 @pytest.mark.usefixtures("_ray")

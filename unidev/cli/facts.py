@@ -32,6 +32,12 @@ VARIABLES = {
         "the folder that keeps simulators, which only you may write to; by default the platform's "
         "cache folder"
     ),
+    "UNIDEV_RAY_PLACE_TIMEOUT": (
+        "how many seconds workers may wait for a place on a Ray cluster; 60"
+    ),
+    "UNIDEV_TORCHRUN_TIMEOUT": (
+        "how many seconds a collective waits for a worker that torchrun has started; 600"
+    ),
     "UNIDEV_RUN_MARKS": "set in workers: all that they start is found by it, and ends with the run",
 }
 """Variables and meanings, for ``unidev info`` and the docs; each is read once, when needed."""

@@ -32,7 +32,8 @@ class Rendezvous:
     folder: Path | None
     """An empty folder that all workers share and that goes with the run; None between machines."""
     timeout_s: float
-    """How long a worker may wait for the others."""
+    """How long the engine may wait for a worker; longer than ``run`` does, which names the one that
+    is missing and ends the run."""
 
     @property
     def size(self) -> int:
@@ -59,6 +60,8 @@ class Arrangement:
     """Variables for each worker, by rank, set before it imports the framework."""
     helpers: tuple[HelperProcess, ...] = ()
     """Started before the workers, and ended with them."""
+    listens: str | None = None
+    """A sentence for the user about the engine's listener beyond loopback; None: there is none."""
 
 
 class GroupSetting(ABC):
@@ -71,8 +74,6 @@ class GroupSetting(ABC):
     """How many ports on the host of rank 0 the helpers need."""
     joins_first: bool = False
     """Whether a worker must join before the framework computes anything, even at import."""
-    listens: str | None = None
-    """A sentence for the user about the engine's listener beyond loopback; None: there is none."""
 
     @abstractmethod
     def prepare(self, rendezvous: Rendezvous) -> Arrangement:

@@ -84,3 +84,24 @@ def checked_path(path: object) -> str:
     if "\0" in file:
         raise InvalidDataError(f"a path must be a string or os.PathLike, not {shown(path)}.")
     return file
+
+
+def seconds_in(variable: str, otherwise: float) -> float:
+    """The positive number of seconds in an environment variable; ``otherwise`` if it is unset.
+
+    Raises:
+        InvalidDataError: it has another value.
+    """
+    text = os.environ.get(variable, "").strip()
+    if not text:
+        return otherwise
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise InvalidDataError(
+            f"{variable}={shown(text)} must be a positive number of seconds, such as "
+            f"{otherwise:g}, which it is where the variable is unset."
+        )
+    return seconds

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def test_three_workers_get_the_exact_result(tmp_path: Path) -> None:
     found = check_engine("paddle", 3, tmp_path, UNIDEV_SIMULATE="0")
     assert {"sum of complex64", "gather of bfloat16", "max of float32"} <= found.exchanged
-    # As GroupSetting.listens says; gloo's own listeners are gone once all are connected.
+    # As Arrangement.listens says; gloo's own listeners are gone once all are connected.
     assert found.listens in ([{"0.0.0.0"}, set(), set()], [{"::"}, set(), set()])
 
 

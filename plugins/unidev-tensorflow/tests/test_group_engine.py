@@ -18,7 +18,7 @@ def test_three_workers_get_the_exact_result(tmp_path: Path) -> None:
     found = check_engine("tensorflow", 3, tmp_path, UNIDEV_SIMULATE="0")
     exchanged = {"sum of complex64", "sum of uint64", "gather of bfloat16", "max of float16"}
     assert exchanged <= found.exchanged
-    assert found.listens == [{"::"}] * 3  # as GroupSetting.listens says
+    assert found.listens == [{"::"}] * 3  # as Arrangement.listens says
 
 
 def test_simulated_devices_travel_through_the_host(tmp_path: Path) -> None:

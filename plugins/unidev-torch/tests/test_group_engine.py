@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from engine_checks import after_a_death, check_engine, check_run, not_carried
 
+from unidev.contract import Rendezvous
+from unidev_torch.group.setting import TorchSetting
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -21,6 +24,15 @@ def test_three_workers_get_the_exact_result_on_loopback_alone(tmp_path: Path) ->
 def test_between_machines_the_store_is_that_of_rank_0(tmp_path: Path) -> None:
     found = check_engine("torch", 2, tmp_path, has_folder=False, UNIDEV_SIMULATE="0")
     assert all(found.listens)  # where depends on the name of this host
+
+
+def test_where_the_store_listens_is_known_before_it_does(tmp_path: Path) -> None:
+    here = Rendezvous(("127.0.0.1",) * 2, (4000, 4001), (), tmp_path, 1.0)
+    assert TorchSetting().prepare(here).listens is None
+    between = Rendezvous(("10.0.0.1", "10.0.0.2"), (4000, 4001), (), None, 1.0)
+    listens = TorchSetting().prepare(between).listens
+    assert listens is not None
+    assert "all interfaces of 10.0.0.1, at port 4000" in listens
 
 
 @pytest.mark.parametrize("name", [{}, {"UNIDEV_SIMULATE_AS": "cuda"}])

@@ -65,14 +65,16 @@ Path(f"heard-by-{os.environ['RANK']}").write_text(json.dumps(run_samples.all_dif
 """
 
 
-def torchrun(tmp_path: Path, program: str, count: int = 2) -> subprocess.CompletedProcess[str]:
+def torchrun(
+    tmp_path: Path, program: str, count: int = 2, **variables: str
+) -> subprocess.CompletedProcess[str]:
     (tmp_path / "program.py").write_text(program)
     words = ["torch.distributed.run", f"--nproc-per-node={count}", "--master-addr=127.0.0.1"]
     path = os.pathsep.join(each for each in sys.path if each)
     return subprocess.run(
         [sys.executable, "-m", *words, "--standalone", "program.py"],
         cwd=tmp_path,
-        env={**os.environ, "UNIDEV_BACKEND": "torch", "PYTHONPATH": path},
+        env={**os.environ, "UNIDEV_BACKEND": "torch", "PYTHONPATH": path, **variables},
         capture_output=True,
         text=True,
     )
@@ -120,6 +122,32 @@ def test_every_difference_under_torchrun_is_an_error_on_every_worker(tmp_path: P
     assert [*first] == [*run_samples.DIFFERENCES]
     assert all("worker 0" in words and "but worker 1" in words for words in first.values()), first
     assert all(other == first for other in others)
+
+
+ONE_STAYS_AWAY = """
+import time
+from pathlib import Path
+
+import unidev
+
+group = unidev.group()
+group.barrier()
+if group.rank == 1:
+    while not Path("heard").exists():
+        time.sleep(0.1)
+else:
+    try:
+        group.all_reduce(unidev.ones(1))
+    except unidev.CollectiveError as error:
+        print(error)
+    Path("heard").touch()
+"""
+
+
+def test_a_worker_of_torchrun_waits_as_long_as_the_user_says(tmp_path: Path) -> None:
+    done = torchrun(tmp_path, ONE_STAYS_AWAY, UNIDEV_TORCHRUN_TIMEOUT="2")
+    assert done.returncode == 0, done.stderr
+    assert "all_reduce of worker 0 broke off: " in done.stdout
 
 
 def test_a_process_that_waits_for_the_others_of_torchrun_says_so() -> None:

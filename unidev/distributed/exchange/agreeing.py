@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unidev.distributed.exchange.host_engine import HostEngine
 from unidev.distributed.messages.channel import Channel
@@ -33,8 +33,11 @@ class Agreement:
         own: Membership,
         engine: Callable[[], GroupEngine],
         device: Callable[[], Device],
+        run: Callable[..., Any],
     ) -> None:
         self._own = own
+        self._run = run
+        """Calls an engine, whose errors are those of a collective."""
         self._engine = engine
         """Joins it, which is a collective, too: all workers come to it at their first one."""
         self._device = device
@@ -69,9 +72,10 @@ class Agreement:
         elif isinstance(engine := self._engine(), HostEngine):
             assert self.relay is not None
             self.relay.code = code
-            is_same = not at_once or self.relay.agrees(code)
+            is_same = not at_once or self._run(engine.backend, self.relay.agrees, code)
         else:
-            is_same = engine.agrees(code, engine.backend.cpu if engine.on_host else self._device())
+            device = engine.backend.cpu if engine.on_host else self._device()
+            is_same = self._run(engine.backend, engine.agrees, code, device)
         if not is_same:
             raise CodesDiffer
 

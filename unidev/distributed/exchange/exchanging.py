@@ -51,7 +51,7 @@ class Exchange:
         self._engines: dict[str, list[GroupEngine]] = {}
         self._joined: list[GroupEngine] = []
         self._agreement = Agreement(
-            own, lambda: self._of(load_backend(own.backend))[0], self._device
+            own, lambda: self._of(load_backend(own.backend))[0], device, self._run
         )
 
     def all_reduce(

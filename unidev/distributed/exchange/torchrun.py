@@ -16,6 +16,7 @@ from unidev.distributed.messages.board import Mark
 from unidev.distributed.messages.comparing import difference
 from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.registry.selection import active_backend
+from unidev.support.arguments import seconds_in
 from unidev.support.progress import progress
 from unidev.support.wording import count_text
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from unidev.contract.group_engine import GroupEngine
 
 _VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+TIMEOUT = "UNIDEV_TORCHRUN_TIMEOUT"
 _TIMEOUT_S = 600.0
 
 
@@ -60,8 +62,9 @@ def joined() -> Membership:
     here = _number("LOCAL_WORLD_SIZE", 1, otherwise=1)
     gpus = int(backend.device_count("gpu") >= here)
     device = backend.device("gpu", place) if gpus else backend.cpu
+    timeout_s = seconds_in(TIMEOUT, _TIMEOUT_S)
     rendezvous = Rendezvous(
-        (os.environ["MASTER_ADDR"],) * size, (port,) * size, (), None, _TIMEOUT_S
+        (os.environ["MASTER_ADDR"],) * size, (port,) * size, (), None, timeout_s
     )
     with progress(
         f"waiting for the other {count_text(size - 1, 'worker')} that torchrun has started, by "
@@ -72,7 +75,7 @@ def joined() -> Membership:
     atexit.register(engine.leave)
     return Membership(
         rank=rank, size=size, place=place, gpus=gpus, backend=backend.name, rendezvous=rendezvous,
-        timeout_s=_TIMEOUT_S, checkpoints=None, attempt=0,
+        timeout_s=timeout_s, checkpoints=None, attempt=0,
         channel=EngineLink(backend, engine, device, rank, size), mark=Mark.alone(),
     )  # fmt: skip
 

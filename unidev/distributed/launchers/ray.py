@@ -16,6 +16,7 @@ from unidev.distributed.launchers.ray_place import RayPlace
 from unidev.distributed.launchers.run_folders import RAY, own_folder
 from unidev.errors import DeviceNotFoundError, InvalidDataError, UnsupportedOperation
 from unidev.registry.simulation import simulated_count
+from unidev.support.arguments import seconds_in
 from unidev.support.extras import check_extra
 from unidev.support.wording import count_text, shown
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _POLL_S = 1.0
 _REACH_S = 10.0
+PLACE_TIMEOUT = "UNIDEV_RAY_PLACE_TIMEOUT"
 _PLACE_S = 60.0
 _END_S = 15.0
 _LOOPBACK = "127.0.0.1"
@@ -43,6 +45,7 @@ class RayLauncher(Launcher):
         self._polls: dict[Any, int] = {}
         self._folder: str | None = None
         check_extra("distributed", 'unidev.run(launcher="ray")')
+        self._place_s = seconds_in(PLACE_TIMEOUT, _PLACE_S)
         try:
             if address is None:
                 self._folder = self._scope.enter_context(own_folder(RAY))
@@ -191,12 +194,13 @@ class RayLauncher(Launcher):
         )
         self._actors = [cls.remote() for _ in range(size)]
         try:
-            hosts = ray.get([actor.host.remote() for actor in self._actors], timeout=_PLACE_S)
+            hosts = ray.get([actor.host.remote() for actor in self._actors], timeout=self._place_s)
         except ray.exceptions.GetTimeoutError as error:
             there = int(ray.cluster_resources().get("CPU", 0))
             raise InvalidDataError(
-                f"{count_text(size, 'worker')} found no place within {_PLACE_S:g} s: the Ray "
-                f"cluster has {count_text(there, 'CPU')}, and each worker needs one."
+                f"{count_text(size, 'worker')} found no place within {self._place_s:g} s: the Ray "
+                f"cluster has {count_text(there, 'CPU')}, and each worker needs one. If it is "
+                f"busy, or grows on demand, allow more seconds by {PLACE_TIMEOUT}."
             ) from error
         self.hosts = (_LOOPBACK,) * size if is_local else tuple(hosts)
 

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from unidev.contract.launcher import Launcher
 
 MOST = 4096
+_LEEWAY_S = 60.0
+"""How much longer engines wait than the user's timeout: the supervisor is to end the run, which
+knows who is missing, and not an error of an engine that does not."""
 
 
 def run(  # noqa: PLR0913  each is an option of its own
@@ -215,13 +218,14 @@ def _arranged(
         tuple(own[0] if own else 0 for own in ports),
         tuple(ports[0][1:]),
         None if folder is None else Path(folder),
-        timeout_s,
+        timeout_s + _LEEWAY_S,
     )
     if setting is None:
         return rendezvous, Arrangement(({},) * size)
-    if setting.listens is not None:
-        say(f"while the workers run, {setting.listens}.")
-    return rendezvous, setting.prepare(rendezvous)
+    arrangement = setting.prepare(rendezvous)
+    if arrangement.listens is not None:
+        say(f"while the workers run, {arrangement.listens}.")
+    return rendezvous, arrangement
 
 
 def _integer(value: object, name: str, least: int) -> int:

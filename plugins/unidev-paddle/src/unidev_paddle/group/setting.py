@@ -13,8 +13,6 @@ _LOG_LEVEL = "GLOG_minloglevel"
 class PaddleSetting(GroupSetting):
     """The variables that ``paddle.distributed.launch`` sets, which a program may also read."""
 
-    listens = "the store of Paddle's rank 0 listens on all interfaces of its host"
-
     def prepare(self, rendezvous: Rendezvous) -> Arrangement:
         """Rank 0 has the store, on its port."""
         places = zip(rendezvous.hosts, rendezvous.ports, strict=True)
@@ -33,5 +31,6 @@ class PaddleSetting(GroupSetting):
             tuple(
                 {**shared, "PADDLE_TRAINER_ID": str(rank), "PADDLE_CURRENT_ENDPOINT": endpoint}
                 for rank, endpoint in enumerate(endpoints)
-            )
+            ),
+            listens="the store of Paddle's rank 0 listens on all interfaces of its host",
         )

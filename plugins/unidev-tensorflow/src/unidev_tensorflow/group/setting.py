@@ -13,9 +13,11 @@ class TensorFlowSetting(GroupSetting):
     """Nothing but a port for each worker; TensorFlow's servers cannot be bound to an address."""
 
     joins_first = True
-    listens = "each worker's TensorFlow server listens on all interfaces of its host"
 
     def prepare(self, rendezvous: Rendezvous) -> Arrangement:
         """The engine reads the addresses from ``rendezvous``; TensorFlow logs each connection."""
         quiet = {_LOG_LEVEL: os.environ.get(_LOG_LEVEL, "1")}
-        return Arrangement((quiet,) * rendezvous.size)
+        return Arrangement(
+            (quiet,) * rendezvous.size,
+            listens="each worker's TensorFlow server listens on all interfaces of its host",
+        )

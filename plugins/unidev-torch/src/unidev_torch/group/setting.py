@@ -25,6 +25,13 @@ class TorchSetting(GroupSetting):
             # Else both listen on the address that the host's name resolves to.
             loopback = "lo" if sys.platform == "linux" else "lo0"
             shared |= {"GLOO_SOCKET_IFNAME": loopback, "NCCL_SOCKET_IFNAME": loopback}
+        listens = None
+        if rendezvous.folder is None:
+            listens = (
+                f"the store of PyTorch's rank 0 listens on all interfaces of {rendezvous.hosts[0]},"
+                f" at port {rendezvous.ports[0]}"
+            )
         return Arrangement(
             tuple({**shared, "RANK": str(rank)} for rank in range(rendezvous.size)),
+            listens=listens,
         )
