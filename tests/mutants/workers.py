@@ -269,3 +269,29 @@ def workers_count_the_same_whatever_their_rows(backend: Any) -> None:
     @replace(DataParallel)
     def _reduced_over_workers(self: Any, names: Any, tensors: Any, rows: int | None) -> Any:
         return sound(self, names, tensors, None if rows is None else 1)
+
+
+@multi_mutant("workers.accumulation", plugin=TORCH)
+def accumulated_steps_count_the_same_whatever_their_rows(backend: Any) -> None:
+    """The mean of the steps' means: a loss divided by the number of steps."""
+    from unidev.parallel.accumulating import Accumulated
+
+    sound = Accumulated.add
+
+    @replace(Accumulated)
+    def add(self: Any, found: Any, rows: int) -> None:
+        sound(self, found, 1)
+
+
+@multi_mutant("workers.accumulation", plugin=TORCH)
+def accumulated_steps_are_forgotten(backend: Any) -> None:
+    """The exchange has the last step's gradients alone: ``no_sync`` without ``x.grad``."""
+    from unidev.distributed.exchange.data_parallel import DataParallel
+
+    sound = DataParallel.value_and_grad
+
+    @replace(DataParallel)
+    def value_and_grad(self: Any, *arguments: Any) -> Any:
+        if not self._accumulates:
+            self._held = None
+        return sound(self, *arguments)

@@ -54,8 +54,14 @@ class Statistics:
             )
 
     def changes(self) -> list[Tensor]:
-        """The changes by the last replica's forward: a flat tensor for each dtype."""
-        return self._changes[-1]
+        """The changes by all forwards, added up: a flat tensor for each dtype."""
+        combine = self._backend.collectives.combine
+        total, *others = self._changes
+        for more in others:
+            total = self._computed(lambda: [
+                combine(a, b, "sum") for a, b in zip(total, more, strict=True)  # noqa: B023
+            ])  # fmt: skip
+        return total
 
     def add(self, changes: Sequence[Tensor]) -> None:
         """Write what the statistics were before, plus ``changes``, to those of the model."""

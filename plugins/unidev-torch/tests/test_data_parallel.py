@@ -195,6 +195,60 @@ def test_a_sum_is_not_divided_by_rows() -> None:
         assert torch.allclose(gradients[name].cpu(), expected[name].cpu(), atol=1e-6)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_accumulated_steps_are_one_step_with_all_their_rows(
+    reduction: str, dtype: torch.dtype
+) -> None:
+    x, y = (values.to(dtype) for values in batch(9))
+
+    def loss_of(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return squares(model, x, y) * (len(y) if reduction == "sum" else 1)
+
+    net = unidev.DataParallel(made().to(dtype), THREE[:2], reduction=reduction)
+    step = unidev.value_and_grad(loss_of)
+    whole = step(net, x, y)
+    own = []
+    with net.accumulate():
+        for rows in (slice(0, 2), slice(2, 6)):
+            own.append(step(net, x[rows], y[rows]))
+    loss, gradients = step(net, x[6:], y[6:])
+    close = 1e-6 if dtype is torch.float32 else 1e-1
+    assert torch.allclose(loss.cpu(), whole[0].cpu(), rtol=close)
+    for name, gradient in gradients.items():
+        assert gradient.dtype is dtype
+        assert torch.allclose(gradient.cpu(), whole[1][name].cpu(), rtol=close, atol=close), name
+        assert not torch.equal(gradient, own[0][1][name])
+    again, _ = step(net, x, y)
+    assert torch.equal(again, whole[0])
+
+
+def test_a_step_that_raises_leaves_what_was_accumulated() -> None:
+    x, y = batch(6)
+    net = unidev.DataParallel(made(), THREE[:2])
+    step = unidev.value_and_grad(squares)
+    expected, _ = step(net, x, y)
+    with net.accumulate():
+        step(net, x[:4], y[:4])
+        with pytest.raises(RuntimeError):
+            step(net, x[4:, :1], y[4:])
+    with net.accumulate(), pytest.raises(unidev.UnsupportedOperation), net.accumulate():
+        pass
+    loss, _ = step(net, x[4:], y[4:])
+    assert torch.allclose(loss, expected, rtol=1e-6)
+
+
+def test_parameters_frozen_meanwhile_are_named() -> None:
+    x, y = batch(6)
+    net = unidev.DataParallel(made(), THREE[:2])
+    step = unidev.value_and_grad(squares)
+    with net.accumulate():
+        step(net, x, y)
+    next(iter(net.model.parameters())).requires_grad_(False)
+    with pytest.raises(unidev.InvalidDataError, match="other gradients than those accumulated"):
+        step(net, x, y)
+
+
 def test_fewer_rows_than_devices_use_fewer_devices() -> None:
     seen = []
 

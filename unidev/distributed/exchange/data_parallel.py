@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.distributed.exchange.exchanging import ANYWHERE
 from unidev.distributed.exchange.group import group
 from unidev.distributed.exchange.trees import Tree
+from unidev.errors import UnsupportedOperation
 from unidev.models.placing import backend_of_model
 from unidev.parallel import data_parallel
+from unidev.parallel.accumulating import Accumulated
 from unidev.parallel.data_parallel import rows_of
 from unidev.parallel.packing import write
 from unidev.parallel.running_statistics import Statistics
@@ -16,9 +19,18 @@ from unidev.parallel.twins import State
 from unidev.tensors.checks import device_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from unidev.devices.finding import DeviceLike
+
+_LOSS = "the loss"
+
+
+class _Held(NamedTuple):
+    """The steps since the last exchange."""
+
+    steps: Accumulated
+    statistics: Statistics
 
 
 class DataParallel(data_parallel.DataParallel):
@@ -80,6 +92,8 @@ class DataParallel(data_parallel.DataParallel):
         reduction: str = "mean",
     ) -> None:
         self._group = group()
+        self._accumulates = False
+        self._held: _Held | None = None
         if devices is None:
             backend_of_model(model)  # raises if it is none
             devices = [self._group.device if self._group.size > 1 else device_of(model)]
@@ -88,19 +102,66 @@ class DataParallel(data_parallel.DataParallel):
             tensors = list(State.of(model, self.backend).tensors.values())
             write(self.backend, tensors, self._group.broadcast(tensors))
 
+    @contextmanager
+    def accumulate(self) -> Iterator[None]:
+        """``with net.accumulate():`` exchanges no gradients: the next step outside does, for all.
+
+        Inside, ``value_and_grad`` returns this worker's own loss and gradients of that batch, and
+        keeps them. The first step after the block returns those of all rows since the last
+        exchange: with the reduction "mean", the mean over all their rows; with "sum", the sum.
+        Workers may take different numbers of steps inside. Also in one process::
+
+            for number, (X, y) in enumerate(batches, 1):
+                with net.accumulate() if number % 4 else contextlib.nullcontext():
+                    loss, gradients = unidev.value_and_grad(loss_of)(net, X, y)
+                if number % 4 == 0:
+                    unidev.sgd(net, gradients, lr=0.1)
+
+        Raises:
+            UnsupportedOperation: inside another such block.
+        """
+        if self._accumulates:
+            raise UnsupportedOperation(
+                f"accumulate() of a {self!r} that accumulates", "one block holds all its steps"
+            )
+        self._accumulates = True
+        try:
+            yield
+        finally:
+            self._accumulates = False
+
     def value_and_grad(
         self, evaluate: Callable[..., tuple[Any, Any]], arguments: Any, options: Any
     ) -> tuple[Any, Any]:
         """``evaluate(model, …)`` on each device of each worker; losses and gradients reduced."""
-        if self._group.size == 1:
+        if self._group.size == 1 and not self._accumulates and self._held is None:
             return super().value_and_grad(evaluate, arguments, options)
         rows = rows_of(arguments)
-        statistics = Statistics(self.model, self.backend)
-        with statistics.changed():
+        held = self._held or _Held(
+            Accumulated(self.backend, self.devices[0], is_mean=self.reduction == "mean"),
+            Statistics(self.model, self.backend),
+        )
+        with held.statistics.changed():
             loss, gradients = super().value_and_grad(evaluate, arguments, options)
+        if self._accumulates or self._held is not None:
+            held.steps.add({_LOSS: loss, **gradients}, rows)
+            self._held = held
+        if self._accumulates:
+            return loss, gradients
+        if self._held is not None:
+            self._held, rows, gradients = None, held.steps.rows, held.steps.tensors()
+            loss = gradients.pop(_LOSS)
+        if self._group.size == 1:
+            return loss, gradients
+        return self._exchanged(loss, gradients, held.statistics, rows)
+
+    def _exchanged(
+        self, loss: Any, gradients: dict[str, Any], statistics: Statistics, rows: int
+    ) -> tuple[Any, dict[str, Any]]:
+        """The loss and the gradients of all workers; the statistics of the model become theirs."""
         is_mean = self.reduction == "mean"
         changes = statistics.changes()
-        names = ["the loss", *gradients, *(f"statistics {n}" for n in range(len(changes)))]
+        names = [_LOSS, *gradients, *(f"statistics {n}" for n in range(len(changes)))]
         if is_mean:
             found = [loss, *gradients.values(), *changes]
             loss, *others = self._reduced_over_workers(names, found, rows)

@@ -42,9 +42,9 @@ def _run(backend: str, names: tuple[str, ...]) -> list[dict[str, tuple[bool, Any
 def _found(bench: Workbench, name: str) -> list[Any]:
     """The results of ``in_workers.NAME`` on all workers, by rank."""
     names: tuple[str, ...] = _EXCHANGES
-    for needs, more in ((_INFERS, "evaluation"), (_TRAINS, "gradients")):
+    for needs, more in ((_INFERS, ("evaluation",)), (_TRAINS, ("gradients", "accumulation"))):
         if not any(isinstance(getattr(bench.backend, each), Unsupported) for each in needs):
-            names = (*names, more)
+            names = (*names, *more)
     found = [own[name] for own in bench.works(_run, bench.backend.name, names)]
     for rank, (has_failed, said) in enumerate(found):
         assert not has_failed, f"worker {rank}: {said}"
@@ -240,3 +240,14 @@ def test_data_parallel(bench: Workbench) -> None:
             whole = own["whole"][name]
             assert np.allclose(x, whole, rtol=1e-4, atol=1e-6), f"{name}: {x}, not {whole}"
         assert own["after"] == found[0]["after"], "the workers' models have come apart"
+
+
+@check(required=True, needs=_TRAINS)
+def test_accumulation(bench: Workbench) -> None:
+    """Steps without exchange and one with it have the gradients of all their rows, once."""
+    for own in _found(bench, "accumulation"):
+        for when in ("found", "again"):
+            for name, x in own[when].items():
+                whole = own["whole"][name]
+                said = f"{name}, {when}: {x}, not {whole}"
+                assert np.allclose(x, whole, rtol=1e-4, atol=1e-6), said

@@ -31,16 +31,16 @@ def shards() -> dict[str, Any]:
         for shuffle in (False, True):
             for last in ("pad", "drop"):
                 shard = group.shard(data, batch_size=BATCH, shuffle=shuffle, seed=5, last=last)
-                epochs = [[_numbers(batch) for batch in shard] for _ in range(2)]
+                epochs = [[_rows_in(batch) for batch in shard] for _ in range(2)]
                 shard.epoch = 0
-                again = [_numbers(batch) for batch in shard]
+                again = [_rows_in(batch) for batch in shard]
                 assert again == epochs[0], f"{name}: epoch 0 has other rows when it is read again"
                 assert len(shard) == len(again), f"{name}: {len(shard)} batches, not {len(again)}"
                 found[f"{name}, {shuffle=}, {last=}"] = epochs, shard.padding
     return found
 
 
-def _numbers(batch: Any) -> list[int]:
+def _rows_in(batch: Any) -> list[int]:
     x = batch["x"] if isinstance(batch, dict) else batch[0] if isinstance(batch, tuple) else batch
     numbers: list[int] = (x if isinstance(x, np.ndarray) else unidev.to_numpy(x)).tolist()
     return numbers
@@ -100,6 +100,42 @@ def evaluation() -> dict[str, tuple[Any, Any]]:
         "accuracy": (unidev.evaluate_accuracy(net, unidev.prefetch(shard, group.device)), whole),
         "outputs": (np.concatenate(gathered), unidev.to_numpy(_outputs(net, inputs))),
     }
+
+
+def accumulation() -> dict[str, dict[str, Any]]:
+    """Gradients of steps without exchange and one with it, whose numbers differ by worker.
+
+    Found; of the whole batch; and found in the next step, which must not know of those before.
+    """
+    group = unidev.group()
+    unidev.seed(2)
+    net = nn.sequential(nn.dense(4, 8), nn.tanh(), nn.dense(8, _CLASSES))
+    unidev.place(net, group.device)
+    rng = np.random.default_rng(5)
+    batch = [_placed(rng.standard_normal((ROWS, size)).astype("float32")) for size in (4, _CLASSES)]
+    of = unidev.value_and_grad(_loss)
+    whole = _numbers(*of(net, *batch))
+    parallel = unidev.DataParallel(net)
+    own = group.split_batch(batch)
+    *pieces, last = unidev.split_batch(own, [group.device] * (group.rank + 1), weights=_weights())
+    for piece in pieces:
+        with parallel.accumulate():
+            of(parallel, *piece)
+    found = _numbers(*of(parallel, *last))
+    return {"found": found, "whole": whole, "again": _numbers(*of(parallel, *own))}
+
+
+def _weights() -> list[float]:
+    """Pieces of a worker's rows differ: a mean that does not weigh them by rows shows."""
+    return [1.0 + 2 * number for number in range(unidev.group().rank + 1)]
+
+
+def _loss(net: Any, x: Any, y: Any) -> Any:
+    return nn.functional.mean_squared_error(net(x), y)
+
+
+def _numbers(loss: Any, found: dict[str, Any]) -> dict[str, Any]:
+    return {name: unidev.to_numpy(x) for name, x in {"loss": loss, **found}.items()}
 
 
 def _outputs(net: Any, inputs: Any) -> Any:
