@@ -14,11 +14,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from unidev.contract import Device
+
 KINDS = ("parameters", "gradients", "optimizer state", "activations", "rest")
 PARAMETERS, GRADIENTS, OPTIMIZER_STATE, ACTIVATIONS, REST = KINDS
 
-_CUDAS_BLOCK = 512
-"""CUDA's allocator rounds each request up to so many bytes."""
+_BLOCK = 512
+_LARGE, _SEGMENT, _LEAST_REST = 10 << 20, 2 << 20, 1 << 20
 
 
 @dataclass
@@ -37,10 +39,11 @@ class Blocks(TorchDispatchMode):  # type: ignore[no-untyped-call]
     Kinds are added up at the end: what a storage was for is known only some time after it was made.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: Device) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._device = device
-        self._unit = _CUDAS_BLOCK if device.type == "cuda" else 1
+        self._device: torch.device = device.native
+        self._is_cudas = self._device.type == "cuda"
+        self._has_segments = self._is_cudas and not device.is_simulated
         self._alive: dict[int, tuple[_Block, weakref.ref[Any]]] = {}
         """By the address of torch's object for the storage."""
         self._events: list[tuple[_Block, int]] = []
@@ -121,10 +124,24 @@ class Blocks(TorchDispatchMode):  # type: ignore[no-untyped-call]
         key = storage._cdata
         if key in self._alive:
             return self._alive[key][0]
-        block = _Block(-(-storage.nbytes() // self._unit) * self._unit)
+        block = _Block(self._taken(storage.nbytes()))
         self._alive[key] = block, weakref.ref(storage, lambda _: self._end(key, block))
         self._events.append((block, 1))
         return block
+
+    def _taken(self, nbytes: int) -> int:
+        """What torch's allocator takes for a storage, as its statistics count it.
+
+        CUDA's rounds up to 512 bytes. From 10 MiB on it takes a segment of whole 2 MiB, and splits
+        that only where more than 1 MiB remains (c10/cuda/CUDACachingAllocator.cpp, 2.9 to 2.14; not
+        with ``expandable_segments``). Simulated GPUs have no segments.
+        """
+        if not self._is_cudas:
+            return nbytes
+        block = _up_to(nbytes, _BLOCK)
+        segment = _up_to(block, _SEGMENT)
+        is_whole = self._has_segments and block >= _LARGE and segment - block <= _LEAST_REST
+        return segment if is_whole else block
 
     def _end(self, key: int, block: _Block) -> None:
         del self._alive[key]
@@ -135,3 +152,7 @@ class Blocks(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if any(check() is x for check in self._checks_of_infinity):
             return 0.0
         return True if x.dtype is torch.bool else 1.0 if x.is_floating_point() else 1
+
+
+def _up_to(number: int, unit: int) -> int:
+    return -(-number // unit) * unit

@@ -48,7 +48,7 @@ class TorchEstimator(Estimator):
         tensors = [each for each in fakes if isinstance(each, torch.Tensor)]
         given = [*parameters, *_buffers(models), *tensors]
         device = self.counted_device(parameters or given)
-        blocks = Blocks(device.native)
+        blocks = Blocks(device)
         blocks.begin(parameters, given)
         hooks = [
             x.register_post_accumulate_grad_hook(blocks.note_gradient)
