@@ -26,6 +26,7 @@ TYPES = {
 GIVEN = {
     "unidev.Group", "unidev.bench.report.DeviceReport", "unidev.bench.report.Trial",
     "unidev.calls.driver_memory.DriverMemory", "unidev.data.prefetching.Prefetched",
+    "unidev.data.sharding.Shard",
     "unidev.devices.peak_memory.PeakMemory", "unidev.tracing.trace.Kind",
     "unidev.tracing.trace.LineTotal", "unidev.tracing.trace.Trace",
 }  # fmt: skip
