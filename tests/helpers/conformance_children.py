@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
     from pathlib import Path
 
-LIMIT_S = 120.0
+LIMIT_S = 600.0
 AT_ONCE = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 

@@ -34,7 +34,13 @@ if TYPE_CHECKING:
     from unidev.contract.interop import Exported, Interop
     from unidev.contract.launcher import Ended, Event, Frame, Job, Launcher, LauncherSpec, Progress
     from unidev.contract.layers import Array, Functions, Layers, Model, Pair, Tensor
-    from unidev.contract.loading import Loader, Rows
+    from unidev.contract.loading import (
+        EpochBatches,
+        Loader,
+        Rows,
+        with_own_order,
+        without_rows,
+    )
     from unidev.contract.memory import Extent, Memory, PeakCounter
     from unidev.contract.models import Models, Stored, check_state, found_in
     from unidev.contract.optional import Unsupported, part, unsupported
@@ -61,6 +67,7 @@ if TYPE_CHECKING:
         "CopyStream",
         "Device",
         "Ended",
+        "EpochBatches",
         "Estimator",
         "Event",
         "Exported",
@@ -113,6 +120,8 @@ if TYPE_CHECKING:
         "kind_of",
         "part",
         "unsupported",
+        "with_own_order",
+        "without_rows",
     ]  # fmt: skip
 
 _NAMES = {
@@ -130,7 +139,7 @@ _NAMES = {
     "contract.interop": "Exported Interop",
     "contract.launcher": "Ended Event Frame Job Launcher LauncherSpec Progress",
     "contract.layers": "Functions Layers",
-    "contract.loading": "Loader Rows",
+    "contract.loading": "EpochBatches Loader Rows with_own_order without_rows",
     "contract.memory": "Extent Memory PeakCounter",
     "contract.models": "Models Stored check_state found_in",
     "contract.optional": "Unsupported part unsupported",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from unidev.errors import InvalidDataError, UnsupportedOperation
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -53,3 +55,39 @@ class Loader(ABC):
             UnsupportedOperation: its order is its own, such as that of a sampler that draws with
                 weights; says what to do instead.
         """
+
+
+class EpochBatches:
+    """A batch sampler for a framework's own loader: the batches of one epoch, set before it begins.
+
+    Attributes:
+        current: for each batch the numbers of its rows.
+    """
+
+    current: Sequence[Sequence[int]] = ()
+
+    def __iter__(self) -> Iterator[Sequence[int]]:
+        return iter(self.current)
+
+    def __len__(self) -> int:
+        return len(self.current)
+
+
+def without_rows(dataset: object) -> InvalidDataError:
+    """The error for a data set without a length, or whose rows have no numbers."""
+    return InvalidDataError(
+        f"shard needs a data set with a length and rows by number; {type(dataset).__name__} "
+        "has none: give each worker rows of its own by unidev.group().rank, or split batches "
+        "by unidev.group().split_batch."
+    )
+
+
+def with_own_order(
+    what: str, data_set: str = "its data set, loader.dataset"
+) -> UnsupportedOperation:
+    """The error for a loader with ``what``, such as a sampler, that orders the rows itself."""
+    return UnsupportedOperation(
+        f"shard of a DataLoader with a {what}",
+        f"its order is its own: shard {data_set}, or split its batches by "
+        "unidev.group().split_batch",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mxnet as mx
 import numpy as np
@@ -15,20 +15,17 @@ from mxnet.gluon.data import (
     FilterSampler,
     SequentialSampler,
 )
+from sharded import shards
 
 import unidev
-from unidev.data.sharding import Shard, opened
+
+if TYPE_CHECKING:
+    from unidev.data.sharding import Shard
 
 
 class Unsized(Dataset):  # type: ignore[misc]
     def __getitem__(self, number: int) -> int:
         return number
-
-
-def shards(data: Any, size: int, **options: Any) -> list[Shard]:
-    given = {"batch_size": None, "shuffle": None, "seed": 3, "last": "pad", **options}
-    rows, sharding = opened(data, size, **given)
-    return [Shard(rows, sharding, rank, size) for rank in range(size)]
 
 
 def numbers(shard: Shard) -> list[list[int]]:

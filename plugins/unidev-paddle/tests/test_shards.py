@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import paddle
 import pytest
@@ -14,9 +14,12 @@ from paddle.io import (
     RandomSampler,
     WeightedRandomSampler,
 )
+from sharded import shards
 
 import unidev
-from unidev.data.sharding import Shard, opened
+
+if TYPE_CHECKING:
+    from unidev.data.sharding import Shard
 
 
 class Squares(Dataset):  # type: ignore[misc]
@@ -36,12 +39,6 @@ class Squares(Dataset):  # type: ignore[misc]
 class Endless(IterableDataset):  # type: ignore[misc]
     def __iter__(self) -> Any:
         return iter(range(5))
-
-
-def shards(data: Any, size: int, **options: Any) -> list[Shard]:
-    given = {"batch_size": None, "shuffle": None, "seed": 3, "last": "pad", **options}
-    rows, sharding = opened(data, size, **given)
-    return [Shard(rows, sharding, rank, size) for rank in range(size)]
 
 
 def numbers(shard: Shard) -> list[list[int]]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import tensorflow as tf
+from sharded import shards
 
 import unidev
-from unidev.data.sharding import Shard, opened
 
-
-def shards(data: Any, size: int, **options: Any) -> list[Shard]:
-    given = {"batch_size": None, "shuffle": None, "seed": 3, "last": "pad", **options}
-    rows, sharding = opened(data, size, **given)
-    return [Shard(rows, sharding, rank, size) for rank in range(size)]
+if TYPE_CHECKING:
+    from unidev.data.sharding import Shard
 
 
 def numbers(shard: Shard) -> list[list[int]]:

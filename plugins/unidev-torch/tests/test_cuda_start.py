@@ -58,6 +58,15 @@ def test_a_program_that_knows_nothing_of_unidev_has_them(
     assert ("1 passed" if command[0] == "pytest" else "NVIDIA L4 (simulated)\n") in done.stdout
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _built(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The simulator is built once before, since that shows its progress on stderr."""
+    given = {**os.environ, **CUDA}
+    command = [sys.executable, "-c", "import unidev, torch"]
+    folder = tmp_path_factory.mktemp("built")
+    subprocess.run(command, env=given, cwd=folder, check=True, capture_output=True, timeout=600)
+
+
 def test_unidev_first_and_its_gpus_are_torchs(python: Python) -> None:
     done = python(
         "import unidev, torch\n"

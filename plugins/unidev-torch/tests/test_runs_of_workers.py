@@ -133,7 +133,7 @@ import unidev
 group = unidev.group()
 group.barrier()
 if group.rank == 1:
-    while not Path("heard").exists():
+    while not Path("heard").exists():  # until the other has given up: torchrun would end both
         time.sleep(0.1)
 else:
     try:

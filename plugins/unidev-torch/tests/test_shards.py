@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from sharded import shards
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -19,7 +20,9 @@ from torch.utils.data import (
 )
 
 import unidev
-from unidev.data.sharding import Shard, opened
+
+if TYPE_CHECKING:
+    from unidev.data.sharding import Shard
 
 
 class Squares(Dataset[tuple[int, float]]):
@@ -39,12 +42,6 @@ class Squares(Dataset[tuple[int, float]]):
 class Endless(IterableDataset[int]):
     def __iter__(self) -> Any:
         return iter(range(5))
-
-
-def shards(data: Any, size: int, **options: Any) -> list[Shard]:
-    given = {"batch_size": None, "shuffle": None, "seed": 3, "last": "pad", **options}
-    rows, sharding = opened(data, size, **given)
-    return [Shard(rows, sharding, rank, size) for rank in range(size)]
 
 
 def numbers(shard: Shard) -> list[list[int]]:

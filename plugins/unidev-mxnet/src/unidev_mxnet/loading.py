@@ -12,8 +12,8 @@ from mxnet.gluon.data import (  # type: ignore[import-untyped]
     SequentialSampler,
 )
 
-from unidev.contract import Loader, Rows
-from unidev.errors import InvalidDataError, UnsupportedOperation
+from unidev.contract import EpochBatches, Loader, Rows, with_own_order
+from unidev.errors import InvalidDataError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,6 +35,7 @@ class _GluonRows(Rows):
         self._dataset, self._given = dataset, given
         try:
             self._count = len(dataset)
+        # Gluon's own class of data sets raises the second, a class without a length the first.
         except (TypeError, NotImplementedError) as error:
             raise InvalidDataError(
                 f"shard needs a data set with a length, and {type(dataset).__name__} has none."
@@ -44,7 +45,7 @@ class _GluonRows(Rows):
             self.batch_size = batches._batch_size
             self.drops_last = batches._last_batch == "discard"
             self.is_shuffled = type(batches._sampler) is RandomSampler
-        self._batches = _Batches()
+        self._batches = EpochBatches()
         self._loader: Any = None
 
     def __len__(self) -> int:
@@ -78,18 +79,6 @@ class _GluonRows(Rows):
         )
 
 
-class _Batches:
-    """A batch sampler that gives the batches of one epoch."""
-
-    current: Sequence[Sequence[int]] = ()
-
-    def __iter__(self) -> Iterator[Sequence[int]]:
-        return iter(self.current)
-
-    def __len__(self) -> int:
-        return len(self.current)
-
-
 def _check_order(loader: Any) -> None:
     batches = loader._batch_sampler
     if type(batches) is not BatchSampler:
@@ -102,8 +91,4 @@ def _check_order(loader: Any) -> None:
         own = type(batches._sampler).__name__
     else:
         return
-    raise UnsupportedOperation(
-        f"shard of a DataLoader with a {own}",
-        "its order is its own: shard its data set, or split its batches by "
-        "unidev.group().split_batch",
-    )
+    raise with_own_order(own, "its data set")

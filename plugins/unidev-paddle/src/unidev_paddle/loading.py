@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract import Loader, Rows
-from unidev.errors import InvalidDataError, UnsupportedOperation
+from unidev.contract import EpochBatches, Loader, Rows, with_own_order, without_rows
 from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class _PaddleRows(Rows):
             self.batch_size = batches.batch_size
             self.drops_last = bool(batches.drop_last)
             self.is_shuffled = type(batches.sampler) is io.RandomSampler
-        self._batches = _Batches()
+        self._batches = EpochBatches()
         self._loader: Any = None
 
     def __len__(self) -> int:
@@ -70,25 +69,9 @@ class _PaddleRows(Rows):
         )
 
 
-class _Batches:
-    """A batch sampler that gives the batches of one epoch."""
-
-    current: Sequence[Sequence[int]] = ()
-
-    def __iter__(self) -> Iterator[Sequence[int]]:
-        return iter(self.current)
-
-    def __len__(self) -> int:
-        return len(self.current)
-
-
 def _check_length(dataset: object) -> None:
     if isinstance(dataset, io.IterableDataset) or not hasattr(dataset, "__len__"):
-        raise InvalidDataError(
-            f"shard needs a data set with a length and rows by number; {type(dataset).__name__} "
-            "has none: give each worker rows of its own by unidev.group().rank, or split batches "
-            "by unidev.group().split_batch."
-        )
+        raise without_rows(dataset)
 
 
 def _check_order(loader: Any) -> None:
@@ -105,8 +88,4 @@ def _check_order(loader: Any) -> None:
         own = "RandomSampler with replacement"
     else:
         return
-    raise UnsupportedOperation(
-        f"shard of a DataLoader with a {own}",
-        "its order is its own: shard its data set, loader.dataset, or split its batches by "
-        "unidev.group().split_batch",
-    )
+    raise with_own_order(own)

@@ -13,8 +13,7 @@ from torch.utils.data import (
     SequentialSampler,
 )
 
-from unidev.contract import Loader, Rows
-from unidev.errors import InvalidDataError, UnsupportedOperation
+from unidev.contract import EpochBatches, Loader, Rows, with_own_order, without_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +40,7 @@ class _TorchRows(Rows):
         self.batch_size = loader.batch_size
         self.drops_last = loader.batch_size is not None and loader.drop_last
         self.is_shuffled = isinstance(loader.sampler, RandomSampler)
-        self._batches = _Batches()
+        self._batches = EpochBatches()
         self._loader: DataLoader[Any] | None = None
 
     def __len__(self) -> int:
@@ -55,19 +54,7 @@ class _TorchRows(Rows):
         return iter(self._loader)
 
 
-class _Batches:
-    """A batch sampler that gives the batches of one epoch."""
-
-    current: Sequence[Sequence[int]] = ()
-
-    def __iter__(self) -> Iterator[Sequence[int]]:
-        return iter(self.current)
-
-    def __len__(self) -> int:
-        return len(self.current)
-
-
-def _like(loader: DataLoader[Any], batches: _Batches) -> DataLoader[Any]:
+def _like(loader: DataLoader[Any], batches: EpochBatches) -> DataLoader[Any]:
     collates = loader.batch_size is not None
     return DataLoader(
         loader.dataset,
@@ -86,11 +73,7 @@ def _like(loader: DataLoader[Any], batches: _Batches) -> DataLoader[Any]:
 
 def _check_length(dataset: object) -> None:
     if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__len__"):
-        raise InvalidDataError(
-            f"shard needs a data set with a length and rows by number; {type(dataset).__name__} "
-            "has none: give each worker rows of its own by unidev.group().rank, or split batches "
-            "by unidev.group().split_batch."
-        )
+        raise without_rows(dataset)
 
 
 def _check_order(loader: DataLoader[Any]) -> None:
@@ -107,8 +90,4 @@ def _check_order(loader: DataLoader[Any]) -> None:
         return
     else:
         own = type(sampler).__name__
-    raise UnsupportedOperation(
-        f"shard of a DataLoader with a {own}",
-        "its order is its own: shard its data set, loader.dataset, or split its batches by "
-        "unidev.group().split_batch",
-    )
+    raise with_own_order(own)

@@ -16,6 +16,7 @@ from safetensors.numpy import save_file
 import unidev
 from unidev import nn
 from unidev.conformance.kit.processes import loops
+from unidev.conformance.kit.processes.loops import heard_by
 from unidev.distributed.exchange import checkpoints as writing
 from unidev.models.checkpoints import verbs
 
@@ -162,10 +163,10 @@ def structures_that_differ() -> list[str]:
         return unidev.ones(count, device=group.device)
 
     heard = [
-        _heard(lambda: group.all_reduce(ones(31 if first else 30))),
-        _heard(lambda: group.all_reduce({str(first): ones()})),
-        _heard(lambda: group.all_reduce(ones(), "sum" if first else "max")),
-        _heard(lambda: (group.all_reduce if first else group.all_gather)(ones())),
+        heard_by(lambda: group.all_reduce(ones(31 if first else 30))),
+        heard_by(lambda: group.all_reduce({str(first): ones()})),
+        heard_by(lambda: group.all_reduce(ones(), "sum" if first else "max")),
+        heard_by(lambda: (group.all_reduce if first else group.all_gather)(ones())),
     ]
     known = ones(32)  # from here on, structures that all have exchanged before
     group.all_reduce([known, ones()])
@@ -173,20 +174,12 @@ def structures_that_differ() -> list[str]:
     group.all_reduce(known, "mean", weights=[1.0] * group.size)
     weights = [4.0 if first else 1.0] * group.size
     heard += [
-        _heard(lambda: group.all_reduce([known, ones()] if first else [ones(), known])),
-        _heard(lambda: group.all_reduce(known, "mean", weights=weights)),
-        _heard(lambda: group.all_reduce(known, "sum" if first else "mean")),
+        heard_by(lambda: group.all_reduce([known, ones()] if first else [ones(), known])),
+        heard_by(lambda: group.all_reduce(known, "mean", weights=weights)),
+        heard_by(lambda: group.all_reduce(known, "sum" if first else "mean")),
     ]
     group.barrier()
     return heard
-
-
-def _heard(call: Callable[[], Any]) -> str:
-    try:
-        call()
-    except unidev.InvalidDataError as error:
-        return str(error)
-    return "no error"
 
 
 def failing(how: str, rank: int) -> None:

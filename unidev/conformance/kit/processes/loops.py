@@ -67,12 +67,13 @@ def refused_shards() -> list[str]:
         lambda: group.shard(data, batch_size=BATCH, last="pad" if first else "drop"),
         lambda: group.gather_rows(unidev.ones((2, 3), device=group.device), padded=3),
     ]
-    heard = [_heard(call) for call in calls]
+    heard = [heard_by(call) for call in calls]
     group.barrier()
     return heard
 
 
-def _heard(call: Callable[[], Any]) -> str:
+def heard_by(call: Callable[[], Any]) -> str:
+    """The words of the ``InvalidDataError`` that ``call`` raises."""
     try:
         call()
     except unidev.InvalidDataError as error:

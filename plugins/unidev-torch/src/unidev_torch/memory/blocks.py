@@ -133,8 +133,8 @@ class Blocks(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """What torch's allocator takes for a storage, as its statistics count it.
 
         CUDA's rounds up to 512 bytes. From 10 MiB on it takes a segment of whole 2 MiB, and splits
-        that only where more than 1 MiB remains (c10/cuda/CUDACachingAllocator.cpp, 2.9 to 2.14; not
-        with ``expandable_segments``). Simulated GPUs have no segments.
+        that only where more than 1 MiB remains (c10/cuda/CUDACachingAllocator.cpp, seen in 2.14.1;
+        not with ``expandable_segments``). Simulated GPUs have no segments.
         """
         if not self._is_cudas:
             return nbytes
