@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from unidev.contract.launcher import Launcher
 from unidev.distributed.launchers.gpus import gpu_count
+from unidev.distributed.launchers.ports import LOOPBACK, free_ports
 from unidev.distributed.launchers.printing import say
 from unidev.distributed.launchers.run_folders import RUN, own_folder
 from unidev.distributed.workers.worker_host import WorkerHost
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from unidev.contract.group_engine import HelperProcess
     from unidev.contract.launcher import Event, Frame, Job
-
-LOOPBACK = "127.0.0.1"
 
 
 class Processes(Launcher):
@@ -55,7 +53,7 @@ class Processes(Launcher):
         return self._gpus
 
     def free_ports(self, counts: Sequence[int]) -> Sequence[Sequence[int]]:
-        """Ports of the loopback interface that were free a moment ago."""
+        """Ports of the loopback interface."""
         return free_ports(counts)
 
     def shared_folder(self) -> str | None:
@@ -88,15 +86,3 @@ class Processes(Launcher):
         """Kill the sessions of all workers and helpers."""
         self._place.end()
         self._scope.close()
-
-
-def free_ports(counts: Sequence[int]) -> list[list[int]]:
-    """As many different ports of the loopback interface as ``counts`` asks for; none stays open."""
-    with ExitStack() as open_ones:
-        return [[_port(open_ones) for _ in range(count)] for count in counts]
-
-
-def _port(open_ones: ExitStack) -> int:
-    bound = open_ones.enter_context(socket.socket())
-    bound.bind((LOOPBACK, 0))
-    return int(bound.getsockname()[1])

@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from unidev.distributed.launchers.processes import free_ports
+from unidev.distributed.launchers.ports import free_ports
 from unidev.distributed.workers.worker_host import WorkerHost
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class RayPlace:
         return str(ray.util.get_node_ip_address())
 
     def free_ports(self, count: int) -> list[int]:
-        """Ports that were free a moment ago."""
+        """Ports of this host."""
         return free_ports([count])[0]
 
     def start_helpers(self, helpers: Sequence[HelperProcess]) -> None:
