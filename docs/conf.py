@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # Sphinx runs on 3.10, too
-    import tomli as tomllib
 
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]
 
-PROJECT = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-
-repository_url = PROJECT["urls"]["Repository"]  # for links to sources
-repository_branch = "main"
+from unidev.support.version import __version__ as release  # noqa: E402  - the path comes first
 
 project = "unidev"
 author = "the unidev authors"
 project_copyright = author
-html_title = "unidev"
+html_title = f"unidev {release}"
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
-    "sphinx.ext.linkcode",
     "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
     "unidev_generated",
     "unidev_repository",
     "unidev_types",
+    "unidev_viewcode",
 ]
 
 exclude_patterns = ["_build"]
@@ -49,6 +43,14 @@ nitpick_ignore = [  # Python's own and NumPy's: their pages are not looked up in
 ]  # fmt: skip
 myst_heading_anchors = 4  # so that `page.md#a-heading` works as it does on the repository's pages
 myst_enable_extensions = ["colon_fence", "deflist"]
+
+# -- notebooks, which run while the site is built --------------------------------------------------
+
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
+os.environ |= {"UNIDEV_BACKEND": "numpy", "UNIDEV_SIMULATE": "2"}  # for their kernels
 
 # -- the reference, from the docstrings ------------------------------------------------------------
 
@@ -76,4 +78,4 @@ html_show_sphinx = False
 html_show_copyright = False
 pygments_style = "tango"
 pygments_dark_style = "monokai"  # the default underlines imported names, as if they were links
-highlight_language = "none"  # only a block with a language is coloured
+highlight_language = "text"  # only a block with a language is coloured; the source is Python

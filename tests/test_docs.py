@@ -72,6 +72,15 @@ def test_the_page_of_examples_lists_each() -> None:
     assert sorted(listed) == sorted(programs | folders)
 
 
+def test_the_site_has_a_page_for_each_example() -> None:
+    """It shows the program itself, so that no link from it leads elsewhere."""
+    for path in (ROOT / "examples").glob("*.py"):
+        page = (ROOT / f"docs/examples/{path.stem}.md").read_text(encoding="utf-8")
+        assert f"{{literalinclude}} ../../examples/{path.name}\n" in page
+        printed = path.with_suffix(".expected")
+        assert (f"../../examples/{printed.name}\n" in page) == printed.is_file()
+
+
 def test_the_site_explains_every_environment_variable():
     here = Path(facts.__file__)
     source = "".join(path.read_text() for path in (ROOT / "unidev").rglob("*.py") if path != here)

@@ -49,6 +49,8 @@ def test_the_tests_workflow_runs_every_plugin() -> None:
 
 def test_the_address_is_the_same_wherever_it_stands() -> None:
     (source,) = re.findall(r'^Repository = "(.*)"', text_of("pyproject.toml"), re.MULTILINE)
+    others = re.findall(r'^(?:Changelog|Issues) = "(.*)"', text_of("pyproject.toml"), re.MULTILINE)
+    assert [each.startswith(f"{source}/") for each in others] == [True, True]
     (cited,) = re.findall(r"^repository-code: (.*)", text_of("CITATION.cff"), re.MULTILINE)
     assert cited == source
     assert source in text_of("docs/releasing.md")

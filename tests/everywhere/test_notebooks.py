@@ -1,4 +1,4 @@
-"""The notebooks in examples/, run in a kernel on NumPy and PyTorch."""
+"""The notebooks in docs/notebooks, run in a kernel on NumPy and PyTorch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from notebooks import Cell
 
-NOTEBOOKS = sorted((EXAMPLES / "notebooks").glob("*.md"))
+NOTEBOOKS = sorted((EXAMPLES.parent / "docs/notebooks").glob("*.md"))
 BACKENDS = [name for name in ("numpy", "torch") if name in HERE]
 
 
@@ -27,9 +27,8 @@ def _notebooks() -> None:
 
 
 def run(name: str, folder: Path, backend: str, count: int) -> list[Cell]:
-    cells = run_notebook(
-        EXAMPLES / "notebooks" / f"{name}.md", folder, backend=backend, count=count
-    )
+    notebook = EXAMPLES.parent / f"docs/notebooks/{name}.md"
+    cells = run_notebook(notebook, folder, backend=backend, count=count)
     assert [each.shown("stderr") for each in cells] == [""] * len(cells)
     return cells
 

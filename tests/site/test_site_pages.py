@@ -1,0 +1,61 @@
+"""The pages of the documentation site, once ``nox -s docs`` has built it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from site_pages import Page, broken_links, built_site, page_at
+
+import unidev
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(name="site", scope="module")
+def _site() -> Path:
+    return built_site()
+
+
+def test_every_link_and_anchor_leads_somewhere(site: Path) -> None:
+    assert broken_links(site) == []
+
+
+def test_no_page_links_to_a_copy_of_the_repository_elsewhere(site: Path) -> None:
+    elsewhere = [
+        f"{path.relative_to(site)}: {link}"
+        for path in site.rglob("*.html")
+        for link in page_at(path).links
+        if "/unidev-core/" in link
+    ]
+    assert elsewhere == []
+
+
+def test_no_table_shows_a_literal_backtick(site: Path) -> None:
+    shown = [
+        f"{path.relative_to(site)}: {text}"
+        for path in site.rglob("*.html")
+        for text in page_at(path).in_tables
+        if "`" in text
+    ]
+    assert shown == []
+
+
+def test_the_site_shows_its_version(site: Path) -> None:
+    assert f"unidev {unidev.__version__}" in (site / "index.html").read_text(encoding="utf-8")
+
+
+def test_broken_links_are_found(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(
+        '<a href="#here" id="here"><a href="other.html#there"><a href="https://x.invalid/y">'
+        '<a href="#nowhere"><a href="other.html#lost"><a href="missing.html"><img src="no.png">'
+    )
+    (tmp_path / "other.html").write_text('<p id="there">')
+    lost = ["#nowhere", "other.html#lost", "missing.html", "no.png"]
+    assert broken_links(tmp_path) == [f"index.html: {link}" for link in lost]
+
+
+def test_backticks_in_tables_are_found_but_not_in_code() -> None:
+    page = Page("<p>`a`</p><table><tr><td>b<br> `c` <code>`d`</code></td></tr></table><p>`e`")
+    assert [text.strip() for text in page.in_tables if "`" in text] == ["`c`"]
