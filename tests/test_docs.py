@@ -38,6 +38,12 @@ def test_the_guides_have_programs():
     assert len(ON_NUMPY) > 20
 
 
+def test_each_program_with_several_modules_is_run_where_they_are():
+    """By tests/libraries/test_page_programs.py and plugins/together/test_page_programs.py."""
+    found = {tuple(sorted(program.modules)) for program in PROGRAMS if program.modules}
+    assert found == {("torch", "transformers"), ("tensorflow", "torch")}
+
+
 def test_each_block_has_a_language():
     assert [f"{each.page}:{each.line}" for each in BLOCKS if not each.language] == []
 

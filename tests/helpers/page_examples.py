@@ -4,8 +4,10 @@ A block of Python is a program, run on NumPy with and without simulated GPUs. A 
 says otherwise:
 
     <!-- on: torch -->              on these backends instead, where they are installed
+    <!-- with: torch tensorflow --> once, with two simulated GPUs, where all of these are installed
+    <!-- as cuda -->                on PyTorch, with two simulated GPUs that answer to `cuda`
     <!-- continued -->              after the blocks above it on the page, as one program
-    <!-- run by pytest -->          by tests/pytest_plugin/test_testing_guide.py
+    <!-- run by pytest -->          as tests, by tests/pytest_plugin/test_testing_guide.py
     <!-- not run: two machines -->  not at all, and why
 """
 
@@ -19,7 +21,9 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
-_NOTE = re.compile(r"<!-- (on: [a-z ]+|continued|run by pytest|not run: .+) -->\n?")
+_NOTE = re.compile(
+    r"<!-- ((?:on|with): [a-z ]+|as cuda|continued|run by pytest|not run: .+) -->\n?"
+)
 
 
 class Block(NamedTuple):
@@ -36,7 +40,17 @@ class Block(NamedTuple):
         return self.language == "python" and not self.note.startswith(("run by", "not run"))
 
     @property
+    def modules(self) -> list[str]:
+        return self.note[6:].split() if self.note.startswith("with: ") else []
+
+    @property
+    def is_for_cuda(self) -> bool:
+        return self.note == "as cuda"
+
+    @property
     def backends(self) -> list[str]:
+        if self.modules or self.is_for_cuda:
+            return []
         return self.note[4:].split() if self.note.startswith("on: ") else ["numpy"]
 
 

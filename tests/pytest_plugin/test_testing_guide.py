@@ -1,4 +1,4 @@
-"""docs/testing.md: its tests pass, and its workflow is the one in docs/ci."""
+"""The tests on pages of docs pass, and the workflow of docs/testing.md is the one in docs/ci."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from needed import need
+from page_examples import BLOCKS
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/testing.md").read_text(encoding="utf-8")
@@ -18,11 +19,11 @@ WORKFLOW = (ROOT / "docs/ci/test-devices.yml").read_text(encoding="utf-8")
 COMMAND = "python -m pytest --unidev-backend"
 
 
-def test_the_tests_in_the_guide_pass_by_the_command_of_the_workflow(tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
-    assert len(blocks) == 2
+def test_the_tests_on_the_pages_pass_by_the_command_of_the_workflow(tmp_path: Path) -> None:
+    blocks = [block for block in BLOCKS if block.note == "run by pytest"]
+    assert len(blocks) == 3
     for number, block in enumerate(blocks):
-        (tmp_path / f"test_{number}.py").write_text(block, encoding="utf-8")
+        (tmp_path / f"test_{number}.py").write_text(block.code, encoding="utf-8")
     (command,) = [line.partition("run: ")[2] for line in WORKFLOW.splitlines() if COMMAND in line]
     words = shlex.split(command.replace("$BACKEND", "numpy"))[1:]
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -30,7 +31,7 @@ def test_the_tests_in_the_guide_pass_by_the_command_of_the_workflow(tmp_path: Pa
         [sys.executable, *words, "-p", "unidev_pytest", "-p", "no:cacheprovider"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
     )  # fmt: skip
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
     assert "skipped" not in done.stdout
 
 
