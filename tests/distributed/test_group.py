@@ -9,7 +9,7 @@ import pytest
 import run_samples
 
 import unidev
-from unidev.distributed.exchange import torchrun
+from unidev.distributed.exchange import joining
 from unidev.support.arguments import seconds_in
 
 if TYPE_CHECKING:
@@ -152,31 +152,14 @@ def test_what_torchrun_has_started_is_not_taken_for_a_group_of_one(run_python: R
 def test_a_limit_that_is_no_number_of_seconds_is_named(
     monkeypatch: pytest.MonkeyPatch, seconds: str
 ) -> None:
-    monkeypatch.setenv(torchrun.TIMEOUT, seconds)
+    monkeypatch.setenv(joining.TIMEOUT, seconds)
     words = f"UNIDEV_TORCHRUN_TIMEOUT='?{seconds}'? must be a positive number of seconds"
     with pytest.raises(unidev.InvalidDataError, match=words):
-        seconds_in(torchrun.TIMEOUT, 600.0)
+        seconds_in(joining.TIMEOUT, 600.0)
 
 
 def test_a_limit_is_as_the_variable_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(torchrun.TIMEOUT, "2.5")
-    assert seconds_in(torchrun.TIMEOUT, 600.0) == 2.5
-    monkeypatch.setenv(torchrun.TIMEOUT, "")
-    assert seconds_in(torchrun.TIMEOUT, 600.0) == 600.0
-
-
-@pytest.mark.parametrize("size", ["two", "-1", "1.5"])
-def test_a_variable_of_torchruns_that_is_no_number_is_named(
-    monkeypatch: pytest.MonkeyPatch, size: str
-) -> None:
-    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.setenv(name, "1")
-    monkeypatch.setenv("WORLD_SIZE", size)
-    with pytest.raises(unidev.InvalidDataError, match=f"WORLD_SIZE={size} must be an integer"):
-        torchrun.is_started_by_another()
-
-
-def test_variables_of_torchruns_that_are_empty_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
-        monkeypatch.setenv(name, "")
-    assert not torchrun.is_started_by_another()
+    monkeypatch.setenv(joining.TIMEOUT, "2.5")
+    assert seconds_in(joining.TIMEOUT, 600.0) == 2.5
+    monkeypatch.setenv(joining.TIMEOUT, "")
+    assert seconds_in(joining.TIMEOUT, 600.0) == 600.0

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from unidev.distributed.launchers import ports
-from unidev.distributed.launchers.ports import LOOPBACK, free_ports
+from unidev.distributed.exchange import ports
+from unidev.distributed.exchange.ports import LOOPBACK, free_ports
 
 if TYPE_CHECKING:
     from pathlib import Path

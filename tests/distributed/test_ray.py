@@ -76,6 +76,21 @@ print(str(found) == str(same), before == dict(os.environ))
     assert not [each for each in sessions() if f"-{process.pid}-" in each.name]
 
 
+@pytest.mark.usefixtures("_ray")
+def test_each_worker_sees_its_own_gpus(mark: str) -> None:
+    program = """
+import json, os, run_samples, unidev
+os.environ["UNIDEV_SIMULATE"] = "2"
+print(json.dumps(unidev.run(run_samples.seen_gpus, backend="numpy", launcher="ray")))
+"""
+    out, err = in_a_process(program).communicate(timeout=LIMIT_S)
+    assert out, err
+    found = json.loads(out)
+    assert [own["devices"] for own in found] == [["gpu:0"]] * 2
+    assert [own["variables"]["UNIDEV_SIMULATE_FIRST"] for own in found] == ["0", "1"]
+    assert "This is worker 1 of 2" in found[1]["beyond"]
+
+
 @pytest.fixture(params=["numpy", "torch"])
 def backend(request: pytest.FixtureRequest, _ray: None) -> str:
     name: str = request.param

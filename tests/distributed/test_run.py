@@ -89,10 +89,31 @@ def test_a_line_that_stdout_cannot_encode_does_not_end_a_run(tmp_path: Path, enc
 
 def test_simulated_gpus_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNIDEV_SIMULATE", "2")
-    assert [found[2] for found in unidev.run(run_samples.ranks, backend="numpy")] == [
-        "gpu:0",
-        "gpu:1",
-    ]
+    found = unidev.run(run_samples.seen_gpus, backend="numpy")
+    assert [own["devices"] for own in found] == [["gpu:0"]] * 2  # as each worker sees them
+    assert [own["variables"]["UNIDEV_SIMULATE_FIRST"] for own in found] == ["0", "1"]
+    assert found[1]["beyond"] == (
+        "gpu:1 is not available: the numpy backend has cpu:0, gpu:0. This is worker 1 of 2, and "
+        "has 1 GPU for itself, number 1 of this host's, from gpu:0 on: unidev.group().devices."
+    )
+
+
+def test_each_worker_sees_several_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNIDEV_SIMULATE", "5")
+    found = unidev.run(run_samples.seen_gpus, backend="numpy", gpus_per_worker=2)
+    assert [own["devices"] for own in found] == [["gpu:0", "gpu:1"]] * 2
+    assert "has 2 GPUs for itself, numbers 2,3 of this host's" in found[1]["beyond"]
+
+
+def test_a_worker_without_a_gpu_sees_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UNIDEV_SIMULATE", "2")
+    monkeypatch.setenv("UNIDEV_SIMULATE_MEMORY", "1GiB")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
+    (found,) = unidev.run(run_samples.seen_gpus, workers=1, backend="numpy", gpus_per_worker=0)
+    assert found["devices"] == ["cpu:0"]
+    assert found["variables"]["UNIDEV_SIMULATE"] == "0"
+    assert found["variables"]["CUDA_VISIBLE_DEVICES"] == "4,7"  # not about simulated ones
+    assert "has no GPU for itself: gpus_per_worker=1 gives each worker one" in found["beyond"]
 
 
 def test_too_few_gpus_for_all_means_the_cpu_and_is_reported(

@@ -23,6 +23,21 @@ def ranks() -> tuple[int, int, str]:
     return group.rank, group.size, str(group.device)
 
 
+def seen_gpus() -> dict[str, Any]:
+    """The devices, what is said of one beyond them, and the variables that hide the others."""
+    beyond = str(len(unidev.try_all_gpus()) if unidev.group().device.kind == "gpu" else 0)
+    try:
+        heard = str(unidev.as_device(f"gpu:{beyond}"))
+    except unidev.DeviceNotFoundError as error:
+        heard = str(error)
+    names = [name for name in os.environ if "VISIBLE" in name or name.startswith("UNIDEV_SIM")]
+    return {
+        "devices": [str(each) for each in unidev.try_all_gpus()],
+        "beyond": heard,
+        "variables": {name: os.environ[name] for name in names},
+    }
+
+
 def echo(*given: Any) -> tuple[Any, ...]:
     return given
 

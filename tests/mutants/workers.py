@@ -295,3 +295,13 @@ def accumulated_steps_are_forgotten(backend: Any) -> None:
         if not self._accumulates:
             self._held = None
         return sound(self, *arguments)
+
+
+@multi_mutant("workers.own_gpus")
+def sees_the_gpus_of_others(backend: Any) -> None:
+    """A driver that is initialised before the worker's variables are set: it sees all GPUs."""
+    sound = backend.__init__
+
+    @replace(backend)
+    def __init__(self: Any, spec: Any, simulated_count: int) -> None:
+        sound(self, spec, 3)

@@ -35,9 +35,12 @@ VARIABLES = {
     "UNIDEV_RAY_PLACE_TIMEOUT": (
         "how many seconds workers may wait for a place on a Ray cluster; 60"
     ),
+    "UNIDEV_LAUNCHER": "mpi or slurm: join what mpirun or srun has started; none: stay alone",
     "UNIDEV_TORCHRUN_TIMEOUT": (
-        "how many seconds a collective waits for a worker that torchrun has started; 600"
+        "how many seconds a collective waits for a worker that torchrun, mpirun or srun has "
+        "started; 600"
     ),
+    "UNIDEV_SIMULATE_FIRST": "set in workers: the number of the first simulated GPU of each",
     "UNIDEV_RUN_MARKS": "set in workers: all that they start is found by it, and ends with the run",
 }
 """Variables and meanings, for ``unidev info`` and the docs; each is read once, when needed."""

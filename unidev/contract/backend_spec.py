@@ -30,6 +30,8 @@ class SimulatedGpus:
     """``UNIDEV_SIMULATE_MEMORY``: the memory of each; without it, the host's."""
     like: str | None = None
     """``UNIDEV_SIMULATE_LIKE``: a model of GPU, such as ``H100``."""
+    first: int = 0
+    """``UNIDEV_SIMULATE_FIRST``: the number of the first, if several workers have some each."""
 
 
 class Simulator(ABC):

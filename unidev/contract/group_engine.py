@@ -117,13 +117,6 @@ class GroupEngine(ABC):
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
-    def use(self, device: Device) -> None:  # noqa: B027  most have no such thing
-        """Make ``device`` the framework's own default in this process, where it has such a thing.
-
-        Called in a worker that has the GPU for itself, before the user's module is imported: what
-        results of the framework's operations, or of an optimizer, land on must be that GPU.
-        """
-
     @abstractmethod
     def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
         """Join the others; called once, with the variables of ``Arrangement`` set."""

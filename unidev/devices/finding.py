@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     To a type checker, the object of a framework that has no types is ``Any``, which is accepted.
     """
 
+note = ""
+"""Why there are no other GPUs, for messages: a worker sees its own only."""
+
 KINDS = ("cpu", "gpu")
 """Understood by every backend, whatever devices it has."""
 
@@ -365,7 +368,9 @@ def _not_available(device: Device, backend: Backend) -> str:
     from unidev.contract.backend import Unsupported
 
     message = f"{device} is not available: the {backend.name} backend has {_listed(backend)}."
-    if device.kind == "gpu":
+    if device.kind == "gpu" and note:
+        message += f" {note}"
+    elif device.kind == "gpu":
         message += f" try_gpu({device.index}) falls back to the CPU"
         if device.index < MOST and not isinstance(backend.spec.simulator, Unsupported):
             message += f"; {VARIABLE}={device.index + 1}, set before Python starts, simulates GPUs"

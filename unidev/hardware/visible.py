@@ -23,6 +23,17 @@ LINKS = {
     "xpu": "https://oneapi-src.github.io/level-zero-spec/level-zero/latest/core/PROG.html#environment-variables",
 }
 
+_RESTRICTING = {
+    "CUDA_VISIBLE_DEVICES": ("CUDA_VISIBLE_DEVICES",),
+    "HIP_VISIBLE_DEVICES": ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"),
+    "ZE_AFFINITY_MASK": ("ZE_AFFINITY_MASK",),
+}
+"""The variable that leaves a process some GPUs, and those that may have left some before."""
+_HIDING = {
+    "CUDA_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1", "ONEAPI_DEVICE_SELECTOR": "*:cpu",
+}  # fmt: skip
+"""Level Zero's own mask hides none when it is empty."""
+
 EMPTY = "empty"
 OUT_OF_RANGE = "out of range"
 UNKNOWN = "unknown"
@@ -75,6 +86,24 @@ def hidden(
                 count = len(chosen)
         found += [] if hiding is None else [hiding]
     return next((each for each in found if each.how != SUBSET), next(iter(reversed(found)), None))
+
+
+def restriction(environment: Mapping[str, str], first: int, count: int) -> dict[str, str]:
+    """Variables for a process that is to see ``count`` GPUs from number ``first`` on.
+
+    Numbers count those that ``environment`` leaves visible. The variables of all vendors are there:
+    each driver reads its own. Metal has none, as a Mac has one GPU.
+    """
+    if not count:
+        return dict(_HIDING)
+    found = {}
+    for variable, sources in _RESTRICTING.items():
+        values = (environment[name].strip() for name in sources if name in environment)
+        entries = [entry.strip() for entry in next(values, "").split(",")]
+        if entries == [""]:
+            entries = [str(number) for number in range(first + count)]
+        found[variable] = ",".join(entries[first : first + count])
+    return found
 
 
 def applied(environment: Mapping[str, str], accelerator: str) -> list[str]:

@@ -17,6 +17,8 @@ VARIABLE = "UNIDEV_SIMULATE"
 NAME = "UNIDEV_SIMULATE_AS"
 MEMORY = "UNIDEV_SIMULATE_MEMORY"
 MODEL = "UNIDEV_SIMULATE_LIKE"
+FIRST = "UNIDEV_SIMULATE_FIRST"
+"""Set for workers: the number of this process's first GPU among those of all workers."""
 DETAILS = (NAME, MEMORY, MODEL)
 """Variables that say more about the simulated GPUs, and nothing without ``VARIABLE``."""
 MOST = 64
@@ -65,6 +67,7 @@ def gpus_in(environment: Mapping[str, str]) -> SimulatedGpus | None:
         name=_word(NAME, details.get(NAME), "a framework's name for GPUs", "cuda"),
         memory_bytes=memory_in(details[MEMORY]) if MEMORY in details else None,
         like=_word(MODEL, details.get(MODEL), "a model of GPU", "H100"),
+        first=int(environment.get(FIRST, "0")),
     )
 
 

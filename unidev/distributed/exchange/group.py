@@ -12,13 +12,12 @@ import numpy as np
 from unidev.calls.boundary import call
 from unidev.data.sharding import Shard, opened
 from unidev.devices.finding import resolve_device
-from unidev.distributed.exchange import checkpoints, membership, torchrun
+from unidev.distributed.exchange import checkpoints, membership
 from unidev.distributed.exchange.exchanging import IN_PLACE, NEW_MEMORY, Exchange
 from unidev.distributed.exchange.gathering import gathered_rows
-from unidev.distributed.exchange.membership import Membership
+from unidev.distributed.exchange.joining import outside_a_run
 from unidev.distributed.exchange.reducing import check_dtypes, check_writable
 from unidev.distributed.exchange.trees import Tree
-from unidev.distributed.messages.board import Mark
 from unidev.distributed.messages.channel import check_process
 from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.models.placing import backend_of_model
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
+    from unidev.distributed.exchange.membership import Membership
 
     T = TypeVar("T")
 
@@ -64,7 +64,7 @@ def group() -> Group:
     """
     global _group  # noqa: PLW0603  one for each process
     if _group is None:
-        _group = Group(membership.current or _outside_a_run())
+        _group = Group(membership.current or outside_a_run())
     _group.check_caller()
     return _group
 
@@ -115,10 +115,8 @@ class Group:
         own, backend = self._own, self._backend()
         if own.gpus == 0:
             return (backend.cpu,)
-        start = own.place * own.gpus
-        return tuple(
-            resolve_device(f"gpu:{index}", backend) for index in range(start, start + own.gpus)
-        )
+        numbers = range(own.first_gpu, own.first_gpu + own.gpus)
+        return tuple(resolve_device(f"gpu:{number}", backend) for number in numbers)
 
     def all_reduce(
         self,
@@ -389,12 +387,3 @@ class Group:
             (number,) = checked_weights([own], 1, "this worker") or []
             return float(number)
         return [float(each) for each in checked_weights(weights, self.size, "each worker") or ()]
-
-
-def _outside_a_run() -> Membership:
-    if torchrun.is_started_by_another():
-        return torchrun.joined()
-    return Membership(
-        rank=0, size=1, place=0, gpus=0, backend="", rendezvous=None, timeout_s=0.0,
-        checkpoints=None, attempt=0, channel=None, mark=Mark.alone(),
-    )  # fmt: skip

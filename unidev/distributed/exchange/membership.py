@@ -19,10 +19,8 @@ class Membership:
 
     rank: int
     size: int
-    place: int
-    """Its number among the workers of its host."""
     gpus: int
-    """How many GPUs it has for itself; they are numbered from ``place * gpus``."""
+    """How many GPUs it has for itself."""
     backend: str
     """Its name; "" is the active one."""
     rendezvous: Rendezvous | None
@@ -32,6 +30,8 @@ class Membership:
     channel: Link | None
     """None if there are no other workers."""
     mark: Mark
+    first_gpu: int = 0
+    """The number of the first of them in this process, which sees others only under torchrun."""
     joins_first: bool = False
     """Whether it joins before anything else, not at its first exchange."""
     thread: threading.Thread = field(default_factory=threading.current_thread)

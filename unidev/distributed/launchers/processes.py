@@ -6,12 +6,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from unidev.contract.launcher import Launcher
+from unidev.distributed.exchange.ports import LOOPBACK, free_ports
 from unidev.distributed.launchers.gpus import gpu_count
-from unidev.distributed.launchers.ports import LOOPBACK, free_ports
-from unidev.distributed.launchers.printing import say
 from unidev.distributed.launchers.run_folders import RUN, own_folder
 from unidev.distributed.workers.worker_host import WorkerHost
 from unidev.errors import DeviceNotFoundError
+from unidev.support.printing import say
 from unidev.support.wording import count_text
 
 if TYPE_CHECKING:

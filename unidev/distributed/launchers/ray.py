@@ -11,13 +11,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.launcher import ENDED, Ended, Event, Launcher
-from unidev.distributed.launchers.printing import say
 from unidev.distributed.launchers.ray_place import RayPlace
 from unidev.distributed.launchers.run_folders import RAY, own_folder
 from unidev.errors import DeviceNotFoundError, InvalidDataError, UnsupportedOperation
 from unidev.registry.simulation import simulated_count
 from unidev.support.arguments import seconds_in
 from unidev.support.extras import check_extra
+from unidev.support.printing import say
 from unidev.support.wording import count_text, shown
 
 if TYPE_CHECKING:

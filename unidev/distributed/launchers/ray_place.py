@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING
 
-from unidev.distributed.launchers.ports import free_ports
+from unidev.distributed.exchange.ports import free_ports
 from unidev.distributed.workers.worker_host import WorkerHost
 
 if TYPE_CHECKING:

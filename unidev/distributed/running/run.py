@@ -14,7 +14,6 @@ from unidev.contract.group_engine import Arrangement, Rendezvous
 from unidev.contract.launcher import Job
 from unidev.distributed.exchange import membership
 from unidev.distributed.launchers.finding import launcher_class
-from unidev.distributed.launchers.printing import say
 from unidev.distributed.messages.pickling import packed_call, preparation
 from unidev.distributed.running.supervisor import Supervisor
 from unidev.distributed.workers.worker_host import FILES
@@ -23,6 +22,7 @@ from unidev.registry.discovery import backend_spec
 from unidev.registry.loading import group_setting
 from unidev.registry.selection import backend_choice
 from unidev.support.arguments import checked_path, non_negative_integer, real_number
+from unidev.support.printing import say
 from unidev.support.wording import shown
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.launcher import ENDED, MESSAGE, OUTPUT, PROGRESS, Event, Frame, Progress
-from unidev.distributed.launchers.printing import say, show
 from unidev.distributed.messages.board import JOINING, OPERATIONS
 from unidev.distributed.messages.comparing import Comparisons
 from unidev.distributed.messages.frames import (
@@ -24,6 +23,7 @@ from unidev.distributed.messages.frames import (
 from unidev.distributed.running import failures
 from unidev.distributed.running.failures import CAUSE, SUSPECT, Failure
 from unidev.support.child_processes import TAIL_LINES
+from unidev.support.printing import say, show
 from unidev.support.wording import one_line, seconds_text
 
 if TYPE_CHECKING:

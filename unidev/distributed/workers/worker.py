@@ -12,13 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.optional import Unsupported
 from unidev.distributed.exchange import membership
 from unidev.distributed.exchange.membership import Membership
 from unidev.distributed.messages.board import Board
 from unidev.distributed.messages.channel import Channel
 from unidev.distributed.messages.frames import FAILED, RESULT
 from unidev.distributed.workers.guarding import end_with_parent
+from unidev.distributed.workers.own_gpus import see_own_gpus
 from unidev.registry.loading import load_backend
 from unidev.support.wording import shown
 
@@ -43,11 +43,11 @@ def main() -> None:
     channel.rank = order["membership"]["rank"]
     own = Membership(
         **order["membership"],
-        place=place,
         channel=channel,
         mark=Board(board, count).mark(place),
     )
     membership.current = own
+    see_own_gpus(own, place)
     try:
         main = _prepare(order["preparation"])
         if own.joins_first:
@@ -102,12 +102,8 @@ def _import_main(own: Membership, main: dict[str, Any]) -> None:
 
 
 def _load(own: Membership) -> None:
-    backend = load_backend(own.backend)
+    load_backend(own.backend)
     gc.freeze()  # all that is there stays: no collection, not even that at the end, looks at it
-    if own.gpus and not isinstance(backend.group_engine, Unsupported):
-        from unidev.distributed.exchange.group import group
-
-        backend.group_engine.use(group().device)
 
 
 def _result(own: Membership, call: bytes) -> bytes:

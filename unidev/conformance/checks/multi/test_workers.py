@@ -27,7 +27,7 @@ _TRAINS = (*_NEEDS, "models", "layers", "autograd")
 _INFERS = (*_NEEDS, "models", "layers")
 _EXCHANGES = (
     "reductions", "extremes", "sums_by_bits", "weighted", "moved", "in_place",
-    "structures_that_differ", "shards", "refused_shards",
+    "structures_that_differ", "shards", "refused_shards", "own_gpus",
 )  # fmt: skip
 _SIZE = 3
 _LATE_S = 60
@@ -157,6 +157,16 @@ def test_shards(bench: Workbench) -> None:
             assert set(sizes) == {loops.BATCH}, f"{name}: batches of {sizes}"
         first, second = found[0][name][0]
         assert (first != second) == ("shuffle=True" in name), f"{name}: {first}, then {second}"
+
+
+@check(required=True, needs=_NEEDS)
+def test_own_gpus(bench: Workbench) -> None:
+    """Each worker sees its own GPUs only, from gpu:0 on, or the CPU; an error names the worker."""
+    for rank, own in enumerate(_found(bench, "own_gpus")):
+        said = f"worker {rank} has {own['own']}, and sees {own['seen']}"
+        assert own["seen"] == own["own"], said
+        assert own["first"] == own["own"][0] in ("cpu:0", "gpu:0"), f"{said}, first {own['first']}"
+        assert f"worker {rank} of {_SIZE}" in own["beyond"], f"{said}: {own['beyond']}"
 
 
 @check(required=True, needs=_NEEDS)

@@ -48,6 +48,24 @@ def _tried(function: Callable[[], Any]) -> tuple[bool, Any]:
         return True, traceback.format_exc()
 
 
+def own_gpus() -> dict[str, Any]:
+    """The devices that this worker sees, and what it hears of another's."""
+    group = unidev.group()
+    beyond = len(unidev.try_all_gpus()) if group.device.kind == "gpu" else 0
+    try:
+        unidev.gpu(beyond)
+    except unidev.DeviceNotFoundError as error:
+        heard = str(error)
+    else:
+        heard = f"gpu:{beyond} is there"
+    return {
+        "own": [str(each) for each in group.devices],
+        "seen": [str(each) for each in unidev.try_all_gpus()],
+        "first": str(unidev.try_gpu()),
+        "beyond": heard,
+    }
+
+
 def _own(dtype: str) -> list[Any]:
     group = unidev.group()
     prime = PRIMES[group.rank]

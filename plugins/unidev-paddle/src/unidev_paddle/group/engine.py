@@ -46,10 +46,6 @@ class PaddleEngine(GroupEngine):
     # gloo's sums of float16 are wrong: 1 + 2 is inf (Paddle 3.3.1).
     wider = MappingProxyType({**GroupEngine.wider, "int16": "int32"})
 
-    def use(self, device: Device) -> None:
-        """Paddle's default place: optimizers, among others, leave their results there."""
-        paddle.base.framework._set_expected_place(device.native)
-
     def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
         """``init_parallel_env``.
 

@@ -99,5 +99,5 @@ def _start_sim(gpus: SimulatedGpus) -> None:
     torch._register_device_module(DEVICE_TYPE, device_module)  # type: ignore[no-untyped-call]
     backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
     batch_norm.register("PrivateUse1")
-    distributed.add_simccl()
+    distributed.add_simccl(gpus.first)
     settle_at_exit(torch.ops.unidev_sim)

@@ -45,8 +45,11 @@ def finish() -> None:
     groups.patch()
 
 
-def add_simccl() -> None:
-    """Give ``torch.distributed`` the backend ``simccl``, the default one of ``sim``."""
+def add_simccl(first: int) -> None:
+    """Give ``torch.distributed`` the backend ``simccl``, the default one of ``sim``.
+
+    ``first`` is the number of ``sim:0`` on its host.
+    """
     import torch.distributed
 
     if not torch.distributed.is_available():
@@ -55,6 +58,7 @@ def add_simccl() -> None:
     from unidev_torch.simulator.distributed.backend import made_for
 
     names.choose(names.SIM)
+    names.first = first
     finish()
     torch.distributed.Backend.register_backend(
         names.SIM.backend, made_for, extended_api=True, devices=[names.SIM.device]

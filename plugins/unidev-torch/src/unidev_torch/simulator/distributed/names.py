@@ -32,6 +32,8 @@ CUDA = Names("cuda", "CUDA", "nccl", "NCCL")
 SIM = Names("sim", "PrivateUse1", "simccl", "CUSTOM")
 
 _current = CUDA
+first = 0
+"""The number of ``sim:0`` among the simulated GPUs of all workers on this host."""
 
 
 def current() -> Names:
@@ -57,6 +59,6 @@ def identity_of(device: torch.device) -> str:
     """The same for two processes that use one GPU: its host and UUID, or name, and its number."""
     index = index_of(device)
     if _current is SIM:
-        return f"{socket.gethostname()} sim:{index} {index:x}"
+        return f"{socket.gethostname()} sim:{first + index} {first + index:x}"
     found: Any = torch.cuda.get_device_properties(index)
     return f"{socket.gethostname()} {found.uuid} {found.pci_bus_id:x}"

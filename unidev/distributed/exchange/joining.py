@@ -1,4 +1,4 @@
-"""Processes that another program has started: torchrun, or ``accelerate launch``."""
+"""The group of processes that another program has started, such as torchrun."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import numpy as np
 from unidev.contract.backend import Unsupported
 from unidev.contract.group_engine import Rendezvous
 from unidev.distributed.exchange.membership import Membership
+from unidev.distributed.exchange.places import advice, given_place
 from unidev.distributed.messages.board import Mark
 from unidev.distributed.messages.comparing import difference
-from unidev.errors import InvalidDataError, UnsupportedOperation
+from unidev.errors import UnsupportedOperation
 from unidev.registry.selection import active_backend
 from unidev.support.arguments import seconds_in
+from unidev.support.printing import say
 from unidev.support.progress import progress
 from unidev.support.wording import count_text
 
@@ -26,70 +28,59 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
     from unidev.contract.group_engine import GroupEngine
+    from unidev.distributed.exchange.places import Place
 
-_VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 TIMEOUT = "UNIDEV_TORCHRUN_TIMEOUT"
 _TIMEOUT_S = 600.0
 
 
-def is_started_by_another() -> bool:
-    """Whether this process is one of several, by the variables that torchrun sets.
+def outside_a_run() -> Membership:
+    """The part of a process that ``run`` has not started: joined to others, or alone."""
+    place = given_place()
+    if place is not None:
+        return _joined(place)
+    advised = advice()
+    if advised is not None:
+        say(advised)
+    return Membership(
+        rank=0, size=1, gpus=0, backend="", rendezvous=None, timeout_s=0.0,
+        checkpoints=None, attempt=0, channel=None, mark=Mark.alone(),
+    )  # fmt: skip
+
+
+def _joined(place: Place) -> Membership:
+    """Join what another program has started.
 
     Raises:
-        InvalidDataError: their number is none.
-    """
-    return all(os.environ.get(name) for name in _VARIABLES) and _number("WORLD_SIZE", 0) > 1
-
-
-def joined() -> Membership:
-    """This process's part in what another program has started; joins the others.
-
-    Raises:
-        InvalidDataError: a variable has no value that torchrun would give it.
-        UnsupportedOperation: the framework's engine cannot, by these variables alone.
+        UnsupportedOperation: the framework's engine cannot, by a place alone.
     """
     backend = active_backend()
     engine = backend.group_engine
     if isinstance(engine, Unsupported) or not engine.joins_by_environment:
         raise UnsupportedOperation(
-            f"joining what torchrun has started, with {backend.name}",
-            "its workers need more than torchrun's variables: start them by `unidev launch`",
+            f"joining what {place.program} has started, with {backend.name}",
+            f"its workers need more than {place.program} gives them: start them by "
+            f"`unidev launch`; {place.way_out}",
         )
-    size = _number("WORLD_SIZE", 1)
-    rank = _number("RANK", 0, size - 1)
-    port = _number("MASTER_PORT", 0, 65535)
-    place = _number("LOCAL_RANK", 0, otherwise=0)
-    here = _number("LOCAL_WORLD_SIZE", 1, otherwise=1)
-    gpus = int(backend.device_count("gpu") >= here)
-    device = backend.device("gpu", place) if gpus else backend.cpu
+    gpus = int(backend.device_count("gpu") >= place.local_size)
+    device = backend.device("gpu", place.local_rank) if gpus else backend.cpu
     timeout_s = seconds_in(TIMEOUT, _TIMEOUT_S)
     rendezvous = Rendezvous(
-        (os.environ["MASTER_ADDR"],) * size, (port,) * size, (), None, timeout_s
+        (place.host,) * place.size, (place.port,) * place.size, (), None, timeout_s
     )
+    os.environ.update(place.variables())  # what the engine joins by, and the framework's own code
     with progress(
-        f"waiting for the other {count_text(size - 1, 'worker')} that torchrun has started, by "
-        f"WORLD_SIZE={size} at {rendezvous.hosts[0]}:{port}; without torchrun, unset "
-        f"{', '.join(_VARIABLES)}"
+        f"waiting for the other {count_text(place.size - 1, 'worker')} that {place.program} has "
+        f"started, by {place.host}:{place.port}; {place.way_out}"
     ):
-        engine.join(rank, rendezvous, device)
+        engine.join(place.rank, rendezvous, device)
     atexit.register(engine.leave)
     return Membership(
-        rank=rank, size=size, place=place, gpus=gpus, backend=backend.name, rendezvous=rendezvous,
-        timeout_s=timeout_s, checkpoints=None, attempt=0,
-        channel=EngineLink(backend, engine, device, rank, size), mark=Mark.alone(),
+        rank=place.rank, size=place.size, gpus=gpus, first_gpu=place.local_rank,
+        backend=backend.name, rendezvous=rendezvous, timeout_s=timeout_s, checkpoints=None,
+        attempt=0, channel=EngineLink(backend, engine, device, place.rank, place.size),
+        mark=Mark.alone(),
     )  # fmt: skip
-
-
-def _number(name: str, least: int, most: int | None = None, *, otherwise: int = -1) -> int:
-    text = os.environ.get(name, "")
-    number = int(text) if text.isascii() and text.isdigit() else -1 if text else otherwise
-    if number < least or (most is not None and number > most):
-        span = f"of at least {least}" if most is None else f"from {least} to {most}"
-        raise InvalidDataError(
-            f"{name}={text} must be an integer {span}, as torchrun sets it. To run one process "
-            f"alone, unset {', '.join(_VARIABLES)}."
-        )
-    return number
 
 
 class EngineLink:

