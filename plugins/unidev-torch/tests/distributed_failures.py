@@ -29,7 +29,8 @@ shares = CASE in {"one_device", "one_device_by_variable", "own_device_by_variabl
 short = {"absent", "absent_sender", "killed", "unwaited", "without_the_second"}
 limit = timedelta(seconds=3 if CASE in short else 60)
 size = 3 if CASE == "pair_of_three" else 2  # there is no third process
-dist.init_process_group("nccl", init_method=sys.argv[2], rank=RANK, world_size=size, timeout=limit)
+engine = "gloo" if CASE == "other_shape_on_gloo" else "nccl"
+dist.init_process_group(engine, init_method=sys.argv[2], rank=RANK, world_size=size, timeout=limit)
 if CASE == "barrier_first":  # on the GPU that NCCL guesses, since none is used yet
     dist.barrier()
 torch.cuda.set_device(0 if shares else RANK)
@@ -49,6 +50,12 @@ try:
             dist.all_reduce(x)
         else:
             sys.stdin.read()  # until the test closes it
+    elif CASE.startswith("other_shape"):
+        dist.all_reduce(torch.ones(2, 2 + RANK, device="cuda"))
+    elif CASE == "other_dtype":
+        dist.all_reduce(x.half() if RANK else x)
+    elif CASE == "other_collective":
+        dist.broadcast(x, 0) if RANK else dist.all_reduce(x)
     elif CASE == "pair_of_three":
         dist.send(x, 1) if RANK == 0 else dist.recv(x.zero_(), 0)
         dist.recv(x.zero_(), 1) if RANK == 0 else dist.send(x + 1, 0)

@@ -215,17 +215,17 @@ def batched_transfers():
 @question
 def batched_transfers_to_itself():
     mine_there, other, back = full(0), full(0, 2), full(0)
-    peer = RANK ^ 1
+    after, before = (RANK + 1) % SIZE, (RANK - 1) % SIZE
     pairs = [
         (dist.irecv, mine_there, RANK), (dist.isend, full(RANK + 5), RANK),
-        (dist.isend, mine(), peer), (dist.irecv, back, peer),
+        (dist.isend, mine(), after), (dist.irecv, back, before),
         (dist.isend, full(RANK + 9, 2), RANK), (dist.irecv, other, RANK),
     ]  # fmt: skip
     for work in dist.batch_isend_irecv([dist.P2POp(*each) for each in pairs]):
         work.wait()
     same(mine_there, RANK + 5)
     same(other, RANK + 9)
-    same(back, peer + 1)
+    same(back, before + 1)
 
 
 @question

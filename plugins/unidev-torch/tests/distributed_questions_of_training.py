@@ -16,7 +16,7 @@ from torch import nn
 
 def model():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    return nn.Sequential(nn.Linear(4, 12), nn.ReLU(), nn.Linear(12, 2))
 
 
 def data():

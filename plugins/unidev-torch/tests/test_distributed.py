@@ -24,11 +24,11 @@ PROGRAMS = {
     for program in (COLLECTIVES, TRAINING)
     for name in re.findall(r"^@question\ndef (\w+)", program.read_text(), re.MULTILINE)
 }
-IN_THREE = (
-    "all_reduce", "all_gather_uneven", "reduce_scatter", "all_to_all_splits", "gather", "scatter",
-    "batched_transfers", "subgroup", "split", "ddp", "fsdp2", "pipeline",
-)  # fmt: skip
-IN_DETAIL = ("all_reduce", "all_gather", "reduce_scatter_tensor", "broadcast", "ddp", "fsdp1")
+IN_DETAIL = [
+    name
+    for name, program in PROGRAMS.items()
+    if program == COLLECTIVES or name in {"ddp", "fsdp1", "fsdp2"}
+]
 
 
 def _started(words: Sequence[str], **variables: str) -> subprocess.Popen[str]:
@@ -70,7 +70,7 @@ def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    return _asked(tmp_path_factory.mktemp("three"), 3, only=IN_THREE)
+    return _asked(tmp_path_factory.mktemp("three"), 3)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_in_two_processes(name: str, two: list[dict[str, Any]]) -> None:
     assert [each["found"][name] for each in two] == ["ok", "ok"]
 
 
-@pytest.mark.parametrize("name", IN_THREE)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_in_three_processes(name: str, three: list[dict[str, Any]]) -> None:
     assert [each["found"][name] for each in three] == ["ok", "ok", "ok"]
 
@@ -99,11 +99,11 @@ def test_each_mutant_is_caught(two: list[dict[str, Any]]) -> None:
     assert [name for name, caught in two[0]["caught"].items() if not caught] == []
 
 
-def _ends(folder: Path, case: str) -> tuple[str, str, str]:
+def _ends(folder: Path, case: str, **variables: str) -> tuple[str, str, str]:
     """What each rank printed, and the first one's stderr."""
     store = (folder / "store").as_uri()
     program = str(HERE / "distributed_failures.py")
-    first, second = (_started([program, str(rank), store, case]) for rank in range(2))
+    first, second = (_started([program, str(rank), store, case], **variables) for rank in range(2))
     output, errors = first.communicate(timeout=300)
     assert first.returncode == 0, errors[-4000:]
     return output, second.communicate(timeout=300)[0], errors
@@ -132,6 +132,32 @@ def test_a_rank_that_does_not_come_is_an_error_that_names_the_operation(
     output = _ends(tmp_path, case)[0]
     assert output.startswith("DistBackendError"), output
     assert f"OpType={operation}," in output
+
+
+@pytest.mark.parametrize(
+    ("case", "found", "expected"),
+    [
+        ("other_shape", "Tensor Tensor shapes: [2, 2] vs [2, 3]", "[2, 3] vs [2, 2]"),
+        ("other_shape_on_gloo", "Tensor Tensor shapes: [2, 2] vs [2, 3]", "[2, 3] vs [2, 2]"),
+        ("other_dtype", "Tensor Tensor dtypes: Float vs Half", "Half vs Float"),
+        ("other_collective", "Op type: ALLREDUCE vs BROADCAST", "BROADCAST vs ALLREDUCE"),
+    ],
+)  # fmt: skip
+def test_calls_that_differ_between_ranks_are_named_in_detail(
+    case: str, found: str, expected: str, tmp_path: Path
+) -> None:
+    first, second, _ = _ends(tmp_path, case, TORCH_DISTRIBUTED_DEBUG="DETAIL")
+    for rank, output, words in ((0, first, found), (1, second, expected)):
+        mismatch = f"Detected mismatch between collectives on ranks. Rank {rank} is running "
+        assert mismatch in output, output
+        assert f"but Rank {1 - rank} is running collective: CollectiveFingerPrint(" in output
+        assert words in output
+
+
+def test_in_detail_a_rank_that_does_not_come_is_named(tmp_path: Path) -> None:
+    output = _ends(tmp_path, "absent", TORCH_DISTRIBUTED_DEBUG="DETAIL")[0]
+    assert "Ranks 1 failed to pass monitoredBarrier in 3000 ms" in output
+    assert "OpType=ALLREDUCE, TensorShape=[3], TensorDtypes=Float" in output
 
 
 def test_a_barrier_may_come_before_a_rank_has_chosen_its_gpu(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from torch._C import _distributed_c10d
 from unidev_torch.simulator.cuda.refused import refusing
 from unidev_torch.simulator.distributed import checks, names
 from unidev_torch.simulator.distributed.exchanges import Exchanges
+from unidev_torch.simulator.distributed.fingerprints import Comparison
 from unidev_torch.simulator.distributed.works import Batch
 
 c10d: Any = _distributed_c10d
@@ -83,6 +84,8 @@ class ProcessGroupNCCL(c10d.ProcessGroupGloo):  # type: ignore[misc]
         self.has_failed = False
         self.batch: Batch | None = None
         """The transfers since a batch has begun."""
+        self.comparison: Comparison | None = None
+        """That of each call with the other ranks', for TORCH_DISTRIBUTED_DEBUG=DETAIL."""
         open_backends.add(self)
 
     def rank(self) -> int:
@@ -137,6 +140,10 @@ class ProcessGroupNCCL(c10d.ProcessGroupGloo):  # type: ignore[misc]
         self.meet(torch.device(device), range(self.size()))
         self.exchanges.with_rank(None)
         self.exchanges.is_eager = True
+
+    def compare_calls(self) -> None:
+        """Compare each collective with those of the other ranks, from here on."""
+        self.comparison = Comparison(self._store, self._rank, self._size)
 
     def perform_nocolor_split(self, device: torch.device) -> None:
         """Does nothing: groups are connected by their own store."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C import _distributed_c10d
 
-from unidev_torch.simulator.distributed import checks, names
+from unidev_torch.simulator.distributed import checks, fingerprints, names
 from unidev_torch.simulator.distributed.backend import ProcessGroupNCCL
 from unidev_torch.simulator.distributed.works import Call
 
@@ -32,24 +32,27 @@ def begin(
 
     Raises:
         DistBackendError: the group is gone, two ranks use one GPU, or one has not come.
+        RuntimeError: the ranks' calls differ, and TORCH_DISTRIBUTED_DEBUG is DETAIL.
     """
     tensors = [*outputs, *inputs]
     group = c10d.ProcessGroup.unbox(group)
     backend = group._get_backend(torch.device(names.current().device))
-    if isinstance(backend, c10d._ProcessGroupWrapper):  # TORCH_DISTRIBUTED_DEBUG=DETAIL
+    is_wrapped = isinstance(backend, c10d._ProcessGroupWrapper)
+    if is_wrapped:
         backend = backend.wrapped_pg
     is_nccl = isinstance(backend, ProcessGroupNCCL)
     call = Call(
         name, backend, is_nccl, is_async, timeout, list(outputs), sum(t.numel() for t in inputs)
     )
+    _check_usable(group, backend, is_nccl=is_nccl)
+    comparison = fingerprints.of_gloo(group) if is_wrapped else None
     if is_nccl:
-        backend.check_usable()
+        comparison = backend.comparison
+    if comparison is not None and peer is None:  # other ranks know nothing of a transfer
+        comparison.check(name, outputs, inputs, backend.options._timeout)
+    if is_nccl:
         backend.calls += 1
         call.number = backend.calls
-    elif (
-        group.name() == names.current().kind.lower()
-    ):  # shut down: of its backend gloo's part is left
-        raise checks.aborted(group.rank())
     checks.check_tensors(tensors, is_nccl=is_nccl)
     if is_nccl:
         ranks = range(group.size()) if peer is None else (peer,)
@@ -62,6 +65,14 @@ def begin(
         except RuntimeError as error:
             raise call.failure(error) from error
     return call
+
+
+def _check_usable(group: Any, backend: Any, *, is_nccl: bool) -> None:
+    """Raise as a communicator that is gone."""
+    if is_nccl:
+        backend.check_usable()
+    elif group.name() == names.current().kind.lower():  # shut down: gloo's part is left of it
+        raise checks.aborted(group.rank())
 
 
 def row_of(tensor: torch.Tensor) -> torch.Tensor:

@@ -22,11 +22,6 @@ _KNOWN = frozenset(
         torch.int32, torch.int64, torch.bool, *_EIGHTS,
     }
 )  # fmt: skip
-_NAMES = {
-    torch.int16: "Short", torch.uint16: "UInt16", torch.uint32: "UInt32", torch.uint64: "UInt64",
-    torch.complex32: "ComplexHalf", torch.complex64: "ComplexFloat",
-    torch.complex128: "ComplexDouble",
-}  # fmt: skip
 _ANYWHERE = ("SUM", "PRODUCT", "MIN", "MAX", "AVG", "PREMUL_SUM")
 _FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
@@ -41,8 +36,13 @@ def check_tensors(tensors: Iterable[torch.Tensor], *, is_nccl: bool) -> None:
         if is_nccl and tensor.dtype not in _KNOWN and not tensor.is_complex():
             raise TypeError(
                 f"Input tensor data type is not supported for {names.current().title} process "
-                f"group: {_NAMES.get(tensor.dtype, str(tensor.dtype))}"
+                f"group: {dtype_name(tensor)}"
             )
+
+
+def dtype_name(tensor: torch.Tensor) -> str:
+    """PyTorch's word in C++ for the dtype, such as ``Float``."""
+    return str(tensor.type()).rpartition(".")[2].removesuffix("Tensor")
 
 
 def is_dense(tensor: torch.Tensor) -> bool:

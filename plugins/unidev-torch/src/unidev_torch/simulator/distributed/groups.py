@@ -31,6 +31,7 @@ def patch() -> None:
         _enable_collectives_timing, _get_sequence_number_for_group, _register_on_completion_hook,
     ):  # fmt: skip
         _replace(method)
+    _wrap_only_others()
 
 
 def _replace(method: Callable[..., Any]) -> None:
@@ -46,13 +47,27 @@ def _replace(method: Callable[..., Any]) -> None:
     setattr(c10d.ProcessGroup, method.__name__, chosen)
 
 
+def _wrap_only_others() -> None:
+    """With TORCH_DISTRIBUTED_DEBUG=DETAIL torch wraps each backend: let ours do it itself."""
+    from torch.distributed import distributed_c10d
+
+    original = distributed_c10d._create_process_group_wrapper
+
+    @wraps(original)
+    def chosen(wrapped_pg: Any, *given: Any, **named: Any) -> Any:
+        if not isinstance(wrapped_pg, ProcessGroupNCCL):
+            return original(wrapped_pg, *given, **named)
+        wrapped_pg.compare_calls()
+        return wrapped_pg
+
+    distributed_c10d._create_process_group_wrapper = chosen
+
+
 def nccl_of(group: Any) -> ProcessGroupNCCL | None:
     """The backend of ``group`` for GPUs, if it is ours."""
     if _gpu() not in group._device_types:
         return None
     backend = group._get_backend(_gpu())
-    if isinstance(backend, c10d._ProcessGroupWrapper):
-        backend = backend.wrapped_pg
     return backend if isinstance(backend, ProcessGroupNCCL) else None
 
 
@@ -113,7 +128,10 @@ def split_group(  # noqa: PLR0913, PLR0917  torch's arguments
     for device in device_types or group._device_types:
         own = c10d.PrefixStore(f"{device.type}/", store)
         if device.type == names.current().device:
-            made._register_backend(device, kind, ProcessGroupNCCL(own, rank, size, options))
+            part = ProcessGroupNCCL(own, rank, size, options)
+            if backend.comparison is not None:
+                part.compare_calls()
+            made._register_backend(device, kind, part)
         else:
             other = c10d.ProcessGroupGloo(own, rank, size, timeout=options._timeout)
             made._register_backend(device, kinds.GLOO, other)
