@@ -21,6 +21,8 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_design",
+    "unidev_diff",
     "unidev_generated",
     "unidev_repository",
     "unidev_types",
