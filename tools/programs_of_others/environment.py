@@ -29,13 +29,15 @@ class Environment:
     def __init__(self, suite: Suite, folder: Path, checkout: Path | None) -> None:
         self.suite = suite
         self.folder = folder / suite.name
-        self._venv = self.folder / "venv"
+        self._prepared = folder / (suite.like or suite.name)
+        self._venv = self._prepared / "venv"
         self._given = _checked(suite, checkout)
         self.source = self._given or self.folder / "source"
 
     def prepare(self) -> None:
         """Unpack and install, as far as an earlier run has not."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        for folder in (self.folder, self._prepared):
+            folder.mkdir(parents=True, exist_ok=True)
         if self.suite.sdist and self._given is None:
             self._unpack(self.suite.sdist)
         self._install()
@@ -109,7 +111,7 @@ class Environment:
         stamp.write_text(requirement)
 
     def _install(self) -> None:
-        stamp = self.folder / "installed.txt"
+        stamp = self._prepared / "installed.txt"
         wanted = [str(ROOT), TORCH, *TOOLS, *self.suite.requires]
         if self.suite.sdist:
             wanted.append(self.suite.sdist)

@@ -48,6 +48,8 @@ class Suite:
     requires: tuple[str, ...]
     tests: tuple[str, ...]
     """Files and folders, relative to the source, or to ``programs`` where ``ours`` is true."""
+    like: str = ""
+    """A suite whose environment it has, and whose fields where it has none of its own."""
     ours: bool = False
     sdist: str = ""
     checkout: str = ""
@@ -63,10 +65,21 @@ class Suite:
 def read_suites(path: Path) -> dict[str, Suite]:
     """Every suite by its name."""
     tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    return {name: _suite(name, table, path) for name, table in tables.items()}
+    return {name: _suite(name, tables, path) for name in tables}
 
 
-def _suite(name: str, table: dict[str, Any], path: Path) -> Suite:
+def _completed(tables: dict[str, Any], name: str) -> dict[str, Any]:
+    """The table of a suite, with what it takes from another; reasons are its own."""
+    own = tables[name]
+    if "like" not in own:
+        return {**own}
+    other = _completed(tables, own["like"])
+    shared = {key: other[key] for key in other if key not in {"left_out", "failing"}}
+    return {**shared, **own, "like": other.get("like", own["like"])}
+
+
+def _suite(name: str, tables: dict[str, Any], path: Path) -> Suite:
+    table = _completed(tables, name)
     reasons: dict[str, tuple[Reason, ...]] = {}
     for key in ("left_out", "failing"):
         reasons[key] = tuple(Reason(**each) for each in table.pop(key, []))

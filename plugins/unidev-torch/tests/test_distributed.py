@@ -290,6 +290,52 @@ def test_a_group_may_end_as_soon_as_its_last_collective_has(
             each.kill()  # one that waits for a rank that has aborted
 
 
+FORKED = """
+import sys
+from datetime import timedelta
+
+import unidev
+
+import torch
+import torch.distributed as dist
+from torch.multiprocessing import start_processes
+
+
+def train(rank, store):
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", init_method=store, rank=rank, world_size=2,
+                            timeout=timedelta(seconds=60))
+    x = torch.ones(2, device="cuda")
+    dist.all_reduce(x)
+    sys.stdout.write(f"{x}\\n")  # in one piece
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    unidev.set_backend("torch")
+    assert torch.cuda.device_count() == 2
+    if sys.argv[2] == "used":
+        torch.ones(1, device="cuda")
+    start_processes(train, (sys.argv[1],), 2, start_method="fork")
+"""
+
+
+@pytest.mark.parametrize("before", ["unused", "used"])
+def test_forked_workers_have_gpus_that_their_parent_has_not_used(
+    before: str, tmp_path: Path
+) -> None:
+    words = {"UNIDEV_BACKEND": "torch", "UNIDEV_SIMULATE_AS": "cuda", "UNIDEV_SIMULATE": "2"}
+    store = (tmp_path / "store").as_uri()
+    output, errors = _started(["-c", FORKED, store, before], **words).communicate(timeout=300)
+    if before == "unused":
+        assert sorted(output.splitlines()) == [
+            "tensor([2., 2.], device='cuda:0')", "tensor([2., 2.], device='cuda:1')",
+        ], errors[-4000:]  # fmt: skip
+    else:
+        assert output == ""
+        assert "Cannot re-initialize CUDA in forked subprocess" in errors
+
+
 TRACED = """
 import sys
 

@@ -121,6 +121,9 @@ def _cuda_getDevice() -> int:
 
 
 def _cuda_setDevice(index: int) -> None:
+    import torch
+
+    torch.cuda.init()  # type: ignore[no-untyped-call]  # as in C++: it refuses in a fork
     if index >= 0:
         ops().set_device(index)
 
