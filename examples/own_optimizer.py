@@ -15,61 +15,67 @@ from train_digits import make_net
 import unidev
 
 LEARNING_RATE = 0.002
+EPSILON = 1e-8
+"""The other frameworks' default; Keras's is 1e-7."""
 
 
-def torch_adam(net):
+def torch_adam(model, rate):
     """A step of ``torch.optim.Adam``."""
     import torch
 
-    optimizer = torch.optim.Adam(net.model.parameters(), lr=LEARNING_RATE)
+    optimizer = torch.optim.Adam(model.parameters(), lr=rate)
 
     def step(gradients):
-        for name, parameter in unidev.parameters(net).items():
+        for name, parameter in unidev.parameters(model).items():
             parameter.grad = gradients[name]
         optimizer.step()
 
     return step
 
 
-def tensorflow_adam(net):
+def tensorflow_adam(model, rate):
     """A step of ``keras.optimizers.Adam``, on the device where the model is."""
     import keras
 
-    optimizer = keras.optimizers.Adam(LEARNING_RATE)
+    optimizer = keras.optimizers.Adam(rate, epsilon=EPSILON)
 
     def step(gradients):
-        named = unidev.parameters(net)
-        with unidev.device_of(net):
+        named = unidev.parameters(model)
+        with unidev.device_of(model):
             optimizer.apply_gradients([(g, named[name]) for name, g in gradients.items()])
 
     return step
 
 
-def paddle_adam(net):
-    """A step of ``paddle.optimizer.Adam``."""
+def paddle_adam(model, rate):
+    """A step of ``paddle.optimizer.Adam``, on the device where the model is."""
     import paddle
 
-    optimizer = paddle.optimizer.Adam(LEARNING_RATE, parameters=net.model.parameters())
+    optimizer = paddle.optimizer.Adam(rate, parameters=model.parameters())
 
     def step(gradients):
-        for name, parameter in unidev.parameters(net).items():
+        for name, parameter in unidev.parameters(model).items():
             parameter.grad = gradients[name]
-        optimizer.step()
+        # Paddle makes the moments on its default device, and the weights follow them.
+        default = paddle.device.get_device()
+        paddle.device.set_device(unidev.device_of(model).native_name)
+        try:
+            optimizer.step()
+        finally:
+            paddle.device.set_device(default)
 
     return step
 
 
-def mxnet_adam(net):
+def mxnet_adam(model, rate):
     """A step of a Gluon ``Trainer``, which refuses gradients that ``backward`` has not marked."""
     from mxnet import gluon, npx
 
     npx.set_np()  # unidev's nets have NumPy's kind of arrays
-    trainer = gluon.Trainer(
-        net.model.collect_params(), "adam", {"learning_rate": LEARNING_RATE}, kvstore=None
-    )
+    trainer = gluon.Trainer(model.collect_params(), "adam", {"learning_rate": rate}, kvstore=None)
 
     def step(gradients):
-        for name, parameter in unidev.parameters(net).items():
+        for name, parameter in unidev.parameters(model).items():
             parameter.grad[:] = gradients[name]
             parameter._fresh_grad = True
         trainer.step(1)  # the gradients are means already
@@ -77,14 +83,27 @@ def mxnet_adam(net):
     return step
 
 
+ADAMS = {
+    "torch": torch_adam,
+    "tensorflow": tensorflow_adam,
+    "paddle": paddle_adam,
+    "mxnet": mxnet_adam,
+}
+
+
+def adam_of(model, rate):
+    """``step(gradients)`` of the framework's own Adam for ``model``."""
+    backend = unidev.device_of(model).backend
+    if backend not in ADAMS:
+        raise unidev.UnsupportedOperation("an optimizer", f"{backend} has none")
+    return ADAMS[backend](model, rate)
+
+
 def train(devices, epochs, seed):
     """Train on these devices, and return what was found."""
     unidev.seed(seed)
     net = unidev.DataParallel(make_net(), devices)
-    adam = globals().get(f"{devices[0].backend}_adam")
-    if adam is None:
-        raise unidev.UnsupportedOperation("an optimizer", f"{devices[0].backend} has none")
-    found = fit(net, devices, epochs, seed, adam(net))
+    found = fit(net, devices, epochs, seed, adam_of(net.model, LEARNING_RATE))
     return {**found, **parts(net)}
 
 

@@ -1,0 +1,148 @@
+"""The programs of docs/questions.md, by the page's own commands, on every framework that is here.
+
+What they print beside times is the same on all frameworks, to four digits, and on each device.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+
+import pytest
+import warm_programs
+from questions_page import PAGE, commands
+from running_examples import EXAMPLES, FRAMEWORKS, environment, run_example
+from test_training_examples import check_refused
+from warm_programs import run_program
+
+SHORT = [command for command in commands() if not command.is_full]
+PROGRAMS = ["neural_ode"]
+FOUR_DIGITS = 1e-4
+
+
+def found_by(command, backend, folder, count=2):
+    """The numbers that a command of the page writes, and what it prints."""
+    options = (*command.options, "--json", "found.json")
+    done = run_example(folder, command.program, *options, backend=backend, count=count)
+    assert done.returncode == 0, done.stderr
+    return json.loads((folder / "found.json").read_text()), done.stdout
+
+
+ODE = [91286.06, 90091.58, 88911.63, 87637.39, 86173.30]
+"""The losses of the first iterations; the two solvers differ by less than four digits show."""
+
+
+def devices_of(options):
+    return ["cpu:0"] if "--on" in options else ["cpu:0", "gpu:0"]
+
+
+def check_ode(options, found, said):
+    assert [run["device"] for run in found["runs"]] == devices_of(options)
+    for run in found["runs"]:
+        assert run["losses"] == pytest.approx(ODE, rel=FOUR_DIGITS)
+        assert f"{run['device']}: losses 9.129e+04, 9.009e+04, 8.891e+04, 8.764e+04, 8.617" in said
+    assert list(found["floors"]) == ["cpu:0"]
+
+
+CHECKS = {"neural_ode": check_ode}
+
+
+@pytest.mark.parametrize("backend", FRAMEWORKS)
+@pytest.mark.parametrize("command", SHORT, ids=str)
+def test_a_command_of_the_page_finds_the_same_on_every_framework(command, backend, tmp_path):
+    found, said = found_by(command, backend, tmp_path)
+    assert found["backend"] == backend
+    CHECKS[command.program](command.options, found, said)
+
+
+@pytest.mark.parametrize("backend", FRAMEWORKS)
+def test_a_simulated_gpu_is_given_no_time(backend, tmp_path):
+    found, said = found_by(SHORT[0], backend, tmp_path, count=1)
+    times = {run["device"]: run["seconds"] for run in found["runs"]}
+    assert times["cpu:0"] > 0
+    assert times["gpu:0"] is None
+    (about,) = (line for line in said.splitlines() if line.startswith("gpu:0: 5 iterations"))
+    assert "each: no time, simulated;" in about
+    assert "gpu:0: simulated. The CPU computes for them, so their times are nobody's" in said
+    assert said.endswith("No real GPU took part: this is the CPU's side alone.\n")
+
+
+STOPPED = """
+import sys
+sys.path.insert(0, {examples!r})
+import questions, unidev, {program} as program
+whole, count = unidev.to_numpy, 0
+def to_numpy(x):
+    global count
+    count += 1
+    if count > {after}:
+        raise KeyboardInterrupt
+    return whole(x)
+unidev.to_numpy = to_numpy
+sys.argv = [{program!r}, "--json", "found.json", *{options!r}]
+questions.run({program!r}, program.main)
+"""
+"""A program that Ctrl-C stops where it reads a result, as it does once in each step."""
+
+
+def stopped(program, options, after, folder, backend):
+    """What a program writes that is stopped when it has read ``after`` results."""
+    code = STOPPED.format(
+        examples=str(EXAMPLES), program=program, after=after, options=list(options)
+    )
+    done = run_program(
+        ["-c", code], backend=backend, also=warm_programs.EXAMPLES,
+        environment=environment(backend, 1), folder=folder,
+    )  # fmt: skip
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+    return json.loads((folder / "found.json").read_text())
+
+
+@pytest.mark.parametrize("backend", FRAMEWORKS)
+def test_ctrl_c_keeps_the_iterations_that_are_done(backend, tmp_path):
+    found = stopped("neural_ode", ["--iterations", "9"], 2, tmp_path, backend)
+    (run,) = found["runs"]  # no other device is begun
+    assert run["losses"] == pytest.approx(ODE[:2], rel=FOUR_DIGITS)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_numpy_says_in_a_line_that_it_has_no_gradients(program, tmp_path):
+    check_refused(run_example(tmp_path, program, backend="numpy"), program)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--on", "gpu:7"], "argument --on: gpu:7 is not available"),
+        (["--on", "nowhere"], "argument --on: "),
+        (["--seed", "-1"], "argument --seed: a non-negative integer, not '-1'"),
+        (["--json", "no/such/folder/x"], "argument --json: no file can be written to"),
+        (["--fast"], "unrecognized arguments: --fast"),
+    ],
+)
+def test_an_option_that_cannot_be_is_an_error_by_name(program, options, said, tmp_path):
+    done = run_example(tmp_path, program, *options, backend="numpy")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_page_has_the_question_and_commands_of_each_program(program):
+    page = PAGE.read_text(encoding="utf-8")
+    assert re.search(rf"^\| \[.+\]\(#.+\) \| `{program}\.py` \|", page, re.MULTILINE)
+    sizes = {command.is_full for command in commands() if command.program == program}
+    assert sizes == {False, True}
+
+
+@pytest.mark.parametrize("command", [each for each in commands() if each.is_full], ids=str)
+def test_a_full_command_of_the_page_is_one_that_the_program_takes(command, monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    program = importlib.import_module(command.program)
+    monkeypatch.setattr("sys.argv", [command.program, *command.options])
+    monkeypatch.setenv("UNIDEV_BACKEND", "numpy")
+    given, _ = program.arguments()
+    assert given.full
