@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import UserDict
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import torch
@@ -29,25 +30,15 @@ BIG = (
     "print(str(found).splitlines()[-2])\n"
 )
 LIMITED = (
-    "import gc, sys, unidev, torch\n"
-    "unidev.set_backend('torch')\n"
-    "from estimated_models import given, step\n"
-    "for name in sys.argv[1:]:\n"
-    "    gc.collect()\n"
-    "    net, optimizer, x, y = given(name, 'Adam', unidev.gpu(0).native)\n"
-    "    rows = unidev.estimate_memory(step, net, optimizer, x, y, of='64MiB').largest_batch\n"
-    "    for extra in (0, 1):\n"
-    "        xs = torch.zeros(rows + extra, *x.shape[1:], device=x.device, dtype=x.dtype)\n"
-    "        ys = torch.zeros(rows + extra, dtype=torch.long, device=x.device)\n"
-    "        del x, y\n"
-    "        try:\n"
-    "            step(net, optimizer, xs, ys)\n"
-    "            step(net, optimizer, xs, ys)\n"
-    "            print(name, extra, 'fits')\n"
-    "        except (torch.OutOfMemoryError, RuntimeError) as error:\n"
-    "            print(name, extra, 'out of memory' if 'out of memory' in str(error) else error)\n"
-    "        x, y = xs, ys\n"
-    "    del net, optimizer, x, y, xs, ys\n"
+    "import sys, unidev\n"
+    f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+    "from estimated_models import fits, given, step\n"
+    "limit = unidev.memory('gpu').total_bytes\n"
+    "for name in NAMES:\n"
+    "    arguments = given(name, 'Adam', unidev.gpu().native)\n"
+    "    rows = unidev.estimate_memory(step, *arguments, of=limit).largest_batch\n"
+    "    del arguments\n"
+    "    print(name, fits(name, rows), fits(name, rows + 1))\n"
 )
 
 
@@ -58,14 +49,31 @@ def test_an_estimate_is_what_a_simulated_gpu_counts(name: str, optimizer: str) -
     assert estimate.peak_bytes == pytest.approx(counted, rel=0.05)
 
 
-def test_the_largest_batch_fits_and_one_row_more_does_not(python) -> None:
-    # Without LSTMs and attention: the simulator takes memory within their operations.
-    names = ("perceptron", "U-Net")
-    program = LIMITED.replace("sys.argv[1:]", repr(names))
-    done = python(program, UNIDEV_SIMULATE="1", UNIDEV_SIMULATE_MEMORY="64MiB",
-                  PYTHONPATH=__file__.rpartition("/")[0])  # fmt: skip
-    said = [f"{name} {extra}" for name in names for extra in ("0 fits", "1 out of memory")]
-    assert done.stdout.splitlines() == said, done.stderr
+@pytest.mark.parametrize(
+    ("names", "memory"),
+    [(["ResNet-18"], "256MiB"), ([name for name in MODELS if name != "ResNet-18"], "16MiB")],
+)
+def test_the_largest_batch_fits_and_one_row_more_does_not(
+    python, names: list[str], memory: str
+) -> None:
+    program = LIMITED.replace("NAMES", repr(names))
+    done = python(program, UNIDEV_SIMULATE="1", UNIDEV_SIMULATE_MEMORY=memory)
+    assert done.stdout.splitlines() == [f"{name} True False" for name in names], done.stderr
+
+
+def test_what_attention_takes_for_its_softmax_is_counted() -> None:
+    # One operation on fake tensors, of which torch composes several on a device.
+    device = unidev.gpu(0)
+    queries = torch.rand(2, 4, 256, 8, device=device.native)
+
+    def attend(queries):
+        with torch.no_grad():
+            return nn.functional.scaled_dot_product_attention(queries, queries, queries)
+
+    estimate = unidev.estimate_memory(attend, queries)
+    with unidev.track_memory(device) as peak:
+        attend(queries)
+    assert estimate.peak_bytes == peak.added_bytes + queries.nbytes
 
 
 @pytest.mark.parametrize(("simulated", "device"), [("0", "cpu:0"), ("1", "gpu:0")])

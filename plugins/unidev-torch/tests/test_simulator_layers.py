@@ -91,6 +91,60 @@ def test_a_recurrent_layer_has_right_gradients_of_first_and_second_order(cell: t
     assert torch.autograd.gradgradcheck(lambda x: layer(x)[0], x)
 
 
+class Fused:
+    """Operations that are one kernel on CUDA, which takes memory for its results alone."""
+
+    def __init__(self) -> None:
+        self.gates, self.hidden = torch.rand(2, 64, 128, device=SIM)
+        self.state, self.gradient = torch.rand(2, 64, 32, device=SIM)
+        self.kept = torch.rand(64, 5 * 32, device=SIM)
+        self.half = torch.rand(64, 128, device=SIM, dtype=torch.float16)
+
+    def dropout(self) -> object:
+        return torch.native_dropout(self.gates, 0.5, True)
+
+    def lstm(self) -> object:
+        return torch.ops.aten._thnn_fused_lstm_cell(self.gates, self.hidden, self.state)
+
+    def lstm_backward(self) -> object:
+        return torch.ops.aten._thnn_fused_lstm_cell_backward_impl(
+            self.gradient, self.gradient, self.state, self.state, self.gates, True
+        )
+
+    def gru(self) -> object:
+        return torch.ops.aten._thnn_fused_gru_cell(
+            self.gates[:, :96], self.hidden[:, :96], self.state
+        )
+
+    def gru_backward(self) -> object:
+        return torch.ops.aten._thnn_fused_gru_cell_backward(self.gradient, self.kept, True)
+
+    def softmax(self) -> object:
+        return torch.ops.aten._softmax(self.half, 1, True)
+
+    def softmax_backward(self) -> object:
+        return torch.ops.aten._softmax_backward_data(self.gates, self.gates, 1, torch.float16)
+
+
+@pytest.mark.parametrize("name", [name for name in vars(Fused) if not name.startswith("_")])
+def test_an_operation_that_is_one_kernel_on_cuda_takes_memory_for_its_results_alone(
+    name: str,
+) -> None:
+    call = getattr(Fused(), name)
+    torch.sim.reset_peak_memory_stats(SIM)
+    results = call()
+    assert torch.sim.max_memory_allocated(SIM) == torch.sim.memory_allocated(SIM)
+    del results
+
+
+@pytest.mark.parametrize("make", [nn.LSTMCell, nn.GRUCell])
+def test_a_cell_refuses_a_state_of_another_device(make: type) -> None:
+    cell, x = make(3, 5).to(SIM), torch.ones(2, 3, device=SIM)
+    state = torch.zeros(2, 5, device="sim:0")
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+        cell(x, (state, state) if make is nn.LSTMCell else state)
+
+
 def test_a_packed_sequence_goes_through_an_lstm() -> None:
     torch.manual_seed(0)
     on_cpu = nn.LSTM(3, 5)

@@ -19,6 +19,23 @@ if TYPE_CHECKING:
 KINDS = ("parameters", "gradients", "optimizer state", "activations", "rest")
 PARAMETERS, GRADIENTS, OPTIMIZER_STATE, ACTIVATIONS, REST = KINDS
 
+_COMPOSED = {
+    "aten::_safe_softmax",
+    "aten::_unsafe_masked_index",
+    "aten::_unsafe_masked_index_put_accumulate",
+    "aten::binary_cross_entropy_with_logits",
+    "aten::dist",
+    "aten::isinf",
+    "aten::ldexp.Tensor",
+    "aten::masked_scatter_backward",
+    "aten::mvlgamma",
+    "aten::soft_margin_loss_backward",
+}
+"""Operations that torch composes of others on each device, which take memory and return it.
+
+On fake tensors each is one operation, and that memory would not be seen: for the softmax of
+attention more than its result. Not all composed operations: ``abs`` ends the process there (2.13).
+"""
 _BLOCK = 512
 _LARGE, _SEGMENT, _LEAST_REST = 10 << 20, 2 << 20, 1 << 20
 
@@ -82,7 +99,7 @@ class Blocks(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         try:
-            found = func(*args, **(kwargs or {}))
+            found = self._called(func, args, kwargs or {})
         except DataDependentOutputException:
             if func is not torch.ops.aten._local_scalar_dense.default:
                 raise
@@ -93,6 +110,13 @@ class Blocks(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func is torch.ops.aten._amp_foreach_non_finite_check_and_unscale_.default:
             self._checks_of_infinity.append(weakref.ref(args[1]))
         return found
+
+    def _called(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """``func``, or the operations of which torch composes it."""
+        if func.name() not in _COMPOSED:
+            return func(*args, **kwargs)
+        with self:
+            return func._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
 
     # -- the result --------------------------------------------------------------------------------
 

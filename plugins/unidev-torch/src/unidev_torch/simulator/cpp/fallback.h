@@ -151,20 +151,34 @@ inline at::Tensor adopt(at::Tensor cpu, c10::Device device) {
   return result;
 }
 
+using CpuKernel = void (*)(const c10::OperatorHandle&, torch::jit::Stack*);
+
+inline void torchs_own(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  try {
+    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+  } catch (const c10::NotImplementedError&) {
+    if (op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) {
+      throw;
+    }
+    C10_THROW_ERROR(
+        NotImplementedError,
+        c10::str(
+            "GPUs simulated by unidev compute with PyTorch's kernels for the CPU, which has none of ",
+            op.schema().operator_name()));
+  }
+}
+
 // One call of a CPU kernel, which gets each simulated tensor as a CPU tensor on the same memory.
 class Call {
  public:
   Call(const c10::OperatorHandle& op, torch::jit::Stack* stack, c10::Device device)
       : op_(op), stack_(stack), device_(device) {}
 
-  void run() {
+  void run(CpuKernel kernel) {
     lend_arguments();
     try {
-      op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack_);
+      kernel(op_, stack_);
     } catch (const c10::NotImplementedError&) {
-      if (!op_.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) {
-        refuse();
-      }
       throw;
     } catch (const c10::Error& error) {
       // By its words: the CPU's allocator raises no class of its own (2.13). A result that not even
@@ -191,14 +205,6 @@ class Call {
     const c10::StorageImpl* sim;
     c10::Storage cpu;
   };
-
-  [[noreturn]] void refuse() const {
-    C10_THROW_ERROR(
-        NotImplementedError,
-        c10::str(
-            "GPUs simulated by unidev compute with PyTorch's kernels for the CPU, which has none of ",
-            op_.schema().operator_name()));
-  }
 
   void lend_arguments() {
     const auto& arguments = op_.schema().arguments();
@@ -325,7 +331,8 @@ class Call {
   c10::SmallVector<Memory, 4> memories_;
 };
 
-inline void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+template <CpuKernel kernel>
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const std::optional<c10::Device> device = device_of_call(op, *stack);
   if (!device || device->type() != kSim) {
     at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
@@ -333,7 +340,11 @@ inline void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   }
   const c10::DeviceGuard guard(*device);
   use_cpu_generator(op, *stack, guard.current_device());
-  Call(op, stack, guard.current_device()).run();
+  Call(op, stack, guard.current_device()).run(kernel);
+}
+
+inline void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  run_on_host<&torchs_own>(op, stack);
 }
 
 } // namespace unidev_sim

@@ -1,10 +1,13 @@
 // Operations that torch requires of accelerators, but without matching CPU kernels: LSTM and GRU
-// cells, after the formulas of torch's aten/src/ATen/native/RNN.cpp, dropout, and softmax.
+// cells, after the formulas of torch's aten/src/ATen/native/RNN.cpp, dropout, and softmax. Each is one
+// kernel on CUDA, so these compute with tensors of the CPU: what they hold in between is not counted
+// as the device's memory.
 #pragma once
 
 #include "fallback.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/boxing/KernelFunction.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/ones_like.h>
@@ -83,8 +86,9 @@ inline std::tuple<at::Tensor, at::Tensor> native_dropout(
   }
   const double scale = rate == 1 ? 0 : 1 / (1 - rate);
   const at::Tensor mask =
-      at::empty_like(input, input.options().dtype(c10::kBool)).bernoulli_(1 - rate);
-  return {input * mask * scale, mask};
+      at::empty_like(input, input.options().dtype(c10::kBool))
+          .bernoulli_(1 - rate, cpu_generator_of(default_generator(current_device)));
+  return {(input * mask).mul_(scale), mask};
 }
 
 // softmax and log_softmax of half precision with dtype=float32, as in autocast: of a tensor on CUDA
@@ -96,16 +100,26 @@ inline void softmax(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     input = input.toTensor().to(c10::kFloat);
     is_converting = false;
   }
-  fallback(op, stack);
+  torchs_own(op, stack);
 }
 
 inline void softmax_backward(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   c10::IValue& dtype = stack->back();
   const at::ScalarType wanted = dtype.toScalarType();
   dtype = (stack->end() - 4)->toTensor().scalar_type();
-  fallback(op, stack);
+  torchs_own(op, stack);
   c10::IValue& result = stack->back();
   result = result.toTensor().to(wanted);
 }
 
+template <auto function>
+void boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  static const auto kernel = c10::KernelFunction::makeFromUnboxedRuntimeFunction(function);
+  kernel.callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+}
+
 } // namespace unidev_sim
+
+#define UNIDEV_ON_HOST(kernel) \
+  torch::CppFunction::makeFromBoxedFunction<&unidev_sim::run_on_host<&unidev_sim::kernel>>()
+#define UNIDEV_FORMULA(function) UNIDEV_ON_HOST(boxed<&unidev_sim::function>)

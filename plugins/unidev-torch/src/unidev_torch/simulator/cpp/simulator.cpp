@@ -188,19 +188,19 @@ TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
 
   UNIDEV_REFUSE_SCALED(m)
   m.impl("histc", &unidev_sim::histc);
-  m.impl("native_dropout", &unidev_sim::native_dropout);
+  m.impl("native_dropout", UNIDEV_FORMULA(native_dropout));
 
   for (const char* name : {"_softmax", "_log_softmax"}) {
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&unidev_sim::softmax>());
+    m.impl(name, UNIDEV_ON_HOST(softmax));
   }
   for (const char* name : {"_softmax_backward_data", "_log_softmax_backward_data"}) {
-    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&unidev_sim::softmax_backward>());
+    m.impl(name, UNIDEV_ON_HOST(softmax_backward));
   }
 
-  m.impl("_thnn_fused_lstm_cell", &unidev_sim::lstm_cell);
-  m.impl("_thnn_fused_lstm_cell_backward_impl", &unidev_sim::lstm_cell_backward);
-  m.impl("_thnn_fused_gru_cell", &unidev_sim::gru_cell);
-  m.impl("_thnn_fused_gru_cell_backward", &unidev_sim::gru_cell_backward);
+  m.impl("_thnn_fused_lstm_cell", UNIDEV_FORMULA(lstm_cell));
+  m.impl("_thnn_fused_lstm_cell_backward_impl", UNIDEV_FORMULA(lstm_cell_backward));
+  m.impl("_thnn_fused_gru_cell", UNIDEV_FORMULA(gru_cell));
+  m.impl("_thnn_fused_gru_cell_backward", UNIDEV_FORMULA(gru_cell_backward));
 
   // The CPU's own kernel, where torch would take another one for other devices: a composite one, which
   // rounds differently; or the out= variant, for which it sizes the result itself, warns where the
