@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
 from engine_runs import started
+from two_hosts import two_hosts
 
 import unidev
 from unidev.registry.loading import load_backend
@@ -54,6 +55,21 @@ def check_engine(
     assert all(each["digests"] == found[0]["digests"] for each in found)
     exchanged = {what.partition(" (")[0] for what in found[0]["digests"]}
     return Found(exchanged, [set(each["listens"]) for each in found] + helpers, statuses)
+
+
+def check_two_hosts(backend: str, folder: Path) -> None:
+    """Workers of two hosts whose names resolve to loopback exchange; values and bits are right."""
+    with (
+        two_hosts(folder) as hosts,
+        started(
+            backend, "everything", 2, folder, has_folder=False, hosts=hosts, UNIDEV_SIMULATE="0"
+        ) as run,
+    ):
+        run.wait_for(0)
+        (folder / "go").touch()
+        found = run.answers()
+    assert not any(each["wrong"] for each in found), found[0]["wrong"][:9]
+    assert found[0]["digests"] == found[1]["digests"]
 
 
 def addresses(pid: int) -> set[str]:

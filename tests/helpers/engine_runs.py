@@ -17,7 +17,9 @@ from unidev.contract.optional import Unsupported, import_named
 from unidev.registry.discovery import backend_specs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from two_hosts import Host
 
     from unidev.contract import GroupSetting
 
@@ -82,15 +84,19 @@ def started(
     device: str = "cpu",
     has_folder: bool = True,
     timeout_s: float = 60.0,
+    hosts: Sequence[Host] = (),
     **environment: str,
 ) -> Iterator[EngineRun]:
-    """``size`` workers that do ``task`` of ``engine_worker``; what is left at the end is killed."""
+    """``size`` workers that do ``task`` of ``engine_worker``; what is left at the end is killed.
+
+    With ``hosts``, one on each of them.
+    """
     setting = setting_of(backend)
     ports = _free_ports(size + (0 if setting is None else setting.helper_ports))
     common = folder / "common"
     common.mkdir()
     rendezvous = Rendezvous(
-        hosts=(LOOPBACK,) * size,
+        hosts=tuple(host.address for host in hosts) or (LOOPBACK,) * size,
         ports=tuple(ports[:size]),
         helper_ports=tuple(ports[size:]),
         folder=common if has_folder else None,
@@ -103,7 +109,10 @@ def started(
         for helper in plan.helpers:
             run.helpers.append(
                 _process(
-                    folder / f"{helper.name}.txt", helper.arguments, {**outer, **helper.environment}
+                    folder / f"{helper.name}.txt",
+                    helper.arguments,
+                    {**outer, **helper.environment},
+                    hosts[0] if hosts else None,
                 )
             )
         for rank in range(size):
@@ -120,6 +129,7 @@ def started(
                     folder / f"rank {rank}.txt",
                     (str(WORKER), json.dumps(order)),
                     {**outer, **plan.environment[rank]},
+                    hosts[rank] if hosts else None,
                 )
             )
         yield run
@@ -130,12 +140,13 @@ def started(
 
 
 def _process(
-    output: Path, arguments: tuple[str, ...], environment: dict[str, str]
+    output: Path, arguments: tuple[str, ...], environment: dict[str, str], host: Host | None
 ) -> subprocess.Popen[bytes]:
+    words = [sys.executable, *arguments]
     with output.open("wb") as file:
         return subprocess.Popen(
-            [sys.executable, *arguments], env=environment, stdout=file, stderr=file,
-            stdin=subprocess.DEVNULL,
+            words if host is None else host.command(*words), env=environment, stdout=file,
+            stderr=file, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,21 @@ class Rendezvous:
     def size(self) -> int:
         """The number of workers."""
         return len(self.hosts)
+
+    def own_interface(self, rank: int) -> str | None:
+        """The network interface of this host that has the address of worker ``rank``, its own.
+
+        Not that of the host's name: on Debian that resolves to 127.0.1.1, where nobody else comes.
+        None on one machine, where no interface has that address, or where psutil is not installed.
+        """
+        if self.folder is not None or find_spec("psutil") is None:
+            return None
+        import psutil
+
+        interfaces = psutil.net_if_addrs().items()
+        own = self.hosts[rank]
+        found = (name for name, addresses in interfaces if own in (x.address for x in addresses))
+        return next(found, None)
 
 
 @dataclass(frozen=True)

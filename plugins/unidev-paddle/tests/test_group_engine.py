@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import run_with_adam
 from adam_runs import check_killed
-from engine_checks import after_a_death, check_engine, check_run, not_carried
+from engine_checks import after_a_death, check_engine, check_run, check_two_hosts, not_carried
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,3 +56,7 @@ def test_a_run_with_adam_whose_worker_was_killed_has_the_bits_of_an_undisturbed_
 ) -> None:
     monkeypatch.setenv("UNIDEV_SIMULATE", simulated)
     check_killed(run_with_adam.train, "paddle", tmp_path, gpus_per_worker=gpus)
+
+
+def test_between_hosts_whose_names_resolve_to_loopback(tmp_path: Path) -> None:
+    check_two_hosts("paddle", tmp_path)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import run_with_adam
 from adam_runs import check_killed
-from engine_checks import after_a_death, check_engine, check_run, not_carried
+from engine_checks import after_a_death, check_engine, check_run, check_two_hosts, not_carried
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,3 +66,7 @@ def test_a_run_with_adam_whose_worker_was_killed_has_the_bits_of_an_undisturbed_
     tmp_path: Path,
 ) -> None:
     check_killed(run_with_adam.train, "tensorflow", tmp_path)
+
+
+def test_between_hosts_whose_names_resolve_to_loopback(tmp_path: Path) -> None:
+    check_two_hosts("tensorflow", tmp_path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from engine_checks import after_a_death, check_engine, check_run, not_carried
+from engine_checks import after_a_death, check_engine, check_run, check_two_hosts, not_carried
 
 from unidev.contract import Rendezvous
 from unidev_torch.group.setting import TorchSetting
@@ -62,3 +62,7 @@ def test_the_death_of_a_worker_is_an_error_of_the_framework(tmp_path: Path) -> N
 
 def test_a_run_exchanges_by_it() -> None:
     check_run("torch", "TorchEngine")
+
+
+def test_between_hosts_whose_names_resolve_to_loopback(tmp_path: Path) -> None:
+    check_two_hosts("torch", tmp_path)

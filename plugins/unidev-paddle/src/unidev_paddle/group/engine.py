@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -60,6 +61,9 @@ class PaddleEngine(GroupEngine):
         self.on_host = device.kind == "gpu" and not uses_gpu
         self._size = rendezvous.size
         variables = {"PADDLE_DISTRI_BACKEND": "nccl" if uses_gpu else "gloo"}
+        interface = rendezvous.own_interface(rank)
+        if interface is not None and "GLOO_SOCKET_IFNAME" not in os.environ:
+            variables["GLOO_SOCKET_IFNAME"] = interface
         if uses_gpu:
             variables["FLAGS_selected_gpus"] = str(device.index)
         if rank:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from functools import cache
 from types import MappingProxyType
@@ -25,6 +26,13 @@ _ORDERED = frozenset(
     {"int8", "uint8", "int32", "int64", "float16", "bfloat16", "float32", "float64"}
 )
 _MOVED = _SUMMED | _ORDERED | {"bool", "int16", "uint16", "uint32"}
+
+
+def _listen_on(interface: str | None) -> None:
+    """Gloo and NCCL, unless the user has said where: also for groups that the program makes."""
+    if interface is not None:
+        for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+            os.environ.setdefault(name, interface)
 
 
 class TorchEngine(GroupEngine):
@@ -54,6 +62,7 @@ class TorchEngine(GroupEngine):
         self._size = rendezvous.size
         self._is_ours = not dist.is_initialized()
         if self._is_ours:
+            _listen_on(rendezvous.own_interface(rank))
             dist.init_process_group(
                 ",".join(f"{kind}:{name}" for kind, name in names.items()),
                 init_method=(
