@@ -119,6 +119,75 @@ def test_each_reason_in_the_list_says_whose_and_why() -> None:
     assert all(each.why and each.tests != "*" for each in reasons)
 
 
+def test_a_suite_like_another_takes_its_environment_and_none_of_its_reasons(tmp_path: Path) -> None:
+    path = tmp_path / "suites.toml"
+    path.write_text(
+        '[one]\nabout = "1"\nrequires = ["a"]\ntests = ["t"]\n'
+        'failing = [{ tests = "t", whose = "limit", why = "w" }]\n'
+        '[two]\nlike = "one"\nabout = "2"\n'
+        '[three]\nlike = "two"\nabout = "3"\ntests = ["u"]\n'
+    )
+    suites = read_suites(path)
+    assert [(each.requires, each.tests, each.like) for each in suites.values()] == [
+        (("a",), ("t",), ""), (("a",), ("t",), "one"), (("a",), ("u",), "one"),
+    ]  # fmt: skip
+    assert [len(each.failing) for each in suites.values()] == [1, 0, 0]
+    commands = [Environment(each, tmp_path, None).command for each in suites.values()]
+    assert len({command(simulated=False)[0] for command in commands}) == 1
+
+
+IN_ONE_PROCESS = """
+import os
+import pytest
+
+os.environ["SEEN"] = os.environ.get("SEEN", "") + "x"
+
+
+def test_passes():
+    assert os.environ["SEEN"] == "xx"  # its process was started by another
+
+
+@pytest.mark.skipif(True, reason="by a mark")
+def test_is_skipped():
+    assert False
+
+
+def test_skips():
+    pytest.skip("inside")
+
+
+@pytest.mark.parametrize("value", [1])
+def test_fails(value):
+    assert value == 2
+
+
+def test_dies():
+    os.abort()
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="groups of processes")
+def test_each_test_can_have_a_process_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "test_some.py").write_text(IN_ONE_PROCESS)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    junit = tmp_path / "counts.xml"
+    variables = {**os.environ, "PYTHONPATH": str(TOOL.parent)}
+    variables.pop("SEEN", None)
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "programs_of_others.alone", "-q",
+         "--junitxml", str(junit), str(tmp_path)],
+        cwd=tmp_path, env=variables, capture_output=True, timeout=300,
+    )  # fmt: skip
+    counts = read_junit(junit)
+    assert counts is not None
+    assert (counts.passed, counts.skips) == (1, ("by a mark", "inside"))
+    (fails, why), (dies, how) = counts.failed
+    assert fails.endswith("test_fails[1]")
+    assert "assert 1 == 2" in why
+    assert dies.endswith("test_dies")
+    assert "exit code -6" in how
+
+
 def test_wrong_words_are_refused(tmp_path: Path) -> None:
     suite = Suite("some", "", (), ("tests",), checkout="tests", checkout_of="some/project")
     empty = tmp_path / "empty"
