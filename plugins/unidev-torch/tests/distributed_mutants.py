@@ -11,7 +11,7 @@ from distributed_kit import SIZE, full
 import torch
 import torch.distributed as dist
 
-from unidev_torch.simulator.distributed import checks, works
+from unidev_torch.simulator.distributed import checks, kernels, works
 
 LOST = {
     "all_reduce": "allreduce", "all_reduce_dtypes": "allreduce", "premul_sum": "allreduce",
@@ -20,7 +20,7 @@ LOST = {
     "broadcast": "broadcast", "reduce": "reduce", "all_gather": "allgather",
     "all_gather_uneven": "broadcast", "all_gather_other_shape": "allgather", "gather": "gather",
     "scatter": "scatter", "all_to_all": "alltoall_base", "all_to_all_single": "alltoall_base",
-    "all_to_all_splits": "alltoall_base", "send_and_recv": "send", "batched_transfers": "send",
+    "all_to_all_splits": "alltoall_base", "send_and_recv": "send", "batched_transfers": "recv",
     "transfers_in_order": "send",
 }  # fmt: skip
 """Questions, and the exchange of gloo's into which each rank gives zeros: its part is lost."""
@@ -38,6 +38,8 @@ def _lossy(method, given):
     for each in given:
         for tensor in _tensors(each):
             tensor.zero_()
+    if method == "recv":  # what comes goes elsewhere
+        given = ([torch.empty_like(each) for each in given[0]], *given[1:])
     return given
 
 
@@ -86,7 +88,10 @@ def _caught_in_exchange(question, method, fault):
     original = works.Call.backend_call
 
     def faulty(self, called, *given):
-        return original(self, called, *(fault(called, given) if called == method else given))
+        if called != method:
+            return original(self, called, *given)
+        _reached.add(self.name)
+        return original(self, called, *fault(called, given))
 
     works.Call.backend_call = faulty
     try:
@@ -96,23 +101,47 @@ def _caught_in_exchange(question, method, fault):
     return _in_all(fails)
 
 
-def _caught_without_checks(question):
-    original = checks.check_tensors
-    checks.check_tensors = lambda *_, **__: None
+def _caught_without_waiting(question):
+    original = works.Call.backend_call
+
+    def faulty(self, called, *given):
+        if called != "barrier":
+            return original(self, called, *given)
+        _reached.add(self.name)
+        return works.done([])
+
+    works.Call.backend_call = faulty
     try:
         fails = _fails(question)
     finally:
-        checks.check_tensors = original
+        works.Call.backend_call = original
     return _in_all(fails)
 
 
-def caught(questions):
-    """For each fault, whether its question fails on a rank."""
+def _caught_without_checks(call, is_refused):
+    original = checks.check_tensors
+    checks.check_tensors = lambda *_, **__: None
+    try:
+        is_taken = not is_refused(call)
+    finally:
+        checks.check_tensors = original
+    return _in_all(is_taken)
+
+
+_reached = set()
+"""The collectives, by torch's ``OpType``, in which a fault has been."""
+
+
+def report(questions, cpu_calls, is_refused):
+    """For each fault, whether its question fails on a rank; and the collectives without one."""
     faults = {"a part is lost": (LOST, _lossy), "another order": (REORDERED, _reordered)}
     found = {
         f"{name}: {words}": _caught_in_exchange(questions[name], method, fault)
         for words, (methods, fault) in faults.items()
         for name, method in methods.items()
     }
-    found["cpu_tensors: taken"] = _caught_without_checks(questions["cpu_tensors"])
-    return found
+    found["barriers: no waiting"] = _caught_without_waiting(questions["barriers"])
+    for name, call in cpu_calls.items():
+        found[f"{name}: a CPU tensor is taken"] = _caught_without_checks(call, is_refused)
+    without = {name.removesuffix("_").upper() for name in kernels.KERNELS} - _reached
+    return {"caught": found, "without": dict.fromkeys(sorted(without), True)}

@@ -7,8 +7,10 @@ caught.
 # ruff: noqa: T201, I001  torch after the simulator; its report is printed
 from __future__ import annotations
 
+import itertools
 import json
 import sys
+import time
 
 from distributed_kit import (
     ALL, BACKEND, DEVICE, NAME, QUESTIONS, RANK, SIZE, TOTAL, answers, full, meet, mine, question,
@@ -21,6 +23,10 @@ import torch.distributed._functional_collectives as fc
 from torch.distributed.distributed_c10d import _coalescing_manager
 
 import distributed_mutants
+import distributed_questions_of_refusals as refusals
+
+
+NUMBERS = itertools.count()
 
 
 @question
@@ -229,21 +235,6 @@ def batched_transfers_to_itself():
 
 
 @question
-def transfers_to_itself_that_nccl_refuses():
-    for way, words in (
-        (dist.isend, "Trying to send to self without a matching recv"),
-        (dist.irecv, "Trying to recv to self without a matching send"),
-    ):
-        refused(lambda way=way: way(mine(), RANK), words, dist.DistBackendError)
-        alone = [dist.P2POp(way, mine(), RANK)]
-        refused(lambda alone=alone: dist.batch_isend_irecv(alone), words, dist.DistBackendError)
-    group = dist.new_group()  # it goes on after such a batch
-    x = mine()
-    dist.all_reduce(x, group=group)
-    same(x, TOTAL)
-
-
-@question
 def transfers_in_order():
     found = [full(0), full(0)]
     if RANK == 0:
@@ -280,9 +271,16 @@ def objects_with_a_log_of_them():
 
 @question
 def barriers():
-    dist.barrier()
-    dist.barrier(device_ids=[RANK])
-    dist.barrier(async_op=True).wait()
+    store = dist.distributed_c10d._get_default_store()
+    for given in ({}, {"device_ids": [RANK]}, {"async_op": True}):
+        key = f"before barrier {next(NUMBERS)}"
+        if RANK == 0:
+            time.sleep(0.2)  # without a barrier, the others look for the key before
+            store.set(key, "")
+        work = dist.barrier(**given)
+        if work is not None:
+            work.wait()
+        assert store.check([key]), given
 
 
 @question
@@ -336,64 +334,6 @@ def gloo_with_cuda():
 
 
 @question
-def what_nccl_refuses():
-    on_cpu = "No backend type associated with device type cpu"
-    refused(lambda: dist.all_reduce(torch.ones(2)), on_cpu)
-    refused(lambda: dist.all_reduce(mine(dtype=torch.int16)), "type is not supported", TypeError)
-    refused(lambda: dist.all_reduce(mine(4, 4)[:, :2]), "Tensors must be contiguous")
-    refused(lambda: dist.all_reduce(mine(dtype=torch.int32), dist.ReduceOp.BOR), "ReduceOp.BOR")
-    refused(lambda: dist.group.WORLD.merge_remote_group(None, 2), "merge_remote_group")
-
-
-@question
-def cpu_tensors():
-    here, there = torch.ones(3), mine()
-    both = [mine() for _ in ALL]
-    mixed = [here, *both[1:]]
-    for call in (
-        lambda: dist.all_gather(mixed, there),
-        lambda: dist.all_gather(both, here),
-        lambda: dist.all_gather_into_tensor(torch.zeros(3 * SIZE), there),
-        lambda: dist.reduce_scatter(there, mixed),
-        lambda: dist.reduce_scatter_tensor(there, torch.zeros(3 * SIZE)),
-        lambda: dist.all_to_all(mixed, both),
-        lambda: dist.all_to_all_single(full(0, SIZE), torch.zeros(SIZE)),
-        lambda: dist.gather(here, both if RANK == 0 else None, 0),
-        lambda: dist.scatter(here, both if RANK == 0 else None, 0),
-    ):
-        try:
-            call()
-        except (RuntimeError, ValueError) as error:  # noqa: PERF203
-            words = str(error)
-            assert "and dense" in words or "No backend type associated" in words, words
-        else:
-            raise AssertionError("a CPU tensor was taken")
-
-
-@question
-def after_an_abort():
-    group = dist.new_group()
-    x = mine()
-    dist.all_reduce(x, group=group)
-    group.abort()
-    refused(lambda: dist.all_reduce(x, group=group), "CCL communicator was aborted")
-    same(x, TOTAL)
-
-
-@question
-def a_rank_without_a_gpu():
-    module = torch.get_device_module(DEVICE)
-    refused(lambda: module.set_device(3), "invalid device ordinal" if NAME == "cuda" else "sim:3")
-
-
-@question
-def other_numbers_of_elements():
-    room = full(0, 3 * SIZE + 1)
-    refused(lambda: dist.all_gather_into_tensor(room, mine()), "output tensor size")
-    refused(lambda: dist.reduce_scatter_tensor(full(0, 3), mine()), "input tensor must be")
-
-
-@question
 def its_names():
     assert dist.get_backend() == BACKEND
     if NAME == "cuda":
@@ -411,6 +351,9 @@ def the_backend_itself():
 if __name__ == "__main__":
     meet()
     asked, chosen = answers(sys.argv[5:]), not sys.argv[5:] and SIZE == 2
-    caught = distributed_mutants.caught(QUESTIONS) if chosen else {}
-    print("found", json.dumps({"found": asked, "caught": caught}), flush=True)
+    report = {"found": asked, "caught": {}, "without": {}}
+    if chosen:
+        cpu_calls = refusals.calls_with_cpu_tensors(), refusals.is_refused_for_cpu_tensors
+        report |= distributed_mutants.report(QUESTIONS, *cpu_calls)
+    print("found", json.dumps(report), flush=True)
     dist.destroy_process_group()

@@ -19,10 +19,15 @@ HERE = Path(__file__).parent
 COLLECTIVES, TRAINING = (
     HERE / "distributed_questions.py", HERE / "distributed_questions_of_training.py"
 )  # fmt: skip
+FILES = {
+    COLLECTIVES: [COLLECTIVES, HERE / "distributed_questions_of_refusals.py"],
+    TRAINING: [TRAINING],
+}
 PROGRAMS = {
     name: program
-    for program in (COLLECTIVES, TRAINING)
-    for name in re.findall(r"^@question\ndef (\w+)", program.read_text(), re.MULTILINE)
+    for program, files in FILES.items()
+    for file in files
+    for name in re.findall(r"^@question\ndef (\w+)", file.read_text(), re.MULTILINE)
 }
 IN_DETAIL = [
     name
@@ -43,7 +48,8 @@ def _asked(
     folder: Path, size: int, name: str = "cuda", only: Sequence[str] = (), **variables: str
 ) -> list[dict[str, Any]]:
     """For each rank its answers to the questions of both programs, or to some."""
-    answers: list[dict[str, Any]] = [{"found": {}, "caught": {}} for _ in range(size)]
+    kinds = ("found", "caught", "without")
+    answers: list[dict[str, Any]] = [{kind: {} for kind in kinds} for _ in range(size)]
     for program in (COLLECTIVES, TRAINING):
         chosen = [each for each in only if PROGRAMS[each] == program]
         if only and not chosen:
@@ -97,6 +103,11 @@ def test_with_torchs_own_checks_of_each_call(name: str, detail: list[dict[str, A
 def test_each_mutant_is_caught(two: list[dict[str, Any]]) -> None:
     assert len(two[0]["caught"]) > 30
     assert [name for name, caught in two[0]["caught"].items() if not caught] == []
+
+
+def test_each_collective_has_a_mutant(two: list[dict[str, Any]]) -> None:
+    without = {*two[0]["without"]} & {*two[1]["without"]}  # one sends, the other receives
+    assert without == {"ALLGATHER_COALESCED", "RECV_ANY_SOURCE"}  # which NCCL refuses
 
 
 def _ends(folder: Path, case: str, **variables: str) -> tuple[str, str, str]:

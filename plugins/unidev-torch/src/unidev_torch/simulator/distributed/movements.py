@@ -104,6 +104,9 @@ def allgather_coalesced_(
     outputs: Sequence[Tensors], inputs: Tensors, group: Any, is_async: bool = True
 ) -> Any:
     call = begin("ALLGATHER_COALESCED", group, flattened(outputs), inputs, is_async=is_async)
+    if call.is_nccl:
+        kind = names.current().title
+        raise NotImplementedError(f"ProcessGroup{kind} does not support allgather_coalesced")
     return _all_gather(call, list(zip(outputs, inputs, strict=True))).boxed()
 
 
