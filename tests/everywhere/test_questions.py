@@ -17,7 +17,7 @@ from test_training_examples import check_refused
 from warm_programs import run_program
 
 SHORT = [command for command in commands() if not command.is_full]
-PROGRAMS = ["neural_ode"]
+PROGRAMS = ["neural_ode", "jacobian"]
 FOUR_DIGITS = 1e-4
 
 
@@ -45,7 +45,24 @@ def check_ode(options, found, said):
     assert list(found["floors"]) == ["cpu:0"]
 
 
-CHECKS = {"neural_ode": check_ode}
+def check_jacobian(options, found, said):
+    for run in found["runs"]:
+        assert run["shape"] == [3, 400, 3, 1]
+        assert run["norm"] == pytest.approx(14.90712, rel=FOUR_DIGITS)
+        assert 0 < run["difference"] < 1e-5
+        assert run["row by row"]["rows"] == 500
+        is_timed = run["device"] == "cpu:0"
+        ways = [run[name] for name in ("row by row", "summed", "forwards")]
+        assert [way["seconds"] is not None for way in ways] == [is_timed] * 3
+        can = found["backend"] in ("torch", "tensorflow")
+        assert ("reason" in run["vectorised"]) != can
+    once = "one forward pass for all" if found["backend"] == "torch" else "each repeats the forward"
+    assert said.count(f"row by row, 1,200 rows, scaled up from 500; {once}") == 2
+    assert said.count("  shape (3, 400, 3, 1), norm 14.91; the ways agree within") == 2
+    assert "all rows at once, by an identity, would take 0.00576 GB: not run" in said
+
+
+CHECKS = {"neural_ode": check_ode, "jacobian": check_jacobian}
 
 
 @pytest.mark.parametrize("backend", FRAMEWORKS)
@@ -105,6 +122,17 @@ def test_ctrl_c_keeps_the_iterations_that_are_done(backend, tmp_path):
     found = stopped("neural_ode", ["--iterations", "9"], 2, tmp_path, backend)
     (run,) = found["runs"]  # no other device is begun
     assert run["losses"] == pytest.approx(ODE[:2], rel=FOUR_DIGITS)
+
+
+@pytest.mark.parametrize("backend", FRAMEWORKS)
+def test_ctrl_c_keeps_the_rows_of_the_samples_that_are_done(backend, tmp_path):
+    # Three reads of other ways, at most 402, then one sample's rows and a half.
+    can = backend in ("torch", "tensorflow")
+    options = ["--batch", "3", "--rows", "1000"]
+    found = stopped("jacobian", options, 401 + can + 600, tmp_path, backend)
+    (run,) = found["runs"]
+    assert run["row by row"]["rows"] == 400
+    assert run["difference"] < 1e-5
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
