@@ -26,7 +26,7 @@ def blamed(*news: Event, stopped: int | None) -> unidev.WorkerFailedError:
     launcher: Any = SimpleNamespace(
         hosts=("127.0.0.1",) * 2,
         events=lambda timeout_s: waiting.pop() if waiting else (),
-        is_stopped=lambda rank: rank == stopped,
+        hindrance=lambda rank: "it is stopped (SIGSTOP)" if rank == stopped else None,
         stack_of=lambda rank: f"stack of {rank}",
         send=lambda rank, frame: None,
     )

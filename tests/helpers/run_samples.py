@@ -6,10 +6,12 @@ import atexit
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,22 @@ def seen_gpus() -> dict[str, Any]:
         "beyond": heard,
         "variables": {name: os.environ[name] for name in names},
     }
+
+
+def until_the_link_is_cut(flag: str) -> None:
+    """Exchange for ever; the first exchange is noted by a file."""
+    group = unidev.group()
+    while True:
+        group.all_reduce(unidev.ones(1))
+        Path(flag).touch()
+        time.sleep(0.1)
+
+
+def summed_on(backend: str) -> tuple[str, list[float]]:
+    """This host's name, and a sum over all workers."""
+    unidev.set_backend(backend)
+    total = unidev.group().all_reduce(unidev.ones(2))
+    return socket.gethostname(), unidev.to_numpy(total).tolist()
 
 
 def echo(*given: Any) -> tuple[Any, ...]:

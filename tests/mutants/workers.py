@@ -172,7 +172,7 @@ def a_stopped_worker_is_only_late(backend: Any) -> None:
     _in_haste()
     from unidev.distributed.workers.worker_host import WorkerHost
 
-    replace_value(WorkerHost, "is_stopped", lambda self, rank: False)
+    replace_value(WorkerHost, "hindrance", lambda self, rank: None)
 
 
 @multi_mutant("workers.stopped")

@@ -124,12 +124,15 @@ class Launcher(ABC):
         """The events since the last call; waits up to ``timeout_s`` for the first."""
 
     @abstractmethod
-    def is_stopped(self, rank: int) -> bool:
-        """Whether that worker is stopped (SIGSTOP), so that it neither works nor ends."""
+    def hindrance(self, rank: int) -> str | None:
+        """Why that worker can neither work nor end, such as ``it is stopped (SIGSTOP)``, or None.
+
+        For the message about a worker that others wait for.
+        """
 
     @abstractmethod
     def stack_of(self, rank: int) -> str:
-        """Where that worker is, by its stack; asking may end it. Not asked of a stopped one."""
+        """Where that worker is, by its stack; asking may end it. Not asked if it is hindered."""
 
     @abstractmethod
     def end(self) -> None:

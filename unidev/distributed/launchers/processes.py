@@ -74,9 +74,9 @@ class Processes(Launcher):
         """From the workers' pipes."""
         return self._place.events(timeout_s)
 
-    def is_stopped(self, rank: int) -> bool:
+    def hindrance(self, rank: int) -> str | None:
         """By the state of the process."""
-        return self._place.is_stopped(rank)
+        return self._place.hindrance(rank)
 
     def stack_of(self, rank: int) -> str:
         """By ``faulthandler``."""

@@ -31,6 +31,8 @@ _REACH_S = 10.0
 PLACE_TIMEOUT = "UNIDEV_RAY_PLACE_TIMEOUT"
 _PLACE_S = 60.0
 _END_S = 15.0
+_ANSWER_S = 8.0
+"""Longer than a worker may take to write its stack."""
 _LOOPBACK = "127.0.0.1"
 
 
@@ -43,6 +45,8 @@ class RayLauncher(Launcher):
         self._scope = ExitStack()
         self._actors: list[Any] = []
         self._polls: dict[Any, int] = {}
+        self._silent: set[int] = set()
+        """Workers whose host has not answered."""
         self._folder: str | None = None
         check_extra("distributed", 'unidev.run(launcher="ray")')
         self._place_s = seconds_in(PLACE_TIMEOUT, _PLACE_S)
@@ -110,31 +114,41 @@ class RayLauncher(Launcher):
                 self._polls[self._actors[rank].events.remote(_POLL_S)] = rank
         return found
 
-    def is_stopped(self, rank: int) -> bool:
+    def hindrance(self, rank: int) -> str | None:
         """By the actor."""
-        with suppress(self._ray.exceptions.RayError):
-            asked = self._actors[rank].is_stopped.remote(rank)
-            return bool(self._ray.get(asked, timeout=_END_S))
-        return False
+        found = self._answer(rank, "hindrance")
+        return "its host does not answer" if rank in self._silent else found
 
     def stack_of(self, rank: int) -> str:
         """By the actor."""
-        with suppress(self._ray.exceptions.RayError):
-            asked = self._actors[rank].stack_of.remote(rank)
-            return str(self._ray.get(asked, timeout=_END_S))
-        return ""
+        return self._answer(rank, "stack_of") or ""
 
     def end(self) -> None:
         """End the workers by their actors, the actors, and a Ray of the run's own."""
         actors, self._actors, self._polls = self._actors, [], {}
-        if actors:
+        ends = [actor.end.remote() for actor in actors]
+        awaited = [each for rank, each in enumerate(ends) if rank not in self._silent]
+        if awaited:
             with suppress(self._ray.exceptions.RayError):
-                self._ray.get([actor.end.remote() for actor in actors], timeout=_END_S)
+                self._ray.get(awaited, timeout=_END_S)
         for actor in actors:
             self._ray.kill(actor)
         self._scope.close()
 
     # -- inside --------------------------------------------------------------------------------
+
+    def _answer(self, rank: int, method: str) -> str | None:
+        """What the actor says of its worker; asked no more once its host has not answered."""
+        if rank in self._silent:
+            return None
+        asked = getattr(self._actors[rank], method).remote(rank)
+        with suppress(self._ray.exceptions.RayError):
+            try:
+                answer: str | None = self._ray.get(asked, timeout=_ANSWER_S)
+                return answer
+            except self._ray.exceptions.GetTimeoutError:
+                self._silent.add(rank)
+        return None
 
     def _connect(self, address: str | None, size: int) -> None:
         if self._ray.is_initialized():

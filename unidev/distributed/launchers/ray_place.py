@@ -60,9 +60,9 @@ class RayPlace:
                 self._place.send(*self._waiting.popleft())
             return self._place.events(timeout_s)
 
-    def is_stopped(self, rank: int) -> bool:
-        """Whether its process is stopped."""
-        return self._place.is_stopped(rank)
+    def hindrance(self, rank: int) -> str | None:
+        """Whether its process is stopped, in words."""
+        return self._place.hindrance(rank)
 
     def stack_of(self, rank: int) -> str:
         """Where it is, which ends it."""

@@ -160,7 +160,7 @@ class Supervisor:
             return
         behind = self._behind(most)
         if behind is None:
-            rank = self._stopped(waiting[0])
+            rank = self._hindered(waiting[0])
             what = f"did not get out of {where}, where all workers are,"
             if rank not in inside:  # it is out, and the others need its engine to get out, too
                 what = f"held up worker {waiting[0]}, which did not get out of {where}"
@@ -174,14 +174,15 @@ class Supervisor:
         late = [rank for rank in running if self._progress[rank].entered < most]
         return min(late, key=lambda rank: (self._progress[rank].entered, rank), default=None)
 
-    def _stopped(self, otherwise: int) -> int:
-        """The first worker that is stopped, if there is one."""
+    def _hindered(self, otherwise: int) -> int:
+        """The first worker that is stopped, or the like, if there is one."""
         running = sorted(self._progress.keys() - self._ended)
-        return next((rank for rank in running if self._launcher.is_stopped(rank)), otherwise)
+        return next((rank for rank in running if self._launcher.hindrance(rank)), otherwise)
 
     def _looked_at(self, rank: int, what: str) -> Failure:
-        if self._launcher.is_stopped(rank):
-            return Failure(CAUSE, rank, f"{what}: it is stopped (SIGSTOP)")
+        hindrance = self._launcher.hindrance(rank)
+        if hindrance is not None:
+            return Failure(CAUSE, rank, f"{what}: {hindrance}")
         return Failure(CAUSE, rank, what, self._launcher.stack_of(rank))
 
     def _where(self, rank: int) -> str:
@@ -205,7 +206,7 @@ class Supervisor:
             behind = self._behind(most)
             missed = "did not come to a collective that broke off"
             if behind is None:
-                behind, missed = self._stopped(found.rank), "held up a collective that broke off"
+                behind, missed = self._hindered(found.rank), "held up a collective that broke off"
                 if behind == found.rank and self._progress[found.rank].operation == JOINING:
                     return failures.not_joined(found)
             if behind != found.rank:

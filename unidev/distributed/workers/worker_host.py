@@ -151,14 +151,14 @@ class WorkerHost:
                 break
         return found
 
-    def is_stopped(self, rank: int) -> bool:
+    def hindrance(self, rank: int) -> str | None:
         """By the system's state of its process."""
         import psutil
 
         with suppress(psutil.NoSuchProcess):
             status = psutil.Process(self._workers[rank].process.pid).status()
-            return bool(status == psutil.STATUS_STOPPED)
-        return False
+            return "it is stopped (SIGSTOP)" if status == psutil.STATUS_STOPPED else None
+        return None
 
     def stack_of(self, rank: int) -> str:
         """Where it is, by ``faulthandler``, which ends it."""
