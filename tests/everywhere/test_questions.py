@@ -5,10 +5,12 @@ What they print beside times is the same on all frameworks, to four digits, and 
 
 from __future__ import annotations
 
+import gzip
 import importlib
 import json
 import re
 
+import numpy as np
 import pytest
 import warm_programs
 from questions_page import PAGE, commands
@@ -17,7 +19,7 @@ from test_training_examples import check_refused
 from warm_programs import run_program
 
 SHORT = [command for command in commands() if not command.is_full]
-PROGRAMS = ["neural_ode", "jacobian"]
+PROGRAMS = ["neural_ode", "jacobian", "cpu_or_gpu"]
 FOUR_DIGITS = 1e-4
 
 
@@ -62,7 +64,21 @@ def check_jacobian(options, found, said):
     assert "all rows at once, by an identity, would take 0.00576 GB: not run" in said
 
 
-CHECKS = {"neural_ode": check_ode, "jacobian": check_jacobian}
+IMAGES = [2.41932, 2.49552, 2.44229, 2.38926, 2.35708, 2.31134, 2.38382, 2.34738, 2.28060, 2.32037]
+"""The losses of the first ten steps."""
+
+
+def check_images(options, found, said):
+    assert [run["device"] for run in found["runs"]] == devices_of(options)
+    for run in found["runs"]:
+        assert run["losses"] == pytest.approx(IMAGES, rel=FOUR_DIGITS)
+        assert (run["seconds a step"] is None) == (run["device"] == "gpu:0")
+    assert list(found["products"]) == ["numpy", "cpu:0"]
+    line = "losses 2.419, 2.496, 2.442, 2.389, 2.357, 2.311, 2.384, 2.347, 2.281, 2.32\n"
+    assert [f"{device}: {line}" in said for device in ("cpu:0", "gpu:0")] == [True, True]
+
+
+CHECKS = {"neural_ode": check_ode, "jacobian": check_jacobian, "cpu_or_gpu": check_images}
 
 
 @pytest.mark.parametrize("backend", FRAMEWORKS)
@@ -135,6 +151,14 @@ def test_ctrl_c_keeps_the_rows_of_the_samples_that_are_done(backend, tmp_path):
     assert run["difference"] < 1e-5
 
 
+@pytest.mark.parametrize("backend", FRAMEWORKS)
+def test_ctrl_c_keeps_the_steps_that_are_done(backend, tmp_path):
+    found = stopped("cpu_or_gpu", ["--drawn", "640"], 3, tmp_path, backend)
+    (run,) = found["runs"]
+    assert run["losses"] == pytest.approx(IMAGES[:3], rel=FOUR_DIGITS)
+    assert found["products"] == {}
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_numpy_says_in_a_line_that_it_has_no_gradients(program, tmp_path):
     check_refused(run_example(tmp_path, program, backend="numpy"), program)
@@ -167,10 +191,77 @@ def test_the_page_has_the_question_and_commands_of_each_program(program):
 
 
 @pytest.mark.parametrize("command", [each for each in commands() if each.is_full], ids=str)
-def test_a_full_command_of_the_page_is_one_that_the_program_takes(command, monkeypatch):
+def test_a_full_command_of_the_page_is_one_that_the_program_takes(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in command.options:
+        if name.endswith(".gz"):  # the user's own files
+            (tmp_path / name).touch()
     monkeypatch.syspath_prepend(str(EXAMPLES))
     program = importlib.import_module(command.program)
     monkeypatch.setattr("sys.argv", [command.program, *command.options])
     monkeypatch.setenv("UNIDEV_BACKEND", "numpy")
     given, _ = program.arguments()
     assert given.full
+
+
+# -- images from files -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def reader(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    return importlib.import_module("cpu_or_gpu")
+
+
+def idx(path, values):
+    """Write ``values`` as an IDX file of bytes."""
+    sizes = np.array(values.shape, ">i4").tobytes()
+    content = bytes([0, 0, 8, values.ndim]) + sizes + values.astype("uint8").tobytes()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return str(path)
+
+
+def test_images_are_read_from_idx_files_packed_or_not(reader, tmp_path):
+    pictures = np.arange(2 * 28 * 28).reshape(2, 28, 28) % 256
+    files = idx(tmp_path / "images.gz", pictures), idx(tmp_path / "labels", np.array([3, 9]))
+    X, y = reader.read_images(*files)
+    assert (X.shape, X.dtype, y.tolist(), y.dtype) == ((2, 1, 28, 28), "float32", [3, 9], "int64")
+    assert np.allclose(X * 0.3081 + 0.1307, pictures[:, None] / 255, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("pictures", "labels", "said"),
+    [
+        (np.zeros((2, 27, 28)), np.zeros(2), "images has no images of 28 by 28"),
+        (np.zeros((2, 28, 28)), np.zeros(3), "labels has no labels from 0 to 9, one for each"),
+        (np.zeros((1, 28, 28)), np.full(1, 10), "labels has no labels from 0 to 9, one for each"),
+    ],
+)
+def test_files_of_something_else_are_refused(reader, pictures, labels, said, tmp_path):
+    files = idx(tmp_path / "images", pictures), idx(tmp_path / "labels", labels)
+    with pytest.raises(ValueError, match=said):
+        reader.read_images(*files)
+
+
+def test_a_file_that_is_cut_short_is_refused(reader, tmp_path):
+    path = tmp_path / "cut"
+    idx(path, np.zeros((2, 28, 28)))
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="has 1,567 bytes, and its header says 1,568"):
+        reader.read_idx(str(path))
+    path.write_bytes(b"no")
+    with pytest.raises(ValueError, match="is not an IDX file of bytes"):
+        reader.read_idx(str(path))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--idx", "none", "none"], "argument --idx: there is no file 'none'"),
+        (["--idx", "a", "b", "--drawn", "9"], "argument --drawn: not with --idx"),
+    ],
+)
+def test_files_that_are_not_there_are_an_error_by_name(options, said, tmp_path):
+    done = run_example(tmp_path, "cpu_or_gpu", *options, backend="numpy")
+    assert done.returncode == 2
+    assert said in done.stderr
