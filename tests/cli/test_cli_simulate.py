@@ -55,6 +55,29 @@ def test_without_a_name_a_framework_has_those_of_its_backend(simulate) -> None:
     assert (done.returncode, done.stdout) == (0, "start 2 as None None None\nimport\n")
 
 
+LIMITED = ("--gpus", "2", "--memory", "1KiB", "--like", "L4", "--", sys.executable, "-c")
+
+
+def test_numpy_goes_along_with_gpus_that_it_cannot_have(simulate) -> None:
+    # Frameworks import it, and batches are made of its arrays.
+    program = (
+        "import numpy, fakeframework, unidev\n"
+        "print(unidev.device_of(numpy.ones(2)), unidev.convert(numpy.ones(2), 'numpy').sum())"
+    )
+    done = simulate(*LIMITED, program)
+    expected = "start 2 as None 1024 L4\nimport\ncpu:0 2.0\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, expected, "")
+
+
+@pytest.mark.parametrize(
+    "select", ["unidev.set_backend('numpy')", "unidev.use_backend('numpy')", "unidev.gpu()"]
+)
+def test_numpy_is_refused_where_it_is_selected(simulate, select) -> None:
+    done = simulate(*LIMITED, f"import unidev; {select}", UNIDEV_BACKEND="numpy")
+    assert "SimulationError: backend 'numpy' cannot have these simulated GPUs" in done.stderr
+    assert "unset UNIDEV_SIMULATE_MEMORY" in done.stderr
+
+
 def test_options_that_are_not_given_are_read_from_the_environment(simulate) -> None:
     done = simulate(
         "--gpus", "2", "--", sys.executable, "program.py",

@@ -110,6 +110,8 @@ def test_where_only_a_context_could_tell_the_error_says_so(
     ("size", "said"),
     [
         ("8 apples", "not '8 apples'. Example"), ("", "not ''"), ("-1GiB", "not '-1GiB'"),
+        ("8,5GiB", "not '8,5GiB'"), ("1,00,000 KiB", "not '1,00,000 KiB'"),
+        (",500GiB", "not ',500GiB'"),
         (-1, "not -1"), (True, "not True"), (1.5, "not 1.5"), (b"1GiB", "not b'1GiB'"),
         ("24", "'24' is 24 bytes, since it has no unit. Example: free=\"24GiB\""),
         pytest.param(10**5000, "non-negative integer", id="huge"),

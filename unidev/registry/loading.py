@@ -190,13 +190,25 @@ def _load(name: str) -> Backend:
 
 
 def _start_simulator(spec: BackendSpec, gpus: SimulatedGpus) -> None:
-    simulator = simulator_of(spec)
-    reason = simulator.refusal(gpus)
+    from unidev.registry.discovery import EMBEDDED
+
+    # NumPy's arrays go with every framework's tensors, so it is refused where it is selected.
+    if spec.name != EMBEDDED:
+        check_possible_for(spec, gpus)
+    simulator_of(spec).start_as(gpus)
+
+
+def check_possible_for(spec: BackendSpec, gpus: SimulatedGpus) -> None:
+    """Raise SimulationError if the framework of ``spec`` cannot have ``gpus``; imports none.
+
+    Raises:
+        UnsupportedOperation: it has no simulator.
+    """
+    reason = simulator_of(spec).refusal(gpus)
     if reason is not None:
         raise SimulationError(
             f"backend {spec.name!r} cannot have these simulated GPUs: {reason.rstrip('.')}."
         )
-    simulator.start_as(gpus)
 
 
 def simulator_of(spec: BackendSpec) -> Simulator:

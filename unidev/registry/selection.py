@@ -7,7 +7,13 @@ import sys
 
 from unidev.errors import AmbiguousBackendError, BackendNotFoundError, SimulationError
 from unidev.registry import simulation
-from unidev.registry.loading import is_installed, load_backend, loaded_backends, loading_lock
+from unidev.registry.loading import (
+    check_possible_for,
+    is_installed,
+    load_backend,
+    loaded_backends,
+    loading_lock,
+)
 from unidev.registry.scopes import NO_SCOPES, Scope, context, leave_scope, stack
 from unidev.registry.simulation import MOST, VARIABLE, out_of_range
 from unidev.support.forking import fork_safe_lock
@@ -84,7 +90,7 @@ def set_backend(name: str) -> None:
         BackendError: it does not exist or does not load; the selection does not change.
     """
     global _chosen, _reason
-    backend = backend_named(name)
+    backend = _selectable(name)
     with _lock:
         _chosen, _reason = backend, "set_backend"
 
@@ -97,7 +103,7 @@ class use_backend:  # noqa: N801  reads as the verb that it is
     """
 
     def __init__(self, name: str) -> None:
-        self._backend = backend_named(name)
+        self._backend = _selectable(name)
 
     def __enter__(self) -> Backend:
         Scope(self, self._backend.name).enter(depth=2)
@@ -130,11 +136,26 @@ def backend_named(name: object) -> Backend:
     return load_backend(name)
 
 
+def _selectable(name: str) -> Backend:
+    """``backend_named``, unless it is NumPy and cannot have the GPUs that are to be simulated.
+
+    Its arrays go with every framework's tensors, so loading it beside another is no error.
+
+    Raises:
+        SimulationError: it is; as for another framework that is loaded.
+    """
+    if name == EMBEDDED and (gpus := simulation.simulated_gpus()) is not None:
+        from unidev.registry.discovery import backend_spec
+
+        check_possible_for(backend_spec(name), gpus)
+    return backend_named(name)
+
+
 def _choose() -> Backend:
     global _chosen, _reason
     choice = _default_choice()
     try:
-        backend = load_backend(choice.name)
+        backend = _selectable(choice.name)
     except BackendNotFoundError as error:  # the reader may not know where the name came from
         raise BackendNotFoundError(f"{choice.reason}: {error}", backend=choice.name) from None
     with _lock:

@@ -90,15 +90,19 @@ _LEAST_WITHOUT_UNIT = 1 << 20
 def bytes_in(text: str) -> int | None:
     """The number that ``bytes_text`` shows as ``text``, such as ``1.5 KiB``; None if it is none.
 
-    A number without a unit is an integer of bytes. Spaces and upper case do not matter.
+    A number without a unit is an integer of bytes. Spaces and upper case do not matter. A comma
+    separates thousands: ``8,5 GiB``, which may mean 8.5, is none.
     """
     number, power = text.strip().lower(), 0
     for unit, its in (("kib", 10), ("mib", 20), ("gib", 30), ("bytes", 0), ("byte", 0)):
         if number.endswith(unit):
             number, power = number.removesuffix(unit).strip(), its
             break
-    whole, point, decimals = number.replace(",", "").partition(".")
-    digits = whole + decimals
+    whole, point, decimals = number.partition(".")
+    first, *thousands = whole.split(",")
+    if thousands and (not 1 <= len(first) <= 3 or any(len(each) != 3 for each in thousands)):
+        return None
+    digits = "".join((first, *thousands, decimals))
     if not (digits.isascii() and digits.isdigit() and whole) or (point and not power):
         return None
     if len(digits) > 18:  # more than any memory; `int` refuses thousands of digits

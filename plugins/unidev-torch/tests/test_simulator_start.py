@@ -35,6 +35,24 @@ def test_nothing_is_simulated_unless_asked_for(python: Python) -> None:
     assert (done.stdout, done.stderr) == ("True False\n", "")
 
 
+def test_a_program_runs_out_of_the_memory_that_the_command_line_gives(tmp_path: Path) -> None:
+    # PyTorch imports NumPy, whose simulated GPUs have no limit, and batches are of its arrays.
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import numpy, torch, unidev\n"
+        "print(unidev.device_put(numpy.ones(3), 'gpu').device, unidev.try_gpu(free='1MiB'))\n"
+        "torch.zeros(1 << 20, device='sim')\n"
+    )
+    words = ["simulate", "--gpus", "1", "--memory", "2MiB", "--", sys.executable, str(program)]
+    done = subprocess.run(
+        [sys.executable, "-m", "unidev", *words],
+        capture_output=True, text=True, check=False, timeout=300,
+        env={**os.environ, "UNIDEV_SIMULATE": ""},
+    )  # fmt: skip
+    assert done.stdout == "sim:0 gpu:0\n", done.stderr
+    assert "torch.OutOfMemoryError: out of memory: tried to allocate 4.00 MiB." in done.stderr
+
+
 def test_after_a_backward_pass_it_is_too_late(with_torch: Python) -> None:
     done = with_torch(
         "import torch, unidev\n"
