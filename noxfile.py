@@ -146,6 +146,7 @@ def docs(session: nox.Session) -> None:
     """The documentation site: each warning is an error, and so is a link that leads nowhere."""
     # As in `core`; without the plugins, since the pages say what all of them can do.
     install(session, extras="bench,conformance,docs")
+    session.install("mini-racer>=0.14")  # V8, which runs the site's search
     made = Path("docs", "_build")
     site = made / "html"
     shutil.rmtree(site, ignore_errors=True)  # a page that is gone is found by links to it

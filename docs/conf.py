@@ -21,9 +21,11 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
     "sphinx_design",
     "unidev_diff",
     "unidev_generated",
+    "unidev_llms",
     "unidev_repository",
     "unidev_types",
     "unidev_viewcode",
@@ -52,6 +54,7 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
 nb_merge_streams = True
+nb_mime_priority_overrides = [("page-markdown", "text/plain", 1)]  # unidev_llms
 os.environ |= {"UNIDEV_BACKEND": "numpy", "UNIDEV_SIMULATE": "2"}  # for their kernels
 
 # -- the reference, from the docstrings ------------------------------------------------------------
@@ -75,9 +78,13 @@ toc_object_entries_show_parents = "hide"
 html_theme = "furo"
 html_static_path = ["_static"]
 html_css_files = ["unidev.css"]
+html_search_scorer = str(HERE / "_ext" / "scorer.js")
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
+copybutton_selector = "div:not(.no-copy):not(.cell_output) > div.highlight > pre"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 pygments_style = "tango"
 pygments_dark_style = "monokai"  # the default underlines imported names, as if they were links
 highlight_language = "text"  # only a block with a language is coloured; the source is Python

@@ -48,6 +48,13 @@ def test_each_block_has_a_language():
     assert [f"{each.page}:{each.line}" for each in BLOCKS if not each.language] == []
 
 
+@pytest.mark.parametrize("page", ["docs/index.md", "docs/learn/install.md"])
+def test_code_on_a_page_for_beginners_is_not_cut_off(page):
+    """The site's column has room for 88 characters; README's, and a phone's, for fewer."""
+    lines = [line for block in BLOCKS if block.page == page for line in block.code.splitlines()]
+    assert [line for line in lines if len(line) > 76] == []
+
+
 def test_a_note_on_a_block_is_known():
     """A misspelt note would make a program of what cannot run, or hide it."""
     for page in PAGES:

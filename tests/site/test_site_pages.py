@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
-from site_pages import Page, broken_links, built_site, page_at
+from site_pages import ROOT, Page, broken_links, built_site, page_at
 
 import unidev
 
@@ -40,6 +41,32 @@ def test_no_table_shows_a_literal_backtick(site: Path) -> None:
         if "`" in text
     ]
     assert shown == []
+
+
+def test_each_page_is_there_as_markdown_and_listed_for_programs(site: Path) -> None:
+    made = {path.relative_to(site).as_posix() for path in site.rglob("*.html.md")}
+    written = (ROOT / "docs").rglob("*.md")
+    pages = {path.relative_to(ROOT / "docs").with_suffix(".html.md").as_posix() for path in written}
+    assert made == {page for page in pages if not page.startswith("_build")}
+    text = (site / "llms.txt").read_text(encoding="utf-8")
+    assert {*re.findall(r"\]\((\S+)\): \S", text)} == made - {"index.html.md"}
+
+
+def test_pages_as_markdown_link_to_one_another(site: Path) -> None:
+    broken = [
+        f"{path.relative_to(site)}: {link}"
+        for path in site.rglob("*.html.md")
+        for link in re.findall(r"\]\(([\w./-]+\.html\.md)", path.read_text(encoding="utf-8"))
+        if not (path.parent / link).is_file()
+    ]
+    assert broken == []
+
+
+def test_the_markdown_of_the_reference_has_the_docstrings(site: Path) -> None:
+    text = (site / "reference" / "tensors.html.md").read_text(encoding="utf-8")
+    assert "### copy_to(" in text
+    first = (unidev.copy_to.__doc__ or "").splitlines()[0]
+    assert first.replace("``", "`") in text
 
 
 def test_the_site_shows_its_version(site: Path) -> None:
